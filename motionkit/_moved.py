@@ -179,6 +179,7 @@ config._resolve: config._one
 config._shared: config._search
 config._slots: config._group
 config.sources: config._recorded config._sources
+contracts.console: contracts.command
 contracts.dataset: datasets.base datasets.content datasets.export datasets.pictures
 contracts.device: policies.device
 contracts.environment: environments.base

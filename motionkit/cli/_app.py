@@ -1,4 +1,4 @@
-"""The root command: options that work anywhere on the line, the tree of commands, and how everything ends."""
+"""The root command: options that work anywhere on the line, the tree of commands, and exit codes."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from motionkit.version import __version__
 # command is built in `make_context`, when the raw arguments are known, because the flags of a settings command follow
 # the plugins that those arguments choose.
 #
-# A command module exposes a `motionkit.contracts.command.Command`, or ``register(app: typer.Typer) -> None`` if a
+# A command module exposes a `motionkit.contracts.console.Command`, or ``register(app: typer.Typer) -> None`` where a
 # command has no settings or several are a group.
 
 Register = Callable[[typer.Typer], None]
 
 
 class LazyCommand(TyperCommand):
-    """Stands for a command in listings and turns into it when it runs."""
+    """A command in listings, whose module is imported when it runs."""
 
     def __init__(
         self, name: str, summary: str, panel: str, load: Callable[[], Register], path: str = "", *, hidden: bool = False
@@ -64,7 +64,7 @@ class LazyCommand(TyperCommand):
             part, words, path = command.commands[args[0]], args[1:], f"{path} {args[0]}"
         if not (wants_help or extra.get("resilient_parsing") or hasattr(part, "commands")):
             options = options_of(part)
-            # The guides' table is read if there is something to look up, not at every start.
+            # The guides' table is read only if there is something to look up.
             if any(_is_foreign(word, options) for word in words):
                 from motionkit.cli._translate import refuse_old_options
 
@@ -73,7 +73,7 @@ class LazyCommand(TyperCommand):
             return command.make_context(info_name, args, parent, obj=Terminal(self.name or ""), **extra)
         except typer.TyperException as error:
             if option := getattr(error, "option_name", ""):
-                # setattr: the name is ours, for the message
+                # setattr: a name of motionkit, for the message
                 setattr(error, "others", _commands_with(option))  # noqa: B010
             raise
 
@@ -95,7 +95,7 @@ class LazyCommand(TyperCommand):
         return command
 
     def _describe(self, command: Any) -> None:
-        """Add an example and the way to all settings to the help of a command, or of each command of a group."""
+        """Add an example and how to list all settings to the help of a command, or of each command of a group."""
         from motionkit.cli.settings import models
 
         for name, part in {"": command, **getattr(command, "commands", {})}.items():
@@ -113,7 +113,7 @@ def _is_foreign(word: str, options: Mapping[str, bool]) -> bool:
 
 
 def _help_option(command: Any, make: Callable[[Any], Any], ctx: Any) -> Any:
-    """Return the option ``--help`` in the style of the others: no type, and in a panel that is there anyway."""
+    """Return the option ``--help`` in the style of the others: no type, and in an existing panel."""
     option = make(ctx)
     if option is not None:
         panels = {getattr(item, "rich_help_panel", None) for item in command.params}
@@ -123,18 +123,13 @@ def _help_option(command: Any, make: Callable[[Any], Any], ctx: Any) -> Any:
 
 
 class CommandTree(TyperGroup):
-    """The commands under one prefix: rows of the table (at the root) and trainers, whose dots nest.
+    """The commands under one prefix: rows of the table (at the root) and trainers, whose dots nest."""
 
-    Attributes:
-        prefix: Dotted prefix of the trainers below; empty at the root.
-        default: The trainer that runs when none is named; empty: help is shown.
-    """
-
-    prefix = ""
-    default = ""
+    prefix = ""  # Dotted prefix of the trainers below; empty at the root
+    default = ""  # The trainer that runs if none is named; empty: help is shown
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the default trainer before options that stand without one; ``--help`` alone is the group's own."""
+        """Put the default trainer before options without one; ``--help`` alone is the group's."""
         named = bool(args) and not args[0].startswith("-")
         if self.default and not named and args not in (["--help"], ["-h"]) and not ctx.resilient_parsing:
             args = [self.default, *args]
@@ -173,9 +168,9 @@ class CommandTree(TyperGroup):
         """Find the command that `args` begin with.
 
         Raises:
-            MotionkitError: There is none; the nearest name is suggested. Or a command of the training guides was
-                pasted, which is answered with the one that means the same. Or a launcher started several processes of a
-            command that is not a trainer.
+            MotionkitError: There is none; the nearest name is suggested. Or it is a command of the training guides,
+                which is answered with its translation. Or a launcher started several processes of a command that is not
+                a trainer.
         """
         command = self.get_command(ctx, args[0])
         if not self.prefix and not ctx.resilient_parsing and any(row.name == args[0] for row in rows()):
@@ -212,20 +207,20 @@ def options_of(command: Any) -> dict[str, bool]:
 
 
 def _commands_with(option: str) -> list[str]:
-    """Return the names of our own commands that have an option, with the plugins that they choose by default."""
+    """Return the names of motionkit's commands that have an option, with the plugins that they choose by default."""
     names = {option, option.replace("_", "-")}
     return [name for name in command_names() if names & options_of(built_in(name)).keys()]
 
 
 def command_names() -> list[str]:
-    """Return the names of our own commands; of groups only the commands of `eval`, which take models as others do."""
+    """Return the names of motionkit's commands; of groups only those of `eval`, which take models as others do."""
     trainers = [entry.name.replace(".", " ") for entry in plugins.scan().of("trainers") if entry.builtin]
     kinds = [f"eval {kind}" for kind in getattr(built_in("eval"), "commands", {})]
     return [*trainers, *(row.name for row in rows() if row.name not in ("runs", "config", "plugins", "eval")), *kinds]
 
 
 def built_in(name: str) -> Any:
-    """Return our own command called `name` (``pretrain mdm``) with the options it has by default; None if none is."""
+    """Return motionkit's command called `name` (``pretrain mdm``) with its default options; None if there is none."""
     first, _, kind = name.partition(" ")
     for row in rows():
         if row.name == first:
@@ -246,11 +241,11 @@ def _answer_script(args: Sequence[str]) -> MotionkitError | None:
 def load_register(target: str) -> Register:
     """Import a command's module and return what registers the command that ``module:name`` names."""
     from motionkit.cli._command import register_command
-    from motionkit.contracts.command import Command
+    from motionkit.contracts.console import Command
 
     module, _, attribute = target.partition(":")
-    command: Register | Command = getattr(importlib.import_module(module), attribute)
-    return partial(register_command, command) if isinstance(command, Command) else command
+    registered: Register | Command = getattr(importlib.import_module(module), attribute)
+    return partial(register_command, registered) if isinstance(registered, Command) else registered
 
 
 def _trainer(name: str) -> Register:
@@ -282,14 +277,14 @@ def _subtree(prefix: str, name: str) -> TyperGroup:
 
 
 def _trainer_entries() -> list[str]:
-    """Return the names of installed trainers whose module is there; names that a fixed command has are left out."""
+    """Return the names of installed trainers whose module exists, without names of fixed commands."""
     fixed = {row.name for row in rows()}
     entries = plugins.scan().of("trainers")
     return [e.name for e in entries if e.name not in fixed and module_exists(e.value.partition(":")[0])]
 
 
 def shadowed() -> list[str]:
-    """Return a sentence for each trainer that cannot be a command, because its name means another one."""
+    """Return a sentence for each trainer that cannot be a command, because its name is taken."""
     fixed = {row.name for row in rows()}
     trainers = plugins.scan().of("trainers")
     sentences = []
@@ -306,10 +301,10 @@ def shadowed() -> list[str]:
 
 
 def _summary(name: str) -> str:
-    summary = TRAINER_SUMMARIES.get(name)
+    fixed = TRAINER_SUMMARIES.get(name)
     entries = [e for e in plugins.scan().of("trainers") if e.name == name or e.name.startswith(f"{name}.")]
-    if summary is not None and any(entry.builtin for entry in entries):
-        return summary
+    if fixed is not None and any(entry.builtin for entry in entries):
+        return fixed
     for entry in entries:
         if not entry.builtin:
             try:
@@ -317,7 +312,7 @@ def _summary(name: str) -> str:
             except metadata.PackageNotFoundError:  # its folder has another name than its metadata
                 words = None
             return str(words or f"A trainer of {entry.distribution}.")
-    return summary or ""
+    return fixed or ""
 
 
 def debug() -> bool:
@@ -357,7 +352,7 @@ class Root(CommandTree):
             code = 130
         except BaseException as error:
             wanted = "--traceback" in options or debug()
-            # What fails before processes meet fails alike in all of them: one on each machine says so.
+            # An error before processes join is the same in all of them: one per machine prints it.
             quiet = launch_of().local_rank > 0
             code = report(error, json_wanted="--json" in options, traceback_wanted=wanted, quiet=quiet)
         _streams.flush_or_drop()
@@ -381,7 +376,7 @@ _REPAIRS = ("clean", "feet", "jitter")
 
 
 def bare_fix(args: list[str]) -> list[str]:
-    """Give ``convert --fix`` its value ``clean`` if none follows: it was a switch before it named repairs."""
+    """Give ``convert --fix`` the value ``clean`` if none follows: it was a switch before it named repairs."""
     if "convert" not in args:
         return args
     following = [*args[1:], ""]
@@ -461,7 +456,7 @@ def root(
     if color not in ("auto", "always", "never"):
         raise typer.BadParameter("must be auto, always or never.", param_hint="--color")
     level = logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO
-    if launch_of().quiet:  # process 0 talks for all of them
+    if launch_of().quiet:  # process 0 prints for all of them
         level, verbose = logging.CRITICAL, 0
     output.set_up(level=level, colour=color)
     reported = context.invoked_subcommand in ("plugins", "doctor")  # they name broken packages themselves

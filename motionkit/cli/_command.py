@@ -1,4 +1,4 @@
-"""A command of a system on the command line: its options, the terminal that it is given, and what it returns."""
+"""A command of a system on the command line: its options, its terminal, and printing of its result."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from motionkit.cli import command_line, output
 from motionkit.cli._stop import working
 from motionkit.cli.settings import add_command, show_plan
 from motionkit.config import Resolved, Settings, require_places
-from motionkit.contracts.command import Command
-from motionkit.contracts.console import NOTHING_WRITTEN
+from motionkit.contracts.console import NOTHING_WRITTEN, Command
 
 
 class Terminal:
@@ -52,23 +51,23 @@ def register_command(command: Command, app: typer.Typer) -> None:
         if command.check is not None:
             command.check(resolved.settings, **arguments)
         if dry_run:
-            planned = command.plan(resolved.settings, **arguments) if command.plan is not None else {}
-            show_plan(label, resolved, planned, as_json=as_json)
+            plan = command.plan(resolved.settings, **arguments) if command.plan is not None else {}
+            show_plan(label, resolved, plan, as_json=as_json)
             return
         present(label, command.run(resolved.settings, Terminal(label), **arguments), as_json=as_json)
 
     add_command(app, command.settings, run, label, like=command.run)
 
 
-def present(label: str, results: Mapping[str, Any], *, as_json: bool) -> None:
-    """Print what a command found: ``text``, ``table``, ``closing`` and ``next`` for people, the rest as the document.
+def present(label: str, result: Mapping[str, Any], *, as_json: bool) -> None:
+    """Print the result of a command: ``text``, ``table``, ``closing`` and ``next`` for people, the rest as document.
 
     Args:
         label: Name of the command in the document.
-        results: The document with these parts; ``failure`` ends the command with exit code 1.
-        as_json: Print the document alone.
+        result: The document with these parts; ``failure`` ends the command with exit code 1.
+        as_json: Print only the document.
     """
-    document = dict(results)
+    document = dict(result)
     parts = ("text", "table", "closing", "next", "failure")
     text, tables, closing, then, failure = (document.pop(key, None) for key in parts)
     if text and not as_json:

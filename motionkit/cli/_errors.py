@@ -1,4 +1,4 @@
-"""Every way a command can end badly, as one message (what, why, fix), one JSON document and one exit code."""
+"""All errors of commands, as one message (what, why, fix), one JSON document and one exit code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from motionkit.plugins import in_use, in_words
 
 
 def as_motionkit_error(error: BaseException) -> MotionkitError | None:
-    """Turn what a command raised into a `MotionkitError`; None for what is a bug and deserves a traceback."""
+    """Turn an exception of a command into a `MotionkitError`; None for a bug, which gets a traceback."""
     if isinstance(error, MotionkitError):
         return error
     if isinstance(error, typer.TyperException):
@@ -29,7 +29,7 @@ def as_motionkit_error(error: BaseException) -> MotionkitError | None:
 
 
 def _malformed_package(error: BaseException) -> MotionkitError | None:
-    """Return the error for a library that failed to read the entry points of all packages; torch and pydantic do."""
+    """Return the error if a library, such as torch or pydantic, failed to read the entry points of all packages."""
     if not any(
         frame.f_globals.get("__name__") == "importlib.metadata" for frame, _ in traceback.walk_tb(error.__traceback__)
     ):
@@ -46,7 +46,7 @@ def _malformed_package(error: BaseException) -> MotionkitError | None:
 
 
 def bug(error: BaseException) -> MotionkitError:
-    """Return the error that is shown for an exception that is no `MotionkitError`."""
+    """Return the error that is shown for an exception that is not a `MotionkitError`."""
     return MotionkitError(
         in_words(error),
         why=f"this is a bug in {', or in '.join(['motionkit', *in_use()])}.",
@@ -58,13 +58,13 @@ def bug(error: BaseException) -> MotionkitError:
 def report(error: BaseException, *, json_wanted: bool, traceback_wanted: bool, quiet: bool = False) -> int:
     """Print `error` and return the exit code: 1 or 2, whatever code a plugin's error has.
 
-    The traceback is printed for a bug and on demand. What a plugin raised is said with its place in the plugin's code.
+    The traceback is printed for a bug and on demand. A plugin's error has its place in the plugin's code.
 
     Args:
-        error: What was raised.
-        json_wanted: Print a document as well.
+        error: The exception.
+        json_wanted: Also print a document.
         traceback_wanted: Print the traceback in any case.
-        quiet: Another process of this machine prints the same error; a bug is printed all the same.
+        quiet: Another process of this machine prints the same error; a bug is still printed.
     """
     known = as_motionkit_error(error)
     if quiet and known is not None:
@@ -80,14 +80,14 @@ def report(error: BaseException, *, json_wanted: bool, traceback_wanted: bool, q
 
 
 def print_json(document: Mapping[str, Any]) -> None:
-    """Print the last document of a command that fails; if that is impossible, the message on stderr must do."""
+    """Print the last document of a failing command; if that is impossible, only the message on stderr is left."""
     with contextlib.suppress(MotionkitError, OSError):
         _streams.write(as_json({"schema": 1, **document}))
     _streams.flush_or_drop()
 
 
 def as_text(error: MotionkitError) -> str:
-    """Return the message as people read it."""
+    """Return the message as text."""
     lines = [f"error: {error.message}"]
     if error.why:
         lines.append(f"  why  {error.why}")
@@ -110,7 +110,7 @@ def _usage(error: typer.TyperException) -> MotionkitError:
         if other := _of_another_choice(option, command) or _setting(option, command):
             return MotionkitError(f"{path}: no such option: {option}", why=other[0], fix=other[1])
         return _no_option(option, path, context, getattr(error, "others", ()))
-    if type(error).__name__ == "NoArgsIsHelpError":  # its help is printed already
+    if type(error).__name__ == "NoArgsIsHelpError":  # its help is already printed
         example = EXAMPLES.get(path.removeprefix("motionkit").strip(), "motionkit grpo --dry-run")
         return MotionkitError(f"{path}: no command was given.", fix=f"name one of the commands above: {example}")
     text = " ".join(message.split())
@@ -118,7 +118,7 @@ def _usage(error: typer.TyperException) -> MotionkitError:
 
 
 def _no_option(option: str, path: str, context: Any, others: Sequence[str]) -> MotionkitError:
-    """Return the error for an option that a command does not have: the one that was meant, or where its options are."""
+    """Return the error for an unknown option, with the most similar option, or else the panels of options."""
     options = (
         [item for item in context.command.params if item.param_type_name == "option"] if context is not None else []
     )
@@ -135,9 +135,9 @@ def _no_option(option: str, path: str, context: Any, others: Sequence[str]) -> M
             dict.fromkeys(item.rich_help_panel for item in options if item.rich_help_panel and not item.hidden)
         )
         of_group = [panel for panel in panels if "." in option and f"--{panel.split()[0].lower()}" == group]
-        where = ", ".join(of_group or panels)
+        panel_names = ", ".join(of_group or panels)
         fix = f"options of {path.removeprefix('motionkit ')}: {path} --help"
-        fix += f", panel{'s' if ',' in where else ''} {where}" if where else ""
+        fix += f", panel{'s' if ',' in panel_names else ''} {panel_names}" if panel_names else ""
     why = ELSEWHERE.get(option.lstrip("-").replace("_", "-"), "")
     if others:
         why = f"{', '.join(others)} {'has' if len(others) == 1 else 'have'} it"
@@ -146,7 +146,7 @@ def _no_option(option: str, path: str, context: Any, others: Sequence[str]) -> M
 
 
 def _setting(option: str, command: str) -> tuple[str, str] | None:
-    """Return why `option` is missing and what to type, when it is called like a setting of the command."""
+    """Return why `option` is missing and what to type, if it has the name of a setting of the command."""
     from motionkit.cli.settings import models
     from motionkit.config import leaves
 
@@ -160,7 +160,7 @@ def _setting(option: str, command: str) -> tuple[str, str] | None:
 
 
 def _of_another_choice(option: str, command: str) -> tuple[str, str] | None:
-    """Return why `option` is missing and what to add, when another plugin that the command may choose has it."""
+    """Return why `option` is missing and what to add, if another plugin that the command may choose has it."""
     from motionkit.cli.settings import models
     from motionkit.config import dotted, owners_of, slots_of
 
@@ -182,7 +182,7 @@ def _listed(names: Sequence[str], last: str) -> str:
 
 
 def unreadable(error: OSError) -> MotionkitError:
-    """Return the error for an input that the operating system refuses, before anything was started (code 2)."""
+    """Return the error for an input that cannot be read, before anything was started (code 2)."""
     known = _operating_system(error)
     return MotionkitError(known.message, why=known.why, fix=known.fix)
 
@@ -196,6 +196,6 @@ def _operating_system(error: OSError) -> MotionkitError:
         errno.EACCES: "check the permissions, or use --out DIR.",
         errno.ENAMETOOLONG: "choose a shorter name.",
     }
-    # A name that is too long is refused when it is first looked at, before anything is made of it.
+    # A name that is too long is refused before anything is written.
     code = 2 if error.errno == errno.ENAMETOOLONG else 1
     return MotionkitError(head, fix=fix.get(error.errno or 0, ""), code=code)

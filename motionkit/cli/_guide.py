@@ -17,9 +17,9 @@ _DOTTED = re.compile(r"[a-z_]+(\.[a-z_]+)+(=|$)")
 class GuideScript:
     """A script of the guides."""
 
-    names: tuple[str, ...]  # Its names, without folder and ending
-    command: str  # The command here
-    needs: str  # Word that it is called with when it means this command; empty for all other calls
+    names: tuple[str, ...]  # Its names, without folder and suffix
+    command: str  # motionkit's command
+    needs: str  # Word in the call that selects this command; empty for all other calls
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class GuideOption:
     """An option of the guides."""
 
     guide: tuple[str, ...]  # Names in the guides
-    flag: str  # The flag here, with its value
-    key: str  # The dotted setting; empty when there is only the flag
-    note: str  # What differs
+    flag: str  # motionkit's flag, with its value
+    key: str  # The dotted setting; empty if there is only the flag
+    note: str  # Differences
     command: str  # Command that has the flag
-    default: str  # What a guide's command uses when it is not given, if motionkit's default differs
+    default: str  # The guide's default if it differs from motionkit's
 
 
 @lru_cache(maxsize=1)
@@ -60,14 +60,14 @@ def guide_options() -> tuple[GuideOption, ...]:
 
 @lru_cache(maxsize=1)
 def guide_scripts() -> tuple[GuideScript, ...]:
-    """Return the table of scripts; if several commands share one, those that need a word come first."""
+    """Return the table of scripts; of rows for the same script, those that need a word come first."""
     return tuple(GuideScript(tuple(row["names"]), row["command"], row.get("with", "")) for row in _file()["scripts"])
 
 
 def script_in(words: Sequence[str]) -> tuple[int, str]:
     """Return the place of a guide's script among `words` (``-m train.train_grpo``, ``a/b.py``), and its command.
 
-    The place is -1 when there is none.
+    The place is -1 if there is none.
     """
     for index, word in enumerate(words):
         stem = word.rpartition("/")[2].removesuffix(".py").removesuffix(".sh").rpartition(".")[2]
@@ -93,17 +93,17 @@ def is_dotted(word: str) -> bool:
 
 
 def row_of(word: str, command: str) -> GuideOption | None:
-    """Return the row of a guide's option, or None when no guide has it.
+    """Return the row of a guide's option, or None if no guide has it.
 
-    Scripts of the guides gave one name to different things; the meaning it had for `command` comes first.
+    Scripts of the guides use one name for different things; the meaning for `command` is preferred.
     """
-    wanted = as_guide_name(word)
-    rows = sorted((row for row in guide_options() if wanted in row.guide), key=lambda row: row.command != command)
+    name = as_guide_name(word)
+    rows = sorted((row for row in guide_options() if name in row.guide), key=lambda row: row.command != command)
     return rows[0] if rows else None
 
 
 def as_markdown(headings: tuple[str, str, str, str] = ("guide", "motionkit", "key", "note")) -> str:
-    """Return the table of `docs/from-the-guides.md`; a test compares it with what stands there."""
+    """Return the table of `docs/from-the-guides.md`, which a test compares with the file."""
     lines = [f"| {' | '.join(headings)} |", "|---|---|---|---|"]
     for row in guide_options():
         guide = ", ".join(f"`{name}`" for name in row.guide)

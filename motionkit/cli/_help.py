@@ -1,8 +1,8 @@
-"""Help that a narrow terminal shows whole: names of options are never cut.
+"""Help for narrow terminals: names of options are never cut.
 
 Typer gives a negative name (``--no-lora``) a column of its own and lets all columns shrink alike, so that at 80
-characters long names end in an ellipsis and cannot be typed. Here both names share a column that keeps its width, one
-below the other, and whatever else lacks room is wrapped.
+characters long names end in an ellipsis and cannot be typed. Here both names share a column of fixed width, one below
+the other, and the other columns are wrapped.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 _WIDEST = 0.42
-"""Part of the line that names may keep for themselves; longer ones are wrapped."""
+"""Largest part of the line for names; longer ones are wrapped."""
 
 EXAMPLES = {
     "grpo": "motionkit grpo --reward tmr-dense --reward physics=0.1",
@@ -40,22 +40,22 @@ EXAMPLES = {
     "plugins new": "motionkit plugins new reward bounce",
     "doctor": "motionkit doctor",
 }
-"""A line to type, by command, if its docstring has none."""
+"""Example by command, if its docstring has none."""
 
 _TYPES = {
     "<bool>": "", "<str>": "TEXT", "<text>": "TEXT", "<path>": "PATH", "<int>": "INT", "<float>": "FLOAT",
     "<list[str]>": "TEXT", "<list[path]>": "PATH",
 }  # fmt: skip
-"""How typer names types, and how settings do."""
+"""Types as named by typer, and as named for settings."""
 
 _COLUMNS = 6
-"""What typer puts in a row: name, short name, negative name and its short one, type, help; before them a star."""
+"""Cells of a row of typer: name, short name, negative name and its short one, type, help; before them a star."""
 
 
 def import_rich_utils() -> Any:
     """Import typer's help without ``rich.markdown``.
 
-    It takes a third of the time of ``--help``, and typer uses it in a markup mode only that motionkit does not use.
+    It takes a third of the time of ``--help``, and typer uses it only in a markup mode that motionkit does not use.
     """
     name = "rich.markdown"
     if name in sys.modules or "typer.rich_utils" in sys.modules:
@@ -70,7 +70,7 @@ def import_rich_utils() -> Any:
 
 
 def show_whole_names() -> None:
-    """Make the tables of help keep names whole; if typer is built differently, help stays as typer makes it."""
+    """Make the tables of help never cut names; with a typer of other internals, help stays as it is."""
     rich_utils = import_rich_utils()
     table = getattr(rich_utils, "Table", None)
     if table is None or getattr(table, "names_whole", False):
@@ -80,7 +80,7 @@ def show_whole_names() -> None:
         names_whole = True
 
         def add_row(self, *cells: Any, **more: Any) -> None:
-            """Add a row; of an option's row the names come together."""
+            """Add a row; names of an option are joined in one cell."""
             if len(cells) >= _COLUMNS:
                 star, (name, short, negative, short_negative, kind, words) = cells[:-_COLUMNS], cells[-_COLUMNS:]
                 names = [part for part in (name, negative) if str(part)]
@@ -95,7 +95,7 @@ def show_whole_names() -> None:
                 column.overflow = "fold"
 
         def __rich_console__(self, console: Any, options: Any) -> Any:
-            """Give each column of names the width of its longest one, up to a part of the line."""
+            """Give each column of names the width of its longest name, up to a part of the line."""
             limit = int(options.max_width * _WIDEST)
             for column in self.columns[:-2]:
                 longest = max((len(line) for cell in column.cells for line in str(cell).splitlines()), default=0)
@@ -110,12 +110,12 @@ def put_example(command: Any, path: str, *, settings: bool) -> None:
     """Put an example below the help of a command, and where its other settings are.
 
     Args:
-        command: The command; an ``Example:`` at the end of its help moves down.
+        command: The command; an ``Example:`` at the end of its help is moved down.
         path: Its name, such as ``pretrain mdm``.
-        settings: Whether it has settings that are no flags.
+        settings: Whether it has settings without flags.
     """
-    command.help, _, typed = (command.help or "").partition("\n\nExample: ")
-    example = typed.strip() or EXAMPLES.get(path, f"motionkit {path} --dry-run" if settings else "")
+    command.help, _, from_help = (command.help or "").partition("\n\nExample: ")
+    example = from_help.strip() or EXAMPLES.get(path, f"motionkit {path} --dry-run" if settings else "")
     lines = [f"Example: {example}"] if example else []
     if settings:
         lines.append(f"All settings: motionkit config show {path}")
@@ -123,14 +123,14 @@ def put_example(command: Any, path: str, *, settings: bool) -> None:
 
 
 def _usage(argument: Any, ctx: Any) -> list[str]:
-    """Return an argument as the usage line shows it: ``OUT``, ``[TEXT...]``; Typer writes ``{IN... OUT}...``."""
+    """Return an argument for the usage line: ``OUT``, ``[TEXT...]``; Typer would write ``{IN... OUT}...``."""
     name = argument.metavar or argument.name.upper()
     many = "..." if argument.nargs != 1 and "..." not in name else ""
     return [f"{name}{many}" if argument.required else f"[{name}{many}]"]
 
 
 def one_style(parameter: Any, *, panel: str | None) -> None:
-    """Show an option or argument as options of settings are shown: its default in round brackets, in a panel of theirs.
+    """Show an option or argument in the style of settings: its default in round brackets, in their panel.
 
     Args:
         parameter: Typer's parameter.

@@ -1,4 +1,4 @@
-"""Settings of commands that read motions, and opening what their paths stand for."""
+"""Settings of commands that read motions, and opening their inputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TEXT = "Captions and splits"
 
 
 class ReadSettings(Group):
-    """What the files do not tell."""
+    """Facts that files may lack."""
 
     up: Annotated[Literal["auto", "y", "z"], Cli("--up", "Reading")] = Field(
         "auto", description="Vertical axis of the files."
@@ -81,7 +81,7 @@ class InputSettings(Settings):
 
 
 def open_inputs(names: Sequence[str], settings: ReadSettings) -> Opened:
-    """Open files, folders and the word starter; print what was left aside, and the unit of the others.
+    """Open files, folders and the word starter; print which files were skipped, and the unit of the others.
 
     Args:
         names: Paths, or ``starter``.
@@ -127,7 +127,7 @@ def open_inputs(names: Sequence[str], settings: ReadSettings) -> Opened:
 
 
 def open_table(settings: CaptionSettings) -> CaptionTable | None:
-    """Read the table of captions when there is one, and say which columns were taken."""
+    """Read the table of captions if there is one, and print its columns."""
     from motionkit.motion import read_caption_table
 
     columns = settings.model_dump(exclude={"table", "caption_column"})

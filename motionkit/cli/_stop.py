@@ -38,18 +38,18 @@ class _Work:
 
 
 _now: _Work | None = None
-"""What is going on, or was when it was stopped."""
+"""The work in progress, or that was in progress at a stop."""
 
 
 @contextmanager
 def working(command: str, total: int, *, after: str = NOTHING, workers: int = 1) -> Iterator[Callable[..., None]]:
-    """Show progress while the block runs, and know how far it has come for when it is stopped.
+    """Show progress while the block runs, and record it for the message of a stop.
 
     Args:
-        command: What is going on.
+        command: Name of the command.
         total: Number of steps.
-        after: What is true of a command that was stopped here.
-        workers: Processes that do the steps; the first step of each of several waits for it to start.
+        after: The state if the command is stopped here, for the message.
+        workers: Worker processes; if there are several, the first step of each includes its start.
 
     Yields:
         ``step(count=1, note="")``, to be called after each step.
@@ -68,9 +68,9 @@ def working(command: str, total: int, *, after: str = NOTHING, workers: int = 1)
 
 @contextmanager
 def hearing_signals() -> Iterator[None]:
-    """Raise `Interrupted` in place of the default action of SIGINT and SIGTERM; other handlers stay."""
+    """Raise `Interrupted` where SIGINT or SIGTERM would end the process; other handlers stay."""
     before = {}
-    if threading.current_thread() is threading.main_thread():  # Python allows handlers nowhere else
+    if threading.current_thread() is threading.main_thread():  # Python allows handlers only there
         for number, usual in (
             (signal.SIGINT, (signal.default_int_handler, leave)),
             (signal.SIGTERM, (signal.SIG_DFL,)),
@@ -85,11 +85,11 @@ def hearing_signals() -> Iterator[None]:
 
 
 def report_stop(error: KeyboardInterrupt, line: Sequence[str]) -> int:
-    """Say how far a command came that was stopped, and return the exit code: 143 after SIGTERM, else 130.
+    """Print the progress of a stopped command, and return the exit code: 143 after SIGTERM, else 130.
 
     Args:
-        error: What stopped it.
-        line: The command line; with ``--json`` a document is printed as well.
+        error: The interrupt.
+        line: The command line; with ``--json`` a document is also printed.
     """
     global _now
     work, _now = _now, None
@@ -97,18 +97,17 @@ def report_stop(error: KeyboardInterrupt, line: Sequence[str]) -> int:
         name = next((word for word in line if not word.startswith("-")), "") if work is None else work.command
         counts = {} if work is None else {"done": work.done, "total": work.total}
         print_json({"command": name, "status": "interrupted", **counts})
-    where = "stopped." if work is None else f"stopped after {work.done} of {work.total}; {work.after}."
-    _streams.tell(where)
+    _streams.tell("stopped." if work is None else f"stopped after {work.done} of {work.total}; {work.after}.")
     return 128 + signal_of(error)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
     if number == signal.SIGTERM:
-        signal.signal(number, signal.SIG_DFL)  # a second one does not wait for anything
+        signal.signal(number, signal.SIG_DFL)  # a second signal ends the process at once
     raise Interrupted(number)
 
 
-# Commands that several processes run together: who may, and how all of them end with one message.
+# Commands that several processes run together: which may, and their common end with one message.
 
 
 def refuse_copies(command: str) -> None:
@@ -138,7 +137,7 @@ def ending_together(launch: Launch, *, as_json: bool) -> Iterator[Callable[[str]
     """End all processes with one message and the same exit code when one of them fails in the block.
 
     Yields:
-        ``join(device)``, which meets the other processes; before it, and without a launcher, errors go on as usual.
+        ``join(device)``, which joins the other processes; before it, and without a launcher, errors propagate as usual.
     """
     met: list[Processes] = []
 
@@ -159,13 +158,13 @@ def ending_together(launch: Launch, *, as_json: bool) -> Iterator[Callable[[str]
         first, code = _leave(words, error)
         if isinstance(error, (BrokenPipeError, SystemExit)):
             raise
-        speaks = words.may_tell()
-        if speaks:
+        tells = words.may_tell()
+        if tells:
             code = _tell(error, as_json=as_json)
         elif launch.quiet and first and as_motionkit_error(error) is None and not isinstance(error, KeyboardInterrupt):
-            # What to report of a bug is known here only.
+            # Only this process has the traceback of the bug.
             _streams.tell("".join(traceback.format_exception(error)).rstrip())
-        words.part(told=speaks)
+        words.part(told=tells)
         raise typer.Exit(code) from error
     finally:
         if met:
@@ -173,7 +172,7 @@ def ending_together(launch: Launch, *, as_json: bool) -> Iterator[Callable[[str]
 
 
 def _leave(words: Words, error: BaseException) -> tuple[bool, int]:
-    """Tell the others why this process ends; returns whether it is the first that does, and its exit code."""
+    """Send the error to the others; return whether this process is the first to end, and its exit code."""
     if isinstance(error, KeyboardInterrupt):
         return words.leave(error, "stopped."), 128 + signal_of(error)
     known = as_motionkit_error(error) or bug(error)

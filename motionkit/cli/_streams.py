@@ -1,8 +1,8 @@
 """Standard streams: stdout carries what motionkit prints as a result and nothing else, stderr the rest.
 
-Code of plugins and libraries prints too, from Python, from C and from processes that it starts. `own_stdout` gives
-motionkit a descriptor of its own for results and lets the process's descriptor 1 lead to stderr; `aside` does the same
-for ``print`` and ``sys.stdout`` while other code may run.
+Plugins and libraries print as well, from Python, C and child processes. `own_stdout` gives motionkit a separate
+descriptor for results and redirects the process's descriptor 1 to stderr; `aside` does the same for ``print`` and
+``sys.stdout`` while other code may run.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from motionkit.errors import MotionkitError
 from motionkit.training.launch import launch_of
 
 _results: IO[str] | None = None
-"""Where results go while ``sys.stdout`` is lent to other code."""
+"""The stream of results while ``sys.stdout`` is redirected."""
 
 
 def own_stdout() -> None:
-    """Prepare the streams of a process that runs motionkit and nothing else.
+    """Prepare the streams of a process that runs only motionkit.
 
-    A stream that was closed (``>&-``) is opened again, so that no other file gets its number: stdout in such a way
-    that results cannot be written, which is reported; stdin and stderr lead nowhere.
+    A closed stream (``>&-``) is reopened, so that no other file gets its number: stdout read-only, so that writing
+    results fails and is reported; stdin and stderr on the null device.
     """
     for number, how in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
@@ -35,14 +35,14 @@ def own_stdout() -> None:
     if stderr is None:
         sys.stderr = stderr = os.fdopen(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
     like = stderr if stdout is None else stdout
-    copy, buffering = os.dup(1), 1 if like.line_buffering else -1
+    descriptor, buffering = os.dup(1), 1 if like.line_buffering else -1
     os.dup2(2, 1)
-    sys.stdout = os.fdopen(copy, "w", buffering, encoding=like.encoding, errors=like.errors, closefd=False)
+    sys.stdout = os.fdopen(descriptor, "w", buffering, encoding=like.encoding, errors=like.errors, closefd=False)
 
 
 @contextlib.contextmanager
 def aside() -> Iterator[None]:
-    """Lead ``sys.stdout`` to stderr while the block runs; `results` is where it led before."""
+    """Redirect ``sys.stdout`` to stderr while the block runs; `results` is the stream before."""
     global _results
     if _results is not None:
         yield
@@ -65,7 +65,7 @@ def write(text: str) -> None:
 
     Raises:
         MotionkitError: It cannot be written (exit code 1).
-        BrokenPipeError: Nobody reads them any more.
+        BrokenPipeError: The reader closed the pipe.
     """
     if launch_of().quiet:
         return
@@ -74,13 +74,13 @@ def write(text: str) -> None:
 
 
 def flush() -> None:
-    """Send off what was printed; raises as `write`."""
+    """Flush the results; raises as `write`."""
     with writing():
         results().flush()
 
 
 def flush_or_drop() -> None:
-    """Send off what was printed before a command failed, if that is possible."""
+    """Flush the results of a failed command, if possible."""
     try:
         flush()
     except (MotionkitError, OSError):
@@ -89,7 +89,7 @@ def flush_or_drop() -> None:
 
 @contextlib.contextmanager
 def writing() -> Iterator[None]:
-    """Say that it is the results which cannot be written, when something in the block fails so."""
+    """Turn an operating-system error of the block into one about writing results."""
     try:
         yield
     except BrokenPipeError:
@@ -97,13 +97,13 @@ def writing() -> Iterator[None]:
     except OSError as error:
         raise MotionkitError(
             f"the result cannot be written to standard output: {error.strerror or error}.",
-            fix="let it lead to a terminal, a pipe, or a file where there is room.",
+            fix="redirect it to a terminal, a pipe, or a file with free space.",
             code=1,
         ) from error
 
 
 def tell(text: str) -> None:
-    """Print a line on stderr; if that is impossible it is dropped, for there is no better place to say so."""
+    """Print a line on stderr; if that is impossible it is dropped."""
     try:
         print(text, file=sys.stderr, flush=True)
     except OSError:
@@ -111,7 +111,7 @@ def tell(text: str) -> None:
 
 
 def drop(stream: IO[str]) -> None:
-    """Let a stream that fails lead nowhere, so that what it still holds does not fail again when Python ends."""
+    """Redirect a failing stream to the null device, so that its buffer does not fail again when Python ends."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())

@@ -1,7 +1,7 @@
-"""The one command that runs every trainer, ours and other people's.
+"""The command of every trainer, of motionkit and of plugins.
 
-Nothing exists on disk until the trainer has opened every input: what goes wrong before that exits with 2 and leaves
-no run folder, what goes wrong after it exits with 1 and leaves a run with the status failed.
+Nothing is written until the trainer has opened every input: an error before that exits with 2 and leaves no run folder,
+an error after it exits with 1 and leaves a run with the status failed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def trainer_command(name: str, app: typer.Typer) -> None:
     label = name.rpartition(":")[2].replace(".", " ")
     if not issubclass(model, TrainerSettings):
         raise MotionkitError(
-            f"the settings of trainer {name!r} are no TrainerSettings.",
+            f"the settings of trainer {name!r} are not TrainerSettings.",
             fix="class MySettings(motionkit.config.TrainerSettings): ...",
         )
 
@@ -68,7 +68,7 @@ def trainer_command(name: str, app: typer.Typer) -> None:
 
 
 def _check(label: str, trainer: Any, *, as_json: bool) -> None:
-    """Print the trainer's own checks as they are made; end with 1 if one fails."""
+    """Print the checks of a trainer as they are made; exit with 1 if one fails."""
     checks = []
     with plugins.catching(code=1):
         for check in trainer.check():
@@ -91,17 +91,17 @@ def _opened(
     launch: Launch,
     join: Callable[[str], Processes],
 ) -> Any:
-    """Build the trainer; of several processes each gets a device of its own and knows the others."""
+    """Build the trainer; of several processes each gets its own device and joins the others."""
     from motionkit.training.execute import build_trainer
 
     if launch.size == 1:
         return build_trainer(label, component, settings)
     from motionkit.training.together import own_device
 
-    placed = settings.model_copy(update={"device": own_device(settings.device, launch)})
-    trainer: Any = build_trainer(label, component, placed)
+    local = settings.model_copy(update={"device": own_device(settings.device, launch)})
+    trainer: Any = build_trainer(label, component, local)
     refuse_unshared(label, trainer, launch)
-    trainer.world = join(placed.device)
+    trainer.world = join(local.device)
     output.say(f"{label}: {launch.size} processes share each step")
     return trainer
 
@@ -133,7 +133,7 @@ def _train(
         raise typer.Exit(outcome.exit_code)
 
 
-# What is printed when a run has ended: result, reward curve, page, commands to type next.
+# Output at the end of a run: result, reward curve, page, commands to type next.
 
 _BLOCKS = 24
 _CURVES = {"reward/mean": "reward", "loss/total": "loss"}
@@ -170,9 +170,9 @@ def _tell(outcome: Outcome) -> None:
         if len(points) >= 2:
             means = binned(points, _BLOCKS)
             first, *_, last = (value for _, value in means)
-            each = round(len(points) / len(means))
-            what = f"in training, per {each} steps" if each > 1 else "in training"
-            output.say(f"{label} {first:.3f} {sparkline([value for _, value in means])} {last:.3f}  {what}")
+            block = round(len(points) / len(means))
+            span = f"in training, per {block} steps" if block > 1 else "in training"
+            output.say(f"{label} {first:.3f} {sparkline([value for _, value in means])} {last:.3f}  {span}")
             return
 
 

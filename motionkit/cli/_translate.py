@@ -1,7 +1,7 @@
 """From a command of the training guides to the motionkit command that means the same.
 
-A guide's whole command becomes one with the guide's own values: where its defaults differ from motionkit's they are
-written out and listed. In a motionkit command with some old names only these are replaced.
+A guide's whole command keeps the guide's values: defaults that differ from motionkit's are written out and listed. In a
+motionkit command with some old names only these are replaced.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _NAMES = frozenset(name for row in guide_options() for name in row.guide)
 _REQUIRED = {
     "grpo": {"--model_path", "--save_dir"}, "compose": {"--output_dir"}, "eval text-to-motion": {"--model_path"},
 }  # fmt: skip
-"""Options that a guide's command cannot do without; a command that has them and nothing new is a guide's."""
+"""Required options of a guide's command; a command that has them and nothing new is a guide's."""
 
 _SHARED = ("grpo", "eval text-to-motion")
-"""Commands whose rules read options that are called the same in the guides."""
+"""Commands whose rules read options with the same name in the guides."""
 
 _NEUTRAL = ("--json", "--dry-run")
 _ORDER = (
@@ -47,29 +47,28 @@ _ORDER = (
     "lora", "run", "split", "evaluator", "mode", "device", "seed",
 )  # fmt: skip
 _FEW, _LINE = 3, 76
-"""Flags, and characters, of a command that still stands on one line."""
+"""Most flags, and characters, of a command on one line."""
 
 
 @dataclass
 class Draft:
-    """A translation while it is made."""
+    """A translation in progress."""
 
-    command: str  # Command here
+    command: str  # motionkit's command
     whole: bool = False  # Whether it is a guide's whole command, whose defaults count
-    # What is left of the old options, by name; the value of a switch is empty.
+    # The old options that are not translated yet, by name; the value of a switch is empty.
     old: dict[str, str] = field(default_factory=dict)
-    # The new options: key, by which they are put in order, and words.
+    # The new options: key, by which they are sorted, and words.
     flags: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     places: list[str] = field(default_factory=list)  # The arguments without a flag
-    # What differs: name, the guide's value, motionkit's default.
+    # Differences: name, the guide's value, motionkit's default.
     changes: list[tuple[str, str, str]] = field(default_factory=list)
-    dropped: list[str] = field(default_factory=list)  # What was left out, and why
+    dropped: list[str] = field(default_factory=list)  # Options that were left out, and why
     before: tuple[str, ...] = ()  # Variables of the shell before the command, ``NAME=value``
-    # What starts several processes of it: ``torchrun`` with its options; empty for one process.
-    launcher: tuple[str, ...] = ()
+    launcher: tuple[str, ...] = ()  # ``torchrun`` with its options; empty for one process
 
     def add(self, key: str, *words: str) -> None:
-        """Add an option; one that is there already is not added again."""
+        """Add an option, unless it is there already."""
         if (key, words) not in self.flags:
             self.flags.append((key, words))
 
@@ -78,7 +77,7 @@ class Draft:
         return [*self.command.split(), *self.places, *(word for _, words in self._sorted() for word in words)]
 
     def text(self) -> str:
-        """Return the command as it is pasted into a shell, on several lines when it is long."""
+        """Return the command for a shell, on several lines if it is long."""
         start = [*self.launcher, "-m"] if self.launcher else []
         head = " ".join([*self.before, shlex.join([*start, "motionkit", *self.command.split(), *self.places])])
         lines = [shlex.join(words) for _, words in self._sorted()]
@@ -95,9 +94,9 @@ def read(command: str, words: Sequence[str], known: Mapping[str, bool], *, scrip
     """Read the words of a command whose options are old ones, new ones or both.
 
     Args:
-        command: The command here.
+        command: motionkit's command.
         words: The words after it.
-        known: Options that it has, each with whether it takes a value.
+        known: Its options, each with whether it takes a value.
         script: Whether the words are those of a guide's script.
     """
     draft = Draft(command)
@@ -129,7 +128,7 @@ def read(command: str, words: Sequence[str], known: Mapping[str, bool], *, scrip
 
 
 def rename(draft: Draft) -> None:
-    """Give every old option that is left its new name, in the order of the table."""
+    """Give every remaining old option its new name, in the order of the table."""
     for row in guide_options():
         for name in row.guide:
             if name in draft.old and row_of(name, draft.command) is row:
@@ -141,7 +140,7 @@ def rename(draft: Draft) -> None:
 
 
 def new_words(row: GuideOption, value: str) -> tuple[str, ...]:
-    """Return the new option with its value, or with a place holder if none was given."""
+    """Return the new option with its value, or with a placeholder if none was given."""
     head = row.flag.split(" or ")[0].partition(",")[0]
     *fixed, last = head.split()
     if not head.startswith("--"):
@@ -156,30 +155,30 @@ def _is_option(word: str) -> bool:
     return word.startswith("--") or (f"--{word}" in _NAMES and "_" in word)
 
 
-# What no table says of a guide's command: options that only together mean something, and defaults that differ.
+# Rules beyond the table: options that belong together, and defaults that differ.
 
 ROOTS = {"humanml": "dataset/HumanML3D", "kit": "dataset/KIT-ML"}
-"""Where the guides expect the datasets."""
+"""Folders of the datasets in the guides."""
 
 TRACKERS = {"tensorboardplatform": "tensorboard", "wandbplatform": "wandb", "clearmlplatform": "clearml"}
 _TMR_SCORE = ("--tmr_similarity_type", "--tmr_normalization", "--tmr_max_distance", "--tmr_scale")
 _REWARDS = {"tmr": ("matching", "cosine"), "mdm": ("matching", "r_precision", "combined")}
 _EVALUATOR = "text_mot_match/model/finest.tar"
-"""Where the guides expect the evaluator, below t2m or kit; its words and statistics are found from there."""
+"""File of the evaluator in the guides, below t2m or kit; its words and statistics are found from there."""
 
 _CONFIGS = "examples/embodiment/config"
-"""Where the scripts of the reward-model guide look for their settings."""
+"""Folder of settings of the reward-model guide's scripts."""
 
 _CHOICE = frozenset({"--reward_model_type", "--reward_type", "--use_dense_reward"})
 _TARGETS = "attn,ffn,text"
-"""What the guides adapt by LoRA."""
+"""LoRA targets of the guides."""
 
 _LORA_RATE = "1e-5"
 """Learning rate for a published Sa2VA, whose language model is trained by LoRA; the guide's log shows 9.5e-6."""
 
 
 def apply(draft: Draft) -> None:
-    """Translate what needs more than the table; see `RULES`."""
+    """Apply the rules of the command (`RULES`)."""
     for rule in RULES.get(draft.command, ()):
         rule(draft)
 
@@ -201,7 +200,7 @@ def _algorithm(draft: Draft) -> None:
 
 
 def _dataset(draft: Draft) -> None:
-    """Add the folder, which the guides take for granted; a composite set is a dataset of its own."""
+    """Add the folder, which is implicit in the guides; a composite set is a separate dataset."""
     old = draft.old
     composite = "--use_composite_dataset" in old or "--composite_data_path" in old
     if not (draft.whole or composite):
@@ -217,7 +216,7 @@ def _dataset(draft: Draft) -> None:
 
 
 def _rewards(draft: Draft) -> None:
-    """Put together the name of a reward, its weight and the options that it has."""
+    """Combine the name of a reward, its weight and its options."""
     old = draft.old
     if not draft.whole and not _CHOICE & old.keys():
         return
@@ -246,7 +245,7 @@ def _rewards(draft: Draft) -> None:
 
 
 def _weighted(name: str, weight: str) -> str:
-    """Return ``name=weight``; a weight of 1 is left out, and what is not a number is kept for the command to refuse."""
+    """Return ``name=weight`` without a weight of 1; a value that is not a number is kept as it is."""
     try:
         value = float(weight)
     except ValueError:
@@ -255,7 +254,7 @@ def _weighted(name: str, weight: str) -> str:
 
 
 def _score(draft: Draft, name: str, *, compares: bool) -> None:
-    """Keep the options of the score that act; `compares` says whether the reward has them."""
+    """Keep the options of the score that have an effect; `compares`: whether the reward has them."""
     old = draft.old
     if not compares:
         unlike = old.get("--tmr_similarity_type", "cosine") != "cosine"
@@ -282,7 +281,7 @@ def _physics(draft: Draft) -> None:
 
 
 def _sizes(draft: Draft) -> None:
-    """Write out the guide's sizes and say which ones are motionkit's."""
+    """Write out the guide's sizes and list motionkit's."""
     if not draft.whole:
         return
     old, here = draft.old, _defaults()
@@ -343,7 +342,7 @@ def _profile(draft: Draft) -> None:
 
 
 def _resumed(draft: Draft) -> None:
-    """Name the run in place of one of its files: here a run goes on after its newest checkpoint."""
+    """Replace a file by its run: motionkit resumes a run from its newest checkpoint."""
     for place, (key, words) in enumerate(draft.flags):
         folder, slash, file = words[-1].rpartition("/")
         if draft.whole and key == "resume" and file.endswith(".pt"):
@@ -352,12 +351,12 @@ def _resumed(draft: Draft) -> None:
 
 
 def _search(draft: Draft) -> None:
-    """Leave out the words that choose between the guide's one script and the commands here."""
+    """Leave out the words that select between the commands of the guide's script."""
     _drop(draft, ("--bayes_opt", "--tune"), "")
 
 
 def _evaluation(draft: Draft) -> None:
-    """Name what the guides take for granted: the test split, and an evaluator in the working folder."""
+    """Add what is implicit in the guides: the test split, and an evaluator in the working folder."""
     if path := draft.old.pop("--model_path", ""):
         draft.places.append(path)
     if not draft.whole:
@@ -371,7 +370,7 @@ def _evaluation(draft: Draft) -> None:
 
 
 def _encoder(draft: Draft) -> None:
-    """Name the run in place of the file in it: the guides' ``DIR/best_encoder.pt`` is here the run that has it best."""
+    """Replace the guides' ``DIR/best_encoder.pt`` by the run."""
     for place, (key, words) in enumerate(draft.flags):
         if words[0] == "--encoder" and words[-1].endswith(".pt"):
             folder = words[-1].replace("\\", "/").rpartition("/")[0]
@@ -379,7 +378,7 @@ def _encoder(draft: Draft) -> None:
 
 
 def _settings_file(draft: Draft) -> str:
-    """Return the settings file that Hydra found by itself; empty if the line names none."""
+    """Return the settings file that Hydra finds; empty if the line names none."""
     folder, name = draft.old.get("--config_path", "") or _CONFIGS, draft.old.get("--config_name", "")
     if draft.whole and not name and draft.places:
         name = draft.places[0]
@@ -391,7 +390,7 @@ def _switches_in(file: str) -> tuple[bool, bool]:
     try:
         table = read_yaml(file, dict) if file and Path(file).is_file() else {}
     except MotionkitError:
-        return False, False  # the command says what is wrong with it
+        return False, False  # the command reports the error
     reward = table.get("reward")
     values = reward if isinstance(reward, dict) else {}
     use, collect = (values.get(name.removeprefix("reward.")) is True for name in PPO_SWITCHES)
@@ -399,7 +398,7 @@ def _switches_in(file: str) -> tuple[bool, bool]:
 
 
 def _hydra(draft: Draft, left_out: Mapping[str, str]) -> None:
-    """Name the settings file that Hydra found by itself, and leave out what does nothing here."""
+    """Add the settings file that Hydra finds, and leave out keys without effect."""
     old = draft.old
     if file := _settings_file(draft):
         draft.add("config", "--config", file)
@@ -414,28 +413,28 @@ def _hydra(draft: Draft, left_out: Mapping[str, str]) -> None:
 
 
 def _stage(draft: Draft) -> None:
-    """Choose the command by the guide's switches, and keep what it reads; ``null`` is its 0."""
+    """Choose the command by the guide's switches, and keep its keys; ``null`` becomes 0."""
     use, collect = (draft.old.get(name, "").lower() == "true" for name in PPO_SWITCHES)
     if draft.whole and not any(name in draft.old for name in PPO_SWITCHES):
         use, collect = _switches_in(_settings_file(draft))
     if use and collect:
         raise MotionkitError(
             "use_reward_model and collect_data are both true; nothing was started.",
-            why="one run either collects what the reward is trained on, or is rewarded by it.",
+            why="a run either collects data for the reward, or is trained on it.",
             fix="leave one of them out.",
         )
     if use or collect:
         draft.command = "reward-collect" if collect else "ppo"
     collects = draft.command == "reward-collect"
     keys, left_out = (COLLECT, COLLECT_LEFT_OUT) if collects else (PPO, PPO_LEFT_OUT)
-    values = {key: draft.old.pop(key) for key in list(draft.old) if key in keys or key in PPO_SWITCHES}
+    kept = {key: draft.old.pop(key) for key in list(draft.old) if key in keys or key in PPO_SWITCHES}
     _hydra(draft, left_out)
-    draft.old |= {key: "0" if key in NULL and value in ("null", "None") else value for key, value in values.items()}
+    draft.old |= {key: "0" if key in NULL and value in ("null", "None") else value for key, value in kept.items()}
     _listed(draft, "reward.reward_model.image_keys")
 
 
 def _classifier(draft: Draft) -> None:
-    """Bring Hydra's values into the form they have here."""
+    """Convert Hydra's values to motionkit's syntax."""
     old = draft.old
     _hydra(draft, LEFT_OUT)
     frozen = old.get("reward.model.freeze_encoder", "").lower()
@@ -447,14 +446,14 @@ def _classifier(draft: Draft) -> None:
 
 
 def _listed(draft: Draft, *names: str) -> None:
-    """Write Hydra's lists, ``[a,b]``, with commas alone."""
+    """Convert Hydra's lists, ``[a,b]``, to ``a,b``."""
     for name in names:
         if name in draft.old:
             draft.old[name] = ",".join(part.strip(" \"'") for part in draft.old[name].strip("[]").split(","))
 
 
 def _self_play(draft: Draft) -> None:
-    """Name the policy and the data, which the guide has one kind of each; its epochs are passes over the data."""
+    """Add the kinds of policy and data, which are implicit in the guide; its epochs are passes over the data."""
     old = draft.old
     if model := old.pop("--model_path", ""):
         draft.add("policy", "--policy", "sa2va")
@@ -474,7 +473,7 @@ def _self_play(draft: Draft) -> None:
 
 
 def _drop(draft: Draft, names: tuple[str, ...], why: str) -> None:
-    """Leave out options; `why` is empty when their value changes nothing."""
+    """Leave out options; `why` is empty if their value has no effect."""
     for name in names:
         if name in draft.old:
             value = draft.old.pop(name)
@@ -502,16 +501,16 @@ RULES: Mapping[str, tuple[Callable[[Draft], None], ...]] = {
     "ppo": (_stage,),
     "sa2va-rl": (_self_play,),
 }
-"""The rules of each command; what they leave is translated by the table."""
+"""The rules of each command; the remaining options are translated by the table."""
 
 
-# The answer to a command of the training guides: the motionkit command that means the same, and what differs.
+# The answer to a command of the training guides: the same motionkit command, and differences.
 
 _VARIABLE = re.compile(r"[A-Z_]+=")
 """The shell's ``NAME=value`` before a command."""
 
 _ONE_FILE = {"ppo", "reward-collect"}
-"""Commands that one settings file of the guide, with one set of names, is for."""
+"""Commands that share a settings file, and its names, in the guide."""
 
 _LAUNCHER = "torchrun"
 _COMMON = {"grpo", "sa2va-rl", "train-mpl", "reward-train", "pretrain mpl-encoder"}
@@ -532,7 +531,7 @@ def refuse_old_options(command: str, words: Sequence[str], options: Mapping[str,
 
 
 def old_options(command: str, words: Sequence[str], options: Mapping[str, bool]) -> list[str]:
-    """Return the options that the command does not have, a guide has, and that have another name in the command."""
+    """Return options of the guides that have another name in the command."""
     names, rest = [], list(words[: words.index("--")] if "--" in words else words)
     while rest:
         name, equals, _ = rest.pop(0).partition("=")
@@ -581,7 +580,7 @@ def answer_script(words: Sequence[str], options_of: Callable[[str], Mapping[str,
         options_of: Returns the options of a command, as in `refuse_old_options`.
 
     Returns:
-        The error that says what to type instead; None when no script of the guides is in the line.
+        The error with the command to type instead; None if no script of the guides is in the line.
     """
     place, command = script_in(words)
     if place < 0:
@@ -595,7 +594,7 @@ def answer_script(words: Sequence[str], options_of: Callable[[str], Mapping[str,
 
 
 def _launch(draft: Draft, before: Sequence[str]) -> None:
-    """Keep the launcher of the guide's line, and what it was given, if the command can be shared."""
+    """Keep the launcher of the guide's line with its options, if processes can share the command."""
     if _LAUNCHER not in before:
         return
     words = tuple(before[before.index(_LAUNCHER) :])

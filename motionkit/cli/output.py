@@ -1,4 +1,4 @@
-"""What a command prints: results on stdout, talk on stderr."""
+"""Output of commands: results on stdout, messages on stderr."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class CommandRow:
     name: str  # Its name
     target: str  # ``module:name`` of a `Command`, or of ``register(app)``, which adds it to a Typer app of its own
     summary: str  # One line for the list of commands
-    panel: str  # Heading it stands under
+    panel: str  # Its heading in the list
     hidden: bool = False  # Keep it out of the list, because another command does the same
 
 
@@ -96,10 +96,10 @@ ELSEWHERE = {
     "start": "motionkit convert FILE OUT --start S cuts a clip",
     "trim": "motionkit convert FILE OUT --start S --end S cuts a clip",
 }
-"""Words that are looked for as commands or options and are neither: what there is instead."""
+"""Words that users try as commands or options, to what there is instead."""
 
 DEFAULTS = {"pretrain": "mpl-encoder"}
-"""Trainers that a prefix alone means, as the training guides do."""
+"""Default trainers of prefixes, as in the training guides."""
 
 
 def module_exists(name: str) -> bool:
@@ -127,7 +127,7 @@ def module_exists(name: str) -> bool:
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.", metavar="")]
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-"""What a terminal obeys instead of showing it, and halves of characters, which no terminal takes."""
+"""Control characters, which a terminal obeys, and surrogates, which no terminal can show."""
 
 _talk = logging.getLogger("motionkit.cli")
 _colour = "auto"
@@ -137,11 +137,11 @@ class Talk(logging.Handler):
     """Writes the ``motionkit`` logger to stderr; looks stderr up each time, because tests and progress replace it."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print one record; warnings and errors say so, in colour on a terminal."""
+        """Print one record; warnings and errors are marked, in colour on a terminal."""
         if getattr(record, "log_only", False):
             return
         if record.levelno >= logging.ERROR and record.name == "motionkit.runs":
-            return  # why a run failed goes into its log.txt; here it is the command's own last word
+            return  # the error of a run goes into its log.txt; here the command prints it at its end
         mark = f"{record.levelname.lower()}: " if record.levelno >= logging.WARNING else ""
         try:
             text = printable(f"{mark}{record.getMessage()}")
@@ -149,7 +149,7 @@ class Talk(logging.Handler):
             print(marked(text, mark.rstrip()), file=sys.stderr)
         except BrokenPipeError:  # as for results: the reader has closed the pipe
             raise
-        except OSError:  # a full disk behind stderr is no reason to stop working
+        except OSError:  # a full disk behind stderr must not stop the work
             _streams.drop(sys.stderr)
 
 
@@ -161,14 +161,14 @@ def marked(text: str, mark: str, *, red: bool = False) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text with control characters spelled out: names of files may hold commands to the terminal."""
+    """Return a text with control characters escaped: file names may hold commands to the terminal."""
     return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def wrapped(text: str, stream: IO[str] | None = None) -> str:
     """Return a text for a stream, stderr by default: on a terminal lines are broken between words and indented.
 
-    A command that a backslash spreads over several lines stays as it is, to be copied.
+    A command over several lines with backslashes stays as it is, to be copied.
     """
     if not (stream or sys.stderr).isatty():
         return text
@@ -209,18 +209,18 @@ def say(message: str, *, whole: bool = False) -> None:
 
     Args:
         message: The line.
-        whole: Leave it in one piece on any terminal, as a command that is to be copied.
+        whole: Do not wrap it, so that a command can be copied.
     """
     _talk.info("%s", message, extra={"whole": whole})
 
 
 def as_next(lines: Sequence[str]) -> list[str]:
-    """Return commands to type next as they are shown: ``next: `` before the first, the others below it."""
+    """Return commands to type next for display: ``next: `` before the first, the others below it."""
     return [f"{'next:' if not place else '     '} {line}" for place, line in enumerate(lines)]
 
 
 def note(message: str) -> None:
-    """Write lines to the run's log.txt only: what the terminal shows in another form, such as a bar or a table."""
+    """Write lines only to the run's log.txt; the terminal shows them in another form, such as a bar or a table."""
     for line in message.splitlines():
         _talk.info("%s", printable(line), extra={"log_only": True})
 
@@ -242,32 +242,32 @@ def emit(document: Mapping[str, Any], *, json: bool) -> None:
 
 
 def as_json(document: Mapping[str, Any]) -> str:
-    """Return a document as JSON that any stream takes: half a character, as in names that are not UTF-8, is escaped."""
+    """Return a document as JSON that any stream can encode: surrogates, as in names that are not UTF-8, are escaped."""
     text = _json.dumps(document, indent=2, ensure_ascii=False, default=str)
     return text.encode(errors="backslashreplace").decode()
 
 
 def finish(document: Mapping[str, Any], error: MotionkitError | None, *, json: bool) -> None:
-    """End a command that has a result even if something went wrong: one JSON document, or the error for people.
+    """End a command that may have a result and an error: one JSON document, or the error raised.
 
     Args:
         document: The result, with ``command``.
-        error: What went wrong.
-        json: Whether the document is asked for; it then has the status of the command, and the error.
+        error: The error, if any.
+        json: Print the document with the status of the command and the error.
     """
     if error is not None and not json:
         raise error
-    rest = {name: value for name, value in document.items() if name not in ("command", "status")}
-    whole = {"command": document["command"], "status": "failed" if error else "done", **rest}
+    result = {name: value for name, value in document.items() if name not in ("command", "status")}
+    complete = {"command": document["command"], "status": "failed" if error else "done", **result}
     if error is None:
-        emit(whole, json=json)
+        emit(complete, json=json)
         return
-    emit({**whole, "error": error.document()}, json=True)
+    emit({**complete, "error": error.document()}, json=True)
     raise typer.Exit(error.code)
 
 
 def console(stream: IO[str], *, file: IO[str] | None = None) -> Any:
-    """Return a rich console that obeys ``--color``, NO_COLOR and pipes."""
+    """Return a rich console that respects ``--color``, NO_COLOR and pipes."""
     from rich.console import Console
 
     force = {"always": True, "never": False}.get(_colour, stream.isatty() or None)
@@ -284,9 +284,9 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], 
         title: Its title; empty for none.
         columns: Heads.
         rows: Cells; the verdicts ``better`` and ``worse`` are coloured on a terminal.
-        numbers: Columns that are set to the right.
+        numbers: Columns that are right-aligned.
     """
-    shown = io.StringIO()  # rich handles a failing stream in its own way
+    shown = io.StringIO()  # rich would handle errors of the stream itself
     _streams.write(_laid_out(console(_streams.results(), file=shown), shown, title, columns, rows, numbers))
 
 
@@ -305,14 +305,14 @@ def _laid_out(
 
     headed = any(columns)
     style = box.SIMPLE_HEAD if headed else None
-    name = Text(printable(title), style="table.title") if title else None  # as Text: brackets in a path are no markup
+    name = Text(printable(title), style="table.title") if title else None  # as Text: brackets are not markup
     grid = Table(title=name, title_justify="left", box=style, pad_edge=False, show_header=headed)
     for place, column in enumerate(columns):
         grid.add_column(column, overflow="fold", justify="right" if place in numbers else "left")
     for row in rows:
         grid.add_row(*(Text(_cell(value), style=_STYLES.get(str(value), "")) for value in row))
     out.print(grid)
-    # Below a list goes the line that a box of rules leaves free below itself.
+    # A table with rules has an empty last line, a list keeps it.
     return shown.getvalue() if not headed else shown.getvalue().removesuffix("\n")
 
 
@@ -347,6 +347,6 @@ def _coloured(stream: IO[str]) -> bool:
 
 def _cell(value: object) -> str:
     if isinstance(value, float):
-        # Four digits, and no exponent if so many digits can be read: 16440, not 1.644e+04.
+        # Four digits, and no exponent up to 1e9: 16440, not 1.644e+04.
         return f"{value:.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
     return "" if value is None else printable(str(value))

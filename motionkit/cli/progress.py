@@ -19,33 +19,33 @@ if TYPE_CHECKING:
 
 PLAIN_EVERY = 15.0
 SMOOTH = 20
-"""Steps that a shown number is the mean of: a single batch says little."""
+"""Number of steps over which a shown number is averaged, as a single batch is noisy."""
 
 LONG = 60.0
-"""Seconds from which a command says at its start about how long it will take."""
+"""Seconds above which a command prints an estimate of its duration at its start."""
 
 _SURE, _MANY = 4.0, 8
-"""Seconds, and number, of steps after the first from which their pace is believed; fewer steps, or the first alone,
-from three times as many seconds."""
+"""Least time and number of steps after the first for an estimate of their pace; fewer steps, or the first alone, need
+three times as many seconds."""
 
 _LAPS = 200
-"""Last steps that their pace is taken of."""
+"""Number of last steps for the pace."""
 
 
 @contextmanager
 def bar(title: str, total: int | None = None, *, start: int = 0, slow_start: int = 0) -> Iterator[Callable[..., None]]:
-    """Show progress while the block runs, and say about how long it will take if that is over a minute.
+    """Show progress while the block runs, and print an estimate of its duration if that is over a minute.
 
     Args:
-        title: What is going on.
-        total: Number of steps, when it is known.
+        title: Name of the work.
+        total: Number of steps, if known.
         start: Steps done before.
-        slow_start: First steps that hold a start which no other has, such as that of worker processes: they count for
-            no rate.
+        slow_start: Number of first steps that include a start-up, such as that of worker processes, and are left out of
+            the rate.
 
     Yields:
-        ``step(count=1, note="", total=None)``, to be called after each step; with a count of 0 the clock of the rate
-        starts again, and a total takes the place of the one before.
+        ``step(count=1, note="", total=None)``, to be called after each step; a count of 0 restarts the clock of the
+        rate, and a total replaces the one before.
     """
     if is_terminal():
         with _rich_bar(title, total, start, _Rate(slow_start)) as step:
@@ -55,13 +55,13 @@ def bar(title: str, total: int | None = None, *, start: int = 0, slow_start: int
 
 
 def tell_duration(title: str, seconds: float) -> None:
-    """Say about how long a command will take, if that is over a minute."""
+    """Print an estimate of a command's duration if it is over a minute."""
     if seconds > LONG:
         output.say(f"{title}: about {about(seconds)}")
 
 
 def about(seconds: float) -> str:
-    """Return a duration that is an estimate, in round numbers.
+    """Return an estimated duration in round numbers.
 
     Example:
         >>> about(74), about(290), about(9000)
@@ -79,7 +79,7 @@ def follow(run: Any, title: str, figures: Sequence[Figure]) -> Iterator[None]:
     Args:
         run: The open run.
         title: The command.
-        figures: What is shown of the metrics; see `motionkit.training.base.Figure`.
+        figures: The metrics to show; see `motionkit.training.base.Figure`.
     """
     with bar(title, run.total_steps, start=run.start_step) as step:
         last = run.start_step
@@ -93,9 +93,9 @@ def follow(run: Any, title: str, figures: Sequence[Figure]) -> Iterator[None]:
                     if not figure.smooth:
                         seen[figure.label].clear()
                     seen[figure.label].append(sum(values) / len(values))
-            known = [figure for figure in figures if seen[figure.label]]
-            covered = {label for figure in known for label in figure.instead_of}
-            shown = [_shown(figure, seen[figure.label]) for figure in known if figure.label not in covered]
+            present = [figure for figure in figures if seen[figure.label]]
+            covered = {label for figure in present for label in figure.instead_of}
+            shown = [_shown(figure, seen[figure.label]) for figure in present if figure.label not in covered]
             step(at - last, note="  ".join(shown) if at else "", total=run.total_steps)
             last = at
 
@@ -127,14 +127,14 @@ def is_terminal() -> bool:
 def _rich_bar(title: str, total: int | None, start: int, clock: _Rate) -> Iterator[Callable[..., None]]:
     from rich.progress import BarColumn, Progress, TextColumn
 
-    # Words first, the bar takes what is left: on 80 columns no number is cut.
+    # The bar takes the width that the texts leave: on 80 columns no number is cut.
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=max(6, min(40, shutil.get_terminal_size().columns - 68))),
         TextColumn("{task.fields[count]}  {task.fields[note]}{task.fields[rate]}", markup=False),
     )
     log = _plain(title, total, start, clock.copy(), output.note)
-    notice = _Forecast(title)
+    estimate = _Estimate(title)
     with Progress(*columns, console=output.console(sys.stderr), transient=False) as progress:
         task = progress.add_task(title, total=total, completed=start, note="", rate="", count=_count(start, total))
         at, all_steps = start, total
@@ -145,7 +145,7 @@ def _rich_bar(title: str, total: int | None, start: int, clock: _Rate) -> Iterat
             rate = clock.after(count)
             text = f"{output.printable(note)}  " if note else ""
             shown = f"{rate:.2f}/s{_left(at, all_steps, clock.pace() or 1 / rate)}" if rate else ""
-            notice.look(at, all_steps, clock)
+            estimate.look(at, all_steps, clock)
             progress.update(task, total=all_steps, advance=count, note=text, rate=shown, count=_count(at, all_steps))
             log(count, note=note, total=total)
 
@@ -154,18 +154,18 @@ def _rich_bar(title: str, total: int | None, start: int, clock: _Rate) -> Iterat
 
 def _plain(title: str, total: int | None, start: int, clock: _Rate, tell: Callable[[str], None]) -> Callable[..., None]:
     begun = printed = time.monotonic()
-    # On a terminal the bar says it; this is its copy in the log.
-    notice = _Forecast(title) if tell is output.say else None
+    # On a terminal the bar prints the estimate; this is its copy in the log.
+    estimate = _Estimate(title) if tell is output.say else None
     at, all_steps = start, total
 
     def step(count: int = 1, note: str = "", total: int | None = None) -> None:
         nonlocal at, printed, all_steps
         at, all_steps = at + count, total or all_steps
         rate = clock.after(count)
-        if notice is not None:
-            notice.look(at, all_steps, clock)
+        if estimate is not None:
+            estimate.look(at, all_steps, clock)
         now = time.monotonic()
-        ended = count > 0 and at == all_steps  # what follows the last step is shown now and then, as steps are
+        ended = count > 0 and at == all_steps
         if now - printed < PLAIN_EVERY and not ended:
             return
         if ended and now - begun < 2:
@@ -178,30 +178,30 @@ def _plain(title: str, total: int | None, start: int, clock: _Rate, tell: Callab
     return step
 
 
-class _Forecast:
-    """Says once, as soon as the steps tell, about how long a command will take."""
+class _Estimate:
+    """Prints an estimate of a command's duration once the pace is known."""
 
     def __init__(self, title: str) -> None:
         self._title = title
-        self._first_said = 0.0
+        self._first = 0.0  # seconds of the estimate from the first step alone
         self._done = False
 
     def look(self, at: int, total: int | None, clock: _Rate) -> None:
-        """Say it once it is known and long; once more if the estimate after the first step was twice as large."""
+        """Print the estimate if it is known and long; again if the one from the first step alone was twice as long."""
         if self._done or not total:
             return
         if (pace := clock.pace()) is not None:
             left = (total - at) * pace
-            self._done = left > LONG or self._first_said > 0
-            if left < self._first_said / 2 or (left > LONG and not self._first_said):
+            self._done = left > LONG or self._first > 0
+            if left < self._first / 2 or (left > LONG and not self._first):
                 output.say(f"{self._title}: about {about(left)}")
-        elif not self._first_said and (first := clock.first_alone()) is not None and (total - at) * first > LONG:
-            self._first_said = (total - at) * first
-            tell_duration(self._title, self._first_said)
+        elif not self._first and (first := clock.first_alone()) is not None and (total - at) * first > LONG:
+            self._first = (total - at) * first
+            tell_duration(self._title, self._first)
 
 
 class _Rate:
-    """Steps per second since the first one, or since the clock was started again."""
+    """Steps per second since the first one, or since the clock was restarted."""
 
     def __init__(self, slow_start: int = 0) -> None:
         self._begun = self._first = self._last = time.monotonic()
@@ -210,7 +210,7 @@ class _Rate:
         self._slow_start, self._skipped = slow_start, 0
 
     def copy(self) -> _Rate:
-        """Return one that begins now."""
+        """Return a clock that begins now."""
         return _Rate(self._slow_start)
 
     def after(self, count: int) -> float:
@@ -232,20 +232,20 @@ class _Rate:
         return self._done / max(now - self._begun, 1e-9)
 
     def pace(self) -> float | None:
-        """Return the seconds of a step as steps are now; None while that is a guess.
+        """Return the current seconds per step; None while there are too few steps.
 
         The mean of the later half of the steps after the first: the first ones are often slow, on a GPU several of
-        them. The slowest of four or more is left out: it may hold a measurement that others do not.
+        them. The slowest of four or more is left out, as it may include a measurement.
         """
         if not self._laps or self._last - self._first < (_SURE if len(self._laps) >= _MANY else 3 * _SURE):
             return None
         laps = list(self._laps)[len(self._laps) // 2 :]
         if len(laps) >= 4:
-            laps.remove(max(laps, key=lambda lap: lap[0] / lap[1]))
+            laps.remove(max(laps, key=lambda timed: timed[0] / timed[1]))
         return sum(seconds for seconds, _ in laps) / sum(count for _, count in laps)
 
     def first_alone(self) -> float | None:
-        """Return the seconds of the first step if it is long; None if it is not, or others are known."""
+        """Return the seconds of the first step if it is long and the only one; else None."""
         now = time.monotonic()
         alone = self._done and not self._laps and not self._slow_start and now - self._begun >= 3 * _SURE
         return (now - self._begun) / self._done if alone else None
@@ -260,7 +260,7 @@ def _left(at: int, total: int | None, pace: float) -> str:
 
 
 def _four(value: float) -> str:
-    """Return a number in a width that hardly changes from step to step."""
+    """Return a number with a nearly constant width."""
     return f"{value:.3f}" if 0.01 <= abs(value) < 100 else f"{value:.3g}"
 
 

@@ -30,18 +30,17 @@ class Flag:
 
     names: tuple[str, ...]  # Its spellings, the first shown first
     path: tuple[str, ...]  # Key it sets
-    # Type that Typer parses: ``str``, ``list[str]`` for an option that repeats, ``bool`` for a switch, a tuple for one
-    # that takes several words.
+    # Type for Typer: ``str``, ``list[str]`` for a repeatable option, ``bool`` for a switch, a tuple for several words.
     kind: Any
     help: str  # Description with limits and default, plain text
-    metavar: str  # What to show for its value
+    metavar: str  # Placeholder of its value
     panel: str  # Help panel
     hidden: bool = False  # Keep it out of help (it still works)
     words: tuple[str, ...] = ()  # Completions of its value
 
     @property
     def spellings(self) -> set[str]:
-        """Every name, ``--no-lora`` beside ``--lora``."""
+        """Every name, both ``--lora`` and ``--no-lora``."""
         return {part for name in self.names for part in name.split("/")}
 
     def parameter(self, index: int) -> inspect.Parameter:
@@ -71,7 +70,7 @@ def flags(draft: Draft[Any]) -> list[Flag]:
         TypeError: Two settings of the model have one flag.
     """
     prefixed = {name for name, slot in draft.picks.slots.items() if not slot.spread}
-    result = [_choice(draft, name, slot) for name, slot in draft.picks.slots.items()]
+    listed = [_choice(draft, name, slot) for name, slot in draft.picks.slots.items()]
     options: list[Leaf] = []
     for leaf in leaves(draft.model):
         if leaf.cli is not None and leaf.cli.hidden:
@@ -80,18 +79,18 @@ def flags(draft: Draft[Any]) -> list[Flag]:
             options.append(leaf)
         elif leaf.cli is not None:
             panel = leaf.path[0].replace("_", " ").capitalize() if len(leaf.path) > 1 else "Settings"
-            result.append(_flag(leaf, (leaf.flag,), leaf.path, leaf.cli.panel or panel))
-    taken: dict[str, tuple[str, ...]] = {}
-    for flag in result:
+            listed.append(_flag(leaf, (leaf.flag,), leaf.path, leaf.cli.panel or panel))
+    owners: dict[str, tuple[str, ...]] = {}
+    for flag in listed:
         for name in flag.spellings:
-            if name in taken:
-                raise TypeError(f"{'.'.join(taken[name])} and {'.'.join(flag.path)} both have the flag {name}")
-            taken[name] = flag.path
+            if name in owners:
+                raise TypeError(f"{'.'.join(owners[name])} and {'.'.join(flag.path)} both have the flag {name}")
+            owners[name] = flag.path
     for flag in _option_flags(draft, options):
-        names = tuple(name for name in flag.names if not taken.keys() & set(name.split("/")))
-        taken |= dict.fromkeys(flag.spellings, flag.path)
-        result += [replace(flag, names=names)] if names else []
-    return result
+        names = tuple(name for name in flag.names if not owners.keys() & set(name.split("/")))
+        owners |= dict.fromkeys(flag.spellings, flag.path)
+        listed += [replace(flag, names=names)] if names else []
+    return listed
 
 
 def _choice(draft: Draft[Any], name: str, slot: Slot) -> Flag:
@@ -106,10 +105,10 @@ def _choice(draft: Draft[Any], name: str, slot: Slot) -> Flag:
 
 
 def _option_flags(draft: Draft[Any], options: Sequence[Leaf]) -> Iterator[Flag]:
-    """Yield the flags of plugin options; ``--reward.alpha`` beside ``--reward.tmr-dense.alpha``.
+    """Yield the flags of plugin options: ``--reward.alpha`` and ``--reward.tmr-dense.alpha``.
 
-    The short one is shown when only one chosen plugin has the option. When several have it the short one is hidden,
-    and refused in words when it is used.
+    The short one is shown if only one chosen plugin has the option. If several have it the short one is hidden, and
+    refused with an explanation when it is used.
     """
     slots, owners = draft.picks.slots, dict[tuple[str, ...], list[str]]()
     for leaf in options:
@@ -174,7 +173,7 @@ _WEIGHTS = (".pt", ".pth", ".ckpt", ".tar", ".safetensors")
 
 
 models: dict[str, type[Group]] = {}
-"""Settings of every command built so far, by its name; `motionkit config` looks here."""
+"""Settings of every command built so far, by its name, for `motionkit config`."""
 
 
 def add_command(
@@ -189,9 +188,9 @@ def add_command(
     """Register `run(resolved, dry_run, as_json, arguments)` with the options of `model`.
 
     Args:
-        app: Where to.
+        app: The Typer app.
         model: Settings.
-        run: What to call.
+        run: Called with the resolved settings.
         name: Name of the command, for hints.
         like: Function with its other parameters, after ``settings`` and ``console``; its docstring is the help.
         help: Help, instead of that docstring.
@@ -199,22 +198,22 @@ def add_command(
     models[name] = model
     draft, unreadable = _draft(model, raw_arguments.get(), name)
     options = flags(draft)
-    declared = inspect.signature(like, eval_str=True).parameters.values() if like is not None else ()
-    extra = [parameter for parameter in declared if parameter.name not in ("settings", "console")]
+    like_parameters = inspect.signature(like, eval_str=True).parameters.values() if like is not None else ()
+    others = [parameter for parameter in like_parameters if parameter.name not in ("settings", "console")]
     parameters = [option.parameter(index) for index, option in enumerate(options)]
     paths = {parameter.name: option.path for parameter, option in zip(parameters, options, strict=True)}
 
     def callback(**values: Any) -> None:
-        given = dict(zip(paths.values(), map(values.get, paths), strict=True))  # None if a flag was not given
+        typed = dict(zip(paths.values(), map(values.get, paths), strict=True))  # None where a flag was not given
         if unreadable is not None:
             raise unreadable
         with plugins.catching():  # options may have validators
-            resolved = draft.resolve(given, command=name)
+            resolved = draft.resolve(typed, command=name)
         for warning in resolved.warnings:
             output.warn(warning)
         for note in resolved.notes:
             output.say(note)
-        arguments = {parameter.name: values[parameter.name] for parameter in extra}
+        arguments = {parameter.name: values[parameter.name] for parameter in others}
         run(resolved, values["dry_run"], values["as_json"], arguments)
 
     common = [
@@ -225,7 +224,7 @@ def add_command(
         _option("dry_run", bool, "", "Show every setting and where it comes from; do nothing.", "Output", "--dry-run"),
         _option("as_json", bool, "", "Print one JSON document on stdout.", "Output", "--json"),
     ]  # fmt: skip
-    merged = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in extra] + parameters + common
+    merged = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in others] + parameters + common
     # setattr: a function's signature is not an attribute that type checkers know
     setattr(callback, "__signature__", inspect.Signature(merged))  # noqa: B010
     callback.__annotations__ = {parameter.name: parameter.annotation for parameter in merged}
@@ -234,7 +233,7 @@ def add_command(
 
 
 def show_plan(name: str, resolved: Resolved[Any], plan: Mapping[str, Any], *, as_json: bool) -> None:
-    """Print what a dry run found: every setting with its origin, and the plan of the command."""
+    """Print the result of a dry run: every setting with its origin, and the plan of the command."""
     if as_json:
         document = {
             "command": name,
@@ -255,7 +254,7 @@ def show_plan(name: str, resolved: Resolved[Any], plan: Mapping[str, Any], *, as
 
 
 def show(value: Any) -> str:
-    """Return a setting's value as it would be written in ``--set``."""
+    """Return a setting's value as written in ``--set``."""
     if isinstance(value, (list, tuple)):
         return ",".join(show(item) for item in value)
     if value is None or isinstance(value, bool):
@@ -267,7 +266,7 @@ def _draft(model: type[S], raw: Sequence[str], command: str) -> tuple[Draft[S], 
     """Read files and variables, and choose the plugins, from the raw arguments.
 
     Returns:
-        The draft, and what could not be read; it is reported when the arguments are parsed, so that help works.
+        The draft, and an error of reading; it is raised when the arguments are parsed, so that help works.
     """
     typed = _typed(raw)
     chosen: dict[tuple[str, ...], Any] = {}
@@ -289,22 +288,22 @@ def _draft(model: type[S], raw: Sequence[str], command: str) -> tuple[Draft[S], 
 
 
 def _typed(raw: Sequence[str]) -> dict[str, list[str]]:
-    """Return the options of a command line, each with what stands behind it."""
-    typed: dict[str, list[str]] = {}
+    """Return the options of a command line, each with its values."""
+    options: dict[str, list[str]] = {}
     for index, item in enumerate(raw):
         if item == "--":
             break
         flag, equals, value = item.partition("=")
         if flag.startswith("--"):
-            typed.setdefault(flag, []).extend([value] if equals else raw[index + 1 : index + 2])
-    return typed
+            options.setdefault(flag, []).extend([value] if equals else raw[index + 1 : index + 2])
+    return options
 
 
 def _config_of(path: Path, command: str, *, init: bool) -> Path:
-    """Return the settings of the run that is to be resumed: the lowest file, so that flags and files still win.
+    """Return the settings file of the run that is resumed: the lowest layer, so that flags and files win.
 
     Args:
-        path: What is to be resumed.
+        path: The run.
         command: Name of the command.
         init: Whether the command can start from the weights in a file.
     """
@@ -313,7 +312,7 @@ def _config_of(path: Path, command: str, *, init: bool) -> Path:
     if path.suffix.lower() in _WEIGHTS and path.is_file():
         raise MotionkitError(
             f"{path} is a file of weights, which cannot be resumed.",
-            why="a run goes on with its optimiser, learning rate, step and random numbers; the file lacks them.",
+            why="a run continues with its optimiser, learning rate, step and random numbers; the file lacks them.",
             fix=f"--init {shlex.quote(str(path))} starts from what fits of it, --resume RUN continues a run."
             if init
             else "--resume RUN continues a run.",

@@ -27,17 +27,17 @@ from motionkit.rigs.rest import UNITS
 from motionkit.runs import write_bytes_atomic
 
 _PEOPLE = 2.0
-"""Factor between two sizes, one next to the other in order, above which they are units and not people: a child beside
-an adult stays below it, an inch is 2.54 centimetres."""
+"""Ratio of two successive sorted sizes above which they differ in unit: a child and an adult stay below, an inch is
+2.54 cm."""
 
 _LOOKS = 3
-"""Files of a skeleton that are read whole to find its vertical axis, where it may be Z."""
+"""Files of a skeleton that are read completely to find its vertical axis, if it may be Z."""
 
 _BESIDE = 64
-"""Most files beside those given, in the order of their names, that have a say in a unit that is in doubt."""
+"""Most other files in the same folders, by name, that vote on a doubtful unit."""
 
 _ADULT, _NEAREST = 1.7, 3
-"""An adult's height in metres, and the number of units that are named where the one that was taken makes no adults."""
+"""An adult's height in metres, and the number of units that are suggested if the chosen one gives no adults."""
 
 _POSES = {"bvh": read_bvh_pose, "glb": read_glb_pose, "fbx": read_fbx_pose}
 """Readers of the first pose, by format, for the formats that are voted on."""
@@ -59,18 +59,17 @@ class Body:
     # Height of the smallest and of the tallest body, upright; None without legs known by name.
     height_m: tuple[float, float] | None
     doubt: str = ""  # Why the unit is doubtful; empty if it is not
-    given: bool = False  # Whether the unit was given and not found
-    # Number of files that were not given and had a say in the unit, because they lie beside those that were.
-    beside: int = 0
+    given: bool = False  # Whether the unit was given and not guessed
+    beside: int = 0  # Number of other files in the same folders that voted on the unit
 
     @property
     def plausible(self) -> bool:
-        """Whether the bodies are as tall as people; True where the height is unknown and the unit was given."""
+        """Whether the bodies are as tall as people; True if the height is unknown and the unit was given."""
         return not self.doubt and (self.height_m is None or all(map(is_plausible, self.height_m)))
 
     @property
     def sentence(self) -> str:
-        """Return how the files are read and what follows from it."""
+        """How the files are read, and the resulting height of the bodies."""
         how = f"read as {UNITS[self.unit].words}{' (--units)' if self.given else ''}, {self.up.upper()} up"
         if self.beside:
             how += f", as the {self.beside} file(s) of this skeleton beside"
@@ -80,11 +79,11 @@ class Body:
         if self.plausible:
             return f"{tall}; --units to change"
         low, high = HEIGHT_RANGE
-        others = ", ".join(f"{unit} {_span(heights)}" for unit, heights in self._others(self.height_m))
-        return f"{tall} (adults: {low:.2f} to {high:.2f} m). Choose with --units: {others}"
+        units = ", ".join(f"{unit} {_span(heights)}" for unit, heights in self._other_units(self.height_m))
+        return f"{tall} (adults: {low:.2f} to {high:.2f} m). Choose with --units: {units}"
 
-    def _others(self, heights: tuple[float, float]) -> list[tuple[str, tuple[float, float]]]:
-        """Return the other units with the heights that they would make, those nearest to an adult's first."""
+    def _other_units(self, heights: tuple[float, float]) -> list[tuple[str, tuple[float, float]]]:
+        """Return the other units with the heights that they give, those nearest to an adult's first."""
         low, high = heights
         scales = {name: unit.metres / UNITS[self.unit].metres for name, unit in UNITS.items() if name != self.unit}
         near = sorted(scales, key=lambda name: abs(math.log(scales[name] * math.sqrt(low * high) / _ADULT)))
@@ -100,11 +99,11 @@ class Body:
 def vote(sources: Sequence[FileSource]) -> tuple[tuple[FileSource, ...], tuple[Body, ...]]:
     """Decide unit and vertical axis once for all BVH or GLB files of a skeleton; options that were given stay.
 
-    Files are of one skeleton when they have one format, names and parents of their joints are equal, their rest
-    poses stand along one axis, and their bodies are people of one unit (`_PEOPLE`). The unit follows from the
-    median length of their legs, the axis from `_up`: neither depends on the order of the files. Files that cannot
-    be read are passed over. Where the unit makes no adults of the bodies, the other files of the skeleton in their
-    folders have a say (at most `_BESIDE`): a file alone is read as its folder is.
+    Files are of one skeleton if they have the same format, the same names and parents of joints, rest poses along the
+    same axis, and sizes within one unit (`_PEOPLE`). The unit follows from the median length of their legs, the axis
+    from `_up`: neither depends on the order of the files. Files that cannot be read are skipped. If the bodies are not
+    adults in that unit, the other files of the skeleton in their folders vote too (at most `_BESIDE`), so that a single
+    file is read like its folder.
 
     Returns:
         The sources in their order, with the unit and the axis as options, and the skeletons, the most used first.
@@ -112,14 +111,14 @@ def vote(sources: Sequence[FileSource]) -> tuple[tuple[FileSource, ...], tuple[B
     chosen: dict[str, FileSource] = {}
     bodies: list[Body] = []
     for poses in _skeletons(sources):
-        given = poses[0][0].options
-        up = given.up if given.up != "auto" else _up(poses)
+        reading = poses[0][0].options
+        up = reading.up if reading.up != "auto" else _up(poses)
         body = _body(poses, up or "y")
-        in_doubt = poses[0][0].format != "fbx" and given.unit == "auto" and not body.plausible
-        if in_doubt and (beside := _beside(poses, sources)):
-            body = _body(poses, up or "y", beside)
+        in_doubt = poses[0][0].format != "fbx" and reading.unit == "auto" and not body.plausible
+        if in_doubt and (neighbours := _neighbours(poses, sources)):
+            body = _body(poses, up or "y", neighbours)
         bodies.append(body)
-        options = replace(given, unit=cast("Unit", body.unit), up=up or given.up)
+        options = replace(reading, unit=cast("Unit", body.unit), up=up or reading.up)
         chosen |= {source.key: replace(source, options=options) for source, _ in poses}
     table = sources[0].options.joint_map if sources else None
     if table is not None and bodies and not any(name.startswith(MAPPED) for body in bodies for name in body.names):
@@ -131,41 +130,46 @@ def vote(sources: Sequence[FileSource]) -> tuple[tuple[FileSource, ...], tuple[B
     return tuple(chosen.get(source.key, source) for source in sources), tuple(bodies)
 
 
-def _body(poses: Sequence[Pose], up: Axis, beside: Sequence[Pose] = ()) -> Body:
-    """Return how files of one skeleton are read, in the unit of most of them and of those beside."""
+def _body(poses: Sequence[Pose], up: Axis, neighbours: Sequence[Pose] = ()) -> Body:
+    """Return how files of one skeleton are read; `neighbours` vote on the unit."""
     motions = [motion for _, motion in poses]
-    first, given = motions[0], poses[0][0].options
-    voters = sorted((motion for _, motion in (*poses, *beside)), key=_size)
+    first, options = motions[0], poses[0][0].options
+    voters = sorted((motion for _, motion in (*poses, *neighbours)), key=_size)
     middle = voters[(len(voters) - 1) // 2]
-    found = find_unit(middle) if poses[0][0].format == "bvh" else (glb_unit(middle)[0], "")
-    unit, doubt = (given.unit, "") if given.unit != "auto" else found
+    guess = find_unit(middle) if poses[0][0].format == "bvh" else (glb_unit(middle)[0], "")
+    unit, doubt = (options.unit, "") if options.unit != "auto" else guess
     scale = UNITS[unit].metres
-    heights = [scale * body_height(one.names, one.parents, one.positions()[0]) for one in motions]
+    heights = [scale * body_height(pose.names, pose.parents, pose.positions()[0]) for pose in motions]
     tall = (min(heights), max(heights)) if min(heights) > 0 else None
     joints = sum(not name.endswith(END) for name in first.names)
-    rig = (f"{joints} joints from {first.names[0]}", first.names, first.parents, min(one.origin for one, _ in poses))
-    return Body(*rig, len(poses), unit, up, tall, doubt, given.unit != "auto", len(beside))
+    rig = (
+        f"{joints} joints from {first.names[0]}",
+        first.names,
+        first.parents,
+        min(source.origin for source, _ in poses),
+    )
+    return Body(*rig, len(poses), unit, up, tall, doubt, options.unit != "auto", len(neighbours))
 
 
-def _beside(poses: Sequence[Pose], sources: Sequence[FileSource]) -> list[Pose]:
-    """Return the files of the same skeleton and unit that lie beside these and were not given."""
-    given = {source.path.resolve() for source in sources}
-    found: list[Path] = []
+def _neighbours(poses: Sequence[Pose], sources: Sequence[FileSource]) -> list[Pose]:
+    """Return other files of the same skeleton and unit in the same folders."""
+    known_paths = {source.path.resolve() for source in sources}
+    paths: list[Path] = []
     for folder in sorted({source.path.parent for source, _ in poses}):
         with suppress(OSError):
             suffix = FORMATS[poses[0][0].format].suffix
             names = sorted(path for path in folder.iterdir() if path.suffix.lower() == suffix and path.is_file())
-            found += [path for path in names if path.resolve() not in given]
-    others = [replace(poses[0][0], path=path, key=str(path)) for path in found[:_BESIDE]]
-    own = {source.key for source, _ in poses}
-    for group in _skeletons([*(source for source, _ in poses), *others]):
-        if own.intersection(source.key for source, _ in group):
-            return [pose for pose in group if pose[0].key not in own]
+            paths += [path for path in names if path.resolve() not in known_paths]
+    neighbours = [replace(poses[0][0], path=path, key=str(path)) for path in paths[:_BESIDE]]
+    keys = {source.key for source, _ in poses}
+    for group in _skeletons([*(source for source, _ in poses), *neighbours]):
+        if keys.intersection(source.key for source, _ in group):
+            return [pose for pose in group if pose[0].key not in keys]
     return []
 
 
 def skeleton_mark(names: Sequence[str], parents: Sequence[int]) -> str:
-    """Return what tells skeletons apart: the number of joints, and a hash of their names and parents without end sites.
+    """Return the id of a skeleton: number of joints and a hash of their names and parents, without end sites.
 
     Example:
         >>> skeleton_mark(["Hips", "Head", "Head End"], [-1, 0, 1]) == skeleton_mark(["Hips", "Head"], [-1, 0])
@@ -177,10 +181,10 @@ def skeleton_mark(names: Sequence[str], parents: Sequence[int]) -> str:
 
 
 def write_joint_map(path: Path, bodies: Sequence[Body]) -> str:
-    """Write a table of joint names to fill in, of the most used skeleton that has gaps, or else of the most used.
+    """Write a table of joint names to fill in, for the most used skeleton with gaps, else for the most used one.
 
     Returns:
-        What was written, for the user.
+        A message for the user.
 
     Raises:
         MotionkitError: There is no skeleton, or the file cannot be written (exit code 1).
@@ -189,8 +193,8 @@ def write_joint_map(path: Path, bodies: Sequence[Body]) -> str:
         raise MotionkitError(
             "there is no skeleton to write a table of names for.", why="tables are for BVH and GLB files."
         )
-    found = [(body, find_roles(body.names, body.parents)) for body in bodies]
-    body, roles = next((one for one in found if _gaps(one[1])), found[0])
+    matches = [(body, find_roles(body.names, body.parents)) for body in bodies]
+    body, roles = next((match for match in matches if _gaps(match[1])), matches[0])
     try:
         write_bytes_atomic(path, joint_map_text(body.names, roles, body.example).encode())
     except OSError as error:
@@ -207,7 +211,7 @@ def _gaps(roles: Mapping[str, int]) -> list[str]:
 
 def _skeletons(sources: Iterable[FileSource]) -> Iterator[list[Pose]]:
     """Yield the files of each skeleton in the order of their sizes, with their first poses."""
-    found: dict[tuple[str, str, bool], list[Pose]] = {}
+    groups: dict[tuple[str, str, bool], list[Pose]] = {}
     for source in sources:
         if source.format not in _POSES:
             continue
@@ -216,8 +220,8 @@ def _skeletons(sources: Iterable[FileSource]) -> Iterator[list[Pose]]:
         except MotionkitError:
             continue  # its reader raises the same error
         key = source.format, skeleton_mark(motion.names, motion.parents), rest_up(motion) == "z"
-        found.setdefault(key, []).append((source, motion))
-    for poses in found.values():
+        groups.setdefault(key, []).append((source, motion))
+    for poses in groups.values():
         yield from _of_one_unit(poses)
 
 
@@ -244,15 +248,15 @@ def _span(heights: tuple[float, float]) -> str:
 def _up(poses: Sequence[Pose]) -> Axis | None:
     """Return the axis of most files; None leaves each file to its reader.
 
-    Where the rest poses do not stand along Z the reader takes Y, and warns of a body that lies. Elsewhere the motion
-    has a say, so `_LOOKS` files, spread over the group, are read whole.
+    If the rest poses do not stand along Z, the reader takes Y and warns of a lying body. Else the motion decides, so
+    `_LOOKS` files, spread over the group, are read completely.
     """
     if rest_up(poses[0][1]) != "z":
         return None
     sources = sorted((source for source, _ in poses), key=lambda source: source.origin)
-    found: list[str] = []
+    axes: list[str] = []
     for source in sources[:: -(-len(sources) // _LOOKS)]:
         with suppress(MotionkitError):
             clips = FORMATS[source.format].read(source.path, replace(source.options, unit="m"))
-            found.append(clips[0].notes["up"])
-    return "y" if found.count("y") > found.count("z") else "z"
+            axes.append(clips[0].notes["up"])
+    return "y" if axes.count("y") > axes.count("z") else "z"

@@ -37,18 +37,18 @@ def check_motion(
     *,
     positions: Tensor | None = None,  # [T, J, 3] of it if known; they save a pass of forward kinematics
     floor: float | None = None,  # height of the floor in metres when it is known (0 in features); None estimates it
-    # [T], False for frames that are not finite in data beside the motion, such as features
+    # [T], False for frames that are not finite in other data of the clip, such as features
     sound: Tensor | None = None,
     min_frames: int = 2,  # fewest frames of a useful clip; fewer are a warning, less than two an error
-    target_fps: float = 0.0,  # frames per second at which `min_frames` counts; 0 for the clip's own
+    target_fps: float = 0.0,  # frame rate at which `min_frames` counts; 0 for the clip's own
 ) -> tuple[Finding, ...]:
     """Find the faults of a clip; see `KINDS`.
 
-    Thresholds are constants of the modules beside this one, with their reasons. They were set so that the 228 clips
-    of a curated CMU set, each the longest clean run of its recording, have an error in very few.
+    Thresholds are constants of `motionkit.clips.faults`, with their reasons. They were set so that very few of the 228
+    clips of a curated CMU set, each the longest clean run of its recording, have an error.
 
     Returns:
-        The findings, errors first. A clip without any has none.
+        The findings, errors first.
 
     Example:
         >>> from motionkit.motion import HUMANML
@@ -58,42 +58,44 @@ def check_motion(
     """
     places = motion.positions() if positions is None else positions
     names, parents, fps = motion.names, motion.parents, motion.fps
-    found: list[Finding | None] = [_short(len(places), fps, min_frames, target_fps), _rate(fps)]
-    whole = _finite(motion, places) if sound is None else _finite(motion, places) & sound
-    if not bool(whole.all()):
-        spans = ranges(~whole)
+    findings: list[Finding | None] = [_short(len(places), fps, min_frames, target_fps), _rate(fps)]
+    finite = _finite(motion, places) if sound is None else _finite(motion, places) & sound
+    if not bool(finite.all()):
+        spans = ranges(~finite)
         far = " or further than 1000 km away" if bool(((places.abs() >= FARTHEST) & places.isfinite()).any()) else ""
-        found.append(Finding("nan", spans, f"a value is not finite (NaN or infinite){far} in {words(spans)}."))
-    if bool(whole.any()):
+        findings.append(Finding("nan", spans, f"a value is not finite (NaN or infinite){far} in {words(spans)}."))
+    if bool(finite.any()):
         # Frames that are not finite, and a rest pose, are replaced by their neighbours: one fault, one finding.
-        index = nearest_finite(whole)
+        index = nearest_finite(finite)
         start = int(index[0])
-        rest = frames_at_rest(places[index][start:], fps=fps)
-        if rest and bool(whole[start : start + rest + 1].all()):
-            found.append(_at_rest(start, start + rest))
-            index[: start + rest] = start + rest
+        rest_frames = frames_at_rest(places[index][start:], fps=fps)
+        if rest_frames and bool(finite[start : start + rest_frames + 1].all()):
+            findings.append(_at_rest(start, start + rest_frames))
+            index[: start + rest_frames] = start + rest_frames
         sound = places[index]
         # A step over missing frames lasts as long as they do and is not a jump.
-        steps = sound.where(whole[:, None, None], torch.nan)
-        found.append(speed_jumps(steps, names, fps))
-        found.append(root_shift(steps, names, fps))
+        steps = sound.where(finite[:, None, None], torch.nan)
+        findings.append(speed_jumps(steps, names, fps))
+        findings.append(root_shift(steps, names, fps))
         if isinstance(motion, Motion):
-            found.append(turn_jumps(motion.rotations[index].where(whole[:, None, None, None], torch.nan), names, fps))
-        found.append(scale_finding(sound, names, parents))
-        found.append(bone_finding(sound, names, parents))
-        found.append(side_finding(sound, names, parents))
-        found.extend(floor_findings(sound, names, fps, floor))
-        found.append(frozen(places, fps))
-    kept = [finding for finding in found if finding is not None]
+            findings.append(
+                turn_jumps(motion.rotations[index].where(finite[:, None, None, None], torch.nan), names, fps)
+            )
+        findings.append(scale_finding(sound, names, parents))
+        findings.append(bone_finding(sound, names, parents))
+        findings.append(side_finding(sound, names, parents))
+        findings.extend(floor_findings(sound, names, fps, floor))
+        findings.append(frozen(places, fps))
+    kept = [finding for finding in findings if finding is not None]
     return tuple(sorted(kept, key=lambda finding: finding.severity != "error"))
 
 
 def _finite(motion: Motion | JointMotion, places: Tensor) -> Tensor:
-    """Return ``[T]``: True where positions and rotations are finite, and positions are places."""
-    whole = finite_frames(places.where(places.abs() < FARTHEST, torch.nan))
+    """Return ``[T]`` whether positions and rotations of a frame are finite, and positions are below `FARTHEST`."""
+    finite = finite_frames(places.where(places.abs() < FARTHEST, torch.nan))
     if isinstance(motion, Motion):
-        whole = whole & finite_frames(motion.rotations)
-    return whole
+        finite = finite & finite_frames(motion.rotations)
+    return finite
 
 
 def _at_rest(start: int, stop: int) -> Finding:
@@ -116,8 +118,8 @@ def _short(frames: int, fps: float, least: int, target: float) -> Finding | None
 
 
 def _rate(fps: float) -> Finding | None:
-    """Find a frame rate that no motion has."""
+    """Find an implausible frame rate."""
     low, high = FPS_RANGE
     if low <= fps <= high:
         return None
-    return Finding("fps", (), f"it says {fps:g} frames per second; motions have {low:g} to {high:g}.", "warning")
+    return Finding("fps", (), f"it has {fps:g} frames per second; motions have {low:g} to {high:g}.", "warning")

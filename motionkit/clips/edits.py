@@ -1,4 +1,4 @@
-"""What an animator does to a clip before it is written: trim, repair, mirror, turn, scale, loop, bring to one place."""
+"""Edits of a clip before it is written: trim, repair, mirror, turn, scale, loop, bring to one place."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ _AROUND = 2.0
 """Seconds of repetitions before and after a loop while it is repaired, so that it has no ends then."""
 
 _GLIDES = 0.6
-"""m/s from which on a foot near the ground swings: held, it would tear the leg."""
+"""m/s above which a foot near the ground swings and must not be held."""
 
 _PAIRS = (("hands", "wrist"), ("feet", "ankle"))
 
 HEIGHTS = 0.1, 10.0
-"""Metres that a body may be made."""
+"""Smallest and largest height of a body in metres."""
 
 
 @dataclass(frozen=True)
@@ -57,20 +57,20 @@ class Edits:
         (True, False)
     """
 
-    start: float = 0.0  # Seconds of the clip that are cut off before
+    start: float = 0.0  # Seconds of the clip at which it begins
     end: float = 0.0  # Seconds at which it ends; 0 keeps the end
-    fixes: tuple[Fix, ...] = ()  # ``clean``: longest clean run; ``jitter``: filtered; ``feet``: held where they stand
-    height: float = 0.0  # Metres that the body is tall; 0 keeps it
+    fixes: tuple[Fix, ...] = ()  # ``clean``: longest clean run; ``jitter``: filtered; ``feet``: held while they stand
+    height: float = 0.0  # Height of the body in metres; 0 keeps it
     mirror: bool = False  # Left and right swapped
-    yaw: float = 0.0  # Degrees that all of it is turned to its left, about where it starts
-    loop: bool = False  # Cut and bent so that it can be repeated
+    yaw: float = 0.0  # Degrees of a turn to its left, about the place of its start
+    loop: bool = False  # Cut and blended so that it can be repeated
     in_place: bool = False  # Without its path over the ground
     floor: bool = False  # Standing feet at height 0
-    rig: Rig | None = None  # Skeleton that it is brought to
+    rig: Rig | None = None  # Skeleton that it is retargeted to
 
     @property
     def any(self) -> bool:
-        """Whether something is changed besides cutting."""
+        """Whether anything but the length is changed."""
         return replace(self, start=0.0, end=0.0, fixes=tuple(fix for fix in self.fixes if fix != "clean")) != Edits()
 
     def __post_init__(self) -> None:
@@ -118,10 +118,10 @@ def trimmed(clip: Clip, edits: Edits) -> Clip:
 def edited(clip: Clip, edits: Edits) -> tuple[Clip, dict[str, float]]:
     """Return a clip with all changes but the trim and the cut to a clean run, and figures about them.
 
-    Rotations are found where the clip has none. Features do not survive.
+    Rotations are solved if the clip has none. Features are dropped.
 
     Returns:
-        The clip, and ``residual_mean``, ``residual_max`` (m) and ``flips`` of rotations that were found; ``skate``
+        The clip, and ``residual_mean``, ``residual_max`` (m) and ``flips`` of solved rotations; ``skate``
         (m/s), ``jerk`` (m/s^3), each ``_before`` and ``_after``, ``moved_mean`` and ``moved_max`` (m) of repairs;
         ``rig_hands``, ``rig_feet``, ``rig_head`` (m), ``rig_scale``, ``rig_contacts`` (shares) of another rig
         (`motionkit.rigs.OnRig`); ``seam_cut``, ``seam``, ``seam_max``, ``seam_inside`` (m), ``loop_start`` and
@@ -160,7 +160,7 @@ def edited(clip: Clip, edits: Edits) -> tuple[Clip, dict[str, float]]:
         lift = torch.tensor([0.0, -floor_height(motion.positions(), motion.fps), 0.0], dtype=torch.float64)
         motion = turned(motion, 0.0, lift)
     if edits.rig is not None:
-        # In place, a loop goes on before and after, so that rotations that are found in time meet at its ends.
+        # A loop in place is repeated before and after, so that rotations, which are solved over time, meet at its ends.
         around = motion.frames - 1 if step is not None and edits.in_place else 0
         fit = onto_rig(repeated(motion, Step(0.0, torch.zeros(3)), 3) if around else motion, edits.rig)
         motion, miss = fit.motion.cut(around, around + motion.frames), fit.misses
@@ -184,7 +184,7 @@ def _mirrored_texts(clip: Clip) -> Clip:
 
 
 def _turned_left(motion: Motion, angle: float) -> Motion:
-    """Return a motion turned about the vertical axis through where its root starts."""
+    """Return a motion turned about the vertical axis through the start of its root."""
     start = motion.translations[0, motion.parents.index(-1)] * torch.tensor([1.0, 0.0, 1.0], dtype=torch.float64)
     return turned(turned(motion, 0.0, -start), angle, start)
 
@@ -196,11 +196,11 @@ def _repaired(motion: Motion, fixes: Sequence[Fix]) -> Motion:
 
 
 def _repaired_loop(motion: Motion, step: Step, fixes: Sequence[Fix]) -> Motion:
-    """Repair a loop as if it had gone on before and went on after, so that its ends are none."""
+    """Repair a loop with repetitions before and after it, so that it has no ends."""
     frames = motion.frames - 1
     around = math.ceil(_AROUND * motion.fps / frames)
-    whole = _repaired(repeated(motion, step, 2 * around + 1), fixes)
-    middle = step.times(whole.cut(around * frames, (around + 1) * frames), -around)
+    repeats = _repaired(repeated(motion, step, 2 * around + 1), fixes)
+    middle = step.times(repeats.cut(around * frames, (around + 1) * frames), -around)
     last = step.times(middle.cut(0, 1), 1)
     return replace(
         motion,
@@ -210,12 +210,12 @@ def _repaired_loop(motion: Motion, step: Step, fixes: Sequence[Fix]) -> Motion:
 
 
 def _repairs(before: Motion, after: Motion) -> dict[str, float]:
-    """Return skate and jerk before and after, and how far joints moved; skate is that of the feet that stood before."""
-    places, now = before.positions(), after.positions()
-    moved = (now - places).norm(dim=-1)
+    """Return skate and jerk before and after, and how far joints moved; skate is over the stands before."""
+    places, repaired = before.positions(), after.positions()
+    moved = (repaired - places).norm(dim=-1)
     figures = {"moved_mean": float(moved.mean()), "moved_max": float(moved.max())}
     if len(places) > 3:
-        jerks = [float(joint_jerk(one[None], before.fps).mean()) for one in (places, now)]
+        jerks = [float(joint_jerk(positions[None], before.fps).mean()) for positions in (places, repaired)]
         figures |= {"jerk_before": jerks[0], "jerk_after": jerks[1]}
     if find_feet(before.names, before.parents) is not None and len(places) > 1:
         slides = standing_slide(before, [before, after], fastest=_GLIDES)

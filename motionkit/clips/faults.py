@@ -33,8 +33,8 @@ KINDS: dict[Kind, str] = {
     "frozen": "nothing moves at all",
     "bone-length": "bones change their length",
     "sides": "a bone is longer on one side of the body",
-    "fps": "the frame rate is one that no motion has",
-    "short": "too few frames for what the clip is wanted for",
+    "fps": "the frame rate is implausible",
+    "short": "too few frames for the clip's purpose",
 }
 """Every kind of finding, in words."""
 
@@ -42,7 +42,7 @@ _IMPOSSIBLE = 1e6
 """Far above any length, speed or time of a motion; damaged files have values of 300 digits."""
 
 _JOINED = frozenset({"jump"})
-"""Kinds that lie between a frame and the one before it: a run may begin at their frames, not go across."""
+"""Kinds between a frame and the one before it: a run may begin at their frames, but not contain them."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,11 @@ class Finding:
     """One fault of one clip."""
 
     kind: Kind  # One of `KINDS`
-    # Half-open ranges ``(start, stop)`` of the frames concerned, merged and in order; empty when it is the clip as a
-    # whole. A jump is at the frame at which the joint arrives.
+    # Half-open ranges ``(start, stop)`` of frames, merged and in order; empty for the whole clip. A jump is at the
+    # frame at which the joint arrives.
     frames: Ranges
     detail: str  # One sentence with the numbers
-    severity: Severity = "error"  # ``error`` spoils the motion there; ``warning`` is something to look at
+    severity: Severity = "error"  # ``error`` spoils the motion there; ``warning`` should be checked
 
     def document(self) -> dict[str, object]:
         """Return it for JSON."""
@@ -86,10 +86,10 @@ def words(frames: Ranges, shown: int = 4) -> str:
 
 
 def longest_clean_run(frames: int, findings: Iterable[Finding]) -> tuple[int, int]:
-    """Return the longest half-open run of frames that no error touches; the first of several equally long ones.
+    """Return the longest half-open run of frames without errors; the first of several equally long ones.
 
-    A jump lies between two frames, so a run may begin at the frame after the jump; all other errors keep their frames
-    out. Warnings and findings about the clip as a whole cut nothing. ``(0, 0)`` when no frame is clean.
+    A jump lies between two frames, so a run may begin at the frame after the jump; frames of all other errors are
+    excluded. Warnings and findings about the whole clip are ignored. ``(0, 0)`` if no frame is clean.
 
     Example:
         >>> longest_clean_run(100, [Finding("nan", ((30, 32),), "a gap"), Finding("jump", ((80, 81),), "a jump")])
@@ -122,11 +122,11 @@ HEIGHT_RANGE = 1.40, 2.05
 libraries, whose bodies are 1.5 to 1.9 m, one is 1.0 to 1.2 m tall in inches and 2.2 m in the next larger unit."""
 
 SPAN, SPAN_RANGE = 2.3, (1.1, 3.6)
-"""Metres of the longest way along the bones of a body, from finger to toe: used where no legs are found by name."""
+"""Metres of the longest path along the bones of a body, from finger to toe: used if no legs are found by name."""
 
 STRETCH = 0.05
-"""Part of its usual length by which a bone of a recorded body may seem to change (markers slip on skin); generated
-joints often exceed it."""
+"""Relative change of a bone's length that is normal in recordings (markers slip on skin); generated joints often exceed
+it."""
 
 _UNLIKE, _UNLIKE_METRES = 0.25, 0.03
 """Part of the longer bone, and metres, by which two sides may differ; those of CMU's bodies do by 3 % and 1 cm."""
@@ -136,7 +136,7 @@ _MISTAKES = (
     ("mm", "m"), ("cm", "m"), ("cm", "dm"), ("in", "m"), ("cm", "in"), ("in", "cm"), ("dm", "cm"), ("m", "cm"),
     ("m", "mm"),
 )  # fmt: skip
-"""The unit of a file and the unit it was read as; of several pairs with one factor the most common."""
+"""The unit of a file and the unit it was read as; of pairs with the same factor the most common."""
 
 
 def scale_finding(
@@ -185,7 +185,7 @@ def side_finding(
     names: Sequence[str],  # joint names; an end site belongs to the side of its joint
     parents: Sequence[int],  # parent of each joint
 ) -> Finding | None:
-    """Find bones that are longer on one side of the body than on the other, such as an end site that went astray."""
+    """Find bones that are longer on one side of the body than on the other, such as a misplaced end site."""
     lengths = _bone_lengths(positions, parents).median(dim=0).values.tolist()
     unlike = [
         (abs(lengths[left] - lengths[right]), left, right)
@@ -210,7 +210,7 @@ def bone_finding(
 ) -> Finding | None:
     """Find frames in which a bone is longer or shorter than its median by more than `STRETCH`.
 
-    Bones under 3 cm are passed over: rounding alone changes them. The root's distance from the origin is not a bone.
+    Bones under 3 cm are skipped: rounding alone changes them. The root's distance from the origin is not a bone.
     """
     lengths = _bone_lengths(positions, parents)
     usual = lengths.median(dim=0).values
@@ -233,7 +233,7 @@ def _bone_lengths(positions: Tensor, parents: Sequence[int]) -> Tensor:
 
 
 def _span(lengths: Sequence[float], parents: Sequence[int]) -> float:
-    """Return the longest way between two joints along the bones; parents come before their children."""
+    """Return the longest path between two joints along the bones; parents come before their children."""
     deepest, longest = [0.0] * len(parents), 0.0
     for joint in range(len(parents) - 1, -1, -1):
         parent = parents[joint]
@@ -248,7 +248,7 @@ def _span(lengths: Sequence[float], parents: Sequence[int]) -> float:
 
 
 PENETRATION = 0.05
-"""Metres below the floor that are worth a warning. Toes of real recordings dip 1-3 cm when a foot rolls off."""
+"""Metres below the floor above which there is a warning. Toes of recordings dip 1-3 cm when a foot rolls off."""
 
 DEEP_PENETRATION = 0.10
 """Metres that are an error: more than the thickness of a foot, so no skeleton's choice of toe joint explains them."""
@@ -266,7 +266,7 @@ def floor_height(
     positions: Tensor,  # [T, J, 3] metres, Y up, finite
     fps: float,  # frames per second
 ) -> float:
-    """Estimate the height of the floor: where the lowest joint is when it stands still.
+    """Estimate the height of the floor: that of the lowest joint while it stands still.
 
     The median over the frames in which the lowest joint is slower than 0.3 m/s is taken, so that neither jumps nor a
     few frames below the floor move it; without such frames, the 5 % quantile of the lowest joint's height.
@@ -288,23 +288,23 @@ def floor_findings(
     positions: Tensor,  # [T, J, 3] metres, Y up, finite
     names: Sequence[str],
     fps: float,  # frames per second
-    floor: float | None = None,  # height of the floor when it is known; None estimates it
+    floor: float | None = None,  # height of the floor if it is known; None estimates it
 ) -> list[Finding]:
-    """Find joints below the floor, and stretches in which nothing is near it.
+    """Find joints below the floor, and stretches in which no joint is near it.
 
-    Stairs and rough ground look the same: the estimate is one flat floor for the whole clip.
+    Stairs and rough ground are reported as well: the estimate is one flat floor for the whole clip.
     """
     height = floor_height(positions, fps) if floor is None else floor
     low, joint = positions[..., 1].min(dim=1)
-    depth, found = height - low, []
+    depth, findings = height - low, []
     deep = depth > DEEP_PENETRATION
     for mask, severity in ((deep, "error"), ((depth > PENETRATION) & ~deep, "warning")):
         if spans := ranges(mask):
             worst = int(torch.where(mask, depth, depth.new_tensor(-1.0)).argmax())
-            where = f"{names[int(joint[worst])]} is up to {amount(100 * float(depth[worst]))} cm below the floor"
+            deepest = f"{names[int(joint[worst])]} is up to {amount(100 * float(depth[worst]))} cm below the floor"
             about = f"floor at {amount(height, 2)} m{'' if floor is not None else ', estimated from standing feet'}"
-            detail = f"{where} in {words(spans)} ({about})."
-            found.append(Finding("penetration", spans, detail, "error" if severity == "error" else "warning"))
+            detail = f"{deepest} in {words(spans)} ({about})."
+            findings.append(Finding("penetration", spans, detail, "error" if severity == "error" else "warning"))
     spans = tuple((a, b) for a, b in ranges(low > height + FLOATING_HEIGHT) if b - a > FLOATING_SECONDS * fps)
     if spans:
         longest = max(b - a for a, b in spans) / fps
@@ -312,8 +312,8 @@ def floor_findings(
             f"no joint is within {100 * FLOATING_HEIGHT:.0f} cm of the floor in {words(spans)}, for up to "
             f"{amount(longest, 1)} s: something is climbed on, or the floor is wrong."
         )
-        found.append(Finding("floating", spans, detail, "warning"))
-    return found
+        findings.append(Finding("floating", spans, detail, "warning"))
+    return findings
 
 
 # Faults between neighbouring frames: jumps, and stretches in which nothing moves.
@@ -339,7 +339,7 @@ FASTEST_JOINT_TURN = 2520.0
 """Degrees per second: 42 degrees a frame at 60 fps, from the same."""
 
 FROZEN_SECONDS = 1.0
-"""Seconds of equal values that mean a recording stopped: a body that stands still sways."""
+"""Seconds of equal values after which a recording has stopped: a standing body sways."""
 
 _EQUAL = 1e-9
 
@@ -351,7 +351,7 @@ def speed_jumps(
 ) -> Finding | None:
     """Find frames at which a joint arrives faster than `FASTEST_JOINT`, or the root faster than `FASTEST_ROOT`."""
     finite = positions.isfinite().all(-1)
-    # A step between finite places may be too long for a float; it is a jump all the same.
+    # A step between finite places may overflow; it is still a jump.
     speed = (positions[1:] - positions[:-1]).norm(dim=-1).where(finite[1:] & finite[:-1], 0.0) * fps
     limit = torch.full((len(names),), FASTEST_JOINT, dtype=speed.dtype)
     limit[0] = FASTEST_ROOT
@@ -363,9 +363,9 @@ def root_shift(
     names: Sequence[str],
     fps: float,  # frames per second
 ) -> Finding | None:
-    """Find frames at which the whole body is somewhere else: the root's step is unlike the steps on both sides of it.
+    """Find frames at which the whole body shifts: the root's step differs from the steps on both sides of it.
 
-    Steps that `speed_jumps` reports are left to it.
+    Steps that `speed_jumps` reports are skipped.
     """
     velocity = (positions[1:, 0] - positions[:-1, 0]) * fps
     if len(velocity) < 3:
@@ -437,18 +437,18 @@ _STEP = 0.08
 """Metres that some joint moves between the rest pose and the motion, relative to the root."""
 
 _RATIO = 4.0
-"""How many times as far as in any of the frames that follow. Inside of 228 CMU clips, wherever one begins to look, the
-ratio stays under 2.5; clips whose first frame is a sixth of the way back to the rest pose, because a filter ran over
-it, have 4.3 to 6.3; a whole rest pose has far more."""
+"""Least ratio of that step to any of the following ones. Inside of 228 CMU clips, from any start, the ratio stays under
+2.5; clips whose first frame is a sixth of the way back to the rest pose, because of a filter, have 4.3 to 6.3; a
+complete rest pose has far more."""
 
 _HELD = 1e-3
-"""Metres between frames up to which a pose counts as held: rounding. A person who stands before walking sways; then no
-frame is `_STEP` away from the one before it and four times as far as the following steps."""
+"""Metres between frames below which a pose is held, but for rounding. A person who stands before walking sways, and has
+no step above `_STEP` that is four times as long as the following ones."""
 
 _SECONDS = 1.0 / 3.0
 _SLOW_FPS = 30.0
-"""Below this rate steps are longer and fewer, and a hand that stops may move 4 times as far in one step as in the next.
-A pose that is held before is judged as at any rate."""
+"""Below this rate steps are longer and fewer, and a hand that stops may move 4 times as far in one step as in the next,
+so the ratio is larger unless a pose was held before."""
 
 
 def frames_at_rest(
@@ -457,8 +457,8 @@ def frames_at_rest(
 ) -> int:
     """Return the number of frames at the start that do not belong to the motion, such as a T-pose put before it.
 
-    That is the first frame, or a pose held over several, when it is left in one step that is unlike those after it.
-    Limbs are compared relative to the root, because a rest pose often stands at the origin as well.
+    They are the first frame, or a pose held over several, if the step after it is unlike the following ones. Limbs are
+    compared relative to the root, because a rest pose is often at the origin.
 
     Example:
         >>> import torch

@@ -28,11 +28,11 @@ _PART = re.compile(r"_p\d+$")
 def unique_keys(files: Sequence[tuple[Path, Path]]) -> list[str]:
     """Return an id per file; ids differ by more than case, because some file systems ignore case.
 
-    An id is the file's name without ending. Where several files have the same one, the folders below the given folder
-    are put before it, then the name of the given folder, and if they are still the same, a number is added.
+    An id is the file's name without suffix. If several files have the same one, the folders below the given folder are
+    prepended, then the name of the given folder, and if they are still the same, a number is added.
 
     Args:
-        files: Each file with the folder that was given to find it in (its own for a file that was given itself).
+        files: Each file with the given folder that it was found in (its parent for a file that was given itself).
     """
     names = [
         (plain_id(file.stem), plain_id("_".join(inside)), plain_id("_".join((base.absolute().name, *inside))))
@@ -40,13 +40,13 @@ def unique_keys(files: Sequence[tuple[Path, Path]]) -> list[str]:
     ]
     counts = [Counter(name[level].lower() for name in names) for level in range(3)]
     keys: list[str] = []
-    taken: set[str] = set()
+    used: set[str] = set()
     for choices in names:
         key = next((name for name, count in zip(choices, counts, strict=True) if count[name.lower()] == 1), choices[2])
         plain, number = key, 2
-        while key.lower() in taken:
+        while key.lower() in used:
             key, number = plain_id(f"{plain}_{number}"), number + 1
-        taken.add(key.lower())
+        used.add(key.lower())
         keys.append(key)
     return keys
 
@@ -57,11 +57,11 @@ def shared_takes(files: Sequence[Path], keys: Sequence[str]) -> list[str]:
     All clips of a group get the same split, whichever folders they come from. A group is named after its first file;
     a file that is alone has none.
     """
-    known = set(files)
+    present = set(files)
     takes = []
     for file in files:
         stem = file.stem
-        if stem.startswith("M") and file.with_name(stem[1:] + file.suffix) in known:
+        if stem.startswith("M") and file.with_name(stem[1:] + file.suffix) in present:
             stem = stem[1:]
         takes.append(file.with_name(_PART.sub("", stem) or stem))
     counts, first = Counter(takes), dict(zip(reversed(takes), reversed(keys), strict=True))
@@ -74,7 +74,7 @@ def _inside(file: Path, base: Path) -> tuple[str, ...]:
 
 
 _OWN = ("convert.json", "motions.json")
-"""Files that motionkit writes beside motions."""
+"""Files that motionkit writes next to motions."""
 
 _FLAGS = {
     "up": "--up",
@@ -95,7 +95,7 @@ class Opened:
     # The clips, in a fixed order; then files and folders that cannot be opened, whose `load` raises.
     sources: tuple[ClipSource, ...] = ()
     bodies: tuple[Body, ...] = ()  # How the BVH and GLB files of each skeleton are read
-    # Files of a known ending that hold no motion, such as statistics and settings.
+    # Files with a known suffix that hold no motion, such as statistics and settings.
     skipped: list[Path] = field(default_factory=list)
     # Folders inside the given ones that `convert` wrote; skipped, because they hold the same motions again.
     made: list[Path] = field(default_factory=list)
@@ -107,10 +107,10 @@ def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> O
     """Find motion files: each path is a file or a folder, searched with its sub-folders.
 
     A folder in HumanML3D's layout, or one that `motionkit generate` made, gives its features with their captions and
-    splits; its joints are the same motions again and are not read twice. A file that several paths or links lead to
-    is read once. Unit and vertical axis of BVH and GLB files are decided once for each skeleton (`vote`). Folders that
+    splits; its joints are the same motions again and are skipped. A file that several paths or links lead to is read
+    once. Unit and vertical axis of BVH and GLB files are decided once for each skeleton (`vote`). Folders that
     `convert` wrote are skipped if the given folder holds anything else; give them by name to read them. Ids are file
-    names without ending; see `unique_keys`.
+    names without suffix; see `unique_keys`.
 
     Example:
         >>> import numpy as np
@@ -121,21 +121,21 @@ def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> O
     """
     options = options or ReadOptions()
     opened = Opened()
-    found: dict[Path, FoundFile] = {}
+    by_path: dict[Path, FoundFile] = {}
     locked: dict[Path, str] = {}
     blender = options.blender or os.environ.get(VARIABLE, "")
     for path in paths:
         for file in _files_of(path, opened, locked, blender):
-            found.setdefault(Path(os.path.realpath(file.path)), file)
-    if fbx := [file.path for file in found.values() if file.format.name == "fbx"]:
+            by_path.setdefault(Path(os.path.realpath(file.path)), file)
+    if fbx := [file.path for file in by_path.values() if file.format.name == "fbx"]:
         prepare_fbx(fbx, blender)
-    files = [(file.path, file.base) for file in found.values()]
+    files = [(file.path, file.base) for file in by_path.values()]
     keys = unique_keys([*files, *((path, path.parent) for path in locked)])
     groups = shared_takes([path for path, _ in files], keys[: len(files)])
     sources, opened.bodies = vote(
         [
             FileSource(file.path, key, file.format.name, options, file.texts, file.texts_file, file.splits, group)
-            for file, key, group in zip(found.values(), keys, groups, strict=False)
+            for file, key, group in zip(by_path.values(), keys, groups, strict=False)
         ]
     )
     opened.sources = (
@@ -167,17 +167,17 @@ def refuse_idle(options: ReadOptions, sources: Iterable[ClipSource]) -> None:
 
 
 def _files_of(path: Path, opened: Opened, locked: dict[Path, str], blender: str) -> list[FoundFile]:
-    """Return the motion files of a path (MotionkitError if there are none)."""
+    """Return the motion files of a path."""
     if not path.is_dir():
         if not path.exists():
             raise MotionkitError(f"there is no {path}.", fix="give motion files, folders of them, or the word starter.")
         if (kind := recognise(path)) is None:
-            raise MotionkitError(f"{path} holds no motion that is known here.", why=known(path.suffix.lower()))
+            raise MotionkitError(f"{path} does not hold a motion of a known format.", why=known(path.suffix.lower()))
         return [FoundFile(path, path.parent, kind)]
     before = len(opened.made), len(locked)
     files = list(_search(path, opened, locked))
     if not files:
-        # The folder holds nothing but output of `convert`, so that is what the user wants to read.
+        # The folder holds only output of `convert`, so the user means to read that.
         made = opened.made[before[0] :]
         del opened.made[before[0] :]
         files = [file for folder in made for file in _search(folder, opened, locked)]
@@ -196,8 +196,8 @@ def _files_of(path: Path, opened: Opened, locked: dict[Path, str], blender: str)
 def _search(top: Path, opened: Opened, locked: dict[Path, str]) -> Iterator[FoundFile]:
     """Walk a folder; sub-folders with features, or with joints and their captions or splits, are read as datasets.
 
-    A dangling link or a pipe counts as a file: its reader reports the error. What holds no motion goes into `opened`,
-    what cannot be opened into `locked` with the error message of the system.
+    A dangling link or a pipe counts as a file: its reader reports the error. Files without motion go into `opened`,
+    those that cannot be opened into `locked` with the error message of the system.
     """
     waiting, seen = [top], set()
     while waiting:
@@ -206,7 +206,7 @@ def _search(top: Path, opened: Opened, locked: dict[Path, str]) -> Iterator[Foun
             if path.is_dir():
                 state = path.stat()
                 if (place := (state.st_dev, state.st_ino)) in seen:
-                    continue  # a link to a parent folder would be followed without end
+                    continue  # a link to a parent folder would be followed forever
                 seen.add(place)
                 if path != top and _is_conversion(path):
                     opened.made.append(path)

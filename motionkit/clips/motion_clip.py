@@ -1,4 +1,4 @@
-"""A clip as Python users have it: read from any format, saved in any format."""
+"""Clips for Python users: read from any format, saved in any format."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class MotionClip(Clip):
 
     @classmethod
     def of(cls, clip: Clip) -> Self:
-        """Return a clip that saves itself."""
+        """Return a clip with `save`."""
         return cls(**{entry.name: getattr(clip, entry.name) for entry in fields(Clip)})
 
     @property
@@ -58,11 +58,11 @@ class MotionClip(Clip):
     def save(
         self, path: str | Path, *, fps: float = 0.0, unit: Literal["m", "cm"] = "cm", blender: str | Path = ""
     ) -> Path:
-        """Write the clip as one file, replacing what is there; the ending of its name chooses the format.
+        """Write the clip as one file, replacing an existing one; the suffix of its name chooses the format.
 
         Args:
             path: ``.bvh``, ``.glb``, ``.fbx``, ``.html`` (a page with a player), ``.mp4``, ``.gif``, ``.npz`` or
-                ``.npy`` (joints). Rotations for BVH, GLB and FBX are found from the joints where the clip has none.
+                ``.npy`` (joints). Rotations for BVH, GLB and FBX are solved from the joints if the clip has none.
             fps: Frames per second to write; 0 keeps the clip's own, joints get 20.
             unit: Unit of a BVH file.
             blender: Your Blender, or a Python with bpy, which writes FBX; default: ``$MOTIONKIT_BLENDER``.
@@ -121,11 +121,11 @@ class LoadedClip:
 
     @property
     def origin(self) -> str:
-        """Return the id: it is from no file."""
+        """The id, as it has no file."""
         return self.key
 
     def fingerprint(self) -> str:
-        """Return an empty text: it is taken anew each time."""
+        """Return an empty text: it is always converted again."""
         return ""
 
     def load(self) -> Sequence[Clip]:
@@ -146,13 +146,13 @@ def save_clips(
     """Write clips as one file; see `MotionClip.save`.
 
     Returns:
-        What was done; rotations that had to be found come with their residual.
+        The report, with the residuals of solved rotations.
     """
     out = Path(path)
     refuse_foreign(out)
     if (kind := kind_of(out)) is None:
         raise MotionkitError(
-            f"{out}: a motion is saved as one file, and its ending says which format.",
+            f"{out}: a motion is saved as one file, whose suffix chooses the format.",
             fix="end the name in .bvh, .glb, .fbx, .html, .mp4, .gif, .npz or .npy.",
         )
     keys = [out.stem] if len(clips) == 1 else [f"{number:04d}" for number in range(len(clips))]

@@ -1,4 +1,4 @@
-"""The rig that ``--rig`` names: one of those that are known, or the user's own file."""
+"""The rig of ``--rig``: a known one by name, or the user's file."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def read_rig(
 
 
 def _bvh_rest(path: Path) -> Motion:
-    """Return the first frame of a BVH file, its root where the rest pose stands on the ground."""
+    """Return the first frame of a BVH file, with the root at the height at which the rest pose stands on the ground."""
     motion = read_bvh(path)[0].motion
     assert isinstance(motion, Motion), "BVH files have rotations"
     finite = motion.rotations.isfinite().flatten(1).all(1)

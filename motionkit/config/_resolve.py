@@ -161,9 +161,6 @@ class Settings(Translated):
         Args:
             given: What files, variables and the command line hold, by the field's name and not validated yet.
             options: Options models of the chosen plugins, by the slot's name.
-
-        Raises:
-            MotionkitError: A preset was asked for that cannot be used here.
         """
         return None
 
@@ -174,9 +171,6 @@ class Settings(Translated):
         Args:
             layers: Files, variables and the choices of the command line, lowest first.
             typed: The command line's options, each with what stands behind it.
-
-        Raises:
-            MotionkitError: The input is damaged.
         """
         return None
 

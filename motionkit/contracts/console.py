@@ -1,16 +1,19 @@
-"""The terminal, as commands and evaluation protocols see it: talk on stderr, results on stdout."""
+"""A command of a system, and the terminal of commands and evaluation protocols: talk on stderr, results on stdout."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from motionkit.config import Settings
 
 NOTHING_WRITTEN = "nothing was written"
 
 
 class Console(Protocol):
-    """What a command or a protocol talks to while it works."""
+    """The terminal of a command or a protocol while it works."""
 
     @property
     def typed(self) -> str:
@@ -34,7 +37,7 @@ class Console(Protocol):
 
         Args:
             total: Number of steps.
-            after: What is true of a command that is stopped in the block.
+            after: The state if the command is stopped in the block, for the message.
         """
 
 
@@ -57,3 +60,19 @@ class Quiet:
     def working(self, total: int, *, after: str = NOTHING_WRITTEN) -> Iterator[Callable[..., None]]:
         """Show no progress."""
         yield lambda count=1, note="": None
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of a system. The command line makes its options of the settings, and the rest of `run`'s parameters."""
+
+    # Called as ``run(settings, console, **arguments)``. Further parameters are annotated for Typer; the docstring is
+    # the help. Returns the document of ``--json``; without ``--json`` its ``text``, ``table``, ``closing`` (lines) and
+    # ``next`` (commands to type next) are printed instead.
+    run: Callable[..., Mapping[str, Any]]
+    settings: type[Settings]
+    name: str = ""  # Of the command in documents; the function's by default
+    # Refuses bad input before anything is opened: ``check(settings, **arguments)``, also in a dry run.
+    check: Callable[..., None] | None = None
+    # What a dry run adds to the settings, such as data that follow from a run; called as `check`.
+    plan: Callable[..., Mapping[str, Any]] | None = None

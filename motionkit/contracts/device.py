@@ -20,9 +20,6 @@ def resolve_device(device: str, *, flag: str = "--device") -> torch.device:
         device: Its name.
         flag: The flag that named it, for messages.
 
-    Raises:
-        MotionkitError: The device is not on this machine; the message lists those that are.
-
     Example:
         >>> resolve_device("cpu")
         device(type='cpu')

@@ -23,9 +23,6 @@ def protocol_of(path: str, names: Sequence[str]) -> str:
     Args:
         path: What was given in place of a name.
         names: Names of the protocols, for messages.
-
-    Raises:
-        MotionkitError: It is neither a protocol nor a model.
     """
     if path.partition(":")[0] != STARTER and not located(path).exists():
         raise MotionkitError(
@@ -54,9 +51,6 @@ def claim(path: Path, protocol: str, *, overwrite: bool) -> None:
         path: The folder.
         protocol: Name of the protocol, such as ``mpl``: an evaluation by another one is not replaced.
         overwrite: Whether an evaluation by the same one is.
-
-    Raises:
-        MotionkitError: It is a file, holds other files, or an evaluation while `overwrite` is off (exit code 2).
     """
     record = find_record(path)
     if record is None:
@@ -68,11 +62,7 @@ def claim(path: Path, protocol: str, *, overwrite: bool) -> None:
 
 
 def find_record(path: Path, *, besides: Set[str] = frozenset()) -> dict[str, Any] | None:
-    """Return the record of the evaluation in a folder; None if there is nothing in it but files named in `besides`.
-
-    Raises:
-        MotionkitError: `path` is a file, or holds something else (exit code 2).
-    """
+    """Return the record of the evaluation in a folder; None if there is nothing in it but files named in `besides`."""
     if path.exists() and not path.is_dir():
         raise MotionkitError(f"--out {path} is a file.", fix="choose another --out.")
     if not path.is_dir() or not {file.name for file in path.iterdir()} - besides:

@@ -31,9 +31,6 @@ class FunctionReward:
             ``[N]`` of any number type, NaN for a motion that it cannot score; or `RewardScores`.
         name: Name in metrics; that of the function where it is left out.
 
-    Raises:
-        MotionkitError: It cannot be called with two arguments.
-
     Example:
         >>> from motionkit.testing import sample_motions, sample_prompts
         >>> def low(motions, prompts):
@@ -80,11 +77,7 @@ class FunctionReward:
 
 
 def as_reward(reward: Reward | Function) -> Reward:
-    """Return a reward: a plain function becomes a `FunctionReward`, anything else is one already.
-
-    Raises:
-        MotionkitError: It is neither; a class, such as a reward that was not made yet, is not.
-    """
+    """Return a reward: a plain function becomes a `FunctionReward`, anything else is one already."""
     if hasattr(reward, "score") and not isinstance(reward, type):
         return cast("Reward", reward)
     return cast("Reward", FunctionReward(cast("Function", reward)))

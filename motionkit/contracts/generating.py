@@ -70,9 +70,6 @@ def sample(
         guidance: Classifier-free guidance scale.
         step: Part of the noise key; 0 everywhere outside training.
         walk: How an algorithm goes through the steps, and what it keeps of them; None keeps nothing.
-
-    Raises:
-        MotionkitError: `walk` with a policy that makes a motion block by block.
     """
     device = policy.normalizer.mean.device
     groups = torch.arange(len(prompts), device=device).repeat_interleave(samples)
@@ -115,11 +112,7 @@ def sample(
 
 
 def refuse_blocks(policy: DiffusionPolicy) -> None:
-    """Refuse to train a policy that makes a motion block by block.
-
-    Raises:
-        MotionkitError: It does.
-    """
+    """Refuse to train a policy that makes a motion block by block."""
     if isinstance(policy, BlockwisePolicy):
         raise MotionkitError(
             f"the policy is DiP, which makes a motion in blocks of {policy.block} frames; motionkit does not train it.",
@@ -157,9 +150,6 @@ def plan_steps(
         eta: Noise of ddim, 0 to 1.
         spacing: Timesteps visited, see `motionkit.rl.Schedule.visited`; None is early for the policy's own number of
             steps and even for any other.
-
-    Raises:
-        MotionkitError: There are not so many steps.
     """
     own = policy.sampling_steps if isinstance(policy, StoresSteps) and not steps else None
     count = steps or own or len(policy.schedule)
@@ -196,9 +186,6 @@ def generate_motions(
         guidance: Classifier-free guidance scale.
         seed: Seed of the noise.
         batch: Motions that are sampled at once, at least the samples of one prompt.
-
-    Raises:
-        MotionkitError: A prompt is refused, before anything is sampled.
     """
     policy.condition(prompts)  # refuses a prompt before anything is made; what it encodes stays cached
     count = max(1, batch // samples)
@@ -237,9 +224,6 @@ def typed_prompts(policy: DiffusionPolicy, texts: str | Sequence[str], seconds: 
         texts: One text or several; ``" | "`` separates actions.
         seconds: Seconds of each action; None shares 6 s equally, and gives what is done once no more than it takes
             (`usual_seconds`).
-
-    Raises:
-        MotionkitError: There is no text, not one duration above 0 for each action, or an unknown word.
     """
     every = [texts] if isinstance(texts, str) else list(texts)
     if not every:
@@ -310,9 +294,6 @@ class TextToMotionPolicy(DiffusionPolicy, Protocol):
 
         Returns:
             ``len(texts) * num_samples`` motions, those of a prompt in a row; a notebook shows them in the player.
-
-        Raises:
-            MotionkitError: A prompt is empty, too long, or has words that the text encoder does not know.
 
         Example:
             >>> from motionkit import load_policy

@@ -48,9 +48,6 @@ def open_model(path: str) -> FoundModel:
     Args:
         path: Run folder, checkpoint folder, model folder, its id on the hub, weights file, or ``starter`` for the
             starter policy.
-
-    Raises:
-        MotionkitError: Nothing is there, the run has no checkpoint yet, or it is not a model.
     """
     if path == STARTER:
         return FoundModel(path, "policies", "mdm", "the starter policy")
@@ -100,9 +97,6 @@ def export_model(
 
     Returns:
         What was found, the format, the file, and what the other tool cannot read of it (empty: it can read all of it).
-
-    Raises:
-        MotionkitError: The model cannot be read or has no such format, or `out` is in use.
     """
     opened = open_model(path)
     component = plugins.get(opened.kind, opened.plugin)
@@ -170,9 +164,6 @@ def trained_on(path: str) -> TrainedOn:
     Args:
         path: ``starter``, whose clips are made by code and never held out from others; a run, one of its checkpoints,
             a model's folder or a file in it.
-
-    Raises:
-        MotionkitError: The record beside the model is damaged.
     """
     if path.partition(":")[0] == STARTER:
         return TrainedOn()

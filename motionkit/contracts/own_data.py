@@ -58,9 +58,6 @@ def dataset_for(found: FoundModel, chosen: Chosen | None) -> Chosen:
     Args:
         found: The model.
         chosen: ``--dataset``; None takes that of the model's run, or the starter's for a model of the starter pack.
-
-    Raises:
-        MotionkitError: The model is neither, so that its data must be named.
     """
     if chosen is not None:
         return chosen

@@ -23,13 +23,13 @@ from motionkit.motion.skeleton import HUMANML
 from motionkit.rigs.rest import default_rest
 from motionkit.weights import read, read_array
 
-# The user's own SMPL, SMPL-H or SMPL-X file: where a person of some shape has the joints.
+# The user's own SMPL, SMPL-H or SMPL-X file, which gives the joints of a person's shape.
 
 
 _LIMIT = 4 << 30
 _NEEDED = ("J_regressor", "v_template", "shapedirs")
 _NO_PARENT = 2**32 - 1
-"""What ``kintree_table`` has for the root's parent."""
+"""The root's parent in ``kintree_table``."""
 
 
 @dataclass(frozen=True)
@@ -37,22 +37,21 @@ class SmplModel:
     """The 22 body joints of a body-model file."""
 
     template: Tensor  # ``[22, 3]`` float64, joints of the mean shape in metres
-    shapes: Tensor  # ``[22, 3, B]`` float64, how far each shape coefficient moves them
+    shapes: Tensor  # ``[22, 3, B]`` float64, their displacement by each shape coefficient
     joints: int  # Joints of the whole model: 24, 52 or 55
 
     def rest(
         self,
-        betas: Tensor,  # [B'] shape coefficients; those the file does not have count for nothing
+        betas: Tensor,  # [B'] shape coefficients; those beyond the file's B are ignored
     ) -> Tensor:
-        """Return a person at rest, ``[22, 3]`` from each joint's parent; row 0 is where the pelvis lies."""
+        """Return a person at rest, ``[22, 3]`` from each joint's parent; row 0 is the place of the pelvis."""
         used = min(len(betas), self.shapes.shape[-1])
         joints = self.template + self.shapes[..., :used] @ betas[:used].to(self.shapes)
         return bones_from_positions(joints, HUMANML.parents)
 
 
 def find_smpl_model(
-    # A file, or a folder laid out as the models are handed out: ``female/model.npz``, ``SMPLH_FEMALE.npz``,
-    # ``SMPLX_FEMALE.npz``, ...
+    # A file, or a folder with the models' published names: ``female/model.npz``, ``SMPLH_FEMALE.npz``, ...
     path: Path,
     gender: str,  # ``male``, ``female`` or ``neutral``; anything else counts as neutral
 ) -> Path:
@@ -92,15 +91,15 @@ def _read_once(path: Path, _changed: int) -> SmplModel:
     data = _open(path)
     missing = [name for name in _NEEDED if name not in data]
     if missing:
-        raise MotionkitError(f"{path} is no SMPL model: it has no {' and no '.join(missing)}.")
+        raise MotionkitError(f"{path} is not an SMPL model: it has no {' and no '.join(missing)}.")
     regressor, vertices, shapes = (_model_numbers(data[name], path, name) for name in _NEEDED)
     joints = len(regressor)
     if (
         regressor.ndim != 2 or vertices.shape != (regressor.shape[1], 3)
         or shapes.ndim != 3 or shapes.shape[:2] != vertices.shape or joints < HUMANML.joints
     ):  # fmt: skip
-        found = ", ".join(f"{name} {list(data[name].shape)}" for name in _NEEDED)
-        raise MotionkitError(f"{path} is no SMPL model of {HUMANML.joints} joints or more.", why=found)
+        sizes = ", ".join(f"{name} {list(data[name].shape)}" for name in _NEEDED)
+        raise MotionkitError(f"{path} is not an SMPL model of {HUMANML.joints} joints or more.", why=sizes)
     _check_tree(data.get("kintree_table"), path)
     body = torch.from_numpy(regressor[: HUMANML.joints])
     template = body @ torch.from_numpy(vertices)
@@ -119,23 +118,23 @@ def _open(path: Path) -> Mapping[str, Any]:
     except MotionkitError as error:
         raise MotionkitError(
             f"the SMPL model was not opened: {error.message}", why=error.why,
-            fix="where it opens, save plain arrays: np.savez('model.npz', v_template=np.array(m['v_template']), "
+            fix="open it elsewhere and save plain arrays: np.savez('model.npz', v_template=np.array(m['v_template']), "
             "shapedirs=np.array(m['shapedirs']), J_regressor=m['J_regressor'].toarray(), "
             "kintree_table=m['kintree_table']).",
         ) from error  # fmt: skip
     if not isinstance(data, Mapping):
-        raise MotionkitError(f"{path} is no SMPL model: it holds a single {type(data).__name__}.")
+        raise MotionkitError(f"{path} is not an SMPL model: it holds a single {type(data).__name__}.")
     return data
 
 
 def _model_numbers(value: Any, path: Path, name: str) -> Any:
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiu":
-        raise MotionkitError(f"{path}: {name} is no plain array of numbers.", fix="save it as one: x.toarray().")
+        raise MotionkitError(f"{path}: {name} is not a plain array of numbers.", fix="save it as one: x.toarray().")
     return weights.cast(value, np.float64)
 
 
 def _check_tree(table: Any, path: Path) -> None:
-    """Refuse a model whose first 22 joints hang together in another way."""
+    """Refuse a model whose first 22 joints have other parents."""
     if not isinstance(table, np.ndarray) or table.ndim != 2 or table.shape[1] < HUMANML.joints:
         return
     parents = [-1 if int(parent) in (-1, _NO_PARENT) else int(parent) for parent in table[0, : HUMANML.joints]]
@@ -147,7 +146,7 @@ def _check_tree(table: Any, path: Path) -> None:
 
 
 LIMIT = 2 << 30
-"""Bytes that are read of a file; an hour of SMPL-X at 120 frames per second has a third of it."""
+"""Bytes of a file; an hour of SMPL-X at 120 frames per second has a third of it."""
 
 _KINDS = {66: "the body alone", 72: "SMPL", 156: "SMPL-H", 165: "SMPL-X"}
 _ASK = "pass it: --source-fps 120."
@@ -161,7 +160,7 @@ _WANTED = frozenset((
 
 @dataclass(frozen=True)
 class Recording:
-    """What an SMPL motion file holds."""
+    """The contents of an SMPL motion file."""
 
     rotations: Tensor  # ``[T, 22, 3]`` float64 axis-angle, each relative to its parent; the pelvis' to the file's world
     places: Tensor  # ``[T, 3]`` float64 metres, ``trans``
@@ -179,11 +178,11 @@ def read_recording(
     """Read and check a file's arrays."""
     data = read_array(path, limit=LIMIT, wanted=lambda name: name in _WANTED)
     if not isinstance(data, Mapping):
-        raise MotionkitError(f"{path} is no .npz of several arrays, as AMASS' are.")
+        raise MotionkitError(f"{path} is not an .npz of several arrays, as AMASS' are.")
     poses, kind = _poses(data, path)
     places = _numbers(data, ("trans", "transl"), path)
     if places is None:
-        raise MotionkitError(f"{path} has no trans: where the body goes is not known.", why=_listed(data))
+        raise MotionkitError(f"{path} has no trans: the path of the body is not known.", why=_listed(data))
     if places.shape != (len(poses), 3):
         raise MotionkitError(f"{path}: trans has shape {list(places.shape)}; the poses need [{len(poses)}, 3].")
     check_size(len(poses), HUMANML.joints)
@@ -199,7 +198,7 @@ def read_recording(
 
 
 def _poses(data: Mapping[str, Any], path: Path) -> tuple[NDArray[Any], str]:
-    """Return ``[T, 66]`` axis-angle of the body as stored, the pelvis first, and which model they are for."""
+    """Return ``[T, 66]`` axis-angle of the body as stored, the pelvis first, and the name of the model."""
     poses = _numbers(data, ("poses",), path)
     if poses is None:
         root = _numbers(data, ("root_orient", "global_orient"), path)
@@ -223,7 +222,7 @@ def _poses(data: Mapping[str, Any], path: Path) -> tuple[NDArray[Any], str]:
 
 
 def _betas(data: Mapping[str, Any], path: Path) -> Tensor:
-    """Return the shape, empty without one; where it is repeated in every frame, that of the first."""
+    """Return the shape, empty without one; if it is repeated in every frame, that of the first."""
     stored = _numbers(data, ("betas",), path)
     if stored is None or not stored.size:
         return torch.zeros(0, dtype=torch.float64)
@@ -234,7 +233,7 @@ def _betas(data: Mapping[str, Any], path: Path) -> Tensor:
 
 
 def _numbers(data: Mapping[str, Any], names: Sequence[str], path: Path) -> NDArray[Any] | None:
-    """Return the first of `names` that is there, as stored."""
+    """Return the first of `names` that is present, as stored."""
     for name in names:
         if name in data:
             value = data[name]
@@ -249,7 +248,7 @@ def _doubles(array: NDArray[Any]) -> Tensor:
 
 
 def _fps(data: Mapping[str, Any], path: Path, given: float) -> float:
-    """Return the file's frame rate, or the one the user gave where it has none."""
+    """Return the file's frame rate, or the user's if it has none."""
     for name in _FPS:
         if name in data:
             value = np.asarray(data[name]).reshape(-1)
@@ -257,14 +256,14 @@ def _fps(data: Mapping[str, Any], path: Path, given: float) -> float:
             if is_fps(fps):
                 return fps
             if not given:
-                raise MotionkitError(f"{path}: {name} is {value[:3].tolist()}, no frame rate.", fix=_ASK)
+                raise MotionkitError(f"{path}: {name} is {value[:3].tolist()}, not a frame rate.", fix=_ASK)
     if not given:
         raise MotionkitError(f"{path} does not say its frame rate.", why=_listed(data), fix=_ASK)
     return given
 
 
 def _word(value: Any) -> str:
-    """Return a text stored as an array of no dimension, as bytes or as text; empty when there is none."""
+    """Return a text stored as a 0-d array, as bytes or as text; empty if there is none."""
     if isinstance(value, np.ndarray):
         value = value.reshape(-1)[0] if value.size == 1 else ""
     if isinstance(value, bytes):
@@ -274,7 +273,7 @@ def _word(value: Any) -> str:
 
 
 def _listed(data: Mapping[str, Any]) -> str:
-    return f"of what is looked for it has {', '.join(sorted(data)) or 'nothing'}."
+    return f"of the expected arrays it has {', '.join(sorted(data)) or 'none'}."
 
 
 # AMASS and other SMPL motions: rotations of a body model without the model.
@@ -283,19 +282,19 @@ def _listed(data: Mapping[str, Any]) -> str:
 _PLAIN = ReadOptions()
 
 _PIECE = 4096
-"""Frames that are worked on at once."""
+"""Frames computed at once."""
 
 _TO_HOUSE = ((-1.0, 0.0, 0.0), (0.0, 0.0, 1.0), (0.0, 1.0, 0.0))
-"""From AMASS' world (Z up) to ours. HumanML3D takes (x, y, z) to (x, z, y) and then turns the sign of x: together
-the proper rotation (-x, z, y), so joints are where HumanML3D has them before it moves a clip to the origin."""
+"""From AMASS' world (Z up) to ours. HumanML3D maps (x, y, z) to (x, z, y) and then negates x: together the proper
+rotation (-x, z, y), so joints are where HumanML3D has them before it moves a clip to the origin."""
 
 
 def read_amass(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip]:
     """Read an AMASS ``.npz`` or another one with SMPL, SMPL-H or SMPL-X rotations.
 
-    Rotations are the file's own, so no body-model file is needed: only where the joints lie at rest is not in it.
-    Without `ReadOptions.smpl_model` that is a body of HumanML3D's bone lengths in SMPL's rest pose, and the file's
-    shape (betas) does not count; with it, the joints are those of the file's shape and gender, by
+    Rotations come from the file, so no body-model file is needed for them; only the rest pose is missing. Without
+    `ReadOptions.smpl_model` that is a body of HumanML3D's bone lengths in SMPL's rest pose, and the file's shape
+    (betas) is ignored; with it, the joints are those of the file's shape and gender, by
     ``J_regressor (v_template + shapedirs betas)``.
 
     Args:
@@ -337,7 +336,7 @@ def read_amass(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip]:
 
 
 def _build(recording: Recording, rest: Tensor, options: ReadOptions) -> tuple[Motion, str, list[str]]:
-    """Return the motion in house space, the file's vertical axis, and what should be looked at."""
+    """Return the motion in house space, the file's vertical axis, and warnings."""
     finite = recording.finite
     warnings = finite_warning(finite)
     rotations = _matrices(recording.rotations)
@@ -361,7 +360,7 @@ def _build(recording: Recording, rest: Tensor, options: ReadOptions) -> tuple[Mo
 
 
 def _matrices(vectors: Tensor) -> Tensor:
-    """Return matrices ``[T, J, 3, 3]`` of axis-angle ``[T, J, 3]``, piece by piece: the steps take much memory."""
+    """Return matrices ``[T, J, 3, 3]`` of axis-angle ``[T, J, 3]``, in pieces to save memory."""
     import roma
 
     matrices = vectors.new_empty(*vectors.shape, 3)
@@ -372,13 +371,11 @@ def _matrices(vectors: Tensor) -> Tensor:
 
 
 def _trunk(motion: Motion, finite: Tensor) -> Tensor:
-    """Return the median direction from pelvis to neck in the file's world; in an AMASS world it is along Z.
-
-    A long motion is looked at in frames from all over it.
-    """
+    """Return the median direction from pelvis to neck in the file's world; in an AMASS world it is along Z."""
     frames = finite.nonzero()[:, 0]
-    frames = frames[:: max(1, len(frames) // _PIECE)]
-    seen = replace(motion, rotations=motion.rotations[frames], translations=motion.translations[frames])
-    positions = seen.positions()
+    frames = frames[:: max(1, len(frames) // _PIECE)]  # a sample of a long motion
+    positions = replace(
+        motion, rotations=motion.rotations[frames], translations=motion.translations[frames]
+    ).positions()
     trunk = positions[:, HUMANML.index("neck")] - positions[:, 0]
     return torch.nn.functional.normalize(trunk, dim=-1).median(dim=0).values

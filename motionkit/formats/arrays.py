@@ -28,7 +28,7 @@ from motionkit.weights import read_array
 
 
 def body_of(joints: int) -> tuple[Skeleton, tuple[str, ...], tuple[int, ...]] | None:
-    """Return the body with so many joints: skeleton, names, parents; None when there is none."""
+    """Return the body with so many joints: skeleton, names, parents; None if there is none."""
     if joints == KIT.joints:
         return KIT, KIT.joint_names, KIT.parents
     if joints in SMPL_COUNTS:
@@ -38,7 +38,7 @@ def body_of(joints: int) -> tuple[Skeleton, tuple[str, ...], tuple[int, ...]] | 
 
 def joints_clip(
     joints: Tensor,  # [T, J, 3]; J is 22 (24, 52 and 55 are SMPL's bodies with hands) or KIT's 21
-    options: ReadOptions,  # unit, vertical axis and frame rate; what is ``auto`` is guessed from legs and trunk
+    options: ReadOptions,  # unit, vertical axis and frame rate; ``auto`` is guessed from legs and trunk
     kind: str,  # the format, for the notes
     part: str = "",  # `Clip.part`
 ) -> Clip:
@@ -96,13 +96,13 @@ def _unit(joints: Tensor, skeleton: Skeleton, options: ReadOptions) -> tuple[str
     leg = _leg_length(joints, skeleton)
     if leg <= 0:
         raise MotionkitError("the legs have no length.", why="the unit is guessed from them.", fix="pass --units.")
-    own = {"kit": LengthUnit("KIT units", KIT.unit)} if skeleton is KIT else {}
-    name = nearest_unit(leg, PERSON_LEG, own)
-    return name, (UNITS | own)[name].metres
+    kit_unit = {"kit": LengthUnit("KIT units", KIT.unit)} if skeleton is KIT else {}
+    name = nearest_unit(leg, PERSON_LEG, kit_unit)
+    return name, (UNITS | kit_unit)[name].metres
 
 
 def _trunk_along_z(joints: Tensor, skeleton: Skeleton) -> bool:
-    """Return True when the trunk is mostly upright along Z: arrays of Z-up worlds."""
+    """Whether the trunk is mostly upright along Z: arrays of Z-up worlds."""
     hips, shoulders = skeleton.face_joints[:2], skeleton.face_joints[2:]
     trunk = joints[:, list(shoulders)].mean(dim=1) - joints[:, list(hips)].mean(dim=1)
     trunk = torch.nn.functional.normalize(trunk, dim=-1).median(dim=0).values
@@ -113,12 +113,12 @@ _NO_FAULTS: Mapping[int, MotionkitError] = {}
 
 
 def stacked_clips(
-    stack: Sequence[Tensor],  # joints [T, J, 3], J one for which there is a body
-    parts: Sequence[str],  # what sets each apart from the others; empty for the only one
+    stack: Sequence[Tensor],  # joints [T, J, 3], J the number of a known body
+    parts: Sequence[str],  # `Clip.part` of each; empty for the only one
     options: ReadOptions,  # as in `joints_clip`
     origin: str,  # the file, for messages
     kind: str,  # the format, for the record
-    faults: Mapping[int, MotionkitError] = _NO_FAULTS,  # errors of some of them that are known already, by number
+    faults: Mapping[int, MotionkitError] = _NO_FAULTS,  # errors of some clips that are already known, by number
 ) -> list[Clip]:
     """Return a clip for each motion of an array; one that cannot be used has a `Clip.fault` and is all NaN."""
     clips = [
@@ -127,8 +127,8 @@ def stacked_clips(
     ]
     first = clips[0].fault
     if first is not None and all(clip.fault for clip in clips):
-        where = f"{origin} ({parts[0]})" if parts[0] else origin
-        raise MotionkitError(f"{where}: {first.message}", why=first.why, fix=first.fix)
+        place = f"{origin} ({parts[0]})" if parts[0] else origin
+        raise MotionkitError(f"{place}: {first.message}", why=first.why, fix=first.fix)
     return clips
 
 
@@ -138,15 +138,11 @@ def _clip(joints: Tensor, part: str, options: ReadOptions, kind: str, fault: Mot
             raise fault
         return joints_clip(joints, options, kind, part)
     except MotionkitError as error:
-        return Clip(_unreadable(joints), part=part, notes={"format": kind}, fault=error)
-
-
-def _unreadable(joints: Tensor) -> JointMotion:
-    """Return an all-NaN motion for a sample that could not be read."""
-    body = body_of(joints.shape[1])
-    assert body is not None
-    skeleton, names, parents = body
-    return JointMotion(names, parents, torch.full_like(joints, math.nan, dtype=torch.float64), skeleton.fps)
+        body = body_of(joints.shape[1])
+        assert body is not None
+        skeleton, names, parents = body
+        empty = JointMotion(names, parents, torch.full_like(joints, math.nan, dtype=torch.float64), skeleton.fps)
+        return Clip(empty, part=part, notes={"format": kind}, fault=error)
 
 
 # Joint positions as numpy arrays: plain .npy files and MDM's results.npy.
@@ -164,7 +160,7 @@ def read_joints(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip]:
     Args:
         path: ``[T, J, 3]`` (``new_joints`` of HumanML3D and KIT-ML), ``[T, 3 J]``, ``[N, T, J, 3]`` or
             ``[N, J, 3, T]`` (what MDM samples); J as in `joints_clip`. Nothing in it is executed.
-        options: Unit, vertical axis and frame rate, where the guesses are wrong.
+        options: Unit, vertical axis and frame rate, if the guesses are wrong.
 
     Returns:
         One clip, or N with their number as part. Frames with NaN stay, with a warning; of several motions, one that
@@ -219,9 +215,9 @@ def read_mdm_results(
     path: Path,  # ``results.npy``
     options: ReadOptions = _PLAIN,  # as in `read_joints`
 ) -> Sequence[Clip]:
-    """Read what MDM's ``generate`` writes: a dict of ``motion [N, J, 3, T]``, ``text``, ``lengths`` and counts.
+    """Read the results of MDM's ``generate``: a dict of ``motion [N, J, 3, T]``, ``text``, ``lengths`` and counts.
 
-    The file is a pickle; it is read by a reader that admits numpy arrays and plain containers only.
+    The file is a pickle; the reader admits numpy arrays and plain containers only.
 
     Returns:
         N clips, cut to their lengths, the prompt as caption; parts are named as MDM names its films,
@@ -229,19 +225,20 @@ def read_mdm_results(
     """
     data = read_array(path, limit=LIMIT)
     if not is_mdm_results(data):
-        raise MotionkitError(f"{path} is no results file of MDM.", why="it has no array called motion in a dict.")
+        raise MotionkitError(f"{path} is not a results file of MDM.", why="it has no array called motion in a dict.")
     clips = split_clips(data["motion"], f"{path}: motion")
     stack, faults = _to_length(clips, data.get("lengths"), path)
     samples = _count(data.get("num_samples"), len(clips))
     parts = [f"sample{number % samples:02d}_rep{number // samples:02d}" for number in range(len(clips))]
     texts = _texts(data.get("text"), len(clips), samples)
     placed = stacked_clips(stack, parts, options, str(path), "MDM results", faults)
-    captions = [(Caption(text),) if text else () for text in texts]
-    return tuple(replace(clip, captions=said) for clip, said in zip(placed, captions, strict=True))
+    return tuple(
+        replace(clip, captions=(Caption(text),) if text else ()) for clip, text in zip(placed, texts, strict=True)
+    )
 
 
 def is_mdm_results(data: object) -> bool:
-    """Return True for what `read_array` makes of a results.npy."""
+    """Whether the contents of a file (`read_array`) are MDM's results."""
     return isinstance(data, Mapping) and isinstance(data.get("motion"), np.ndarray) and data["motion"].ndim == 4
 
 
@@ -270,7 +267,7 @@ def _count(stored: Any, clips: int) -> int:
 
 
 def _texts(stored: Any, clips: int, samples: int) -> list[str]:
-    """Return a text per clip, empty where there is none; one text per sample serves all its repetitions."""
+    """Return a text per clip, empty for none; a text per sample is used for all its repetitions."""
     texts = [str(text) for text in stored] if isinstance(stored, list | tuple | np.ndarray) else []
     if len(texts) == samples:
         return [texts[number % samples] for number in range(clips)]
@@ -285,8 +282,8 @@ def read_features_file(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Cl
 
     Args:
         path: ``.npy``; nothing in it is executed.
-        options: ``fps`` when it is not the format's own 20 or 12.5; features are in metres (KIT: its own unit) with
-            Y up by definition, so unit and axis do not count.
+        options: ``fps`` if it is not the format's 20 or 12.5; features are in metres (KIT: its unit) with Y up by
+            definition, so unit and axis are ignored.
 
     Returns:
         One clip with its features and the joints recovered from their positions.
@@ -302,7 +299,7 @@ def read_features_file(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Cl
     """
     array = read_array(path, limit=LIMIT)
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
-        raise MotionkitError(f"{path} holds no plain numbers.")
+        raise MotionkitError(f"{path} does not hold plain numbers.")
     skeleton = {body.width: body for body in (HUMANML, KIT)}.get(array.shape[-1] if array.ndim else 0)
     if skeleton is None or array.ndim != 2 or len(array) == 0:
         raise MotionkitError(
@@ -317,17 +314,16 @@ def read_features_file(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Cl
 def features_clip(features: Tensor, skeleton: Skeleton, origin: str, *, fps: float = 0.0) -> Clip:
     """Return the clip of features ``[T, D]``.
 
-    Rows with a value that is not finite have NaN for joints. Joints are summed up from the velocities of all rows
-    before them; such a row counts there like the one before it. What comes after is sound on its own: only how it lies
-    to what came before is a guess, and no run of clean frames goes across.
+    Rows with a value that is not finite have NaN for joints. The root's path sums velocities; there such a row takes
+    the values of the last finite one, so that the place of later frames relative to earlier ones is a guess.
     """
     finite = finite_frames(features)
     if not bool(finite.any()):
         raise MotionkitError(f"{origin} has no frame whose values are all finite.")
     if looks_normalised(features, skeleton):
         raise MotionkitError(
-            f"{origin} does not look like {skeleton.name} features: its rotations are none.",
-            why="features that were normalised for a network look so.",
+            f"{origin} does not look like {skeleton.name} features: its rotation columns are not unit vectors.",
+            why="features that were normalised for a network look like this.",
             fix="undo it with the Mean.npy and Std.npy they were normalised with: features * Std + Mean.",
         )
     joints = features_to_joints(features[nearest_finite(finite)].double(), skeleton)
@@ -339,7 +335,7 @@ def features_clip(features: Tensor, skeleton: Skeleton, origin: str, *, fps: flo
 
 
 def looks_normalised(features: Tensor, skeleton: Skeleton) -> bool:
-    """Return True when the stored rotation columns are far from unit length, which no motion's are."""
+    """Whether the stored rotation columns are far from unit length, unlike those of any motion."""
     rotations = features[:, feature_layout(skeleton).rotations]
     lengths = rotations.reshape(len(features), -1, 3).norm(dim=-1)
     lengths = lengths[torch.isfinite(lengths)]

@@ -1,4 +1,4 @@
-"""motionkit's own .npz: a motion with all that is known about it, without pickle."""
+"""motionkit's .npz: a motion with its captions, features and notes, without pickle."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from motionkit.motion.motion import JointMotion, Motion, check_size
 from motionkit.runs import write_bytes_atomic
 from motionkit.weights import read_array
 
-# Writing a clip with everything that is known about it, as a motionkit .npz.
+# Writing a clip as a motionkit .npz.
 
 
 SCHEMA = "motionkit.motion"
 """Value of the array ``motionkit_schema``, by which a file is recognised."""
 
 VERSION = 1
-"""Value of ``version``. It is raised when an older reader would misread the file; additions do not raise it."""
+"""Value of ``version``; raised if an older reader would misread the file, not for additions."""
 
 TRACK = "track."
 """Prefix of the arrays that hold `Motion.tracks`."""
@@ -77,9 +77,9 @@ def write_native(path: Path, clip: Clip, *, source_hash: str = "") -> None:
 
 
 def _rotations(motion: Motion) -> dict[str, NDArray[Any]]:
-    """Return quaternions, the root's path, and the places of joints that leave their offset."""
+    """Return quaternions, and the places of the root and of joints that leave their offset."""
     rest = motion.offsets.expand_as(motion.translations)
-    # NaN differs from itself, so a joint with a hole in its path counts as moving and keeps the hole.
+    # NaN differs from itself, so a joint with NaN in its path counts as moving and keeps it.
     moving = (motion.translations != rest).any(dim=0).any(dim=-1)
     return {
         "offsets": _stored_array(motion.offsets.double()),
@@ -90,7 +90,7 @@ def _rotations(motion: Motion) -> dict[str, NDArray[Any]]:
 
 
 def _joints(motion: JointMotion) -> dict[str, NDArray[Any]]:
-    """Return joints, in single precision when nothing is lost by it."""
+    """Return joints, in single precision if that is exact."""
     single = motion.joints.float()
     exact = torch.equal(torch.nan_to_num(single).double(), torch.nan_to_num(motion.joints.double()))
     return {"joints": _stored_array(single if exact else motion.joints.double())}
@@ -128,7 +128,7 @@ LIMIT = 2 << 30
 
 _PLAIN = ReadOptions()
 _PART = re.compile(r"[\w.-]*")
-"""It becomes part of file names."""
+"""A clip's `part`, which becomes part of file names."""
 
 
 def read_native(
@@ -154,8 +154,8 @@ def read_native(
     try:
         return (_clip(data, str(path)),)
     except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        what = f"it has no {error}." if isinstance(error, KeyError) else str(error)
-        raise MotionkitError(f"{path} is a damaged motion file of motionkit: {what}") from error
+        reason = f"it has no {error}." if isinstance(error, KeyError) else str(error)
+        raise MotionkitError(f"{path} is a damaged motion file of motionkit: {reason}") from error
 
 
 def _clip(data: Mapping[str, Any], origin: str) -> Clip:
@@ -168,7 +168,7 @@ def _clip(data: Mapping[str, Any], origin: str) -> Clip:
     if features is not None and len(features) != motion.frames:
         raise ValueError(f"features has {len(features)} rows for {motion.frames} frames.")
     texts = list(map(str, about["captions"]))
-    tokens = about.get("caption_tokens") or [()] * len(texts)  # files of before have none
+    tokens = about.get("caption_tokens") or [()] * len(texts)  # older files have none
     part = str(about["part"])
     if not _PART.fullmatch(part):
         raise ValueError(f"its part is called {part[:40]!r}, which is not a name.")
@@ -221,11 +221,13 @@ def _array(data: Mapping[str, Any], name: str, kinds: str, *shape: int | Ellipsi
     array = data[name]
     if not isinstance(array, np.ndarray) or array.dtype.kind not in kinds:
         raise ValueError(f"{name} is not an array of the right kind.")
-    wanted, found = shape, array.shape
-    if wanted[-1:] == (...,):
-        wanted = wanted[:-1]
-        found = found[: len(wanted)]
-    if len(found) != len(wanted) or any(want not in (None, have) for want, have in zip(wanted, found, strict=True)):
+    expected, actual = shape, array.shape
+    if expected[-1:] == (...,):
+        expected = expected[:-1]
+        actual = actual[: len(expected)]
+    if len(actual) != len(expected) or any(
+        want not in (None, have) for want, have in zip(expected, actual, strict=True)
+    ):
         raise ValueError(f"{name} has shape {list(array.shape)}, which does not fit.")
     return array
 

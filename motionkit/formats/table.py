@@ -1,4 +1,4 @@
-"""The motion formats that are read here, and recognising a file's format by its ending and content."""
+"""The motion formats that can be read, and recognising a file's format by its suffix and content."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Read = Callable[[Path, ReadOptions], Sequence[Clip]]
 class Format:
     """A format that can be read."""
 
-    name: str  # Short name, as it stands in records
-    summary: str  # What it is, for lists and messages
-    suffix: str  # Ending of its files
-    target: str  # ``module:function`` of the reader; imported when the first such file is read
-    options: tuple[str, ...] = ()  # Which of the `ReadOptions` its reader looks at
-    tables: tuple[str, ...] = ()  # Names of files that the reader looks for beside a file of this format
+    name: str  # Short name, for records
+    summary: str  # Description, for lists and messages
+    suffix: str  # Suffix of its files
+    target: str  # ``module:function`` of the reader, imported on first use
+    options: tuple[str, ...] = ()  # Which of the `ReadOptions` its reader uses
+    tables: tuple[str, ...] = ()  # Files that the reader looks for in the folder of a file of this format
 
     def read(self, path: Path, options: ReadOptions) -> Sequence[Clip]:
         """Read a file of this format."""
@@ -36,7 +36,7 @@ class Format:
 
 
 TABLES = ("FullHierarchy.json", "FullOffsets.json")
-"""What Unreal's exporter calls the tables of a whole skeleton, which lie beside motions."""
+"""File names of the tables of a whole skeleton, which Unreal's exporter writes next to motions."""
 
 _PLACED = ("up", "unit")
 _EXPORTED = ("fps", "rot6d_columns", "hierarchy", "offsets")
@@ -64,13 +64,10 @@ def read_clips(path: Path | str, options: ReadOptions | None = None) -> Sequence
 
     Args:
         path: The file.
-        options: What the file itself does not hold; see `ReadOptions`.
+        options: Facts that the file does not hold; see `ReadOptions`.
 
     Returns:
         Its clips; one for most formats. Motions are in metres, right-handed, Y up.
-
-    Raises:
-        MotionkitError: The file is missing, damaged, unknown, or holds no motion.
 
     Example:
         >>> import numpy as np
@@ -83,20 +80,20 @@ def read_clips(path: Path | str, options: ReadOptions | None = None) -> Sequence
     path = Path(path)
     if not path.is_file():
         raise MotionkitError(f"there is no file {path}.", fix="check the path.")
-    if (found := recognise(path)) is None:
-        raise MotionkitError(f"{path} holds no motion that is known here.", why=known(path.suffix.lower()))
-    return found.read(path, options or ReadOptions())
+    if (motion_format := recognise(path)) is None:
+        raise MotionkitError(f"{path} does not hold a motion of a known format.", why=known(path.suffix.lower()))
+    return motion_format.read(path, options or ReadOptions())
 
 
 def known(suffix: str) -> str:
-    """Return what files with an ending can be, in words."""
+    """Return the formats of files with a suffix, in words."""
     return "; ".join(f"{entry.suffix}: {entry.summary}" for entry in FORMATS.values() if entry.suffix == suffix) + "."
 
 
 def recognise(path: Path) -> Format | None:
     """Return the format of a file, or None for a file that holds no motion (another JSON, an array of statistics).
 
-    Only names and headers are read. A damaged file gets the format that its ending suggests, whose reader raises the
+    Only names and headers are read. A damaged file gets the format that its suffix suggests, whose reader raises the
     error that names the damage.
     """
     suffix = path.suffix.lower()

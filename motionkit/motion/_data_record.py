@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from motionkit.errors import MotionkitError
 
 _GENERATED = "starter"
-"""Made by code: its statistics depend on how many clips are made, what it shows does not."""
+"""A dataset made by code: its statistics depend on how many clips are made, so it is compared by name."""
 
 
 class DataRecord(BaseModel):
@@ -33,7 +33,7 @@ class DataRecord(BaseModel):
     # Dataset that the clips come from, such as ``humanml``; of a composite set that of its single clips.
     name: str = Field("", max_length=200)
     root: str = Field("", max_length=4096)  # Its folder, absolute; empty for data without one
-    # Fingerprint of its Mean and Std; the same wherever the data lie. Empty where it has none.
+    # Fingerprint of its Mean and Std; independent of the folder. Empty if it has none.
     statistics: str = Field("", max_length=64)
 
     @classmethod
@@ -50,18 +50,18 @@ class DataRecord(BaseModel):
     def read(cls, config: Mapping[str, Any]) -> Self | None:
         """Return the record in a model's config.json: ``trained_on``, else the ``dataset`` of its training settings.
 
-        None where it has neither, or something else under that name.
+        None if it has neither, or something else under that name.
         """
         training = config.get("training")
         older: Any = training.get("dataset") if isinstance(training, Mapping) else None
         try:
-            found = cls.model_validate(config.get("trained_on") or {"name": older["name"]})
+            record = cls.model_validate(config.get("trained_on") or {"name": older["name"]})
         except (ValidationError, KeyError, TypeError):
             return None
-        return found if found.name else None
+        return record if record.name else None
 
     def differs(self, other: DataRecord) -> bool:
-        """Whether the two are different data, by statistics where both have them, else by name."""
+        """Whether the two are different data, by statistics if both have them, else by name."""
         if self.statistics and other.statistics and not self.name == other.name == _GENERATED:
             return self.statistics != other.statistics
         return self.name != other.name

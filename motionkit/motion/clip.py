@@ -17,11 +17,11 @@ from motionkit.motion.corpus.ids import plain_id
 from motionkit.motion.motion import END, JointMotion, Motion, in_short
 from motionkit.motion.skeleton import HUMANML
 
-# A table of joint names: which joint of a rig is which of the 22 joints, for rigs whose names say nothing.
+# A table of joint names: which joint of a rig is which of the 22 joints, for rigs whose names are not recognised.
 
 
 MAPPED = "motionkit:"
-"""Namespace of joints that a table named: ``motionkit:left_hip`` is the left hip, whatever others are called."""
+"""Namespace of joints that a table names: ``motionkit:left_hip`` is the left hip, whatever its name in the file."""
 
 _LIMIT = 1 << 20
 """Bytes of a table."""
@@ -38,7 +38,7 @@ BODY = {
         )
     },
 }  # fmt: skip
-"""Roles that are looked for in a rig, to the joints of the 22; spine, neck and collars follow from them."""
+"""Roles that are searched for in a rig, to the joints of the 22; spine, neck and collars follow from them."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ class JointMap:
     """A table of joint names."""
 
     path: Path  # Its file
-    rows: tuple[tuple[str, str, int], ...]  # Our joint, the rig's joint and the line, for each joint that is filled in
+    rows: tuple[tuple[str, str, int], ...]  # The body's joint, the rig's joint and the line, for each filled-in joint
 
     def __str__(self) -> str:
         return str(self.path)
 
     def apply(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return joint names in which those of the table are called ``motionkit:left_hip``, and so on.
+        """Return joint names with those of the table replaced by ``motionkit:left_hip`` and so on.
 
         A rig without any of the table's joints is another one and keeps its names.
         """
@@ -76,7 +76,7 @@ def read_joint_map(path: Path) -> JointMap:
     """
     text = read_text(path, limit=_LIMIT)
     lines = {line.partition("=")[0].strip().strip("\"'"): number for number, line in enumerate(text.split("\n"), 1)}
-    taken: dict[str, str] = {}
+    filled: dict[str, str] = {}
     rows = []
     for ours, theirs in parse_toml(text, str(path)).items():
         line = lines.get(ours, 1)
@@ -86,12 +86,12 @@ def read_joint_map(path: Path) -> JointMap:
             raise MotionkitError(f"{path}, line {line}: {ours} is not a name.", fix=f'{ours} = "name of your joint"')
         if not theirs:
             continue
-        if theirs in taken:
+        if theirs in filled:
             raise MotionkitError(
-                f"{path}, line {line}: {ours} and {taken[theirs]} are the same joint {theirs!r}.",
+                f"{path}, line {line}: {ours} and {filled[theirs]} are the same joint {theirs!r}.",
                 fix='correct one of them, or leave it empty: ""',
             )
-        taken[theirs] = ours
+        filled[theirs] = ours
         rows.append((ours, theirs, line))
     if not rows:
         raise MotionkitError(f"{path} names no joint.", fix='fill in lines such as left_hip = "thigh_stretch.l".')
@@ -99,7 +99,7 @@ def read_joint_map(path: Path) -> JointMap:
 
 
 def joint_map_text(names: Sequence[str], roles: Mapping[str, int], origin: str) -> str:
-    """Return a table to edit: what was found by names is filled in, the gaps are empty."""
+    """Return a table to edit, with the joints that were found by their names filled in."""
     guesses = {joint: names[roles[role]] for role, joint in BODY.items() if role in roles}
     joints = [json.dumps(name, ensure_ascii=False) for name in names if not name.endswith(END)]
     about = [
@@ -114,10 +114,10 @@ def joint_map_text(names: Sequence[str], roles: Mapping[str, int], origin: str) 
     return "\n".join([*(f"# {line}".rstrip() for line in about), "", *table, ""])
 
 
-def _error(path: Path, line: int, what: str, name: str, known: Sequence[str]) -> MotionkitError:
-    plain = [other for other in known if not other.endswith(END)]
-    fix = did_you_mean(name, plain) or f"known: {', '.join(plain[:60])}."
-    return MotionkitError(f"{path}, line {line}: {what}.", fix=fix, choices=plain)
+def _error(path: Path, line: int, message: str, name: str, joints: Sequence[str]) -> MotionkitError:
+    choices = [joint for joint in joints if not joint.endswith(END)]
+    fix = did_you_mean(name, choices) or f"known: {', '.join(choices[:60])}."
+    return MotionkitError(f"{path}, line {line}: {message}.", fix=fix, choices=choices)
 
 
 Unit = Literal["auto", "m", "dm", "cm", "mm", "in", "asf"]
@@ -126,7 +126,7 @@ Columns = Literal["auto", "xy", "xz", "yz", "yx", "zx", "zy"]
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Facts about a motion file that the file itself may not hold."""
+    """Facts about a motion file that may be missing from the file itself."""
 
     # Vertical axis of BVH and GLB files and joint arrays; ``auto`` looks at the rest pose.
     up: Literal["auto", "y", "z"] = "auto"
@@ -163,13 +163,13 @@ class Clip:
     timed: tuple[Caption, ...] = ()  # Captions of a part of the clip, with their seconds
     split: str = ""  # ``train``, ``val``, ``test`` or empty
     group: str = ""  # Clips of one group never meet in two splits; empty for a group of its own
-    part: str = ""  # Appended to the source's key (with ``_``) where one source holds several clips; empty otherwise
+    part: str = ""  # Appended to the source's key (with ``_``) if the source holds several clips; empty otherwise
     # Facts for the record: format, unit, frames per second of the file.
     notes: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()  # What a person should look at, one sentence each
-    # All splits that list it where that is more than one, which is a leak; `split` is then the last of them.
+    # All splits that list it if there are several, which is a leak; `split` is then the last of them.
     splits: tuple[str, ...] = ()
-    # Why it cannot be used, where others of the same source can; then nothing in `motion` is finite.
+    # Why this clip cannot be used although others of its source can; then nothing in `motion` is finite.
     fault: MotionkitError | None = None
 
     def __repr__(self) -> str:
@@ -196,11 +196,7 @@ class Clip:
         )
 
     def resample(self, fps: float) -> Clip:
-        """Return the clip at another frame rate; features, which hold steps from frame to frame, do not survive that.
-
-        Raises:
-            MotionkitError: As `Motion.resample`.
-        """
+        """Return the clip at another frame rate; features, which hold steps from frame to frame, are dropped."""
         if fps == self.motion.fps:
             return self
         return replace(self, motion=self.motion.resample(fps), features=None)
@@ -220,32 +216,27 @@ class Clip:
 
 
 class ClipSource(Protocol):
-    """One file, or one entry of a dataset, that can be loaded; it is sent to other processes, so it pickles.
-
-    Attributes:
-        key: Its id: no slash, no ``#``.
-        origin: Where it comes from, for messages.
-    """
+    """One file, or one entry of a dataset, that can be loaded; it is sent to other processes, so it pickles."""
 
     @property
     def key(self) -> str:
-        """Return the clip's id."""
+        """The clip's id: no slash, no ``#``."""
         ...
 
     @property
     def origin(self) -> str:
-        """Return where the clip comes from."""
+        """Where the clip comes from, for messages."""
         ...
 
     def fingerprint(self) -> str:
-        """Return what changes when the source does: for a file its size, time and name."""
+        """Return a text that changes with the source: for a file its size, time and name."""
         ...
 
     def load(self) -> Sequence[Clip]:
-        """Load what is there, one clip or several."""
+        """Load its clips, one or several."""
         ...
 
 
 def clip_key(source: ClipSource, clip: Clip) -> str:
-    """Return the id of one clip of a source, fit for a file name even if the part's name from the file is not."""
+    """Return the id of one clip of a source, which is fit for a file name (`plain_id`)."""
     return plain_id(f"{source.key}_{clip.part}") if clip.part else source.key

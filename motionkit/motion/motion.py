@@ -13,14 +13,14 @@ from motionkit.errors import MotionkitError
 from motionkit.geometry import accumulate_rotations, positions_from_bones
 
 RATES = 0.1, 10_000.0
-"""Frames per second that a motion may have. Others are mistakes, or would fill the memory once resampled."""
+"""Lowest and highest frames per second of a motion. Others are mistakes, or would fill the memory when resampled."""
 
 LARGEST = 2 << 30
-"""Bytes that a motion may take: two hours of 22 joints at 120 frames per second, or of 60 joints at 50. A small
-archive can unpack to any number of frames, so the number is looked at before memory is taken for them."""
+"""Bytes that a motion may take: two hours of 22 joints at 120 frames per second, or of 60 joints at 50. A small archive
+can unpack to any number of frames, so the size is checked before memory is allocated."""
 
 END = " End"
-"""An end site (BVH) is a joint called ``<parent> End``: it has a place and no rotation."""
+"""An end site (BVH) is a joint called ``<parent> End``, with a place and no rotation."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def check_fps(value: float) -> None:
     """Refuse an impossible frame rate."""
     if not is_fps(value):
         raise MotionkitError(
-            f"{value:g} frames per second are none that a motion has.", why=f"{RATES[0]:g} to {RATES[1]:g} are taken."
+            f"a motion cannot have {value:g} frames per second.", why=f"{RATES[0]:g} to {RATES[1]:g} are possible."
         )
 
 
@@ -229,13 +229,13 @@ def finite_frames(values: Tensor) -> Tensor:
 def nearest_finite(
     finite: Tensor,  # [T], True somewhere
 ) -> Tensor:
-    """Return for each frame the index of the last finite one up to it, and of the first one for frames before that."""
+    """Return for each frame the index of the last finite one up to it; the first one for frames before that."""
     index = torch.where(finite, torch.arange(len(finite)), -1)
     return index.cummax(0).values.clamp_min(int(finite.to(torch.int8).argmax()))
 
 
 def finite_part(motion: Motion, finite: Tensor) -> Motion:
-    """Return the finite frames of a motion without its tracks: enough to guess a unit or an axis from."""
+    """Return the finite frames of a motion without its tracks, to guess a unit or an axis from."""
     if bool(finite.all()):
         return motion
     return replace(motion, rotations=motion.rotations[finite], translations=motion.translations[finite], tracks={})
@@ -260,6 +260,6 @@ def mark_missing(motion: Motion, finite: Tensor) -> Motion:
 
 
 def finite_warning(finite: Tensor) -> list[str]:
-    """Return a warning with the number of frames that are not finite; empty when all are."""
+    """Return a warning with the number of frames that are not finite; empty if all are."""
     lost = int((~finite).sum())
     return [f"values are not finite in {lost} of {len(finite)} frames."] if lost else []

@@ -1,4 +1,4 @@
-"""What a motion predictor reads and returns: states relative to the heading, and the path that they follow."""
+"""Input and output of a motion predictor: states relative to the heading, and the path that they follow."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from motionkit.motion.motion import Motion
 
 @dataclass(frozen=True)
 class MotionState:
-    """Motion as a predictor knows it: no place and no direction in the world."""
+    """Motion as a predictor uses it, without place and direction in the world."""
 
     rotations: Tensor  # ``[..., T, J, 3, 3]`` relative to the parent joint; the root's (joint 0) to the heading
-    # ``[..., T, 3]``: how the root came here from the frame before, seen in that frame's heading: metres to its left
-    # (x) and ahead (z), and the turn of the heading in radians.
+    # ``[..., T, 3]``: the root's step from the frame before, in that frame's heading: metres to its left (x) and ahead
+    # (z), and the turn of the heading in radians.
     steps: Tensor
     heights: Tensor  # ``[..., T]`` metres of the root above the floor of its file
     contacts: Tensor  # ``[..., T, 2]`` left and right foot in [0, 1]; 0.5 where they are not known
@@ -48,8 +48,8 @@ class MotionState:
         )
 
     def map(self, change: Callable[..., Tensor], *others: MotionState) -> MotionState:
-        """Return the state with each of its tensors changed; `change` also gets that of `others`."""
-        every = [(one.rotations, one.steps, one.heights, one.contacts) for one in (self, *others)]
+        """Apply `change` to each tensor of the state and of `others`."""
+        every = [(state.rotations, state.steps, state.heights, state.contacts) for state in (self, *others)]
         return MotionState(*map(change, *every))
 
     def part(self, start: int, stop: int | None = None) -> MotionState:
@@ -88,7 +88,7 @@ def path_points(
     steps: Tensor,  # [..., T, 3] as in `MotionState`
     every: int,  # frames between the K points; the first is that many frames after the start
 ) -> Tensor:
-    """Return where a path leads, seen from its start: ``[..., 4 K]``, x, z (metres), sine and cosine of the yaw."""
+    """Return K points of a path relative to its start: ``[..., 4 K]``, x, z (metres), sine and cosine of the yaw."""
     place, yaw = follow(steps)
     points = torch.cat([place, yaw.sin()[..., None], yaw.cos()[..., None]], dim=-1)
     return points[..., every - 1 :: every, :].flatten(-2)
@@ -103,7 +103,7 @@ def state_positions(state: MotionState, offsets: Tensor, parents: Sequence[int],
         state: The motion.
         offsets: ``[..., J, 3]`` metres from the parent; joint 0 is not used.
         parents: Parent of each joint, -1 for joint 0.
-        pose_only: Leave root motion and root rotation out: the root is at the origin in every frame, unturned.
+        pose_only: Leave root motion and rotation out: the root is at the origin in every frame.
     """
     rotations = state.rotations
     root = rotations[..., :1, :, :]
@@ -130,7 +130,7 @@ def motion_of(
     offsets: Tensor,  # [J, 3] metres from the parent
     fps: float,  # frames per second
 ) -> Motion:
-    """Return a motion whose first frame stands at the origin and faces +Z."""
+    """Return the motion in the world; its first frame is at the origin and faces +Z."""
     state = state.map(Tensor.double)
     steps = torch.cat([torch.zeros_like(state.steps[:1]), state.steps[1:]])
     place, yaw = follow(steps)
@@ -142,23 +142,23 @@ def motion_of(
     return Motion(tuple(names), tuple(parents), offsets.double(), rotations, translations, fps, tracks)
 
 
-# A path that a motion is asked to follow, as a table of points in time.
+# A path that a motion should follow, as a table of points in time.
 
 
 _SLOW = 0.05
-"""m/s below which a path without headings keeps the heading that it has."""
+"""m/s below which a path without headings keeps its last heading."""
 
 _FAR = 1e6
-"""Metres and degrees that a path may have; an hour of running is 4e4 m."""
+"""Largest number of metres and degrees in a path; an hour of running is 4e4 m."""
 
 _FASTEST = 15.0
 """m/s between two points above which a path jumps; a sprinter reaches 12.4."""
 
 _FASTEST_TURN = 2160.0
-"""Degrees per second between two headings above which a path jumps: six turns, as a figure skater does at best."""
+"""Degrees per second between two headings above which a path jumps: six turns, the fastest of figure skaters."""
 
 _BYTES = 64 << 20
-"""Bytes of a file that are read; an hour at 100 points per second has 10 MB."""
+"""Bytes of a file; an hour at 100 points per second has 10 MB."""
 
 _NEEDED = "seconds", "x", "z"
 
@@ -168,21 +168,20 @@ _FIX = "columns seconds, x, z and, if wanted, yaw: metres to the left and ahead 
 def read_path(file: Path, fps: float) -> Tensor:
     """Read a CSV file of points and return steps ``[F, 3]`` as in `MotionState`, from time 0 to the last point.
 
-    Between the points the path is straight; without a column ``yaw`` it faces where it goes. Second 0 is where the body
-    stands, wherever the file has it: a file that begins later begins at the origin. A yaw turns the shorter
-    way to the next one, as 350 and 10 are 20 degrees apart; two that differ by 360 or more are turned through as they
-    are written.
+    Between the points the path is straight; without a column ``yaw`` it faces where it goes. The body stands at the
+    file's place at second 0; a file that begins later begins at the origin. A yaw turns the shorter way to the next
+    one, as 350 and 10 are 20 degrees apart, unless they differ by 360 or more.
     """
-    found: dict[str, list[float]] = {}
+    cells: dict[str, list[float]] = {}
     columns: Sequence[str] = ()
     for number, row in enumerate(read_csv(file, limit=_BYTES), 1):
         columns = tuple(row)
         for name in (*_NEEDED, "yaw"):
             if name in row:
-                found.setdefault(name, []).append(_value(row[name], f"{file}, row {number}, column {name}"))
-    if not set(_NEEDED) <= found.keys():
+                cells.setdefault(name, []).append(_value(row[name], f"{file}, row {number}, column {name}"))
+    if not set(_NEEDED) <= cells.keys():
         raise MotionkitError(f"{file} is not a path.", why=f"its columns are {', '.join(columns) or 'none'}.", fix=_FIX)
-    table = {name: np.array(values) for name, values in found.items()}
+    table = {name: np.array(values) for name, values in cells.items()}
     yaws = np.radians(_turned(table["yaw"])) if "yaw" in table else None
     times = np.concatenate([[0.0], table["seconds"]]) if table["seconds"][0] > 0 else table["seconds"]
     _refuse_times(file, times, first=1 + len(table["seconds"]) - len(times))
@@ -205,13 +204,13 @@ def read_path(file: Path, fps: float) -> Tensor:
     return steps_of(torch.from_numpy(place), torch.from_numpy(yaw))
 
 
-def _value(cell: str, where: str) -> float:
+def _value(cell: str, location: str) -> float:
     try:
         value = float(cell)
     except ValueError as error:
-        raise MotionkitError(f"{where}: {cell[:40]!r} is not a number.", fix=_FIX) from error
+        raise MotionkitError(f"{location}: {cell[:40]!r} is not a number.", fix=_FIX) from error
     if not abs(value) <= _FAR:
-        raise MotionkitError(f"{where}: {value:g} is not a number from -{_FAR:g} to {_FAR:g}.", fix=_FIX)
+        raise MotionkitError(f"{location}: {value:g} is not a number from -{_FAR:g} to {_FAR:g}.", fix=_FIX)
     return value
 
 
@@ -257,12 +256,12 @@ def _turned(degrees: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def path_errors(
     steps: Tensor,  # [..., T, 3] of the root, as in `MotionState`
-    path: Tensor,  # [..., T, 3] steps that it was asked to take, from the same start
+    path: Tensor,  # [..., T, 3] steps of the path, from the same start
 ) -> tuple[Tensor, Tensor]:
-    """Return how far a root is from where a path has it at the same time.
+    """Return how far a root is from the point of a path at the same time.
 
     Returns:
-        ``[..., T]`` metres from the timed point, and ``[..., T]`` degrees between the headings, 0 to 180.
+        ``[..., T]`` metres from the point, and ``[..., T]`` degrees between the headings, 0 to 180.
 
     Example:
         >>> ahead, nowhere = torch.tensor([[0.0, 0.1, 0.0]] * 30), torch.zeros(30, 3)
@@ -270,8 +269,8 @@ def path_errors(
         >>> round(float(distance[-1]), 3), float(heading[-1])
         (3.0, 0.0)
     """
-    (place, yaw), (there, facing) = follow(steps), follow(path)
-    return (place - there).norm(dim=-1), yaw_degrees(yaw, facing)
+    (place, yaw), (target, facing) = follow(steps), follow(path)
+    return (place - target).norm(dim=-1), yaw_degrees(yaw, facing)
 
 
 def steps_of(place: Tensor, yaw: Tensor) -> Tensor:
@@ -282,7 +281,7 @@ def steps_of(place: Tensor, yaw: Tensor) -> Tensor:
 
 
 def _headings(place: NDArray[np.float64], fps: float) -> NDArray[np.float64]:
-    """Return where each frame of a path goes to next; the first frame faces ahead."""
+    """Return the heading of each frame of a path towards the next; the first frame faces ahead."""
     moved = np.diff(place, axis=0)
     yaw = np.zeros(len(place))
     for frame, (x, z) in enumerate(moved):

@@ -44,11 +44,11 @@ class Metric:
 
     name: str  # Key in metrics.jsonl; ``<...>`` stands for any single part, such as a reward's name
     unit: str  # Unit, or "1" for a pure number
-    better: Direction  # Which way is an improvement; "one": values near 1 are best; "none": neither
+    better: Direction  # Which way is an improvement; "one" where values near 1 are best, "none" where nothing is
     meaning: str  # What is measured, over what
     # What people call it; ``<...>`` is filled in from the name. Empty: the last part of the name.
     label: str = ""
-    digits: int | None = None  # Decimals of its values in tables; None if each table chooses them by size
+    digits: int | None = None  # Decimals of its values in tables; None where each table chooses them by size
 
     def title(self, name: str = "") -> str:
         """Return what people call it.
@@ -61,9 +61,9 @@ class Metric:
             return (name or self.name).rpartition("/")[2]
         first = self.name.partition("/")[0]
         keys = re.findall(r"<\w+>", self.name)
-        match = self.pattern.fullmatch(name) or self.pattern.fullmatch(f"{first}/{name}")
+        found = self.pattern.fullmatch(name) or self.pattern.fullmatch(f"{first}/{name}")
         label = self.label
-        for key, part in zip(keys, match.groups() if match is not None else keys, strict=True):
+        for key, part in zip(keys, found.groups() if found is not None else keys, strict=True):
             label = label.replace(key, part)
         return label
 
@@ -80,12 +80,12 @@ class Metric:
         return f"{self.title()} {self.shown_unit}".strip()
 
     def text(self, value: float) -> str:
-        """Return a value with the decimals of tables; ``n/a`` if it is not finite."""
+        """Return a value with the decimals of tables; ``n/a`` where it is not finite."""
         return f"{value:.{_DIGITS if self.digits is None else self.digits}f}" if math.isfinite(value) else "n/a"
 
     @property
     def fault(self) -> str:
-        """What is wrong with the definition; empty if nothing is."""
+        """What is wrong with the definition; empty where nothing is."""
         if not all(isinstance(text, str) and text for text in (self.name, self.unit, self.meaning)):
             return "name, unit and meaning are texts of at least one letter"
         if not _NAME.fullmatch(self.name):
@@ -106,19 +106,17 @@ _declared: dict[str, Metric] = {}
 
 def declare(metrics: Iterable[Metric]) -> None:
     """Define metrics of a plugin for this process; a name that another plugin defined gets the newer definition."""
-    _declared.update({metric.name: metric for metric in metrics})
+    _declared.update({one.name: one for one in metrics})
 
 
 def declared(name: str) -> Metric | None:
     """Return the definition that a plugin gave a name, or the one of every name under ``my/``; None without any."""
     if name in _declared:
         return _declared[name]
-    result = next(
-        (metric for metric in _declared.values() if "<" in metric.name and metric.pattern.fullmatch(name)), None
-    )
-    if result is None and name.startswith(FREE) and _NAME.fullmatch(name) and "<" not in name:
+    found = next((one for one in _declared.values() if "<" in one.name and one.pattern.fullmatch(name)), None)
+    if found is None and name.startswith(FREE) and _NAME.fullmatch(name) and "<" not in name:
         return Metric(name, "1", "none", "A figure of a plugin, which does not say more.")
-    return result
+    return found
 
 
 @dataclass(frozen=True)
@@ -139,7 +137,7 @@ class Component:
     reads: str = ""  # What a reward is given to score: ``motion`` (the default), ``image``, ``mask`` or ``text``
     # Whether a reward can be differentiated in what it scores, so that algorithms can follow its gradient.
     gradient: bool = False
-    # Name of another reward, of the same package or any other, that judges runs trained with this one if no other
+    # Name of another reward, of the same package or any other, that judges runs trained with this one where no other
     # judge is known; it is built with its default options.
     twin: str = ""
     # ``"module:attribute"`` of the page of a trainer's finished runs: ``attribute(folder)`` returns HTML, which becomes
@@ -156,38 +154,22 @@ class Component:
         return [name for name in self.needs if not _is_there(name)]
 
     def load(self) -> Any:
-        """Import and return the heavy half.
-
-        Raises:
-            MotionkitError: A needed module is missing, or the factory cannot be imported.
-        """
+        """Import and return the heavy half."""
         return self._import(self.factory)
 
     def page_maker(self) -> Any:
-        """Import and return the function that `page` names.
-
-        Raises:
-            MotionkitError: As `load`.
-        """
+        """Import and return the function that `page` names."""
         return self._import(self.page)
 
     def searched(self, settings: BaseModel) -> Any:
-        """Return what a search varies in these settings; None if the component names nothing.
-
-        Raises:
-            MotionkitError: As `load`.
-        """
+        """Return what a search varies in these settings; None where the component names nothing."""
         if not self.search:
             return None
         with catching(self.search.partition(":")[0]):
             return self._load(*self.search.split(":", 1))(settings)
 
     def exporter(self, to: str) -> Any:
-        """Import and return the writer of a format in `exports`; None when there is no such format.
-
-        Raises:
-            MotionkitError: As `load`.
-        """
+        """Import and return the writer of a format in `exports`; None when there is no such format."""
         return self._import(self.exports[to]) if to in self.exports else None
 
     def _import(self, name: str) -> Any:
@@ -209,18 +191,14 @@ class Component:
             ) from error
 
     def build(self, options: BaseModel, /, **runtime: Any) -> Any:
-        """Import the heavy half and call it with `options` and the runtime objects its kind is given.
-
-        Raises:
-            MotionkitError: As `load`; or the plugin is foreign and raised something else.
-        """
+        """Import the heavy half and call it with `options` and the runtime objects its kind is given."""
         factory = self.load()
         with catching(self.factory.partition(":")[0]):
             return factory(options, **runtime)
 
 
 def _install_fix(error: BaseException, module: str) -> str:
-    """Return what brings the package that an import did not find; empty if it is a module of the plugin itself."""
+    """Return what brings the package that an import did not find; empty where it is a module of the plugin itself."""
     absent = (getattr(error, "name", None) or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     if not absent or absent == module.partition(".")[0]:
         return ""

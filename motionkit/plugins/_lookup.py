@@ -42,10 +42,10 @@ def available(kind: str) -> list[Entry]:
     """
     if kind not in KINDS:
         raise MotionkitError(f"there is no plugin kind {kind!r}.", fix=f"one of: {', '.join(KINDS)}", choices=KINDS)
-    known = scan()
-    if not any(entry.builtin for entry in known.entries) and not any(b.distribution == HOME for b in known.broken):
+    found = scan()
+    if not any(entry.builtin for entry in found.entries) and not any(b.distribution == HOME for b in found.broken):
         raise MotionkitError(NOT_INSTALLED, fix=INSTALL_FIX)
-    return known.of(kind)
+    return found.of(kind)
 
 
 def get(kind: str, name: str, *, typed: bool = False) -> Component:
@@ -58,9 +58,6 @@ def get(kind: str, name: str, *, typed: bool = False) -> Component:
         kind: A name in `KINDS`, such as ``rewards``.
         name: ``NAME``, ``DISTRIBUTION:NAME``, or ``./file.py:attribute`` for work that has no package yet.
         typed: Whether the name was typed, in a command or in Python, so that a Python file may run.
-
-    Raises:
-        MotionkitError: As `find`; it does not import; or it is a Python file that was not typed.
 
     Example:
         >>> get("rewards", "physics").summary
@@ -80,9 +77,6 @@ def find(kind: str, name: str) -> Entry:
     """Return the one entry called `name` (``NAME`` or ``DISTRIBUTION:NAME``) without importing it.
 
     A name that motionkit itself uses means motionkit's plugin; `hidden` tells of others with that name.
-
-    Raises:
-        MotionkitError: There is none, or several other packages bring that name.
     """
     entries = available(kind)
     distribution, _, bare = name.rpartition(":")
@@ -105,12 +99,12 @@ def find(kind: str, name: str) -> Entry:
 
 def hidden() -> dict[Entry, str]:
     """Return the entries whose name means a built-in, each with a sentence that says so."""
-    builtin = {(entry.kind, entry.name) for entry in scan().entries if entry.builtin}
+    own = {(entry.kind, entry.name) for entry in scan().entries if entry.builtin}
     return {
         entry: f"{KINDS[entry.kind].singular} {entry.name!r} means the one of {HOME}; package {entry.distribution!r} "
         f"brings another one, {entry.distribution}:{entry.name}"
         for entry in scan().entries
-        if not entry.builtin and (entry.kind, entry.name) in builtin
+        if not entry.builtin and (entry.kind, entry.name) in own
     }
 
 
@@ -162,7 +156,7 @@ def _load(entry: Entry) -> Component:
     if not entry.builtin:
         claim(module, title, entry.distribution)
     try:
-        value = getattr(importlib.import_module(module), attribute or "component")
+        found = getattr(importlib.import_module(module), attribute or "component")
     except MotionkitError:
         raise
     except BaseException as error:  # a plugin may fail in any way while it is imported
@@ -173,7 +167,7 @@ def _load(entry: Entry) -> Component:
             why=f"{entry.value} is what its entry point names.",
             fix=f"update or remove {entry.distribution}; motionkit plugins list --check shows every such package.",
         ) from error
-    component = _checked(value, f"{entry.value} of package {entry.distribution!r}")
+    component = _checked(found, f"{entry.value} of package {entry.distribution!r}")
     if not entry.builtin:
         claim(component.factory.partition(":")[0], title, entry.distribution)
     return component
@@ -186,15 +180,13 @@ def _from_file(kind: str, name: str) -> Component:
         raise MotionkitError(f"plugin file {path_text} does not exist.", fix="give ./file.py:attribute")
     module = _module_of(path)
     if not hasattr(module, attribute):
-        defined = {
-            key: value for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__
-        }
-        close = [key for key, value in defined.items() if _is_plain(kind, value)]
+        own = {key: value for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}
+        close = [key for key, value in own.items() if _is_plain(kind, value)]
         close += [key for key, value in vars(module).items() if isinstance(value, Component)]
         fix = f"it has: {', '.join(close)}" if close else "define `component = Component(...)` in it."
         raise MotionkitError(f"{path_text} has no {attribute!r}.", fix=fix)
-    target = getattr(module, attribute)
-    return _of_function(kind, module, attribute, name) if _is_plain(kind, target) else _checked(target, name)
+    found = getattr(module, attribute)
+    return _of_function(kind, module, attribute, name) if _is_plain(kind, found) else _checked(found, name)
 
 
 def _is_plain(kind: str, value: object) -> bool:
@@ -220,11 +212,7 @@ def _of_function(kind: str, module: ModuleType, attribute: str, name: str) -> Co
 
 
 def check_signature(function: object) -> None:
-    """Refuse what cannot be called as a reward's function is, with samples and their prompts.
-
-    Raises:
-        MotionkitError: It is not a function, or takes other arguments.
-    """
+    """Refuse what cannot be called as a reward's function is, with samples and their prompts."""
     name = getattr(function, "__name__", type(function).__name__)
     called = name if name.isidentifier() else "my_reward"
     fix = f"def {called}(motions, prompts): ... return a tensor, a number per motion"
@@ -265,25 +253,25 @@ def _module_of(path: Path) -> ModuleType:
     return module
 
 
-def _checked(value: object, origin: str) -> Component:
-    if not isinstance(value, Component):
+def _checked(found: object, origin: str) -> Component:
+    if not isinstance(found, Component):
         raise MotionkitError(
-            f"{origin} is a {type(value).__name__}, not a motionkit Component.",
+            f"{origin} is a {type(found).__name__}, not a motionkit Component.",
             fix="component = Component(summary=..., options=..., factory='module:Class')",
         )
     fields = {
-        "summary": isinstance(value.summary, str),
-        "options": isinstance(value.options, type) and hasattr(value.options, "model_fields"),
-        "factory": isinstance(value.factory, str),
-        "gives": isinstance(value.gives, str),
-        "reads": isinstance(value.reads, str),
+        "summary": isinstance(found.summary, str),
+        "options": isinstance(found.options, type) and hasattr(found.options, "model_fields"),
+        "factory": isinstance(found.factory, str),
+        "gives": isinstance(found.gives, str),
+        "reads": isinstance(found.reads, str),
     }
     if wrong := [name for name, right in fields.items() if not right]:
         raise MotionkitError(
-            f"the {wrong[0]} of {origin} cannot be {getattr(value, wrong[0])!r:.80}.",
+            f"the {wrong[0]} of {origin} cannot be {getattr(found, wrong[0])!r:.80}.",
             fix="Component(summary='One line.', options=A_subclass_of_motionkit.config.Group, factory='module:Class')",
         )
-    for metric in value.metrics if isinstance(value.metrics, (tuple, list)) else (value.metrics,):
+    for metric in found.metrics if isinstance(found.metrics, (tuple, list)) else (found.metrics,):
         fault = metric.fault if isinstance(metric, Metric) else "it is not a motionkit.plugins.Metric"
         if fault:
             raise MotionkitError(
@@ -291,14 +279,14 @@ def _checked(value: object, origin: str) -> Component:
                 why=f"{fault}.",
                 fix="metrics=(Metric('loss/mine', unit='1', better='down', meaning='What it measures.'),)",
             )
-    reserved = {"name", "weight"} & set(value.options.model_fields)
+    reserved = {"name", "weight"} & set(found.options.model_fields)
     if reserved:
         raise MotionkitError(
             f"{origin} has an option called {sorted(reserved)[0]!r}.",
             why="'name' and 'weight' say which plugin is chosen and how much it counts.",
             fix="rename the option.",
         )
-    return value
+    return found
 
 
 def _unknown(kind: str, name: str, entries: list[Entry]) -> MotionkitError:

@@ -11,8 +11,7 @@ import typer
 from pydantic import Field
 
 from motionkit.config import Cli, Settings
-from motionkit.contracts.command import Command
-from motionkit.contracts.console import Console
+from motionkit.contracts.console import Command, Console
 from motionkit.contracts.own_data import clips_of, retarget_of
 from motionkit.errors import MotionkitError
 

@@ -22,11 +22,11 @@ def find_feet(names: Sequence[str], parents: Sequence[int]) -> Feet | None:
 
     Args:
         names: Joint names.
-        parents: Parent of each joint; where no toe is named, the first joint below the ankle stands for it.
+        parents: Parent of each joint; if no toe is named, the first joint below the ankle is taken for it.
 
     Returns:
-        (ankle, toe) of the left foot and of the right one, without toes where a foot has none; None when an ankle is
-        not found.
+        (ankle, toe) of the left foot and of the right one, without toes if a foot has none; None if an ankle is not
+        found.
     """
     roles = find_roles(names, parents)
     feet = []
@@ -35,7 +35,7 @@ def find_feet(names: Sequence[str], parents: Sequence[int]) -> Feet | None:
         if ankle is None:
             return None
         below = [joint for joint, parent in enumerate(parents) if parent == ankle]
-        feet.append([ankle, *[roles.get(f"{side} toe", below[0] if below else -1)]])
+        feet.append([ankle, roles.get(f"{side} toe", below[0] if below else -1)])
     if min(feet[0] + feet[1]) < 0:
         feet = [foot[:1] for foot in feet]
     return tuple(feet[0]), tuple(feet[1])
@@ -57,24 +57,24 @@ PLAIN = ContactSpec()
 """The exporter's numbers before it adapts the speeds to a clip."""
 
 _AT_ONCE = 4_000_000
-"""Heights that are sorted at a time; torch refuses more than 16 million."""
+"""Heights per call of `nanquantile`; torch refuses more than 16 million."""
 
 _UNEVEN = 0.03
 """Metres by which the height of a standing foot varies in captured motion."""
 
 _DRIFT = 0.06
-"""Metres by which captured ground rises and falls along a clip; a foot that is held still above that is in the air."""
+"""Metres by which captured ground rises and falls along a clip; a still foot above that is in the air."""
 
 _NEVER_DOWN = 0.05
-"""Metres by which a foot that never stands in a clip stays above the level of the other one."""
+"""A foot that stays this many metres above the standing level of the other one never comes down."""
 
 
 def contact_score(distance: Tensor, vertical: Tensor, horizontal: Tensor, spec: ContactSpec = PLAIN) -> Tensor:
     """Return the soft contact of a point: the geometric mean of three logistic functions.
 
-    The cube root of ``s(a_d (d0 - d)) s(a_z (z0 - |v_z|)) s(a_xy (xy0 - v_xy))`` in cm and cm/s. The formula is
-    nowhere written down: it was found from exported clips, whose scores it gives within 1e-4. A point at rest on the
-    ground has 0.90, not 1, because `dist0_cm` is that close to it.
+    The cube root of ``s(a_d (d0 - d)) s(a_z (z0 - |v_z|)) s(a_xy (xy0 - v_xy))`` in cm and cm/s. The formula is not
+    published: it was fitted to exported clips, whose scores it reproduces within 1e-4. A point at rest on the ground
+    has 0.90, not 1, because `dist0_cm` is small.
 
     Args:
         distance: Metres above the ground, any shape.
@@ -94,12 +94,13 @@ def contact_score(distance: Tensor, vertical: Tensor, horizontal: Tensor, spec: 
 def soft_contacts(positions: Tensor, fps: float, feet: Feet, *, spec: ContactSpec = PLAIN) -> Tensor:
     """Score how much each foot stands on the ground.
 
-    Each joint of a foot is scored by `contact_score`; the foot takes the best of them, so that it stands on its heel
-    as well as on its toes. The ground of a joint is the height that it keeps while it stands: of the frames in which
-    it hardly moves, those within 3 cm of the lowest tenth, and of their heights the 80th percentile, over the second
-    before and after each frame, since the ground of captured motion is not level; over the clip where that is more
-    than 6 cm lower. Each joint has its own, since captured bodies are lopsided by a centimetre or two; one that stays
-    5 cm above that of the other side, because its foot never comes down, takes that. Stairs count as air.
+    Each joint of a foot is scored by `contact_score`; a foot has the score of its best joint, so that heel and toes
+    can both stand. The ground height of a joint is measured over the second before and after each frame, since the
+    ground of captured motion is not level: of the frames in which the joint hardly moves, those within 3 cm of the
+    lowest tenth are taken, and of their heights the 80th percentile. If that is more than 6 cm above the value for the
+    whole clip, the latter is used. Each joint has its own ground, since captured bodies are lopsided by a centimetre
+    or two; one that stays 5 cm above that of the opposite foot, because it never comes down, uses the latter's. Stairs
+    count as air.
 
     Args:
         positions: ``[T, J, 3]`` metres, Y up, any floor height.
@@ -109,9 +110,6 @@ def soft_contacts(positions: Tensor, fps: float, feet: Feet, *, spec: ContactSpe
 
     Returns:
         ``[T, 2]``, left and right, each in [0, 1]; the dtype of `positions`.
-
-    Raises:
-        MotionkitError: The feet have different numbers of joints or none, or `fps` is not positive.
 
     Example:
         >>> import torch
@@ -166,32 +164,32 @@ def _velocity(points: Tensor, fps: float) -> Tensor:
 
 
 def _ground(heights: Tensor, speeds: Tensor, joints: int, fps: float, slow: float) -> Tensor:
-    """Return the standing height ``[T, 2 joints]`` of each column, the left foot's first."""
+    """Return the ground height ``[T, 2 joints]`` of each column, the left foot's first."""
     still = speeds < slow
     columns = range(2 * joints)
     lowest = torch.stack([_standing(heights[:, k], still[:, k]) for k in columns])
-    other = lowest.roll(joints)
-    lowest = torch.where(lowest > other + _NEVER_DOWN, other, lowest)
+    opposite = lowest.roll(joints)
+    lowest = torch.where(lowest > opposite + _NEVER_DOWN, opposite, lowest)
     around = torch.stack([_standing_around(heights[:, k], still[:, k], fps) for k in columns], dim=-1)
     return torch.where(around < lowest + _DRIFT, around, lowest)
 
 
 def _standing(height: Tensor, still: Tensor) -> Tensor:
-    """Return the height up to which a joint stands: where it is still, most of what is near its lowest."""
-    if still.sum() >= 0.05 * len(height):  # else it slides all the time, or never comes down
+    """Return a joint's ground height over the clip: the 80th percentile of its lowest heights while it is still."""
+    if still.sum() >= 0.05 * len(height):  # else it always slides, or never comes down
         height = height[still]
     low = height[height <= torch.quantile(height, 0.1) + _UNEVEN]
     return torch.quantile(low, 0.8)
 
 
 def _standing_around(height: Tensor, still: Tensor, fps: float) -> Tensor:
-    """Return the same for the second before and after each frame, NaN where the joint is never still in it."""
+    """Return the same over the second before and after each frame; NaN if the joint is never still in it."""
     step, reach = max(1, round(fps / 10.0)), max(1, round(fps))
     edge = height.new_full((reach,), torch.nan)
-    known = torch.cat([edge, torch.where(still, height, torch.nan), edge])
+    padded = torch.cat([edge, torch.where(still, height, torch.nan), edge])
     # Windows [T / step, 2 reach + 1] about every step-th frame; their level holds for the next step frames.
     levels = []
-    for windows in known.unfold(0, 2 * reach + 1, step).split(max(1, _AT_ONCE // (2 * reach + 1))):
+    for windows in padded.unfold(0, 2 * reach + 1, step).split(max(1, _AT_ONCE // (2 * reach + 1))):
         low = windows <= windows.nanquantile(0.1, dim=-1, keepdim=True) + _UNEVEN
         levels.append(torch.where(low, windows, torch.nan).nanquantile(0.8, dim=-1))
     return torch.cat(levels).repeat_interleave(step)[: len(height)]
@@ -214,14 +212,14 @@ _WINDOW = 0.5
 """Seconds that the speed is averaged over."""
 
 _FLIGHT = 0.25
-"""Seconds without a foot on the ground from which on it is a jump; a running step flies shorter."""
+"""Shortest time without a foot on the ground, in seconds, that is a jump; a running step is shorter."""
 
 _AIR = 0.1
-"""Width of the change to a jump, in the share of air."""
+"""Width of the sigmoid for a jump, in units of the air score."""
 
 
 def leg_length(names: Sequence[str], parents: Sequence[int], offsets: Tensor) -> float:
-    """Return the length of the legs in metres, from the root to the ankles; 0 where a skeleton has no known feet.
+    """Return the length of the legs in metres, from the root to the ankles; 0 if a skeleton has no known feet.
 
     Args:
         names: Joint names.
@@ -242,17 +240,17 @@ def leg_length(names: Sequence[str], parents: Sequence[int], offsets: Tensor) ->
 
 
 def soft_gait(steps: Tensor, contacts: Tensor | None, fps: float, leg: float) -> Tensor:
-    """Return how much of each gait a frame is.
+    """Return soft weights of the gaits for each frame.
 
-    With speed v over the ground, averaged over half a second as a vector (swaying in place is no walk), and
-    u = v / sqrt(9.81 leg): moving m = sigmoid((u - 0.1) / 0.01), running r = sigmoid((u - 0.707) / 0.0707); for a leg
-    of 0.9 m that is 0.3 and 2.1 m/s. Air a = (1 - left) (1 - right); what of it lasts less than a quarter of a second
-    is taken away (a running step), and jump j = sigmoid((a - 0.5) / 0.1). Then idle (1 - j) (1 - m), walk
-    (1 - j) m (1 - r), run (1 - j) m r, jump j. Frames later than a frame count as well as earlier ones.
+    With velocity v over the ground, averaged over half a second as a vector (swaying in place is not a walk), and
+    u = |v| / sqrt(9.81 leg): moving m = sigmoid((u - 0.1) / 0.01), running r = sigmoid((u - 0.707) / 0.0707); for a leg
+    of 0.9 m the thresholds are 0.3 and 2.1 m/s. Air a = (1 - left) (1 - right), without runs shorter than a quarter of
+    a second (running steps), and jump j = sigmoid((a - 0.5) / 0.1). Then idle (1 - j) (1 - m), walk (1 - j) m (1 - r),
+    run (1 - j) m r, jump j. Windows are centred, so later frames count as well as earlier ones.
 
     Args:
         steps: ``[T, 3]`` as in `motionkit.motion.prediction.MotionState`.
-        contacts: ``[T, 2]`` left and right foot; None where they are not known: then nothing is a jump.
+        contacts: ``[T, 2]`` left and right foot; None if they are not known: then nothing is a jump.
         fps: Frames per second.
         leg: Length of the legs, metres.
 
@@ -290,7 +288,7 @@ def _averaged(values: Tensor, frames: int) -> Tensor:
 
 
 def _lasting(values: Tensor, frames: int) -> Tensor:
-    """Return ``[T]`` without what is high for less than `frames` frames: the opening, a minimum and then a maximum."""
+    """Remove runs shorter than `frames` from ``[T]``: a morphological opening (minimum, then maximum filter)."""
     if len(values) < frames:
         return torch.zeros_like(values)
     lowest = values.unfold(0, frames, 1).amin(-1)
@@ -298,29 +296,29 @@ def _lasting(values: Tensor, frames: int) -> Tensor:
     return torch.cat([edge, lowest, edge]).unfold(0, frames, 1).amax(-1)
 
 
-# Where in its step each foot is, from contacts alone.
+# The phase of each foot's step, from contacts alone.
 
 
 _HIGHEST = 5.0
-"""Hz: no gait repeats faster, contacts flicker faster."""
+"""Highest frequency of a gait in Hz; faster changes are flicker of contacts."""
 
 
 def soft_period(
     contacts: Tensor, *, method: Literal["edges", "hilbert"] = "edges", fps: float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """Turn soft contacts into a phase per foot, 0 where the foot comes down.
+    """Return a phase per foot from soft contacts, 0 where the foot comes down.
 
     ``edges`` is the definition of the predictor's original: between two frames in which a foot's score rises above
-    0.5 the phase runs once round, from 0 to 2 pi; before the first such frame from -2 pi to 0, after the last from 0
-    to 2 pi at the end of the clip, and once round over the whole clip where there is none.
+    0.5 the phase goes from 0 to 2 pi; before the first such frame from -2 pi to 0, after the last from 0 to 2 pi at
+    the end of the clip, and from 0 to 2 pi over the whole clip if there is none.
 
-    ``hilbert`` is the phase of the analytic signal of (left - right) without its mean, a quarter turn on, the right
-    foot half a turn behind: it needs no score above 0.5 and moves smoothly with the scores.
+    ``hilbert`` is the phase of the analytic signal of (left - right) without its mean, plus a quarter turn; the right
+    foot is half a turn behind. It needs no score above 0.5 and changes smoothly with the scores.
 
     Args:
         contacts: ``[T, 2]`` scores, left and right.
         method: Which of the two.
-        fps: Frames per second; with it ``hilbert`` leaves out what is faster than 5 Hz. 0 keeps all.
+        fps: Frames per second, for ``hilbert`` to remove frequencies above 5 Hz; 0 keeps all.
 
     Returns:
         ``[T, 4]``: sin left, sin right, cos left, cos right; and ``[T, 2]`` confidence in [0, 1]. For ``edges`` it is
@@ -362,7 +360,7 @@ def _hilbert(contacts: Tensor, fps: float) -> tuple[Tensor, Tensor]:
     frames = len(contacts)
     signal = contacts[:, 0] - contacts[:, 1]
     spectrum = torch.fft.fft(signal - signal.mean())
-    # Negative frequencies out, positive ones doubled; the middle one of an even count is its own mirror image.
+    # Analytic signal: drop negative frequencies, double positive ones; the Nyquist frequency of an even count stays.
     weight = torch.zeros_like(signal)
     weight[1 : (frames + 1) // 2] = 2.0
     if frames % 2 == 0 and frames:

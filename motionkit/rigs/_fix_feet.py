@@ -16,27 +16,27 @@ from motionkit.motion.motion import END, Motion
 from motionkit.rigs._contacts import find_feet, joint_contacts
 from motionkit.rigs.bodymap import find_roles, is_below
 
-# Inverse kinematics of a leg or an arm: two bones whose end is brought to a place, in closed form.
+# Inverse kinematics of a leg or an arm: two bones whose end is brought to a target, in closed form.
 
 
 _LEAST = 1e-12
 
 
 def two_bones(start: Tensor, middle: Tensor, end: Tensor, target: Tensor, hinge: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the turns of two bones in the world that bring the end of the second one to a target.
+    """Return the rotations of two bones in the world that bring the end of the second one to a target.
 
     First the second bone turns about the hinge, until the end is as far from the start as the target is (law of
-    cosines); then the whole limb turns about the start by the smallest rotation that points it there, so that the
-    middle joint goes on bending the way it bent. A limb that bends about the hinge does not turn for a target at its
-    end. A target further away than the bones are long, or nearer than they fold, is approached as far as they go.
+    cosines); then the limb turns about the start by the smallest rotation towards the target, so that the middle joint
+    keeps its bending direction. A limb that bends about the hinge does not turn if its end is at the target. A target
+    out of reach, too far or too near, is approached as closely as possible.
 
     Args:
         start: ``[..., 3]`` the joint that stays: a hip.
         middle: ``[..., 3]`` the joint between the bones: a knee.
         end: ``[..., 3]`` the joint that is brought to the target: an ankle.
         target: ``[..., 3]``.
-        hinge: ``[..., 3]`` axis, of any length, about which the second bone turns when the middle joint bends more. It
-            need not be at right angles to the bones.
+        hinge: ``[..., 3]`` axis of any length about which the second bone turns when the middle joint bends more. It
+            need not be perpendicular to the bones.
 
     Returns:
         ``[..., 3, 3]`` turns of the first and of the second bone:
@@ -56,14 +56,14 @@ def two_bones(start: Tensor, middle: Tensor, end: Tensor, target: Tensor, hinge:
     along = upper / length
     hinge = hinge - (hinge * along).sum(-1, keepdim=True) * along
     axis = hinge / hinge.norm(dim=-1, keepdim=True).clamp_min(_LEAST)
-    # upper . (lower turned by phi) = fixed + cosine cos(phi) + sine sin(phi), and it must be `wanted`.
+    # upper . (lower turned by phi) = fixed + cosine cos(phi) + sine sin(phi), and it must be `product`.
     fixed = (lower * axis).sum(-1) * (upper * axis).sum(-1)
     cosine = (upper * lower).sum(-1) - fixed
     sine = (upper * torch.linalg.cross(axis, lower, dim=-1)).sum(-1)
     distance = (target - start).square().sum(-1)
-    wanted = (distance - upper.square().sum(-1) - lower.square().sum(-1)) / 2
+    product = (distance - upper.square().sum(-1) - lower.square().sum(-1)) / 2
     most = torch.hypot(cosine, sine).clamp_min(_LEAST)
-    bend = torch.acos(((wanted - fixed) / most).clamp(-1.0, 1.0))
+    bend = torch.acos(((product - fixed) / most).clamp(-1.0, 1.0))
     angle = torch.atan2(sine, cosine) + bend
     second = roma.rotvec_to_rotmat(axis * angle[..., None])
     reached = upper + (second @ lower[..., None])[..., 0]
@@ -72,35 +72,35 @@ def two_bones(start: Tensor, middle: Tensor, end: Tensor, target: Tensor, hinge:
 
 
 BLEND = 0.1
-"""Seconds in which a correction comes before a foot stands and goes after; shorter pauses do not end a stand."""
+"""Seconds over which a correction fades in before a foot stands and out after; shorter pauses do not end a stand."""
 
 _STANDS = 0.5
 """Soft contact above which a joint stands, as in `motionkit.metrics.CONTACT`."""
 
 _SLOW = 0.3
-"""m/s up to which a foot stands for certain."""
+"""m/s below which a foot certainly stands."""
 
 _FAST = 2.0
-"""Times the median speed of a stand up to which it stands as well: feet that slide all the time are held too."""
+"""A foot also stands below this times the median speed of a stand: feet that always slide are held too."""
 
 _STRETCH = 0.997
-"""Part of its length to which a leg is stretched; one that was stretched further stays as it was. Near the full length
-a millimetre turns the knee by degrees."""
+"""Part of its length to which a leg is stretched at most, unless it was stretched further. Near the full length a
+millimetre turns the knee by degrees."""
 
 _FURTHEST = 0.3
-"""Correction, as part of the length of the leg, above which a foot is not held: it glides further than legs go."""
+"""Largest correction, as part of the length of the leg; a foot that glides further is not held."""
 
 _ROUNDS = 50
-"""Steps in which a place is looked for that a leg reaches as long as its foot stands."""
+"""Steps of the search for a place that a leg reaches in all frames of a stand."""
 
 _NEAR = 1e-4
-"""Metres that count as reached there."""
+"""Metres by which it may be missed."""
 
 _STRAIGHT = 0.02
-"""Sine of a knee's bend that counts as much as where it bends at other times: a straight knee shows no direction."""
+"""Weight of the usual hinge axis; it dominates if the sine of the knee's bend is smaller (a straight knee has none)."""
 
 _NEVER_BENT = 1e-3
-"""Mean sine of a knee's bend below which a clip does not tell how it bends."""
+"""Mean sine of a knee's bend below which a clip does not show how it bends."""
 
 _LEG = ("hip", "knee", "ankle")
 
@@ -109,12 +109,11 @@ class FixedFeet(NamedTuple):
     """A motion with feet that stand still."""
 
     motion: Motion  # The motion
-    # m/s by which standing feet slid along the ground, mean over them and their time; NaN where none stands.
-    before: float
-    after: float  # The same now: what legs are too short for
-    stands: int  # How often a foot stands, from when it comes down to when it lifts
-    left: int  # How many of those were left as they were, because the foot glides further than a leg reaches
-    short: float  # Share of the standing time of the others in which a leg was too short to hold its foot wholly
+    before: float  # Mean m/s by which standing feet slid along the ground; NaN if none stands
+    after: float  # The same now, because of legs that are too short
+    stands: int  # Number of stands of a foot, from touching the ground to lifting
+    left: int  # How many of them were left as they were, because the foot glides further than a leg reaches
+    short: float  # Share of the standing time of the others in which a leg was too short to reach the place
 
 
 @dataclass(frozen=True)
@@ -135,20 +134,16 @@ class Leg:
 def fix_feet(motion: Motion, *, fastest: float = math.inf) -> FixedFeet:
     """Return a motion whose feet stay in their places while they stand.
 
-    When a foot stands is measured by height and speed (`soft_contacts`). Of a foot that stands, the toe is held where
-    it stands, else the ankle. The place is the mean over the time that it stands, or near it, where the leg would not
-    reach that. The leg follows by `two_bones`: the knee bends the way it bent, bones keep their lengths, the foot and
-    the toes keep their rotation in the world, and nothing else of the body moves. Where the leg is too short, the foot
-    goes as far as it can without leaving the line to its place, so that it stays on the ground. A correction comes and
-    goes within `BLEND` seconds before and after; other frames are unchanged.
+    Stands are found by height and speed (`soft_contacts`). The toe is held if it stands, else the ankle. The place is
+    the mean over the stand, or the nearest that the leg reaches. The leg follows by `two_bones`: the knee keeps its
+    bending direction, bones keep their lengths, the foot and the toes keep their rotation in the world, and nothing
+    else of the body moves. If the leg is too short, the foot goes as far as it can on the line to its place, so that it
+    stays on the ground. A correction fades in and out within `BLEND` seconds before and after; other frames are
+    unchanged.
 
     Args:
         motion: Any rig with hips, knees and ankles that are found by their names, in metres, Y up.
-        fastest: m/s of a foot in the mean over the time that it stands; one that goes faster swings low and is left.
-
-    Raises:
-        MotionkitError: A joint of the legs is not found, or is not below the one that it should hang on; values that
-            are not finite.
+        fastest: Largest mean speed of a stand in m/s; a faster foot swings low and is not held.
 
     Example:
         >>> from motionkit.motion import HUMANML, JointMotion
@@ -170,44 +165,41 @@ def fix_feet(motion: Motion, *, fastest: float = math.inf) -> FixedFeet:
     world = accumulate_rotations(motion.rotations, motion.parents)
     across = positions[:, legs[0].hip] - positions[:, legs[1].hip]
     rotations = motion.rotations.clone()
-    feet, short, held = [], 0, 0
+    feet, short, held_frames = [], 0, 0
     for side, leg in enumerate(legs):
         foot = _hold(positions, leg, scores[:, side], fps, fastest)
         turned, part = shifted_leg(motion, world, positions, leg, foot.shift, across)
         for joint, local in turned.items():
             rotations[:, joint] = local
         feet.append(foot)
-        short, held = short + int((part[foot.held] < 1).sum()), held + int(foot.held.sum())
+        short, held_frames = short + int((part[foot.held] < 1).sum()), held_frames + int(foot.held.sum())
     fixed = replace(motion, rotations=rotations)
     before, after = (_slide(values, feet, fps) for values in (positions, fixed.positions()))
     stands, left = sum(foot.stands for foot in feet), sum(foot.left for foot in feet)
-    return FixedFeet(fixed, before, after, stands, left, short / max(1, held))
+    return FixedFeet(fixed, before, after, stands, left, short / max(1, held_frames))
 
 
-def standing_slide(told: Motion, motions: Sequence[Motion], *, fastest: float = math.inf) -> list[float]:
-    """Return m/s by which feet slide along the ground while they stand, mean over them and their time.
+def standing_slide(reference: Motion, motions: Sequence[Motion], *, fastest: float = math.inf) -> list[float]:
+    """Return the mean speed in m/s by which feet slide along the ground while they stand.
 
     Args:
-        told: When which joint of a foot stands is measured of this motion.
+        reference: Motion whose stands are taken.
         motions: Motions of the same rig and length that are measured.
         fastest: See `fix_feet`.
 
     Returns:
-        One number for each; NaN where no foot stands.
-
-    Raises:
-        MotionkitError: As `fix_feet`.
+        One number for each; NaN if no foot stands.
     """
-    legs, places = find_legs(told), told.positions()
-    scores = joint_contacts(places, told.fps, (legs[0].foot, legs[1].foot))
-    feet = [_hold(places, leg, scores[:, side], told.fps, fastest) for side, leg in enumerate(legs)]
-    return [_slide(motion.positions(), feet, told.fps) for motion in motions]
+    legs, places = find_legs(reference), reference.positions()
+    scores = joint_contacts(places, reference.fps, (legs[0].foot, legs[1].foot))
+    feet = [_hold(places, leg, scores[:, side], reference.fps, fastest) for side, leg in enumerate(legs)]
+    return [_slide(motion.positions(), feet, reference.fps) for motion in motions]
 
 
 def find_legs(motion: Motion) -> tuple[Leg, Leg]:
     roles = find_roles(motion.names, motion.parents)
-    wanted = [f"{side} {joint}" for side in ("left", "right") for joint in _LEG]
-    if missing := [role for role in wanted if role not in roles]:
+    required = [f"{side} {joint}" for side in ("left", "right") for joint in _LEG]
+    if missing := [role for role in required if role not in roles]:
         raise MotionkitError(
             f"feet cannot be fixed: the rig has no joint that looks like: {', '.join(missing)}.",
             why=f"its joints are {', '.join(name for name in motion.names if not name.endswith(END))}.",
@@ -229,14 +221,14 @@ def find_legs(motion: Motion) -> tuple[Leg, Leg]:
 def shifted_leg(
     motion: Motion, world: Tensor, positions: Tensor, leg: Leg, shift: Tensor, across: Tensor
 ) -> tuple[dict[int, Tensor], Tensor]:
-    """Return the rotations ``[T, 3, 3]`` of hip, knee and ankle that move an ankle, and how much of the way ``[T]``.
+    """Return the rotations ``[T, 3, 3]`` of hip, knee and ankle that move an ankle, and the part of the shift ``[T]``.
 
     Args:
         motion: The motion.
         world: ``[T, J, 3, 3]`` its rotations in the world.
         positions: ``[T, J, 3]``.
         leg: The leg.
-        shift: ``[T, 3]`` by which the ankle moves, as far as the leg reaches; frames with 0 stay as they are.
+        shift: ``[T, 3]`` that the ankle should move, as far as the leg reaches; frames with 0 stay as they are.
         across: ``[T, 3]`` from the right hip to the left one.
     """
     target, part = _reachable(positions, leg, shift)
@@ -250,27 +242,27 @@ def shifted_leg(
 class _Hold:
     """How a foot is held."""
 
-    shift: Tensor  # ``[T, 3]`` metres by which the foot moves; 0 away from where it stands
+    shift: Tensor  # ``[T, 3]`` metres by which the foot moves; 0 away from stands
     held: Tensor  # ``[T]`` bool: frames in which it is held
-    steps: Tensor  # ``[T - 1]`` bool: steps from frame to frame in which it stands, whether it is held or not
+    steps: Tensor  # ``[T - 1]`` bool: steps from frame to frame in which it stands, held or not
     joint: Tensor  # ``[T - 1]`` the joint that stands in each
-    stands: int  # How often it stands
-    left: int  # How many of those are left as they are
+    stands: int  # Number of stands
+    left: int  # How many of them are left as they are
 
 
 def _hold(positions: Tensor, leg: Leg, scores: Tensor, fps: float, fastest: float) -> _Hold:
-    """Find where a foot stands and what holds it there; `scores` ``[T, P]`` of its joints."""
+    """Find the stands of a foot and the corrections that hold it; `scores` ``[T, P]`` of its joints."""
     frames = len(positions)
     stands = scores > _STANDS  # [T, P]: ankle, toe
     blend = max(1, round(BLEND * fps))
     spans = _spans(stands.any(-1), blend)
     joint = _standing_joint(stands, leg)
-    # The step that the standing joint makes is taken back, so that it stays; over a stand the sum is the correction.
+    # The standing joint's steps, reversed: their sum over a stand is the correction that keeps it in place.
     back = -positions.diff(dim=0).gather(1, joint[:, None, None].expand(-1, 1, 3))[:, 0]
     upper, lower = leg.bones(positions)
     furthest = _FURTHEST * float((upper.norm(dim=-1) + lower.norm(dim=-1)).mean())
     limit = _limit(upper, lower)
-    steps, held = torch.zeros(frames - 1, dtype=torch.bool), torch.zeros(frames, dtype=torch.bool)
+    steps, is_held = torch.zeros(frames - 1, dtype=torch.bool), torch.zeros(frames, dtype=torch.bool)
     shift = torch.zeros_like(positions[:, 0])
     kept: list[tuple[int, int]] = []
     speeds = fps * back.norm(dim=-1)
@@ -282,43 +274,39 @@ def _hold(positions: Tensor, leg: Leg, scores: Tensor, fps: float, fastest: floa
         away = away - away.mean(0)
         if float(away.norm(dim=-1).max()) <= furthest:
             shift[start:stop] = _placed(away, (upper + lower)[start:stop], limit[start:stop])
-            held[start:stop] = True
+            is_held[start:stop] = True
             kept.append((start, stop))
     _blend(shift, kept, blend)
-    return _Hold(shift, held, steps, joint, len(spans), len(spans) - len(kept))
+    return _Hold(shift, is_held, steps, joint, len(spans), len(spans) - len(kept))
 
 
 def _still(speeds: Tensor, start: int, stop: int) -> tuple[int, int]:
-    """Return a stand without the frames at its ends in which the foot still comes down or lifts already.
+    """Return a stand without the frames at its ends in which the foot still comes down or already lifts.
 
-    A contact is measured as long as a foot goes slower than 1 m/s. Held from then on, it would straighten the knee.
-
-    Args:
-        speeds: ``[T - 1]`` m/s of the joint that stands, from frame to frame.
-        start: First frame.
-        stop: Last frame + 1.
+    Contacts are measured up to 1 m/s; holding a foot that fast would straighten the knee. `speeds` are ``[T - 1]`` m/s
+    of the standing joint.
     """
-    own = speeds[start : stop - 1]
-    slow = (own <= (_FAST * own.median()).clamp_min(_SLOW)).nonzero() if len(own) else own
+    inside = speeds[start : stop - 1]
+    slow = (inside <= (_FAST * inside.median()).clamp_min(_SLOW)).nonzero() if len(inside) else inside
     return (start + int(slow[0]), start + int(slow[-1]) + 2) if len(slow) else (start, stop)
 
 
 def _placed(shift: Tensor, away: Tensor, limit: Tensor) -> Tensor:
-    """Return corrections ``[T, 3]`` to another place, along the ground, that the leg reaches all the time if it can.
+    """Return corrections ``[T, 3]`` to a place on the ground that the leg reaches in all frames, if there is one.
 
-    The places that are reached in a frame are a disc; the place goes towards the disc that it misses most, by ever
-    smaller steps, so that it ends between those that do not meet (subgradient method on the largest miss).
+    The reachable places of a frame are a disc; the place moves towards the disc that it misses most, by ever smaller
+    steps, so that it ends between discs that do not meet (subgradient method on the largest miss).
 
     Args:
         shift: ``[T, 3]`` corrections to the mean place.
         away: ``[T, 3]`` from hip to ankle.
         limit: ``[T]`` how far the ankle may be from the hip.
     """
-    wanted = away + shift
-    radius = (limit.square() - wanted[:, 1].square()).clamp_min(0.0).sqrt()
-    change = torch.zeros_like(wanted[0, ::2])
+    ankle = away + shift
+    radius = (limit.square() - ankle[:, 1].square()).clamp_min(0.0).sqrt()
+    change = torch.zeros_like(ankle[0, ::2])
     for step in range(_ROUNDS):
-        flat = wanted[:, ::2] + change
+        flat = ankle[:, ::2] + change
         distance = flat.norm(dim=-1)
         miss, worst = (distance - radius).max(0)
         if float(miss) <= _NEAR:
@@ -335,7 +323,7 @@ def _limit(upper: Tensor, lower: Tensor) -> Tensor:
 
 
 def _spans(stands: Tensor, pause: int) -> list[tuple[int, int]]:
-    """Return first and last frame + 1 of each stand ``[T]``; pauses shorter than `pause` frames belong to one."""
+    """Return first and last frame + 1 of each stand ``[T]``; pauses shorter than `pause` frames do not end it."""
     spans: list[tuple[int, int]] = []
     for frame in stands.nonzero()[:, 0].tolist():
         if spans and frame - spans[-1][1] < pause:
@@ -350,17 +338,17 @@ def _standing_joint(stands: Tensor, leg: Leg) -> Tensor:
     both = stands[1:] & stands[:-1]
     joint, last = [], leg.foot[-1]
     for step, before in zip(both.tolist(), stands[:-1].tolist(), strict=True):
-        # A step that no joint stands through is that of the joint that stood before it.
-        for there in (step, before):
-            if any(there):
-                last = max((place, one) for place, (one, on) in enumerate(zip(leg.foot, there, strict=True)) if on)[1]
+        # A step that no joint stands through belongs to the joint that stood before it.
+        for on_joints in (step, before):
+            if any(on_joints):
+                last = [member for member, on in zip(leg.foot, on_joints, strict=True) if on][-1]
                 break
         joint.append(last)
     return torch.tensor(joint, dtype=torch.long)
 
 
 def _blend(shift: Tensor, spans: list[tuple[int, int]], frames: int) -> None:
-    """Let corrections come within some frames before a stand and go after it; two that meet become one another."""
+    """Fade corrections in before a stand and out after it, within `frames`; two that meet are blended."""
     total = len(shift)
     for place, (start, stop) in enumerate(spans):
         before = start - (spans[place - 1][1] if place else -frames)
@@ -375,7 +363,7 @@ def _blend(shift: Tensor, spans: list[tuple[int, int]], frames: int) -> None:
 
 
 def _reachable(positions: Tensor, leg: Leg, shift: Tensor) -> tuple[Tensor, Tensor]:
-    """Return where the ankle goes ``[T, 3]``, along its shift as far as the leg is long, and that part ``[T]``."""
+    """Return the ankle's new place ``[T, 3]``, along its shift as far as the leg reaches, and that part ``[T]``."""
     upper, lower = leg.bones(positions)
     away = upper + lower
     limit = _limit(upper, lower)
@@ -402,7 +390,7 @@ def _turned(
 
 
 def _hinge(thigh: Tensor, positions: Tensor, leg: Leg, across: Tensor) -> Tensor:
-    """Return the axis ``[T, 3]`` about which the knee bends; where it is straight, that of the clip's other frames.
+    """Return the axis ``[T, 3]`` about which the knee bends; if it is straight, the usual one of the clip.
 
     Args:
         thigh: ``[T, 3, 3]`` rotations of the hip joint in the world.
@@ -415,15 +403,15 @@ def _hinge(thigh: Tensor, positions: Tensor, leg: Leg, across: Tensor) -> Tensor
     usual = (thigh.mT @ bend[..., None]).mean(0)  # in the frame of the thigh
     if float(usual.norm()) < _NEVER_BENT:
         usual = (thigh.mT @ across[..., None]).mean(0)
-    known = (thigh @ torch.nn.functional.normalize(usual, dim=0))[..., 0]
-    # A knee that is bent the wrong way by a little bends the right way when it bends more.
-    side = torch.where((bend * known).sum(-1, keepdim=True) < 0, -1.0, 1.0)
-    hinge: Tensor = side * bend + _STRAIGHT * known
+    axis = (thigh @ torch.nn.functional.normalize(usual, dim=0))[..., 0]
+    # A knee that is slightly hyperextended bends the right way when it bends more.
+    side = torch.where((bend * axis).sum(-1, keepdim=True) < 0, -1.0, 1.0)
+    hinge: Tensor = side * bend + _STRAIGHT * axis
     return hinge
 
 
 def _slide(positions: Tensor, feet: list[_Hold], fps: float) -> float:
-    """Return m/s along the ground of joints that stand, NaN where none does."""
+    """Return the mean m/s along the ground of joints that stand; NaN if none does."""
     speed = fps * positions[..., ::2].diff(dim=0).norm(dim=-1)  # [T - 1, J]
-    found = [speed.gather(1, stand.joint[:, None])[stand.steps, 0] for stand in feet]
-    return float(torch.cat(found).mean())
+    standing = [speed.gather(1, stand.joint[:, None])[stand.steps, 0] for stand in feet]
+    return float(torch.cat(standing).mean())

@@ -1,4 +1,4 @@
-"""Motions that can be repeated: the best place to cut, both ends bent to meet, and repetitions that go on."""
+"""Motions that can be repeated: the best place to cut, both ends blended to meet, and repetitions one after another."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ SHORTEST = 0.5
 """Seconds of the shortest loop: a running step takes 0.6."""
 
 _FEWEST = 8
-"""Frames of the shortest loop: fewer show no movement that could be joined."""
+"""Frames of the shortest loop."""
 
 _PART = 0.5
-"""Part of the clip that a loop has at least."""
+"""Smallest part of the clip that a loop covers."""
 
 BLEND = 0.3
-"""Seconds at each end that are bent; a third of the loop at most."""
+"""Seconds at each end that are blended; a third of the loop at most."""
 
 _AHEAD = 0.1
-"""Seconds: a difference of speed counts as much as the distance that it makes in this time."""
+"""Seconds: the weight of a difference of speed relative to one of place."""
 
 _LOOKS = 2000
-"""Frames that are compared with each other; more are looked at in steps first."""
+"""Frames that are compared with each other; longer clips are searched with a stride first."""
 
 _STRAIGHT = math.radians(20.0)
-"""Turn from one repetition to the next below which a loop goes straight on; people do not walk exactly straight."""
+"""Turn between repetitions below which a loop goes straight; people do not walk exactly straight."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """Where a loop goes on: a turn about the vertical axis at the origin, then a shift over the ground."""
+    """How a loop's next repetition is placed: a turn about the vertical axis at the origin, then a shift."""
 
     yaw: float  # Radians
     shift: Tensor  # ``[3]`` metres, y is 0
@@ -59,14 +59,14 @@ class Step:
 class Loop(NamedTuple):
     """A motion that can be repeated."""
 
-    motion: Motion  # N + 1 frames, the last of which is the first one again, where it goes on
+    motion: Motion  # N + 1 frames, the last of which is the first one of the next repetition
     step: Step  # From the first frame to the last
-    start: int  # First frame of the clip it was cut from
-    stop: int  # Frame of that clip that met the first one
-    # Metres from the place where a joint would be if it went on as in the two frames before the seam, mean over the
-    # joints: cut there, without blending.
+    start: int  # First frame in the clip that it was cut from
+    stop: int  # Frame of that clip that matched the first one
+    # Metres between a joint at the seam and its linear extrapolation from the two frames before, mean over the joints,
+    # without blending.
     cut: float
-    seam: float  # The same as it is now
+    seam: float  # The same with blending
     seam_most: float  # The same, largest joint
     inside: float  # The same, median over the frames of the loop
 
@@ -86,18 +86,15 @@ def turned(motion: Motion, yaw: float, shift: Tensor | None = None) -> Motion:
 
 
 def make_loop(motion: Motion) -> Loop:
-    """Cut a motion where it can be repeated best, and bend both ends to meet.
+    """Cut a motion where it can be repeated best, and blend both ends to meet.
 
-    Of all pairs of frames at least half of the clip apart, those are taken whose poses and speeds, as seen from the
-    body, are most alike. What differs is taken half from the first 0.3 s and half from the last: a cubic in time brings
-    pose and speed of both ends to their mean and leaves the rest alone. A loop goes on where it ends; one that turns by
-    less than 20 degrees goes straight on.
+    Of all pairs of frames at least half of the clip apart, the pair is taken whose poses and speeds relative to the
+    body are most alike. The difference is shared by the first 0.3 s and the last: a cubic in time brings pose and speed
+    of both ends to their mean and leaves the rest unchanged. A loop continues where it ends; one that turns by less
+    than 20 degrees goes straight.
 
     Args:
         motion: Finite, in metres, Y up.
-
-    Raises:
-        MotionkitError: It is shorter than half a second.
 
     Example:
         >>> from motionkit.motion import HUMANML, JointMotion
@@ -127,9 +124,9 @@ def make_loop(motion: Motion) -> Loop:
     first, last = motion.translations[start, root], motion.translations[stop, root]
     flat = torch.tensor([1.0, 0.0, 1.0], dtype=torch.float64)
     step = Step(change, flat * (last - rotate_yaw(first, torch.tensor(change, dtype=torch.float64))))
-    whole = motion.cut(start, stop + 1)
-    bent = _bent(whole, step)
-    return Loop(bent, step, start, stop, seam_of(whole, step)[0], *seam_of(bent, step))
+    part = motion.cut(start, stop + 1)
+    bent = _bent(part, step)
+    return Loop(bent, step, start, stop, seam_of(part, step)[0], *seam_of(bent, step))
 
 
 def repeated(loop: Motion, step: Step, times: int) -> Motion:
@@ -146,7 +143,7 @@ def repeated(loop: Motion, step: Step, times: int) -> Motion:
 
 
 def _seen(positions: Tensor, yaw: Tensor) -> Tensor:
-    """Return joints ``[T, J, 3]`` as seen from the body: from below its root, in its heading."""
+    """Return joints ``[T, J, 3]`` relative to the ground below the root, in the body's heading."""
     below = positions[:, :1] * torch.tensor([1.0, 0.0, 1.0], dtype=positions.dtype)
     return rotate_yaw(positions - below, -yaw[:, None])
 
@@ -174,28 +171,24 @@ def _closest(rows: Tensor, starts: Tensor, stops: Tensor, least: int) -> tuple[i
     return int(starts[place // len(stops)]), int(stops[place % len(stops)])
 
 
-def _bent(whole: Motion, step: Step) -> Motion:
-    """Return the frames with both ends at the mean of both, in pose and speed."""
+def _bent(loop: Motion, step: Step) -> Motion:
+    """Blend pose and speed of both ends to their mean."""
     import roma
 
-    frames = whole.frames
-    root = whole.parents.index(-1)
-    width = max(1, min(round(BLEND * whole.fps), (frames - 1) // 3))
-    turns, places = whole.rotations, whole.translations
-    # The last three frames, brought back to where the first one is.
-    ended = step.times(whole.cut(frames - 3), -1)
-
-    def log(matrices: Tensor) -> Tensor:
-        found: Tensor = roma.rotmat_to_rotvec(matrices)
-        return found
+    frames = loop.frames
+    root = loop.parents.index(-1)
+    width = max(1, min(round(BLEND * loop.fps), (frames - 1) // 3))
+    turns, places = loop.rotations, loop.translations
+    # The last three frames, moved back by one step onto the first one.
+    ended = step.times(loop.cut(frames - 3), -1)
 
     def at_end(near: Tensor, far: Tensor) -> Tensor:
-        """Return the speed at an end from the steps beside it: that of the parabola through three frames."""
+        """Return the speed at an end from its two nearest steps: that of the parabola through three frames."""
         return 1.5 * near - 0.5 * far
 
-    spins = log(turns[[0, 1, -2, -3]].mT @ turns[[1, 2, -1, -2]])  # [4, J, 3]
+    spins = roma.rotmat_to_rotvec(turns[[0, 1, -2, -3]].mT @ turns[[1, 2, -1, -2]])  # [4, J, 3]
     steps, goes = places[1:3] - places[:2], ended.translations.diff(dim=0)
-    value = log(turns[0].mT @ ended.rotations[2])  # [J, 3]
+    value = roma.rotmat_to_rotvec(turns[0].mT @ ended.rotations[2])  # [J, 3]
     slope = at_end(spins[2], spins[3]) - at_end(spins[0], spins[1])
     shift = ended.translations[2] - places[0]
     drift = at_end(goes[1], goes[0]) - at_end(steps[0], steps[1])
@@ -205,11 +198,11 @@ def _bent(whole: Motion, step: Step) -> Motion:
     leans = (part**3 - 2 * part**2 + part) * width / max((1 - 1 / width) ** 2, 0.25)
     turn = 0.5 * (holds[:, None, None] * value + leans[:, None, None] * slope)
     move = 0.5 * (holds[:, None, None] * shift + leans[:, None, None] * drift)
-    # From the end backwards the time runs the other way: the value is taken back, the slope comes twice with a minus.
+    # Backwards from the end time is reversed: the value changes its sign, the slope twice.
     back_turn = 0.5 * (-holds[:, None, None] * value + leans[:, None, None] * slope)
     back_move = 0.5 * (-holds[:, None, None] * shift + leans[:, None, None] * drift)
     onward = torch.where(
-        torch.tensor([joint == root for joint in range(len(whole.names))])[:, None],
+        torch.tensor([joint == root for joint in range(len(loop.names))])[:, None],
         rotate_yaw(back_move, torch.tensor(step.yaw, dtype=torch.float64)),
         back_move,
     )
@@ -218,21 +211,21 @@ def _bent(whole: Motion, step: Step) -> Motion:
     translations[: width + 1] += move
     rotations[frames - 1 - width :] = turns[frames - 1 - width :] @ roma.rotvec_to_rotmat(back_turn).flip(0)
     translations[frames - 1 - width :] += onward.flip(0)
-    made = replace(whole, rotations=rotations, translations=translations)
-    # But for rounding the last frame is the first one already.
+    made = replace(loop, rotations=rotations, translations=translations)
+    # Removes rounding: the last frame is exactly the first one of the next repetition.
     last = step.times(made.cut(0, 1), 1)
     rotations[-1], translations[-1] = last.rotations[0], last.translations[0]
     return replace(made, rotations=rotations, translations=translations)
 
 
 def _misses(positions: Tensor) -> Tensor:
-    """Return how far ``[F - 2, J]`` joints are from where they would be if they went on as before."""
+    """Return the distance ``[F - 2, J]`` of joints from their linear extrapolation."""
     misses: Tensor = (positions[2:] - 2 * positions[1:-1] + positions[:-2]).norm(dim=-1)
     return misses
 
 
 def seam_of(loop: Motion, step: Step) -> tuple[float, float, float]:
-    """Return `seam`, `seam_most` and `inside` of a loop, see `Loop`: the worse one of the two frames at the seam."""
+    """Return `seam`, `seam_most` and `inside` of a loop (see `Loop`), of the worse of the two frames at the seam."""
     two = repeated(loop, step, 2)
     middle = loop.frames - 1
     misses = _misses(two.cut(middle - 2, middle + 2).positions())

@@ -18,7 +18,7 @@ from motionkit.motion.skeleton import HUMANML
 from motionkit.rigs._contacts import find_feet, soft_contacts
 from motionkit.rigs._fix_feet import find_legs, shifted_leg
 from motionkit.rigs._solve_rotations import to_local
-from motionkit.rigs.bodymap import find_roles, is_below, joint_path, to_body
+from motionkit.rigs.bodymap import find_roles, is_below, joint_path, leg_length, to_body
 from motionkit.rigs.detect import rest_up
 from motionkit.rigs.named import Rig
 from motionkit.rigs.rest import rest_rig
@@ -28,7 +28,7 @@ _STANDS = 0.5
 """Soft contact above which a foot stands, as in `motionkit.metrics.CONTACT`."""
 
 _ENDS = {"head": "neck", "left wrist": "left_elbow", "right wrist": "right_elbow"}
-"""Joints whose turn only rotations tell, to the joint of the 22 that they turn against."""
+"""Joints that follow rotations instead of positions, to the joint of the 22 that they turn against."""
 
 _REACH = ("left wrist", "right wrist", "left ankle", "right ankle", "head")
 
@@ -36,45 +36,41 @@ _REACH = ("left wrist", "right wrist", "left ankle", "right ankle", "head")
 class OnRig(NamedTuple):
     """A motion on another rig, and how well it fits."""
 
-    motion: Motion  # Its names are the rig's own
-    # Mean metres by role. Feet: between ankles and those of the first body, scaled by the legs. Hands and head: between
-    # where they are and where the first body's bones would bring them, were they as long as this rig's and its trunk as
-    # straight at rest.
+    motion: Motion  # With the joint names of the rig
+    # Mean metres by role. Feet: from the ankles of the source body, scaled by the legs. Hands and head: from the place
+    # that the source body's bones would give, if they were as long as this rig's and its trunk as straight at rest.
     misses: dict[str, float]
-    contacts: float  # Share of frames and feet that stand, or do not, as they did before; NaN without feet
-    scale: float  # Length of its legs as a part of the first one's
+    contacts: float  # Share of frames and feet with the same contact as before; NaN without feet
+    scale: float  # Length of its legs relative to the source's
 
 
 def onto_rig(motion: Motion | JointMotion, rig: Rig) -> OnRig:
     """Bring a motion to a rig.
 
-    Each joint follows the rotation of the 22-joint body that both have (`Retarget`): limbs point where the first
-    body's do; trunk, neck and feet turn from the rig's rest pose as far as the first body's turn from its own,
-    since rigs disagree about where their joints lie, and soles are flat in both. Head and hands follow the
-    rotations of the first rig, where it has any. The path is scaled by the length of the legs. Then ankles go where
-    those of the first body are, so scaled, as far as legs reach: feet that stand keep standing. Joints that are not
-    of a body keep their rest pose, and so does what the hips hang on.
+    Each joint follows the rotation of the 22-joint body that both have (`Retarget`): limbs point where the source
+    body's do; trunk, neck and feet turn from the rig's rest pose as far as the source body's turn from its rest pose,
+    since rigs disagree about where their joints lie, and soles are flat in both. Head and hands follow the rotations
+    of the source rig if it has any. The path is scaled by the length of the legs. Then ankles go to the scaled places
+    of the source body's ankles, as far as legs reach, so that standing feet keep standing. Other joints and those
+    above the hips keep their rest pose.
 
     Args:
         motion: In metres, Y up; its body is found by names.
         rig: The other rig.
-
-    Raises:
-        MotionkitError: Joints of a body are not found in one of the two.
     """
     carrier = _carrier(rig)
     names = rig.roles
     kept = [joint for joint in range(len(names)) if is_below(joint, carrier, rig.parents)]
     place = {joint: index for index, joint in enumerate(kept)}
     pose = rig.pose()
-    whole = accumulate_rotations(pose.rotations, pose.parents)
+    world = accumulate_rotations(pose.rotations, pose.parents)
     places = pose.positions()
     part = replace(
         pose,
         names=tuple(names[joint] for joint in kept),
         parents=tuple(place.get(rig.parents[joint], -1) for joint in kept),
         offsets=pose.offsets[kept],
-        rotations=torch.cat([whole[:, carrier : carrier + 1], pose.rotations[:, kept[1:]]], dim=1),
+        rotations=torch.cat([world[:, carrier : carrier + 1], pose.rotations[:, kept[1:]]], dim=1),
         translations=torch.cat([places[:, carrier : carrier + 1], pose.translations[:, kept[1:]]], dim=1),
     )
     calm = _calm(motion)
@@ -82,19 +78,19 @@ def onto_rig(motion: Motion | JointMotion, rig: Rig) -> OnRig:
     made = _with_ends(made, part, motion, calm)
     _, joints = body_frames(motion)
     roles = find_roles(made.names, made.parents)
-    scale = _leg(positions_from_bones(made.offsets, made.parents), roles) / _leg(joints[0], _OWN)
+    scale = leg_length(roles, positions_from_bones(made.offsets, made.parents)) / leg_length(_BODY_JOINTS, joints[0])
     made = _standing(made, joints * scale)
     misses, contacts = _fit(made, joints * scale, motion, part, calm)
     return OnRig(_whole(rig, kept, carrier, made, pose), misses, contacts, scale)
 
 
-_OWN = {role: HUMANML.index(joint) for role, joint in BODY.items()}
+_BODY_JOINTS = {role: HUMANML.index(joint) for role, joint in BODY.items()}
 _TRUNK = [HUMANML.index(name) for name in ("pelvis", "spine1", "spine2", "spine3", "neck")]
-_ANKLES = [_OWN["left ankle"], _OWN["right ankle"]]
+_ANKLES = [_BODY_JOINTS["left ankle"], _BODY_JOINTS["right ankle"]]
 
 
 def _carrier(rig: Rig) -> int:
-    """Return the joint that all of the body hangs on; refuse a rig without a body, with a table to fill in."""
+    """Return the joint above the whole body; refuse a rig without a body, with a table to fill in."""
     roles = find_roles(rig.roles, rig.parents)
     missing = [role for role in BODY if role not in roles and not role.endswith("toe")]
     if missing:
@@ -112,16 +108,8 @@ def _carrier(rig: Rig) -> int:
     return pelvis if pelvis in shared else shared[-1]
 
 
-def _leg(places: Tensor, roles: dict[str, int]) -> float:
-    total = 0.0
-    for side in ("left", "right"):
-        hip, knee, ankle = (places[roles[f"{side} {joint}"]] for joint in ("hip", "knee", "ankle"))
-        total += float((knee - hip).norm() + (ankle - knee).norm()) / 2
-    return total
-
-
 def _calm(source: Motion | JointMotion) -> Tensor | None:
-    """Return the rotations ``[22, 3, 3]`` of the body in a rig's rest pose; None where that is no body that stands."""
+    """Return the rotations ``[22, 3, 3]`` of the body in a rig's rest pose; None if that is not a standing body."""
     if not isinstance(source, Motion):
         rig = rest_rig(HUMANML)
         return body_frames(rest_motion(rig.names, rig.parents, rig.offsets))[0][0]
@@ -141,55 +129,52 @@ def rest_motion(names: Sequence[str], parents: Sequence[int], offsets: Tensor) -
 
 
 def _upright(rig: Retarget, rest: Motion, calm: Tensor | None) -> Retarget:
-    """Return the skeleton with the turns of trunk and feet from rest pose to rest pose: soles are flat in both."""
+    """Replace the turns of trunk and feet by those between the two rest poses, in which soles are flat."""
     if calm is None:
         return rig
-    own = accumulate_rotations(rest.rotations, rest.parents)[0]
+    world = accumulate_rotations(rest.rotations, rest.parents)[0]
     turns = rig.turns.clone()
     for joint, source in enumerate(rig.source):
         if source in _TRUNK or source in _ANKLES:
-            turns[joint] = calm[source].mT @ own[joint]
+            turns[joint] = calm[source].mT @ world[joint]
     return replace(rig, turns=turns)
 
 
 def _with_ends(made: Motion, rest: Motion, source: Motion | JointMotion, calm: Tensor | None) -> Motion:
-    """Turn the head as that of the first rig turns from its rest pose, hands as they turn against their forearms."""
+    """Turn the head as the source's turns from its rest pose, and hands as they turn against their forearms."""
     if not isinstance(source, Motion) or calm is None:
         return made
     standing = body_frames(rest)[0]
-    turns, world = (
-        accumulate_rotations(source.rotations, source.parents),
-        accumulate_rotations(made.rotations, made.parents),
-    )
-    own = accumulate_rotations(rest.rotations, rest.parents)
+    turns, world = (accumulate_rotations(rig.rotations, rig.parents) for rig in (source, made))
+    rest_world = accumulate_rotations(rest.rotations, rest.parents)
     theirs, ours = find_roles(source.names, source.parents), find_roles(made.names, made.parents)
     for role, base in _ENDS.items():
         if role not in theirs or role not in ours:
             continue
         joint = HUMANML.index(base)
-        # A forearm may lie otherwise in the two rest poses; heads are upright in both.
+        # A forearm may lie differently in the two rest poses; heads are upright in both.
         between = calm[joint] @ standing[:, joint].mT if role != "head" else torch.eye(3, dtype=torch.float64)
-        wanted = turns[:, theirs[role]] @ between @ own[:, ours[role]]
+        target = turns[:, theirs[role]] @ between @ rest_world[:, ours[role]]
         below = [k for k in range(len(made.names)) if is_below(k, ours[role], made.parents)]
-        change = wanted @ world[:, ours[role]].mT
+        change = target @ world[:, ours[role]].mT
         world[:, below] = change[:, None] @ world[:, below]
     return replace(made, rotations=to_local(world, made.parents))
 
 
 def _standing(made: Motion, joints: Tensor) -> Motion:
-    """Bring ankles to those of the body ``[T, 22, 3]``, at the height that this rig's ankles stand at."""
+    """Bring ankles to those of the body ``[T, 22, 3]``, at the standing height of this rig's ankles."""
     legs = find_legs(made)
     positions = made.positions()
     world = accumulate_rotations(made.rotations, made.parents)
     across = positions[:, legs[0].hip] - positions[:, legs[1].hip]
-    wanted = torch.stack([joints[:, HUMANML.index(f"{side}_ankle")] for side in ("left", "right")], dim=1)
-    found = torch.stack([positions[:, leg.ankle] for leg in legs], dim=1)
-    # Ankles are not equally high above the ground in both bodies; they stand where they are lowest.
-    low = [torch.quantile(one[..., 1].flatten(), 0.1) for one in (found, wanted)]
-    wanted[..., 1] += low[0] - low[1]
+    targets = torch.stack([joints[:, HUMANML.index(f"{side}_ankle")] for side in ("left", "right")], dim=1)
+    ankles = torch.stack([positions[:, leg.ankle] for leg in legs], dim=1)
+    # Ankles have different heights above the ground in the two bodies; they stand where they are lowest.
+    low = [torch.quantile(points[..., 1].flatten(), 0.1) for points in (ankles, targets)]
+    targets[..., 1] += low[0] - low[1]
     rotations = made.rotations.clone()
     for side, leg in enumerate(legs):
-        turned, _ = shifted_leg(made, world, positions, leg, wanted[:, side] - found[:, side], across)
+        turned, _ = shifted_leg(made, world, positions, leg, targets[:, side] - ankles[:, side], across)
         for joint, local in turned.items():
             rotations[:, joint] = local
     return replace(made, rotations=rotations)
@@ -198,7 +183,7 @@ def _standing(made: Motion, joints: Tensor) -> Motion:
 def _fit(
     made: Motion, joints: Tensor, source: Motion | JointMotion, rest: Motion, calm: Tensor | None
 ) -> tuple[dict[str, float], float]:
-    """Return the misses by role, and the share of contacts that are kept."""
+    """Return the misses by role, and the share of contacts that stay."""
     positions = made.positions()
     now = to_body(made, HUMANML, made.fps)
     lengths = bones_from_positions(now, HUMANML.parents).norm(dim=-1, keepdim=True).mean(0)
@@ -215,11 +200,11 @@ def _fit(
     alike = positions_from_bones(torch.cat([torch.zeros_like(bones[:, :1]), bones[:, 1:]], dim=1), HUMANML.parents)
     seen = now - now[:, :1]
     lift = torch.quantile(now[:, _ANKLES, 1].flatten(), 0.1) - torch.quantile(joints[:, _ANKLES, 1].flatten(), 0.1)
-    wanted = joints + torch.stack([0 * lift, lift, 0 * lift])
+    targets = joints + torch.stack([0 * lift, lift, 0 * lift])
     misses = {}
     for role in _REACH:
-        joint = _OWN[role]
-        apart = now[:, joint] - wanted[:, joint] if "ankle" in role else seen[:, joint] - alike[:, joint]
+        joint = _BODY_JOINTS[role]
+        apart = now[:, joint] - targets[:, joint] if "ankle" in role else seen[:, joint] - alike[:, joint]
         misses[role] = float(apart.norm(dim=-1).mean())
     feet, before = find_feet(made.names, made.parents), find_feet(source.names, source.parents)
     if feet is None or before is None:
@@ -230,7 +215,7 @@ def _fit(
 
 
 def _whole(rig: Rig, kept: Sequence[int], carrier: int, made: Motion, pose: Motion) -> Motion:
-    """Return the motion with the joints above and beside the body, which keep their pose."""
+    """Return the motion with the rig's other joints, which keep their rest pose."""
     frames = made.frames
     rotations = pose.rotations.expand(frames, -1, -1, -1).clone()
     translations = pose.translations.expand(frames, -1, -1).clone()

@@ -15,40 +15,33 @@ from motionkit.rigs._loops import Step, turned
 from motionkit.rigs.bodymap import body_height, find_roles, front_of, mirror_order
 
 _PATH = 0.5
-"""Standard deviation, in seconds, of the Gaussian that tells a path from the sway of steps, which take 0.4 to 0.6 s."""
+"""Standard deviation, in seconds, of the Gaussian that separates a path from the sway of steps (0.4 to 0.6 s each)."""
 
 CUTOFF = 10.0
-"""Hz above which movement counts as jitter: of a runner's joints hardly any is faster (Winter, Biomechanics, 2009)."""
+"""Hz above which movement is jitter: a runner's joints hardly move faster (Winter, Biomechanics, 2009)."""
 
 _ORDER = 3
 
 
 def scaled(motion: Motion, height: float) -> Motion:
-    """Return a motion of a body that is `height` metres tall when it stands; its path is scaled with it.
-
-    Raises:
-        MotionkitError: Its height is not known, because legs or head are not found by their names.
-    """
+    """Return a motion of a body that is `height` metres tall when it stands; its path is scaled with it."""
     rest = positions_from_bones(motion.offsets, motion.parents)
-    known = body_height(motion.names, motion.parents, rest)
-    if known <= 0:
+    current = body_height(motion.names, motion.parents, rest)
+    if current <= 0:
         raise MotionkitError(
             "the height of the body is not known, so it cannot be changed.",
             why="legs and head are not found by their names.",
             fix="name them in a table: convert --check IN --write-joint-map FILE, then convert --joint-map FILE.",
         )
-    factor = height / known
+    factor = height / current
     return replace(motion, offsets=factor * motion.offsets, translations=factor * motion.translations)
 
 
 def mirrored(motion: Motion) -> Motion:
     """Return the mirror image of a motion: left and right of the body are swapped, and x with -x.
 
-    The rest pose is mirrored at the body's own middle plane, so that of a symmetric rig stays what it is. Tracks, which
-    may belong to a side, are left out.
-
-    Raises:
-        MotionkitError: Left and right of the rig do not hang alike.
+    The rest pose is mirrored at the body's middle plane, so that a symmetric rig keeps its rest pose. Tracks, which may
+    belong to a side, are left out.
     """
     order = mirror_order(motion.names)
     if any(motion.parents[joint] >= 0 and order[motion.parents[joint]] != motion.parents[order[joint]]
@@ -56,19 +49,19 @@ def mirrored(motion: Motion) -> Motion:
         raise MotionkitError("the rig has no mirror image.", why="its left and right joints do not hang alike.")
     across = torch.diag(torch.tensor([-1.0, 1.0, 1.0], dtype=torch.float64))
     rest = positions_from_bones(motion.offsets, motion.parents)[None]
-    own = across
+    plane = across
     if (front := front_of(rest, find_roles(motion.names, motion.parents))) is not None and bool(front[1][0]):
         yaw = float(front[0][0])
         normal = torch.tensor([math.cos(yaw), 0.0, -math.sin(yaw)], dtype=torch.float64)
-        own = torch.eye(3, dtype=torch.float64) - 2 * normal[:, None] * normal
+        plane = torch.eye(3, dtype=torch.float64) - 2 * normal[:, None] * normal
     joints = list(order)
     root = torch.tensor([parent < 0 for parent in motion.parents])
-    inner = own @ motion.rotations[:, joints] @ own
-    rotations = torch.where(root[:, None, None], across @ motion.rotations[:, joints] @ own, inner)
-    bones = motion.translations[:, joints] @ own
+    inner = plane @ motion.rotations[:, joints] @ plane
+    rotations = torch.where(root[:, None, None], across @ motion.rotations[:, joints] @ plane, inner)
+    bones = motion.translations[:, joints] @ plane
     translations = torch.where(root[:, None], motion.translations[:, joints] @ across, bones)
     return replace(
-        motion, offsets=motion.offsets[joints] @ own, rotations=rotations, translations=translations, tracks={}
+        motion, offsets=motion.offsets[joints] @ plane, rotations=rotations, translations=translations, tracks={}
     )
 
 
@@ -77,9 +70,9 @@ def in_place(motion: Motion, step: Step | None = None) -> Motion:
 
     Args:
         motion: In metres, Y up.
-        step: Of a loop, from its first frame to its last. It is taken back evenly, so that the loop ends where it
-            began and a foot that stands goes back at an even speed. Of any other motion the path is the root's way,
-            smoothed by a Gaussian of 0.5 s.
+        step: Of a loop, from its first frame to its last. It is removed evenly, so that the loop ends where it began
+            and a standing foot moves back at constant speed. Without it, the path is that of the root, smoothed by a
+            Gaussian of 0.5 s.
     """
     root = motion.parents.index(-1)
     flat = torch.tensor([1.0, 0.0, 1.0], dtype=torch.float64)
@@ -96,14 +89,14 @@ def in_place(motion: Motion, step: Step | None = None) -> Motion:
 
 
 def _taken_back(motion: Motion, step: Step) -> Motion:
-    """Return frame k of F without k / (F - 1) of a step: an arc, where it turns, a line, where it does not."""
+    """Return frame k of F without k / (F - 1) of a step: along an arc if the step turns, else along a line."""
     parts = torch.arange(motion.frames, dtype=torch.float64) / (motion.frames - 1)
     if step.yaw == 0:
         root = motion.parents.index(-1)
         places = motion.translations.clone()
         places[:, root] -= parts[:, None] * step.shift
         return replace(motion, translations=places)
-    # The step is a turn about the place that it leaves where it is: (1 - turn) centre = shift.
+    # The step is a turn about its fixed point: (1 - turn) centre = shift.
     cos, sin = math.cos(step.yaw), math.sin(step.yaw)
     matrix = torch.tensor([[1 - cos, -sin], [sin, 1 - cos]], dtype=torch.float64)
     centre = torch.zeros(3, dtype=torch.float64)
@@ -118,11 +111,11 @@ def _taken_back(motion: Motion, step: Step) -> Motion:
 
 
 def _smoothed(values: Tensor, deviation: float) -> Tensor:
-    """Return ``[T, C]`` smoothed by a Gaussian; the ends go on as their point reflections, which keep a steady way."""
+    """Return ``[T, C]`` smoothed by a Gaussian; padding by point reflection, which keeps a constant speed."""
     reach = math.ceil(4 * deviation)
     count = len(values)
     place = torch.arange(-reach, count + reach)
-    # A point reflection at each end, again and again where the clip is shorter than the window.
+    # A point reflection at each end, repeated if the clip is shorter than the window.
     period = 2 * max(count - 1, 1)
     turn, inside = torch.div(place, period, rounding_mode="floor"), torch.remainder(place, period)
     back = inside >= count
@@ -136,15 +129,15 @@ def _smoothed(values: Tensor, deviation: float) -> Tensor:
 
 
 def without_jitter(motion: Motion) -> Motion:
-    """Return a motion without what moves faster than 10 Hz: rotations and places filtered, without a delay.
+    """Return a motion without movement above 10 Hz: rotations and places low-pass filtered, without delay.
 
-    Savitzky and Golay's filter: in each frame the value of the cubic that fits the frames around it best. Peaks of
-    slower movements stay, as a cubic follows them; at the ends the last cubic goes on. The window is the longest that
-    leaves half the power at the cutoff, and at least five frames.
+    A Savitzky-Golay filter: the value of the least-squares cubic of the frames around each. It keeps the peaks of
+    slower movements; at the ends the last full window's cubic is used. The window is the longest that leaves half the
+    power at the cutoff, and at least five frames.
     """
     import roma
 
-    half = 2  # a cubic goes through fewer frames as they are
+    half = 2  # a cubic interpolates fewer frames exactly
     while _gain(half + 1, CUTOFF / motion.fps) >= 0.5**0.5:
         half += 1
     half = min(half, (motion.frames - 1) // 2)
@@ -158,13 +151,13 @@ def without_jitter(motion: Motion) -> Motion:
 
 
 def _gain(half: int, frequency: float) -> float:
-    """Return what the filter leaves of a wave of `frequency` periods a frame."""
+    """Return the filter's gain at a frequency in periods per frame."""
     place = torch.arange(-half, half + 1, dtype=torch.float64)
     return float(_hat(half)[half] @ torch.cos(2 * math.pi * frequency * place))
 
 
 def _hat(half: int) -> Tensor:
-    """Return the matrix from `2 half + 1` values to those of the cubic that fits them best."""
+    """Return the hat matrix of a cubic fit to `2 half + 1` values."""
     place = torch.arange(-half, half + 1, dtype=torch.float64) / half
     powers = place[:, None] ** torch.arange(_ORDER + 1)
     hat: Tensor = powers @ torch.linalg.pinv(powers)
@@ -172,7 +165,7 @@ def _hat(half: int) -> Tensor:
 
 
 def _fitted(values: Tensor, half: int) -> Tensor:
-    """Return ``[T, C]``: the cubic of ``2 half + 1`` frames at its middle, at the ends of the first and last ones."""
+    """Return ``[T, C]``: each window's cubic at its middle; at the ends, that of the first and last window."""
     width = 2 * half + 1
     hat = _hat(half).to(values)
     inside = values.unfold(0, width, 1) @ hat[half]

@@ -17,19 +17,19 @@ SHORT = 1e-4
 """Metres below which a bone has no direction."""
 
 _FIRM = 0.3
-"""Margin of a frame's rotation, as a part of the rest pose's, below which neighbouring frames count too."""
+"""Margin of a frame's rotation, relative to the rest pose's, below which neighbouring frames count too."""
 
 _ROUNDS = 4
-"""Alternations between rotations and shape; one is enough where the shape is truly constant."""
+"""Alternations between rotations and shape; one is enough if the shape is constant."""
 
 
 def fit_rig(motion: JointMotion) -> RestRig:
     """Fit a skeleton with constant bones to moving joints.
 
-    A bone's length is its median over the frames, which a few bad frames do not move. Joints that carry several bones
-    (pelvis, chest) carry them rigidly: the bones' places relative to each other are the median over the frames once
-    these have been turned onto each other (generalised Procrustes). The rest pose is the T-pose of `rest_rig` for
-    the 22 joints of HumanML3D and the 21 of KIT, the first frame for any other skeleton.
+    A bone's length is its median over the frames, which is robust to a few bad frames. Joints with several bones
+    (pelvis, chest) carry them rigidly: their relative places are the median over the aligned frames (generalised
+    Procrustes). The rest pose is the T-pose of `rest_rig` for the 22 joints of HumanML3D and the 21 of KIT, the first
+    frame for any other skeleton.
 
     Args:
         motion: Finite joints in metres.
@@ -89,8 +89,8 @@ def known_body(names: Sequence[str]) -> Skeleton | None:
 def directions(bones: Tensor) -> Tensor:
     """Return unit directions ``[T, J, 3]`` of bones.
 
-    Where a bone has no length its direction is that of the nearest frame before, else after, that has one; a bone
-    that never has a length points up.
+    A bone without length takes its direction from the last frame before, else the next frame after, in which it has
+    one; a bone that never has a length points up.
     """
     lengths = bones.norm(dim=-1, keepdim=True)
     short = lengths[..., 0] < SHORT
@@ -115,10 +115,10 @@ def procrustes(vectors: Tensor, offsets: Tensor) -> Tensor:
 
 
 def steady_procrustes(vectors: Tensor, offsets: Tensor) -> Tensor:
-    """Do as `procrustes`, and where the vectors of a frame hardly fix a rotation, stay near the frame beside it.
+    """`procrustes`, but frames with an uncertain rotation stay near their neighbours.
 
-    That happens where they collapse onto a line or turn inside out. A frame is uncertain where the margin of its best
-    rotation over the next best (the second singular value plus the signed third) is small against that of `offsets`.
+    A rotation is uncertain if the vectors collapse onto a line or turn inside out: if the margin of the best rotation
+    over the next best (the second singular value plus the signed third) is small compared with that of `offsets`.
     """
     import roma
 
@@ -142,7 +142,7 @@ def steady_procrustes(vectors: Tensor, offsets: Tensor) -> Tensor:
 
 
 def _shape(vectors: Tensor, rest: Tensor) -> Tensor:
-    """Return the rigid shape ``[C, 3]`` of vectors ``[T, C, 3]``, turned as near to `rest` as it goes."""
+    """Return the rigid shape ``[C, 3]`` of vectors ``[T, C, 3]``, rotated as close to `rest` as possible."""
     shape = rest
     for _ in range(_ROUNDS):
         turned = vectors @ procrustes(vectors, shape)  # rows times R are R^T times columns
@@ -152,14 +152,14 @@ def _shape(vectors: Tensor, rest: Tensor) -> Tensor:
 
 _STEPS = 12
 _CLOSE = 1e-7
-"""Metres (root mean square over a frame's joints) below which a step changes nothing."""
+"""Metres (root mean square over a frame's joints) at which the iteration has converged."""
 
 _CHUNK = 256
 """Frames solved at once: bounds memory."""
 
 
 def closest_pose(joints: Tensor, rig: RestRig) -> Tensor:
-    """Return joints ``[T, J, 3]`` of the rig, as near to `joints` as its constant bones allow.
+    """Return joints ``[T, J, 3]`` of the rig, as close to `joints` as its constant bones allow.
 
     Each frame minimises the sum of squared distances of all joints over the root's place and the rotation of every
     joint (Levenberg-Marquardt with analytic derivatives); a joint's bones keep their angles to each other.
@@ -195,18 +195,20 @@ def _solve(joints: Tensor, rig: RestRig) -> Tensor:
 
 def _first_guess(joints: Tensor, rig: RestRig) -> Tensor:
     """Return bones ``[T, J, 3]`` with the rig's lengths and the directions of the joints; the root's is its place."""
-    given = bones_from_positions(joints, rig.parents)
-    bones: Tensor = directions(given) * rig.offsets.norm(dim=-1, keepdim=True)
+    target = bones_from_positions(joints, rig.parents)
+    bones: Tensor = directions(target) * rig.offsets.norm(dim=-1, keepdim=True)
     for joint in range(rig.joints):
         children = [child for child, parent in enumerate(rig.parents) if parent == joint]
         if len(children) > 1:
-            bones[:, children] = rig.offsets[children] @ steady_procrustes(given[:, children], rig.offsets[children]).mT
+            bones[:, children] = (
+                rig.offsets[children] @ steady_procrustes(target[:, children], rig.offsets[children]).mT
+            )
     bones[:, 0] = joints[:, 0]
     return bones
 
 
 def _step(bones: Tensor, miss: Tensor, damping: Tensor, parents: tuple[int, ...]) -> Tensor:
-    """Return bones after one step towards ``miss = wanted - reached``.
+    """Return bones after one step; ``miss = target - current``.
 
     Unknowns are the root's shift and a small turn of the bones below each joint. A turn w of bone b moves everything
     below by w x b, so the normal equations need only products of bones, weighted by how many joints hang on both.

@@ -1,4 +1,4 @@
-"""World rotations of joints from the directions of their bones; what the bones leave open is chosen here."""
+"""World rotations of joints from the directions of their bones, with a choice of the twists that bones leave open."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from motionkit.geometry import bones_from_positions, rotation_between
 from motionkit.rigs._solve_bones import SHORT, directions, steady_procrustes
 from motionkit.rigs.rest import RestRig
 
-# The turn of a bone about itself over time: the path that fits what is seen of it best without jumping.
+# The twist of a bone about itself over time: the path that fits the evidence best without jumping.
 
 
 Array = NDArray[np.float64]
 
 _BINS = 72
 _STIFF, _SMOOTH = 0.3, 0.04
-"""Seconds over which a twist goes along with what is seen: in the search for a path, and along it. Where a hinge is
-suddenly seen from behind, half a turn takes about twice the first: with less, arms spin round in an instant."""
+"""Time constants in seconds with which a twist follows the evidence: in the search for a path, and along it. If the
+evidence flips by half a turn, the twist takes about twice the first; with less, arms spin round in an instant."""
 
 _CLEAR = 8
-"""How sharply evidence is left aside that lies beside the path: a quarter counts at 45 degrees, none at 90. With a
-wider reach the line would follow a hinge bent the wrong way on one side of a slow turn, the right way on the other."""
+"""How sharply evidence away from the path is discounted: a quarter counts at 45 degrees, none at 90. With a wider reach
+the line would follow a hinge bent the wrong way on one side of a slow turn, the right way on the other."""
 
 _FASTEST = math.radians(1000.0)
 """Radians per second; and at most `_STEP` from one frame to the next."""
@@ -37,10 +37,10 @@ _STEP = math.radians(60.0)
 
 @dataclass(frozen=True)
 class Evidence:
-    """Something seen of a twist."""
+    """A measurement of a twist."""
 
     angle: Tensor  # ``[T]`` radians
-    weight: Tensor  # ``[T]``, 0 for nothing seen to 1 for sure
+    weight: Tensor  # ``[T]``, from 0 for nothing to 1 for certain
 
 
 def about(axis: Tensor, angle: Tensor) -> Tensor:
@@ -54,16 +54,15 @@ def about(axis: Tensor, angle: Tensor) -> Tensor:
 def twist_path(evidence: Sequence[Evidence], drift: Tensor, fps: float) -> Tensor:
     """Return the twist ``[T]`` in radians, relative to the same zero as the evidence.
 
-    Angles are compared in a frame that is carried along without any twist of its own (parallel transport), so that a
-    constant path is a bone that does not spin, wherever it points. There, dynamic programming over 72 angles finds the
-    path with the most evidence at the least motion: it knows no branch cuts, and prefers an elbow that bends the wrong
-    way for a moment over an arm that spins round. Along that path a least-squares line follows the evidence between
-    the 72 angles, and a limit of 1000 degrees a second (60 a frame) is kept without exception.
+    Angles are compared in a frame that is carried along without twist (parallel transport), so that a constant path is
+    a bone that does not spin, wherever it points. There, dynamic programming over 72 angles finds the path with the
+    most evidence at the least motion: it has no branch cuts, and prefers an elbow that bends the wrong way for a moment
+    to an arm that spins round. Along that path a least-squares line follows the evidence between the 72 angles, and the
+    speed is limited to 1000 degrees per second (60 per frame).
 
     Args:
-        evidence: What is seen of the twist.
-        drift: ``[T - 1]`` by how much the carried frame twists, relative to the evidence's zero, from each frame to
-            the next.
+        evidence: Measurements of the twist.
+        drift: ``[T - 1]`` twist of the carried frame, relative to the evidence's zero, from each frame to the next.
         fps: Frames per second.
     """
     carried = np.concatenate([[0.0], np.cumsum(drift.numpy())])
@@ -107,7 +106,7 @@ def _search(angles: Array, weights: Array, stiffness: float, limit: float) -> Ar
 def _follow(path: Array, angles: Array, weights: Array, stiffness: float) -> Array:
     """Return the least-squares line through the evidence near a path: a tridiagonal system, solved in two sweeps."""
     off = (angles - path + math.pi) % (2.0 * math.pi) - math.pi
-    # Evidence far from the path (a hinge bent the wrong way) was overruled in the search, and is here.
+    # Evidence far from the path (a hinge bent the wrong way) was overruled in the search, and stays so here.
     believed = weights * (0.5 + 0.5 * np.cos(off)) ** _CLEAR + 1e-9
     weight = believed.sum(axis=0)
     target: Array = path + (believed * off).sum(axis=0) / weight
@@ -146,12 +145,12 @@ _FLAT = 0.02
 """Second singular value over the first below which several bones lie on one line and leave their twist open."""
 
 _WIDE = 2.0
-"""Radians from the rest direction above which the smallest rotation there turns too fast to follow blindly."""
+"""Radians from the rest direction above which the smallest rotation to it changes too fast to be followed alone."""
 
 
 @dataclass(frozen=True)
 class _Directions:
-    """Directions of all bones in the world ``[T, J, 3]``, and rotations ``[T, 3, 3]`` that several bones fix."""
+    """Directions of all bones in the world ``[T, J, 3]``, and rotations ``[T, 3, 3]`` fixed by several bones."""
 
     rig: RestRig
     unit: Tensor
@@ -172,8 +171,8 @@ def joint_frames(pose: Tensor, rig: RestRig, fps: float) -> Tensor:
     Several bones that are not on one line fix their joint's rotation. One bone leaves the turn about itself open:
 
     - it follows the joint above by the smallest rotation, between pelvis and chest a frame on the way between both;
-    - a thigh and an upper arm are turned so that knee and elbow are hinges, the surer the more they are bent;
-    - in time it is the path that serves this best while it neither jumps nor spins (`twist_path`).
+    - a thigh and an upper arm are turned so that knee and elbow are hinges, with more weight the more they are bent;
+    - over time it is the path that fits this best while it neither jumps nor spins (`twist_path`).
 
     A joint without bones keeps the rotation of the joint above it.
 
@@ -187,8 +186,10 @@ def joint_frames(pose: Tensor, rig: RestRig, fps: float) -> Tensor:
     tree = _Directions(rig, directions(bones), fps, {})
     for joint in range(rig.joints):
         children = tree.children(joint)
-        if len(children) > 1 and not _on_a_line(rig.offsets[children]):
-            tree.known[joint] = steady_procrustes(bones[:, children], rig.offsets[children])
+        if len(children) > 1:
+            spread = torch.linalg.svdvals(rig.offsets[children])
+            if not spread[1] < _FLAT * spread[0]:  # bones on one line leave their twist open
+                tree.known[joint] = steady_procrustes(bones[:, children], rig.offsets[children])
     between = _between_known(tree)
     world: list[Tensor] = []
     start = torch.eye(3, dtype=pose.dtype).expand(len(pose), 3, 3)
@@ -213,13 +214,8 @@ def to_local(world: Tensor, parents: tuple[int, ...]) -> Tensor:
     return local
 
 
-def _on_a_line(offsets: Tensor) -> bool:
-    spread = torch.linalg.svdvals(offsets)
-    return bool(spread[1] < _FLAT * spread[0])
-
-
 def _between_known(tree: _Directions) -> dict[int, Tensor]:
-    """Return, for joints with one bone on the way between two known ones, the frame on that part of the way."""
+    """Interpolate the rotations of joints with one bone that lie on the chain between two known ones."""
     import roma
 
     frames: dict[int, Tensor] = {}
@@ -230,9 +226,9 @@ def _between_known(tree: _Directions) -> dict[int, Tensor]:
             joint = tree.rig.parents[joint]
         if joint < 0 or not path:
             continue
-        # The turn from the known joint above to the known joint below, shared out evenly along the chain.
+        # The turn from the known joint above to the known joint below, spread evenly along the chain.
         turn = roma.rotmat_to_rotvec(tree.known[joint].mT @ tree.known[end])
-        # Half a turn has two ways round: towards it, the frame goes back to that of the joint above.
+        # The direction of half a turn is ambiguous: near it, the frame fades to that of the joint above.
         surely = (torch.pi - turn.norm(dim=-1, keepdim=True)).clamp(0.0, 1.0)
         turn = turn * surely.square() * (3.0 - 2.0 * surely)
         for place, member in enumerate(reversed(path), start=1):
@@ -241,7 +237,7 @@ def _between_known(tree: _Directions) -> dict[int, Tensor]:
 
 
 def _swing(tree: _Directions, joint: int, child: int, above: Tensor) -> Tensor:
-    """Return the rotations ``[T, 3, 3]`` of a joint with one bone, which starts from the frame `above`."""
+    """Return the rotations ``[T, 3, 3]`` of a joint with one bone, starting from the frame `above`."""
     import roma
 
     rest = torch.nn.functional.normalize(tree.rig.offsets[child], dim=-1)
@@ -251,7 +247,7 @@ def _swing(tree: _Directions, joint: int, child: int, above: Tensor) -> Tensor:
     cosine = direction @ rest
     if not evidence and float(cosine.min()) > math.cos(_WIDE):
         return above @ swing
-    # At the opposite of the rest direction the smallest rotation can be any: its twist counts for nothing there.
+    # Opposite to the rest direction the smallest rotation is undefined: its twist has weight 0 there.
     trust = 0.05 * (0.5 + 0.5 * cosine).clamp_min(0.0).square()
     evidence = [*evidence, Evidence(torch.zeros_like(trust), trust)]
     # Twist of the smallest rotations from frame to frame, against a frame carried without twist.
@@ -263,12 +259,12 @@ def _swing(tree: _Directions, joint: int, child: int, above: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _Hinge:
-    """A ball joint whose twist a hinge below it shows."""
+    """A hinge that shows the twist of the ball joint above it."""
 
     middle: str  # The hinge, knee or elbow
     end: str  # The joint below it, ankle or wrist
     foot: str  # A joint below `end` that points forward at rest, or empty
-    forward: float  # +1 where the hinge folds its end forward (+Z at rest), -1 where backward
+    forward: float  # +1 if the hinge folds its end forward (+Z at rest), -1 if backward
 
 
 _HINGES = {
@@ -281,17 +277,17 @@ _HINGES = {
     "LS": _Hinge("LE", "LW", "", 1.0),
     "RS": _Hinge("RE", "RW", "", 1.0),
 }
-"""By the joint that they turn. Other skeletons have none: their hinges are not known by name."""
+"""By the joint above the hinge. Other skeletons have none, as their hinges are not known by name."""
 
 _STRAIGHT, _BENT = math.sin(math.radians(10.0)), math.sin(math.radians(35.0))
-"""Sine of the bend below which a hinge shows nothing, and from which on it counts fully."""
+"""Sine of the bend at which a hinge has weight 0, and at which it has weight 1."""
 
 _FOOT = 0.3
-"""Weight of the foot's direction beside a hinge's 1: toes point a little outwards."""
+"""Weight of the foot's direction, relative to a hinge's 1: toes point slightly outwards."""
 
 
 def bend_evidence(rig: RestRig, unit: Tensor, joint: int, rest: Tensor, frame: Tensor) -> list[Evidence]:
-    """Return the twist of `joint` that a hinge below it shows.
+    """Return the evidence for the twist of `joint` from the hinge below it.
 
     Args:
         rig: The skeleton.
@@ -312,18 +308,18 @@ def bend_evidence(rig: RestRig, unit: Tensor, joint: int, rest: Tensor, frame: T
     lower = unit[:, rig.names.index(hinge.end)]
     normal = torch.linalg.cross(upper, lower, dim=-1)  # the hinge's axis; its length is the sine of the bend
     certain = _ramp(normal.norm(dim=-1))
-    found = [Evidence(_seen_angle(normal, frame, rest, axis), certain)]
+    evidence = [Evidence(_seen_angle(normal, frame, rest, axis), certain)]
     if hinge.foot in rig.names:
-        # The foot points forward from the shank, perpendicular to the knee's axis: evidence where the leg is straight.
+        # The foot points forward from the shank, perpendicular to the knee's axis: evidence while the leg is straight.
         toe = unit[:, rig.names.index(hinge.foot)]
         across = -hinge.forward * torch.linalg.cross(toe, lower, dim=-1)
         size = (across - (across * upper).sum(dim=-1, keepdim=True) * upper).norm(dim=-1)
-        found.append(Evidence(_seen_angle(across, frame, rest, axis), _FOOT * (1.0 - certain) * _ramp(size)))
-    return found
+        evidence.append(Evidence(_seen_angle(across, frame, rest, axis), _FOOT * (1.0 - certain) * _ramp(size)))
+    return evidence
 
 
 def _ramp(sine: Tensor) -> Tensor:
-    """Return 0 for straight, 1 for bent, smooth between."""
+    """Smoothstep from 0 for straight to 1 for bent."""
     part = ((sine - _STRAIGHT) / (_BENT - _STRAIGHT)).clamp(0.0, 1.0)
     return part.square() * (3.0 - 2.0 * part)
 

@@ -32,9 +32,9 @@ SIDED = {
     "elbow": ("forearm", "lowerarm", "lowarm", "farm", "elbow", "radius", "ひじ", "肘"),
     "wrist": ("wrist", "hand", "手首"),
 }
-"""Names of each sided joint without its side, the most certain first: ``LeftShoulder`` is a collar where there is a
-``LeftArm``, and the shoulder itself where there is none; ``LeftFoot`` is the toe beside a ``LeftAnkle``. The Japanese
-names are MikuMikuDance's."""
+"""Names of each sided joint without its side, the most certain first: ``LeftShoulder`` is a collar if there is a
+``LeftArm``, else the shoulder; ``LeftFoot`` is the toe if there is a ``LeftAnkle``. The Japanese names are
+MikuMikuDance's."""
 
 CENTRE = {"pelvis": ("hips", "pelvis", "hip", "root", "腰", "センター"), "head": ("head", "頭")}
 
@@ -50,35 +50,35 @@ _PREFIX = re.compile(
 )
 _SAYS_NOTHING = ("joint", "jnt", "jt", "bone", "bend", "stretch")
 _MIDDLE = ("c", "m", "x")
-"""How rigs mark what is on neither side: ``Root_M``, Auto-Rig Pro's ``root.x``."""
+"""Marks of joints on neither side: ``Root_M``, Auto-Rig Pro's ``root.x``."""
 _SHARED = 0.7
-"""Part of the joints that must begin alike for that to be the name of the figure: ``Actor01_Hips``."""
+"""Part of the joints that must share a prefix for it to be the name of the figure: ``Actor01_Hips``."""
 
 
 def find_roles(names: Sequence[str], parents: Sequence[int]) -> dict[str, int]:
-    """Match roles (``pelvis``, ``head``, ``left hip``, ..., ``right wrist``) to joints as far as they are found.
+    """Match roles (``pelvis``, ``head``, ``left hip``, ..., ``right wrist``) to joints, those that are found.
 
-    The first alias that any joint has wins; of several joints with one name, the one that hangs in the right limb.
+    The first alias that any joint has wins; of several joints with one name, the one in the right limb.
 
     Args:
-        names: Joint names; namespaces, case, ``Left``/``L_``/``.l``, underscores and a name of the figure before each
-            do not matter. Joints that a table named (`JointMap`) are what it says. KIT's joints are those of the side
-            they are on (`rig_names`).
+        names: Joint names; namespaces, case, ``Left``/``L_``/``.l``, underscores and a prefix with the name of the
+            figure do not matter. Joints named by a table (`JointMap`) have the roles that it gives. KIT's joints are
+            taken by the side they are on (`rig_names`).
         parents: Parent of each joint.
     """
     return dict(_match(rig_names(names), tuple(parents))[0])
 
 
 def find_pairs(names: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the joints, left and right, whose names differ in their side alone; end sites have their joint's side."""
+    """Return the pairs of joints, left and right, whose names differ only in their side; end sites included."""
     sides: dict[tuple[str, str], list[int]] = {}
     for joint, name in _plain([name.removesuffix(END) for name in rig_names(names)]):
-        side, rest = _normalise(name)
-        sides.setdefault((side, rest + END * names[joint].endswith(END)), []).append(joint)
+        side, base = _normalise(name)
+        sides.setdefault((side, base + END * names[joint].endswith(END)), []).append(joint)
     return [
-        (joints[0], other[0])
-        for (side, rest), joints in sides.items()
-        if side == "left" and len(joints) == 1 and len(other := sides.get(("right", rest), [])) == 1
+        (joints[0], twins[0])
+        for (side, base), joints in sides.items()
+        if side == "left" and len(joints) == 1 and len(twins := sides.get(("right", base), [])) == 1
     ]
 
 
@@ -93,31 +93,31 @@ def _match(names: tuple[str, ...], parents: tuple[int, ...]) -> tuple[dict[str, 
     exact: dict[tuple[str, str], list[int]] = {}
     loose: dict[tuple[str, str], list[int]] = {}
     for joint, name in _plain(names):
-        side, rest = _normalise(name)
-        exact.setdefault((side, rest), []).append(joint)
-        if rest[-1:].isdigit():
-            loose.setdefault((side, rest.rstrip("0123456789")), []).append(joint)
-    found = {role: names.index(MAPPED + joint) for role, joint in BODY.items() if MAPPED + joint in names}
+        side, base = _normalise(name)
+        exact.setdefault((side, base), []).append(joint)
+        if base[-1:].isdigit():
+            loose.setdefault((side, base.rstrip("0123456789")), []).append(joint)
+    roles = {role: names.index(MAPPED + joint) for role, joint in BODY.items() if MAPPED + joint in names}
     doubles: dict[str, tuple[str, ...]] = {}
-    wanted = [("", role, aliases) for role, aliases in CENTRE.items()]
-    wanted += [(side, role, aliases) for side in ("left", "right") for role, aliases in SIDED.items()]
-    for side, role, aliases in wanted:
-        if f"{side} {role}".strip() in found:
+    searches = [("", role, aliases) for role, aliases in CENTRE.items()]
+    searches += [(side, role, aliases) for side in ("left", "right") for role, aliases in SIDED.items()]
+    for side, role, aliases in searches:
+        if f"{side} {role}".strip() in roles:
             continue
-        top = found.get(f"{side} {_ABOVE.get(role)}")
+        top = roles.get(f"{side} {_ABOVE.get(role)}")
         for table, inside in ((exact, True), (exact, False), (loose, True)):
             keys = ((side, alias) for alias in aliases)
-            joints = next(_fitting(table, keys, set(found.values()), top if inside else None, parents), None)
+            joints = next(_fitting(table, keys, set(roles.values()), top if inside else None, parents), None)
             if joints:
                 key = f"{side} {role}".strip()
-                found[key] = joints[0]
+                roles[key] = joints[0]
                 rivals = [joint for joint in joints if not is_below(joint, joints[0], parents)]
                 if rivals and table is exact:
                     doubles[key] = tuple(names[joint] for joint in (joints[0], *rivals))
                 break
-    if "pelvis" not in found and -1 in parents:
-        found["pelvis"] = parents.index(-1)
-    return found, doubles
+    if "pelvis" not in roles and -1 in parents:
+        roles["pelvis"] = parents.index(-1)
+    return roles, doubles
 
 
 def _fitting(
@@ -148,7 +148,7 @@ def is_below(joint: int, top: int, parents: Sequence[int]) -> bool:
 
 
 def _plain(names: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Yield joints with their names, without namespaces and without what most of the names begin with."""
+    """Yield joints with their names, without namespaces and without the prefix that most names share."""
     short = {joint: re.split(r"[:|]", name)[-1] for joint, name in enumerate(names) if not name.endswith(END)}
     starts = Counter(
         name[: match.end()] for name in short.values() for match in re.finditer(r"[_\s.-]+", name) if match.start()
@@ -169,18 +169,18 @@ def _normalise(name: str) -> tuple[str, str]:
     words = [word for word in words if word not in _SIDES and word not in _SAYS_NOTHING]
     if not side and len(words) > 1:
         words = [word for word in words if word not in _MIDDLE]
-    rest = "".join(words)
+    base = "".join(words)
     if not side:
         for prefix in ("left", "right"):
-            if rest.startswith(prefix) and len(rest) > len(prefix):
-                return prefix, rest[len(prefix) :]
-        if match := _SHORT.fullmatch(rest):
+            if base.startswith(prefix) and len(base) > len(prefix):
+                return prefix, base[len(prefix) :]
+        if match := _SHORT.fullmatch(base):
             return _SIDES[match[1]], match[2]
-    return side, rest
+    return side, base
 
 
 _TRUNK_PARTS = {"pelvis": 0.115, "spine1": 0.293, "spine2": 0.4866, "spine3": 0.5642, "neck": 0.8608, "head": 1.0}
-"""Where the 22-joint body's trunk joints lie on the way from between the hips to the head, by the target's bones."""
+"""Places of the 22-joint body's trunk joints on the line from mid-hip to head, by the target's bones."""
 
 _COLLAR = (0.36, 0.34)
 """A collar is spine3 + a (shoulder - spine3) + b (neck - spine3); fitted to a HumanML3D clip, within 1.5 cm."""
@@ -209,9 +209,9 @@ class BodyMap:
 def map_body(names: Sequence[str], parents: Sequence[int], positions: Tensor) -> BodyMap:
     """Find the 22 joints in a rig by name.
 
-    Limb joints are the rig's own. Rigs disagree about the trunk (CMU's ``Neck`` lies below the shoulders), so its
-    joints are points of the line hips - spine - head at the target body's proportions, and collars follow from them.
-    Where a table names spine, neck or collars (`JointMap`), they are taken as they are.
+    Limb joints are those of the rig. Rigs disagree about the trunk (CMU's ``Neck`` lies below the shoulders), so its
+    joints are points of the line hips - spine - head at the target body's proportions, and collars follow from them,
+    unless a table (`JointMap`) names spine, neck or collars.
 
     Args:
         names: Joint names; namespaces, case, ``Left``/``L_``/``.l`` and underscores do not matter.
@@ -226,14 +226,14 @@ def map_body(names: Sequence[str], parents: Sequence[int], positions: Tensor) ->
         >>> body.unit_name, body.sources["left knee"]
         ('metres', 'left_knee')
     """
-    found = find_roles(names, parents)
-    missing = [role for role in BODY if role not in found and not role.endswith("toe")]
+    roles = find_roles(names, parents)
+    missing = [role for role in BODY if role not in roles and not role.endswith("toe")]
     for side in ("left", "right"):
         toe, ankle = f"{side} toe", f"{side} ankle"
-        if toe not in found and ankle in found:
-            below = [joint for joint, parent in enumerate(parents) if parent == found[ankle]]
+        if toe not in roles and ankle in roles:
+            below = [joint for joint, parent in enumerate(parents) if parent == roles[ankle]]
             if below:
-                found[toe] = below[0]
+                roles[toe] = below[0]
             else:
                 missing.append(toe)
     if missing:
@@ -252,23 +252,23 @@ def map_body(names: Sequence[str], parents: Sequence[int], positions: Tensor) ->
     weights = torch.zeros(HUMANML.joints, len(names), dtype=torch.float64)
     for role, joint in BODY.items():
         if role not in CENTRE:
-            weights[HUMANML.index(joint), found[role]] = 1.0
-    _trunk(weights, found, parents, positions[0])
+            weights[HUMANML.index(joint), roles[role]] = 1.0
+    _trunk(weights, roles, parents, positions[0])
     for row, joint in enumerate(HUMANML.joint_names):
         if MAPPED + joint in names and joint not in BODY.values():
             weights[row] = 0.0
             weights[row, names.index(MAPPED + joint)] = 1.0
-    leg = leg_length(found, positions[0])
+    leg = leg_length(roles, positions[0])
     if leg <= 0:
         raise MotionkitError("the rig's legs have no length.", why="the scale of the body is taken from them.")
     unit = UNITS[nearest_unit(leg, PERSON_LEG)]
-    sources = {role: names[joint] for role, joint in found.items()}
+    sources = {role: names[joint] for role, joint in roles.items()}
     return BodyMap(weights, unit.metres, unit.words, sources)
 
 
-def _trunk(weights: Tensor, found: dict[str, int], parents: Sequence[int], pose: Tensor) -> None:
+def _trunk(weights: Tensor, roles: dict[str, int], parents: Sequence[int], pose: Tensor) -> None:
     """Fill the rows of pelvis, spine, neck, head and collars."""
-    points, steps = _hips_to_head(found, parents, pose)
+    points, steps = _hips_to_head(roles, parents, pose)
     ends = torch.cat([torch.zeros(1, dtype=steps.dtype), steps.cumsum(0)])
     for name, fraction in _TRUNK_PARTS.items():
         target = fraction * ends[-1]
@@ -281,24 +281,24 @@ def _trunk(weights: Tensor, found: dict[str, int], parents: Sequence[int], pose:
         weights[HUMANML.index(f"{side}_collar")] = base + _COLLAR[0] * (shoulder - base) + _COLLAR[1] * (neck - base)
 
 
-def _hips_to_head(found: Mapping[str, int], parents: Sequence[int], pose: Tensor) -> tuple[list[Tensor], Tensor]:
+def _hips_to_head(roles: Mapping[str, int], parents: Sequence[int], pose: Tensor) -> tuple[list[Tensor], Tensor]:
     """Return the points of the line hips - spine - head as rows of weights ``[J]``, and the lengths between them.
 
     A fraction of that line's length is linear between two points.
     """
     joints = len(parents)
     hips = torch.zeros(joints, dtype=torch.float64)
-    hips[[found["left hip"], found["right hip"]]] = 0.5
-    chain = joint_path(parents, found["head"], found["pelvis"])
+    hips[[roles["left hip"], roles["right hip"]]] = 0.5
+    chain = joint_path(parents, roles["head"], roles["pelvis"])
     points = [hips, *(torch.nn.functional.one_hot(torch.tensor(joint), joints).double() for joint in chain)]
-    # Where the hips sit above the root joint, going down to it first would fold the line.
+    # If the hips lie above the root joint, going down to it first would fold the line.
     if len(points) > 2 and torch.dot((points[1] - hips) @ pose, (points[2] - hips) @ pose) <= 0:
         del points[1]
     return points, torch.stack([((b - a) @ pose).norm() for a, b in itertools.pairwise(points)])
 
 
 def joint_path(parents: Sequence[int], joint: int, top: int = -1) -> list[int]:
-    """Return the joints from `top` down to `joint`; from the root when `top` is not above it."""
+    """Return the joints from `top` down to `joint`; from the root if `top` is not above it."""
     path = []
     while joint >= 0:
         path.append(joint)
@@ -308,23 +308,23 @@ def joint_path(parents: Sequence[int], joint: int, top: int = -1) -> list[int]:
     return path[::-1]
 
 
-def leg_length(found: Mapping[str, int], pose: Tensor) -> float:
-    """Return the mean length of the legs from hip to ankle in a pose ``[J, 3]``; 0 where a leg's joint is unknown.
+def leg_length(roles: Mapping[str, int], pose: Tensor) -> float:
+    """Return the mean length of the legs from hip to ankle in a pose ``[J, 3]``; 0 if a leg's joint is unknown.
 
     Args:
-        found: Roles to joints (`find_roles`).
+        roles: Roles to joints (`find_roles`).
         pose: Places of all joints; the result is in their unit.
     """
     pieces = [(f"{side} {a}", f"{side} {b}") for side in ("left", "right") for a, b in _LEG_BONES]
-    if any(a not in found or b not in found for a, b in pieces):
+    if any(a not in roles or b not in roles for a, b in pieces):
         return 0.0
-    return sum(float((pose[found[a]] - pose[found[b]]).norm()) for a, b in pieces) / 2
+    return sum(float((pose[roles[a]] - pose[roles[b]]).norm()) for a, b in pieces) / 2
 
 
 def body_height(names: Sequence[str], parents: Sequence[int], pose: Tensor) -> float:
-    """Return how tall a body is when it stands upright, from its bones in any pose; 0 where they are unknown by name.
+    """Return how tall a body is when it stands upright, from its bones in any pose; 0 if they are unknown by name.
 
-    Leg and trunk are `_ANKLE_TO_HEAD` of a person's height, whatever the pose is and whether the rig has a skull.
+    Leg and trunk together are `_ANKLE_TO_HEAD` of a person's height, in any pose and with or without a skull.
 
     Args:
         names: Joint names.
@@ -338,20 +338,19 @@ def body_height(names: Sequence[str], parents: Sequence[int], pose: Tensor) -> f
         >>> round(body_height(rig.names, rig.parents, positions_from_bones(rig.offsets, rig.parents)), 2)
         1.77
     """
-    found = find_roles(names, parents)
-    leg = leg_length(found, pose)
-    if leg <= 0 or not {"pelvis", "head"} <= found.keys():
+    roles = find_roles(names, parents)
+    leg = leg_length(roles, pose)
+    if leg <= 0 or not {"pelvis", "head"} <= roles.keys():
         return 0.0
-    _, steps = _hips_to_head(found, parents, pose.double())
+    _, steps = _hips_to_head(roles, parents, pose.double())
     return (leg + float(steps.sum())) / _ANKLE_TO_HEAD
 
 
 def to_body(motion: Motion | JointMotion, skeleton: Skeleton, fps: float) -> Tensor:
     """Resample a motion and bring it onto the joints of a feature format.
 
-    A motion that has joints of the skeleton's own names (KIT's: as its arrays or as files have them) keeps them as
-    they are; any other rig is matched by its joints' names (`map_body`), for KIT by way of the 22-joint body
-    (`body_to_kit`).
+    A motion whose joints have the skeleton's names (for KIT, those of arrays or of files) keeps them as they are; any
+    other rig is matched by its joints' names (`map_body`), for KIT by way of the 22-joint body (`body_to_kit`).
 
     Args:
         motion: The motion, in metres, Y up.
@@ -370,33 +369,33 @@ def to_body(motion: Motion | JointMotion, skeleton: Skeleton, fps: float) -> Ten
     """
     motion = motion.resample(fps)
     positions = motion.positions().double()
-    if chosen := _own(motion.names, skeleton):
+    if chosen := _indices_of(motion.names, skeleton):
         return positions[:, chosen]
     if skeleton is KIT:
         return body_to_kit(_humanml(motion, positions))
     return _humanml(motion, positions)
 
 
-def _own(names: tuple[str, ...], skeleton: Skeleton) -> list[int]:
-    """Return the places of the skeleton's joints among `names`, empty when one is missing."""
-    for own in (skeleton.joint_names, KIT_RIG) if skeleton is KIT else (skeleton.joint_names,):
-        if set(own) <= set(names):
-            return [names.index(name) for name in own]
+def _indices_of(names: tuple[str, ...], skeleton: Skeleton) -> list[int]:
+    """Return the indices of the skeleton's joints in `names`, empty if one is missing."""
+    for joint_names in (skeleton.joint_names, KIT_RIG) if skeleton is KIT else (skeleton.joint_names,):
+        if set(joint_names) <= set(names):
+            return [names.index(name) for name in joint_names]
     return []
 
 
 def _humanml(motion: Motion | JointMotion, positions: Tensor) -> Tensor:
     """Return the 22 joints ``[T, 22, 3]`` of any rig."""
-    if chosen := _own(motion.names, HUMANML):
+    if chosen := _indices_of(motion.names, HUMANML):
         return positions[:, chosen]
-    if _own(motion.names, KIT):
+    if _indices_of(motion.names, KIT):
         raise MotionkitError(
             "KIT's 21 joints do not become the 22-joint body.",
-            why="they have no collars, and their trunk is divided in another way.",
+            why="they have no collars, and their trunk is divided differently.",
             fix="keep the KIT format (--to kit).",
         )
     body = map_body(motion.names, motion.parents, positions)
-    # The motion is in metres already: the unit that map_body guesses from the legs must not scale a child up.
+    # The motion is already in metres: the unit that map_body guesses from the legs must not scale a child up.
     joints: Tensor = torch.einsum("bj,tjc->tbc", body.weights.to(positions), positions)
     return joints
 
@@ -411,16 +410,16 @@ _FLAT = 1e-3
 def body_yaw(motion: Motion | JointMotion, positions: Tensor | None = None) -> Tensor | None:
     """Return the yaw of a body over time.
 
-    Hips and shoulders decide (`front_of`). Where they do not tell, it is the turn of the root joint from its rest
-    pose about the vertical axis.
+    It is taken from hips and shoulders (`front_of`), or else from the turn of the root joint about the vertical axis
+    relative to its rest pose.
 
     Args:
         motion: The motion.
-        positions: ``[T, J, 3]`` metres, when they are known already.
+        positions: ``[T, J, 3]`` metres, if they are known already.
 
     Returns:
-        ``[T]`` radians without jumps of a full turn: 0 is +Z, it grows towards +X. None for joints without rotations
-        whose names tell neither hips nor shoulders.
+        ``[T]`` radians, unwrapped: 0 is +Z, it grows towards +X. None for joints without rotations if neither hips nor
+        shoulders are found by name.
     """
     yaw = None
     if isinstance(motion, Motion):
@@ -434,17 +433,17 @@ def body_yaw(motion: Motion | JointMotion, positions: Tensor | None = None) -> T
 
 
 def front_of(positions: Tensor, roles: Mapping[str, int]) -> tuple[Tensor, Tensor] | None:
-    """Return where a body faces: at right angles to the line from its right hip and shoulder to its left ones.
+    """Return where a body faces: perpendicular to the line from its right hip and shoulder to its left ones.
 
-    Hips and shoulders count alike, however wide they are: shoulders turn with the arms that swing.
+    Hips and shoulders have equal weight, however wide they are, as shoulders turn with swinging arms.
 
     Args:
         positions: ``[T, J, 3]`` metres, Y up.
         roles: Roles to joints (`find_roles`).
 
     Returns:
-        Yaw ``[T]`` in radians, from -pi to pi: 0 is +Z, it grows towards +X; and ``[T]``, False where the body lies
-        on its side. None when neither hips nor shoulders are known.
+        Yaw ``[T]`` in radians, from -pi to pi: 0 is +Z, it grows towards +X; and ``[T]``, False while the body lies
+        on its side. None if neither hips nor shoulders are known.
     """
     across = None
     for joint in ("hip", "shoulder"):
@@ -459,7 +458,7 @@ def front_of(positions: Tensor, roles: Mapping[str, int]) -> tuple[Tensor, Tenso
     return heading(forward), forward.norm(dim=-1) >= _FLAT
 
 
-# Which side of a body a joint is on, which joint is its partner, and where the head is, by the names of joints.
+# Sides, partners and the head, by the names of joints.
 
 
 Side = Literal["L", "R", "-"]
@@ -472,9 +471,9 @@ _HEADS = ("head", "bun")
 def sides(names: Sequence[str]) -> tuple[Side, ...]:
     """Return L, R or ``-`` (centre or unknown) for each joint.
 
-    A joint is on the left when writing *right* for *left*, or R for L as the first letter, the last or a word of its
-    own, gives the name of another joint: ``LeftArm``, ``thigh_l``, ``lfemur``, ``Bip01 L Calf``, KIT's ``LMrot``. So
-    ``Lumbar`` is no left joint unless there is a ``Rumbar``.
+    A joint is on the left if replacing *left* by *right*, or L by R as the first letter, the last or a separate word,
+    gives the name of another joint: ``LeftArm``, ``thigh_l``, ``lfemur``, ``Bip01 L Calf``, KIT's ``LMrot``. So
+    ``Lumbar`` is not a left joint unless there is a ``Rumbar``.
     """
     pairs = _pairs(names)
     right = set(pairs.values())
@@ -482,7 +481,7 @@ def sides(names: Sequence[str]) -> tuple[Side, ...]:
 
 
 def mirror_order(names: Sequence[str]) -> tuple[int, ...]:
-    """Return for each joint the one on the other side of the body, by their names; itself for joints at the centre.
+    """Return for each joint its partner on the other side by name, or itself at the centre.
 
     Example:
         >>> mirror_order(["hips", "left_foot", "right_foot"])
@@ -490,7 +489,7 @@ def mirror_order(names: Sequence[str]) -> tuple[int, ...]:
     """
     pairs = _pairs(names)
     partner = pairs | {right: left for left, right in pairs.items()}
-    # An end site has its joint's name and another partner.
+    # An end site shares its joint's plain name but has another partner.
     place = {(_plain_side(name), name.endswith(END)): joint for joint, name in enumerate(names)}
     plain = [(_plain_side(name), name.endswith(END)) for name in names]
     return tuple(place.get((partner.get(name, name), end), joint) for joint, (name, end) in enumerate(plain))
@@ -498,16 +497,16 @@ def mirror_order(names: Sequence[str]) -> tuple[int, ...]:
 
 def _pairs(names: Sequence[str]) -> dict[str, str]:
     """Return the plain name of the right joint by that of the left one."""
-    known = {_plain_side(name): None for name in names}
-    return {name: other for name in known for other in _mirrored(name) if other in known}
+    plain = {_plain_side(name): None for name in names}
+    return {name: partner for name in plain for partner in _mirrored(name) if partner in plain}
 
 
 def head_joint(names: Sequence[str]) -> int:
-    """Return the joint at which a head is drawn, -1 when no joint is named as one."""
-    for wanted in _HEADS:
+    """Return the joint at which a head is drawn, -1 if none is named so."""
+    for word in _HEADS:
         for joint, name in enumerate(names):
             last = re.split(r"[^a-z]+", _plain_side(name).lower())[-1]
-            if last == wanted and not name.endswith(END):
+            if last == word and not name.endswith(END):
                 return joint
     return -1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
@@ -9,23 +10,24 @@ import torch
 from torch import Tensor
 
 from motionkit.geometry import positions_from_bones
-from motionkit.motion.motion import Motion
+from motionkit.motion.clip import ReadOptions
+from motionkit.motion.motion import END, Motion, finite_part, finite_warning
 from motionkit.rigs.bodymap import find_roles, leg_length
 from motionkit.rigs.rest import PERSON_LEG, UNITS, nearest_unit
 
 _PERSON = 0.35, 1.35
-"""Metres from hip to ankle that a toddler and a giant have; outside, the guess is doubtful."""
+"""Metres from hip to ankle of a toddler and a giant; outside, the guess is doubtful."""
 
 _HEIGHT = 1.75
 _HEIGHT_SPREAD = 1.5
 
 
 def find_unit(motion: Motion) -> tuple[str, str]:
-    """Guess the unit of a motion: the one in which its legs, or else the whole of it, are as long as a person's.
+    """Guess the unit of a motion: the one in which its legs, or else its rest pose, have a person's size.
 
     Returns:
-        A key of `UNITS`, and a warning or an empty text. Where there are no legs and no unit makes a person's height
-        of the rest pose, it is centimetres, which most files are in.
+        A key of `UNITS`, and a warning or an empty text. If there are no legs and no unit fits, it is centimetres, the
+        unit of most files.
     """
     leg = motion_leg(motion)
     if leg > 0:
@@ -46,8 +48,32 @@ def find_unit(motion: Motion) -> tuple[str, str]:
     return "cm", "no legs are known by name, so its unit is not known: centimetres were taken, pass --units if not"
 
 
+def in_metres(
+    motion: Motion,  # as the file has it
+    finite: Tensor,  # [T] which frames are finite
+    options: ReadOptions,  # unit and vertical axis; ``auto`` guesses them
+    guess_unit: Callable[[Motion], tuple[str, str]] = find_unit,
+) -> tuple[Motion, dict[str, str], list[str]]:
+    """Return a motion in metres, Y up, with notes for the record and warnings."""
+    clean = finite_part(motion, finite)
+    up, doubt = (options.up, "") if options.up != "auto" else find_up(clean)
+    unit, guess = (options.unit, "") if options.unit != "auto" else guess_unit(clean)
+    scale = UNITS[unit].metres
+    motion = replace(motion, offsets=motion.offsets * scale, translations=motion.translations * scale)
+    if up == "z":
+        motion = z_up_to_y_up(motion)
+    notes = {
+        "unit": UNITS[unit].words,
+        "fps": f"{motion.fps:g}",
+        "frames": str(motion.frames),
+        "joints": str(sum(not name.endswith(END) for name in motion.names)),
+        "up": up,
+    }
+    return motion, notes, [*finite_warning(finite), *filter(None, (doubt, guess))]
+
+
 def motion_leg(motion: Motion) -> float:
-    """Return the length of the legs in the first frame; 0 where they are unknown by name."""
+    """Return the length of the legs in the first frame; 0 if they are unknown by name."""
     return leg_length(find_roles(motion.names, motion.parents), motion.cut(0, 1).positions()[0])
 
 
@@ -60,17 +86,16 @@ def rest_extent(motion: Motion) -> float:
 Axis = Literal["y", "z"]
 
 _CLEAR = 0.8
-"""A direction belongs to an axis when its cosine to it is above this: within 37 degrees."""
+"""Least cosine between a direction and its axis: within 37 degrees."""
 
 _LOOKS = 32
-"""Frames looked at, spread over the motion."""
+"""Number of frames used, spread over the motion."""
 
 
 def find_up(motion: Motion) -> tuple[Axis, str]:
     """Find the vertical axis of a motion as it stands in its file.
 
-    The rest pose decides: the legs go down from the hips. There is a warning where it cannot decide, or where the body
-    would lie for most of the motion.
+    The rest pose decides: the legs go down from the hips. There is a warning if the motion contradicts it.
 
     Returns:
         The axis, and a warning or an empty text.
@@ -95,7 +120,7 @@ def z_up_to_y_up(motion: Motion) -> Motion:
 
 
 def rest_up(motion: Motion) -> Axis | None:
-    """Return the axis that the legs go down in the rest pose, or, without legs, the trunk goes up; None if neither."""
+    """Return the vertical axis of the rest pose by its legs, or by its trunk without legs; None if unclear."""
     roles = find_roles(motion.names, motion.parents)
     places = positions_from_bones(motion.offsets, motion.parents)
     legs = [

@@ -1,11 +1,11 @@
-"""Rigs that motions are brought to: those of Mixamo, Unreal, VRM and SMPL by name, in their rest poses.
+"""Rigs that motions are retargeted to: those of Mixamo, Unreal, VRM and SMPL by name, in their rest poses.
 
-Names, tree and rest pose are each rig's own; no file of any of them is used. Their publishers fix no one body, so the
+Names, tree and rest pose are those of each rig; no file of theirs is used. Their publishers fix no body size, so the
 lengths are those of an average adult: segments in parts of the stature (Drillis and Contini, Body Segment Parameters,
 1966, as in figure 4.1 of Winter, Biomechanics and Motor Control of Human Movement, 2009): ankle at 0.039 of it, knee at
 0.285, hip at 0.530, shoulder at 0.818, eyes at 0.936; upper arm 0.186, forearm 0.146, hand 0.108, foot 0.152, shoulders
-0.259 wide. Where the joints of spine, neck and collars lie between is ours. Fingers and faces are left out: no motion
-here has them, and programs keep what an animation does not name.
+0.259 wide. The joints of spine, neck and collars between are our choice. Fingers and faces are left out: no motion here
+has them, and programs keep joints that an animation does not name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch import Tensor
 
 from motionkit.geometry import bones_from_positions
 from motionkit.motion.motion import Motion
-from motionkit.rigs.rest import default_rest, smpl_joints
+from motionkit.rigs.rest import default_rest, lowest, smpl_joints
 
 RigName = Literal["mixamo", "unreal", "vrm", "smpl"]
 NAMES: tuple[RigName, ...] = get_args(RigName)
@@ -43,17 +43,17 @@ class Rig:
     names: tuple[str, ...]  # Joint names as they are written
     parents: tuple[int, ...]  # Parent of each joint, -1 for the root
     offsets: tuple[Vector, ...]  # Metres from the parent, the root's its place; Y up
-    known: tuple[str, ...] = ()  # Names to find the body by, where a table gave others; empty for `names`
-    turns: tuple[tuple[float, ...], ...] = ()  # A pose to take the rest from: nine numbers a joint; empty for none
+    known: tuple[str, ...] = ()  # Names from a table to find the body by; empty for `names`
+    turns: tuple[tuple[float, ...], ...] = ()  # Rotations of the pose taken as rest, nine numbers a joint; empty: none
     model: str = ""  # GLB file whose meshes it moves
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Names that the body is found by."""
+        """The names to find the body by."""
         return self.known or self.names
 
     def pose(self) -> Motion:
-        """Return the pose that stands for the rest, in a single frame, with the names that the body is found by."""
+        """Return the rest pose as a motion of one frame, with the names of `roles`."""
         offsets = torch.tensor(self.offsets, dtype=torch.float64)
         eye = torch.eye(3, dtype=torch.float64).expand(1, len(self.names), 3, 3)
         turns = torch.tensor(self.turns, dtype=torch.float64).view(1, -1, 3, 3) if self.turns else eye
@@ -61,7 +61,7 @@ class Rig:
 
 
 _HEIGHT = 0.80
-"""Height of the arms of a T-pose: the joint lies somewhat below the shoulder's 0.818."""
+"""Height of the arms of a T-pose: the joint lies slightly below the shoulder's 0.818."""
 
 _BODY: dict[str, Vector] = {
     "pelvis": (0.0, 0.550, 0.0),
@@ -163,7 +163,7 @@ def _built(
         leg: Names from the hip on.
         form: How a sided name is made of ``{side}`` (Left), ``{small}`` (left), ``{letter}`` (l) and ``{name}``.
         places: Of the trunk, in parts of the stature; None for those of `_TRUNK`.
-        lowered: Degrees that the arms hang lower than in a T-pose.
+        lowered: Degrees by which the arms are lower than in a T-pose.
     """
     names, parents, points = list(trunk), list(range(-1, len(trunk) - 1)), list(places or [_BODY[k] for k in _TRUNK])
     points = points[: len(trunk)]
@@ -196,16 +196,8 @@ def _smpl() -> Rig:
     rest = default_rest()
     hands = torch.tensor([[0.08, 0.0, 0.0], [-0.08, 0.0, 0.0]], dtype=torch.float64)
     offsets = torch.cat([rest, hands])
-    floor = min(float(height) for height in _heights(offsets, parents))
-    offsets[0] = torch.tensor([0.0, -floor, 0.0], dtype=torch.float64)
+    offsets[0] = torch.tensor([0.0, -lowest(offsets, parents), 0.0], dtype=torch.float64)
     return Rig("smpl", names, parents, tuple(tuple(row) for row in offsets.tolist()))
-
-
-def _heights(offsets: Tensor, parents: Sequence[int]) -> list[float]:
-    heights = [0.0]
-    for joint, parent in enumerate(parents[1:], start=1):
-        heights.append(heights[parent] + float(offsets[joint, 1]))
-    return heights
 
 
 def _offsets(points: Tensor, parents: Sequence[int]) -> tuple[Vector, ...]:

@@ -26,10 +26,10 @@ _TRUNK = {
     "BUN": (("left_shoulder", 0.35), ("right_shoulder", 0.35), ("head", 0.3)),
 }
 """KIT's trunk joints as weighted sums. KIT's root lies between the hips and its BLN between the shoulders, in every
-published mean pose; how far up BP, BT and BUN are is read from the mean poses of the two data sets."""
+published mean pose; the heights of BP, BT and BUN come from the mean poses of the two data sets."""
 
 _MIDFOOT = (("knee", -0.04), ("ankle", 0.71), ("foot", 0.33))
-"""KIT's mid-foot lies below and before the ankle; the shin gives the direction of below."""
+"""KIT's mid-foot lies below and in front of the ankle; the shin gives the direction downwards."""
 
 _SIDES = {"L": "right", "R": "left"}
 _PARTS = {
@@ -47,11 +47,11 @@ KIT_RIG = tuple(
     f"{_SIDES[name[0]]}_{_PARTS[name[1:]]}" if name[0] in _SIDES and name[1:] in _PARTS else name
     for name in KIT.joint_names
 )
-"""KIT's joints as a skeleton calls them that other programs open, in KIT's order: by the side they are on.
+"""KIT's joints in KIT's order, named by the side they are on: for skeletons that other programs open.
 
 In public KIT features a body that faces +Z (its toes and knees point there) has joints 5-7 and 11-15 at negative x:
-they are its right arm and leg, as in HumanML3D's code. The body model behind them calls them ``LS`` to ``LW``, ``LH``
-to ``LF``. Arrays keep those names and their order; skeletons in files name the true side."""
+they are its right arm and leg, as in HumanML3D's code. KIT's body model calls them ``LS`` to ``LW``, ``LH`` to ``LF``.
+Arrays keep those names and their order; skeletons in files name the true side."""
 
 _BONES = {
     "BP": 80.0, "BT": 113.0, "BLN": 43.0, "BUN": 29.0, "LS": 99.0, "LE": 165.0, "LW": 144.0, "LH": 48.0, "LK": 245.0,
@@ -61,7 +61,7 @@ _BONES = {
 
 
 def rig_names(names: Sequence[str]) -> tuple[str, ...]:
-    """Return what a skeleton calls its joints, where they are KIT's in KIT's order and end sites after them.
+    """Return a skeleton's joint names by their true side if they are KIT's in KIT's order, then end sites.
 
     Args:
         names: Joint names; those of any other skeleton come back as they are.
@@ -99,8 +99,7 @@ def kit_weights() -> Tensor:
 def body_to_kit(joints: Tensor) -> Tensor:
     """Return KIT's 21 joints of a 22-joint body.
 
-    The pose stays what it is: a right hand stays a right hand, and goes where public KIT features have theirs
-    (`KIT_RIG`).
+    The pose is not mirrored: a right hand stays a right hand, at the index of public KIT features (`KIT_RIG`).
 
     Args:
         joints: ``[..., 22, 3]`` metres.
@@ -133,7 +132,7 @@ class LengthUnit(NamedTuple):
 
     words: str  # Its name
     metres: float  # Metres per unit
-    aliases: tuple[str, ...] = ()  # What files call it besides its name and abbreviation, in small letters
+    aliases: tuple[str, ...] = ()  # Other names in files, in lower case
 
 
 UNITS = {
@@ -149,11 +148,11 @@ UNITS = {
 _NO_MORE: Mapping[str, LengthUnit] = {}
 
 PERSON_LEG = 0.82
-"""Metres from hip to ankle along the leg of an adult: what units are guessed from."""
+"""Metres from hip to ankle along the leg of an adult, to guess units by."""
 
 
 def unit_called(name: str) -> LengthUnit | None:
-    """Return the unit of a name in any usual spelling and case; None for an unknown name."""
+    """Return the unit with a name, in any usual spelling and case; None if unknown."""
     word = name.strip().lower()
     return next((unit for short, unit in UNITS.items() if word in (short, unit.words.lower(), *unit.aliases)), None)
 
@@ -169,13 +168,13 @@ Vector = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class RestRig:
-    """A skeleton in its rest pose: what a `Motion` moves."""
+    """A skeleton in its rest pose."""
 
     # J joint names, the root first, each parent before its children; ``<parent> End`` is an end site.
     names: tuple[str, ...]
     parents: tuple[int, ...]  # Parent of each joint, -1 for the root
-    # ``[J, 3]`` float64 metres from the parent while every rotation is the identity; the root's is its place in the
-    # world. Y up, facing +Z.
+    # ``[J, 3]`` float64 metres from the parent if all rotations are the identity; the root's is its place in the world.
+    # Y up, facing +Z.
     offsets: Tensor
 
     @property
@@ -202,7 +201,7 @@ _HUMANML: dict[str, Vector] = {
     "head End": (0.0, 1.0, 0.0),
     "left_wrist End": (1.0, 0.0, 0.0),
 }
-"""Which way each joint of the 22 lies from its parent in the T-pose; the other side is the mirror image."""
+"""Direction of each joint of the 22 from its parent in the T-pose; the other side is the mirror image."""
 
 _KIT: dict[str, Vector] = {
     "BP": (0.0, 1.0, 0.0),
@@ -258,7 +257,7 @@ def rest_rig(skeleton: Skeleton, bones: Sequence[float] | Tensor | None = None) 
             names.append(skeleton.joint_names[joint] + END)
             parents.append(joint)
     offsets = torch.cat([offsets, torch.stack(ends)])
-    offsets[0, 1] = -min(float(height) for height in _heights(offsets, parents))
+    offsets[0, 1] = -lowest(offsets, parents)
     return RestRig(tuple(names), tuple(parents), offsets)
 
 
@@ -267,8 +266,8 @@ def _lengths(skeleton: Skeleton, bones: Sequence[float] | Tensor | None) -> Tens
     if bones is None:
         if skeleton.target_offsets is None:
             return kit_bones()
-        known: Tensor = torch.tensor(skeleton.target_offsets, dtype=torch.float64).norm(dim=-1)
-        return known
+        target: Tensor = torch.tensor(skeleton.target_offsets, dtype=torch.float64).norm(dim=-1)
+        return target
     lengths = torch.as_tensor(bones, dtype=torch.float64).detach().cpu()
     if lengths.shape != (skeleton.joints,) or not bool(torch.isfinite(lengths).all() and (lengths >= 0).all()):
         raise MotionkitError(
@@ -293,19 +292,19 @@ def _direction(skeleton: Skeleton, directions: dict[str, Vector], joint: int, ta
     return unit
 
 
-def _heights(offsets: Tensor, parents: Sequence[int]) -> list[float]:
-    """Return the height of every joint above the root in the rest pose."""
+def lowest(offsets: Tensor, parents: Sequence[int]) -> float:
+    """Return the height of the lowest joint in the rest pose, relative to the root."""
     heights = [0.0]
     for joint, parent in enumerate(parents[1:], start=1):
         heights.append(heights[parent] + float(offsets[joint, 1]))
-    return heights
+    return min(heights)
 
 
 # SMPL's joints, of which HumanML3D's are the first 22, and a default rest pose that needs no licensed file.
 
 
 SMPL_COUNTS = {22: "the body", 24: "SMPL", 52: "SMPL-H", 55: "SMPL-X"}
-"""Numbers of joints that SMPL's bodies have; the first 22 are the same in all of them."""
+"""SMPL's bodies by their number of joints; the first 22 are the same in all of them."""
 
 _FINGERS = tuple(f"{finger}{part}" for finger in ("index", "middle", "pinky", "ring", "thumb") for part in (1, 2, 3))
 
@@ -324,11 +323,11 @@ _DIRECTIONS = {
     "elbow": (0.99, -0.05, -0.1),
     "wrist": (1.0, 0.03, -0.01),
 }
-"""Which way each bone points while all of SMPL's rotations are zero (arms sideways, facing +Z, left at +X); the
-right side is the mirror image. Rounded: people differ by a few degrees here, as their shape does."""
+"""Direction of each bone while all of SMPL's rotations are zero (arms sideways, facing +Z, left at +X); the right side
+is the mirror image. Rounded, as people differ by a few degrees here."""
 
 _PELVIS = (0.0, -0.22, 0.03)
-"""Where SMPL's pelvis lies in its own space; ``trans`` counts from there."""
+"""Place of SMPL's pelvis in its model space, where ``trans`` is zero."""
 
 
 def smpl_joints(count: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
@@ -351,9 +350,9 @@ def smpl_joints(count: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
 
 @lru_cache(maxsize=1)
 def default_rest() -> Tensor:
-    """Return a body at rest as SMPL means it: ``[22, 3]`` float64 metres from each joint's parent.
+    """Return a body in SMPL's rest pose: ``[22, 3]`` float64 metres from each joint's parent.
 
-    HumanML3D's target bone lengths in the directions of SMPL's rest pose; row 0 is where the pelvis lies.
+    HumanML3D's target bone lengths in the directions of SMPL's rest pose; row 0 is the place of the pelvis.
     """
     rest = torch.zeros(HUMANML.joints, 3, dtype=torch.float64)
     lengths = torch.tensor(HUMANML.target_offsets, dtype=torch.float64).norm(dim=-1)

@@ -21,28 +21,28 @@ from motionkit.rigs._solve_rotations import joint_frames, to_local
 from motionkit.rigs.bodymap import find_roles, joint_path, leg_length, to_body
 from motionkit.rigs.rest import RestRig, rig_names
 
-# Flips: a limb that spins about itself although nothing that can be seen of it does.
+# Flips: a limb that spins about itself although none of its neighbours do.
 
 
 FLIP = math.radians(120.0)
-"""A spin by more than this within `WITHIN` that nothing shows is a flip, which is half a turn. In 228 captured clips as
-22 or 21 bare joints the worst is 80 degrees, as joints of their own rigs 101; hands and arms that markers
-followed, on these rigs, pass 108 in one clip of 20."""
+"""A spin above this within `WITHIN` that no neighbour shows is a flip (half a turn). In 228 captured clips the largest
+is 80 degrees as 22 or 21 bare joints and 101 as joints of their own rigs; hands and arms followed by markers, on these
+rigs, exceed 108 in one clip of 20."""
 
 WITHIN = 0.25
-"""Seconds. Over a time and not from frame to frame: a flip that is spread over some frames is seen all the same."""
+"""Seconds of the window, so that a flip that is spread over some frames is found as well."""
 
 _SEEN = math.sin(math.radians(20.0))
-"""Sine of the angle to a bone from which on the next bone shows how it turns about itself."""
+"""Sine of the angle between two bones above which the second shows how the first turns about itself."""
 
 
 def count_flips(motion: Motion) -> int:
-    """Count how often a joint spins about its bone by more than 120 degrees in a quarter of a second, unseen.
+    """Count how often a joint spins unseen about its bone by more than 120 degrees in a quarter of a second.
 
-    The spin is what is left of a joint's turn in the world when its bone's own movement is taken away (parallel
-    transport). It may be shown by the bones beside it, which turn round it, by those of the next joint, where that is
-    bent by 20 degrees, or come from the joint above. Of a window's spin, what lies between none and what one of these
-    shows is accounted for; the rest is unseen. Windows that overlap are one flip.
+    The spin is a joint's turn in the world without its bone's movement (parallel transport). It may be shown by
+    sibling bones that turn round it, by the bones of the next joint if that is bent by 20 degrees, or by the joint
+    above. A window's spin between 0 and what one of these shows is explained; the rest is unseen. Windows that overlap
+    are one flip.
     """
     if motion.frames < 2:
         return 0
@@ -71,17 +71,17 @@ def _unseen(
     """Return the size in radians of a joint's unseen spin within each window of frames."""
     main = max(children[joint], key=lambda child: float(motion.offsets[child].norm()))
     axis = torch.nn.functional.normalize(bones[:, main], dim=-1)
-    # Turn from frame to frame without the bone's own movement: its angle about the bone is the spin, [T - 1].
+    # Turn from frame to frame without the bone's movement: its angle about the bone is the spin, [T - 1].
     carried = rotation_between(axis[:-1], axis[1:])
     spin = _windows(_turn_about(carried.mT @ world[1:, joint] @ world[:-1, joint].mT, axis[:-1]), width)
     low, high = torch.zeros_like(spin), torch.zeros_like(spin)
-    shown = [_shown(bones[:, other], axis, carried) for other in (*children[joint], *children[main]) if other != main]
+    shown = [_shown(bones[:, bone], axis, carried) for bone in (*children[joint], *children[main]) if bone != main]
     if (parent := motion.parents[joint]) >= 0:
         shown.append(_turn_about(carried.mT @ world[1:, parent] @ world[:-1, parent].mT, axis[:-1]))
     for turn in shown:
         total = _windows(turn, width)
         low, high = torch.minimum(low, total), torch.maximum(high, total)
-    # What lies between the least and the greatest shown turn (0 among them) is accounted for.
+    # Spins between the least and the greatest shown turn (including 0) are explained.
     return torch.maximum(spin - high, low - spin).clamp_min(0.0)
 
 
@@ -95,7 +95,7 @@ def _turn_about(rotations: Tensor, axis: Tensor) -> Tensor:
 
 
 def _shown(bone: Tensor, axis: Tensor, carried: Tensor) -> Tensor:
-    """Return by how much a bone ``[T, 3]`` turns round an axis from frame to frame, 0 where it lies along it."""
+    """Return by how much a bone ``[T, 3]`` turns round an axis from frame to frame, 0 if it lies along it."""
     unit = torch.nn.functional.normalize(bone, dim=-1)
     across = unit - (unit * axis).sum(dim=-1, keepdim=True) * axis
     seen = across.norm(dim=-1) > _SEEN
@@ -107,7 +107,7 @@ def _shown(bone: Tensor, axis: Tensor, carried: Tensor) -> Tensor:
 
 
 def _windows(steps: Tensor, width: int) -> Tensor:
-    """Return sums over every `width` steps in a row, over all of them where there are fewer."""
+    """Return moving sums over `width` steps, over all of them if there are fewer."""
     total = torch.cat([steps.new_zeros(1), steps.cumsum(dim=0)])
     width = min(width, len(steps))
     return total[width:] - total[:-width]
@@ -128,13 +128,11 @@ class Solved:
 
     motion: Motion  # The skeleton with constant bones; its joints are those of the rig, in its order
     # Mean distance in metres, over frames and joints, between given and solved joints. It is zero (1e-6) for joints of
-    # a skeleton with constant bones, and else what no skeleton with this rig's bones can avoid: each frame is the
-    # closest pose in the least-squares sense. Generated motions, whose bones stretch, and trunks of capture rigs mapped
-    # to other joints have millimetres to centimetres.
+    # a skeleton with constant bones; otherwise it is the least-squares minimum for this rig's bones. Generated motions,
+    # whose bones stretch, and trunks of capture rigs mapped to other joints have millimetres to centimetres.
     residual_mean: float
     residual_max: float  # The largest such distance
-    # How often a joint spins about its bone by half a turn or so although nothing shows it; see `count_flips`.
-    flips: int
+    flips: int  # Number of unseen spins, see `count_flips`
 
 
 def solve(motion: JointMotion) -> Solved:
@@ -142,15 +140,12 @@ def solve(motion: JointMotion) -> Solved:
 
     Bones are fitted (`fit_rig`); every frame becomes the closest pose that these bones allow; rotations follow from it,
     continuous in time (`joint_frames`). Rotations stored in HumanML3D features are not used: they come from an inverse
-    kinematics that restarts at every chain and flips. KIT's joints, whose names are those of the other side, get the
-    names of their own (`rig_names`).
+    kinematics that restarts at every chain and flips. KIT's joints, which are named after the other side, get the names
+    of their side (`rig_names`).
 
     Args:
-        motion: Finite joints in metres, Y up; any tree. The 22 joints of HumanML3D and the 21 of KIT get a T-pose to
-            start from and end sites; any other skeleton starts from its first frame.
-
-    Raises:
-        MotionkitError: Joints that are not one finite tree.
+        motion: Finite joints in metres, Y up; any tree. The 22 joints of HumanML3D and the 21 of KIT get a T-pose as
+            rest pose and end sites; the rest pose of any other skeleton is its first frame.
 
     Example:
         >>> from motionkit.motion import HUMANML
@@ -162,18 +157,18 @@ def solve(motion: JointMotion) -> Solved:
         (True, 0)
     """
     rig = fit_rig(motion)
-    wanted = motion.joints.detach().double().cpu()
+    joints = motion.joints.detach().double().cpu()
     count = len(motion.names)
     # The rig has the motion's joints in their order, then end sites, which have a rest pose and no rotation.
     body = RestRig(rig.names[:count], rig.parents[:count], rig.offsets[:count])
-    pose = closest_pose(wanted, body)
+    pose = closest_pose(joints, body)
     rotations = torch.eye(3, dtype=torch.float64).repeat(motion.frames, rig.joints, 1, 1)
     rotations[:, :count] = to_local(joint_frames(pose, body, motion.fps), body.parents)
     translations = rig.offsets.repeat(motion.frames, 1, 1)
     translations[:, 0] = pose[:, 0]
     names = rig_names(rig.names)
     solved = Motion(names, rig.parents, rig.offsets, rotations, translations, motion.fps, dict(motion.tracks))
-    miss = (solved.positions()[:, :count] - wanted).norm(dim=-1)
+    miss = (solved.positions()[:, :count] - joints).norm(dim=-1)
     return Solved(solved, float(miss.mean()), float(miss.max()), count_flips(solved))
 
 
@@ -181,32 +176,32 @@ def solve(motion: JointMotion) -> Solved:
 
 
 _TRUNK = ("pelvis", "spine1", "spine2", "spine3", "neck")
-"""Joints of the 22-joint body whose rotations those of a trunk follow, from the hips to the head."""
+"""Joints of the 22-joint body that a trunk's rotations follow, from the hips to the head."""
 
 _LOWEST = 0.05
-"""Quantile over the frames of a clip of the height of its lowest foot, at which it stands."""
+"""Quantile, over the frames of a clip, of the height of its lowest foot: where it stands."""
 
 _FRAMES, _FEWEST = 4000, 60
-"""Frames of the skeleton's own clips that are looked at, and the fewest of each: those in its middle."""
+"""Number of frames taken from the skeleton's own clips, and the fewest of each clip, from its middle."""
 
 
 @dataclass(frozen=True)
 class Retarget:
-    """A skeleton that motions of other rigs are brought to.
+    """A skeleton that motions of other rigs are retargeted to.
 
-    A motion becomes the 22-joint body, whose rotations are found from its joints (`solve`): rest poses and twists of
-    its rig do not matter. Each joint of the skeleton has the rotation of a joint of that body, times a constant turn:
-    the mean one over the skeleton's own clips. Joints below wrists, ankles and head keep their mean pose. Root and
-    feet are scaled by the length of the legs, and stand as high as in the skeleton's own clips.
+    A motion becomes the 22-joint body, whose rotations are solved from its joints (`solve`), so that rest poses and
+    twists of its rig do not matter. Each joint of the skeleton has the rotation of a joint of that body, times a
+    constant turn, which is the mean over the skeleton's own clips. Joints below wrists, ankles and head keep their mean
+    pose. Root and feet are scaled by the length of the legs, and stand as high as in the skeleton's own clips.
     """
 
     names: tuple[str, ...]  # Joint names
     parents: tuple[int, ...]  # Parent of each joint, -1 for the root
     offsets: Tensor  # ``[J, 3]`` metres from the parent: the body of the first clip
-    # For each joint the joint of the 22-joint body that it follows; -1 where it keeps its mean pose.
+    # For each joint the joint of the 22-joint body that it follows; -1 if it keeps its mean pose.
     source: tuple[int, ...]
-    # ``[J, 3, 3]`` from that joint's rotation in the world to its own; relative to its parent where it keeps its mean
-    # pose.
+    # ``[J, 3, 3]`` from the followed joint's world rotation to this one's; the mean pose relative to the parent if it
+    # follows none.
     turns: Tensor
     floor: float  # Metres at which its lowest foot stands
 
@@ -215,10 +210,7 @@ class Retarget:
         """Learn a skeleton from its own clips.
 
         Args:
-            clips: Motions of one skeleton, the first with a frame; those with other end sites are not looked at.
-
-        Raises:
-            MotionkitError: A joint of the body is not found by its name.
+            clips: Motions of one skeleton, the first with a frame; those with other joint names are skipped.
 
         Example:
             >>> from motionkit.starter import OFFSETS, PARENTS, generate
@@ -238,7 +230,7 @@ class Retarget:
         source = body_sources(first)
         follows = torch.tensor(source).clamp_min(0)
         kept = (torch.tensor(source) < 0)[:, None, None]
-        # Frames in a row, as the rotations that are found follow each other.
+        # Consecutive frames, as rotations are solved continuously in time.
         length = max(_FEWEST, _FRAMES // len(clips))
         turns, floors = [], []
         for clip in clips:
@@ -246,7 +238,7 @@ class Retarget:
             part = clip.cut(start, start + length)
             if not part.frames or set(part.names) != set(first.names):
                 continue
-            # Files of one skeleton differ in where their end sites are.
+            # Files of one skeleton may differ in the order of their end sites.
             order = [part.names.index(name) for name in first.names]
             body, _ = body_frames(part)
             world = accumulate_rotations(part.rotations, part.parents)
@@ -263,18 +255,15 @@ class Retarget:
 
         Args:
             motion: In metres, Y up; its body is found by names.
-
-        Raises:
-            MotionkitError: A joint of the body is not found by its name, or values are not finite.
         """
         body, joints = body_frames(motion)
         frames = len(body)
-        told = body[:, torch.tensor(self.source).clamp_min(0)] @ self.turns
+        followed = body[:, torch.tensor(self.source).clamp_min(0)] @ self.turns
         world: list[Tensor] = []
         for joint, parent in enumerate(self.parents):
             keeps = self.source[joint] < 0
-            above = world[parent] if parent >= 0 else torch.eye(3, dtype=told.dtype).expand(frames, 3, 3)
-            world.append(above @ self.turns[joint] if keeps else told[:, joint])
+            above = world[parent] if parent >= 0 else torch.eye(3, dtype=followed.dtype).expand(frames, 3, 3)
+            world.append(above @ self.turns[joint] if keeps else followed[:, joint])
         turned = torch.stack(world, dim=1)
         translations = self.offsets.repeat(frames, 1, 1)
         translations[:, 0] = 0.0
@@ -285,9 +274,9 @@ class Retarget:
         places = made.positions()
         roles = find_roles(self.names, self.parents)
         hips = places[:, [roles["left hip"], roles["right hip"]]].mean(1)
-        own = joints[:, [HUMANML.index("left_hip"), HUMANML.index("right_hip")]].mean(1)
+        source_hips = joints[:, [HUMANML.index("left_hip"), HUMANML.index("right_hip")]].mean(1)
         scale = leg_length(roles, positions_from_bones(self.offsets, self.parents)) / _leg(joints)
-        translations[:, 0] = scale * own - hips
+        translations[:, 0] = scale * source_hips - hips
         places = places + translations[:, :1]
         translations[:, 0, 1] += self.floor - _floor(places, made)
         return replace(made, translations=translations)
@@ -308,8 +297,8 @@ def body_sources(motion: Motion) -> tuple[int, ...]:
     trunk = joint_path(motion.parents, roles["head"])
     places = positions_from_bones(motion.offsets, motion.parents)
     hips = places[[roles["left hip"], roles["right hip"]]].mean(0)
-    whole = max(float((places[roles["head"]] - hips).norm()), 1e-6)
-    parts = {joint: min(1.0, float((places[joint] - hips).norm()) / whole) for joint in trunk}
+    height = max(float((places[roles["head"]] - hips).norm()), 1e-6)
+    parts = {joint: min(1.0, float((places[joint] - hips).norm()) / height) for joint in trunk}
     for joint in trunk[:-1]:
         source[joint] = HUMANML.index(_TRUNK[min(round(parts[joint] * len(_TRUNK)), len(_TRUNK) - 1)])
     source[0] = HUMANML.index("pelvis")
@@ -318,7 +307,7 @@ def body_sources(motion: Motion) -> tuple[int, ...]:
             for joint in joint_path(motion.parents, roles[f"{side} {top}"])[:-1]:
                 if source[joint] < 0:
                     source[joint] = HUMANML.index(base)
-        # What has a role is turned by its own bone; joints on the way, such as those that spread a twist, by the last.
+        # Joints on the way, such as those that spread a twist, follow the last joint with a role above them.
         for upper, lower in (("hip", "knee"), ("knee", "ankle"), ("shoulder", "elbow"), ("elbow", "wrist")):
             way = joint_path(motion.parents, roles[f"{side} {lower}"])
             if roles[f"{side} {upper}"] not in way:

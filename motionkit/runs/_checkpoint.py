@@ -52,21 +52,21 @@ def capture_random() -> dict[str, Tensor]:
     import numpy as np
     import torch
 
-    found = {"torch.cpu": torch.get_rng_state()}
+    states = {"torch.cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         for index, state in enumerate(torch.cuda.get_rng_state_all()):
-            found[f"torch.cuda.{index}"] = state
+            states[f"torch.cuda.{index}"] = state
     _, words, stored = random.getstate()
-    found["python.words"] = torch.tensor(words, dtype=torch.int64)
-    found["python.normal"] = torch.tensor(float("nan") if stored is None else stored, dtype=torch.float64)
+    states["python.words"] = torch.tensor(words, dtype=torch.int64)
+    states["python.normal"] = torch.tensor(float("nan") if stored is None else stored, dtype=torch.float64)
     _, keys, position, has_normal, normal = np.random.get_state()
-    found["numpy.words"] = torch.tensor([*map(int, keys), int(position), int(has_normal)], dtype=torch.int64)
-    found["numpy.normal"] = torch.tensor(float(normal), dtype=torch.float64)
-    return found
+    states["numpy.words"] = torch.tensor([*map(int, keys), int(position), int(has_normal)], dtype=torch.int64)
+    states["numpy.normal"] = torch.tensor(float(normal), dtype=torch.float64)
+    return states
 
 
 def restore_random(states: Mapping[str, Tensor]) -> None:
-    """Put back what `capture_random` returned; states of CUDA devices that are missing now are skipped.
+    """Restore the states of `capture_random`; those of absent CUDA devices are skipped.
 
     Raises:
         KeyError, TypeError, ValueError, OverflowError, RuntimeError: `states` is something else.
@@ -109,11 +109,7 @@ class Checkpoint:
     path: Path  # Folder it was read from
 
     def restore_random(self) -> None:
-        """Put the global random generators (torch CPU and CUDA, numpy, python) back to where they were at saving.
-
-        Raises:
-            MotionkitError: The checkpoint does not hold their states.
-        """
+        """Put the global random generators (torch CPU and CUDA, numpy, python) back to where they were at saving."""
         try:
             restore_random(self.tensors[RANDOM])
         except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
@@ -188,7 +184,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
 def last_checkpoint(
     root: Path,  # the run's ``checkpoints`` folder
 ) -> Path | None:
-    """Return the folder that ``last`` names, existing or not; None when ``last`` is missing or names no checkpoint."""
+    """Return the folder that ``last`` names, existing or not; None if ``last`` is missing or names no checkpoint."""
     try:
         name = read_text(root / LAST, limit=100).strip()
     except MotionkitError:
@@ -218,7 +214,7 @@ def newest_checkpoint(root: Path) -> Checkpoint | None:
 
 
 def choose_checkpoint(path: Path) -> None:
-    """Make the checkpoint folder `path` the one to continue from; newer ones stay until they are overwritten."""
+    """Continue from the checkpoint folder `path`; newer ones stay until they are overwritten."""
     write_text(path.parent / LAST, path.name + "\n")
 
 
@@ -232,10 +228,10 @@ def flatten_optimizer(
 
     Args:
         optimizer: Any torch optimiser whose per-parameter state is tensors and plain values.
-        module: Owner of the parameters; its names then label the tensors, otherwise positions do.
+        module: Owner of the parameters, whose names then label the tensors; otherwise positions do.
 
     Returns:
-        Tensors named ``<parameter>/<key>``, and the JSON-able rest: options of each group, its parameters in order.
+        Tensors named ``<parameter>/<key>``, and a JSON-able document: options of each group, its parameters in order.
     """
     names = _names(optimizer, module)
     tensors: dict[str, Tensor] = {}
@@ -263,13 +259,13 @@ def flatten_optimizer(
 def restore_optimizer(
     optimizer: Optimizer, tensors: Mapping[str, Tensor], state: Mapping[str, Any], module: nn.Module | None = None
 ) -> None:
-    """Put back what `flatten_optimizer` returned, bit for bit.
+    """Restore the result of `flatten_optimizer`, bit for bit.
 
     Args:
         optimizer: A fresh optimiser over the same parameters in the same groups.
         tensors: The tensors.
-        state: The rest.
-        module: The owner, if one was given when flattening.
+        state: The document.
+        module: The owner, if one was given for flattening.
     """
     names = _names(optimizer, module)
     saved = [group["params"] for group in state["groups"]]
@@ -290,8 +286,8 @@ def restore_optimizer(
         for index, name in zip(group["params"], labels, strict=True):
             per_parameter[index].update(state["plain"].get(name, {}))
             prefix = f"{name}/"
-            found = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
-            per_parameter[index].update({key: value.clone() for key, value in found.items()})
+            entries = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
+            per_parameter[index].update({key: value.clone() for key, value in entries.items()})
     for name, value in tensors.items():
         owner, _, key = name.rpartition("/")
         if owner.startswith("group.") and owner[6:].isdecimal():
@@ -301,12 +297,12 @@ def restore_optimizer(
 
 
 def _names(optimizer: Optimizer, module: nn.Module | None) -> list[list[str]]:
-    known = {} if module is None else {id(parameter): name for name, parameter in module.named_parameters()}
+    names_by_id = {} if module is None else {id(parameter): name for name, parameter in module.named_parameters()}
     names, position = [], 0
     for group in optimizer.param_groups:
         labels = []
         for parameter in group["params"]:
-            labels.append(known.get(id(parameter), f"param.{position}"))
+            labels.append(names_by_id.get(id(parameter), f"param.{position}"))
             position += 1
         names.append(labels)
     return names
@@ -402,7 +398,7 @@ def _swap(aside: Path, target: Path) -> None:
 
 
 def _settle(old: Path) -> None:
-    """Finish an interrupted swap: restore the old checkpoint when the new one is not in place."""
+    """Finish an interrupted swap: restore the old checkpoint if the new one is not in place."""
     if not old.exists():
         return
     target = old.with_name(old.name.removesuffix(_OLD))
@@ -420,7 +416,7 @@ def prune(root: Path, step: int, keep: int) -> None:
             discard(path)
 
 
-# Where a run keeps the model that it trains.
+# The trained model in a run folder.
 
 TENSORS = "model.safetensors"
 _STEP = re.compile(r"step-\d{1,12}")
@@ -432,8 +428,8 @@ class SavedModel:
 
     document: Path  # Describes the model: its shape, its text encoder, its frame rate
     tensors: Path  # Its weights, as safetensors
-    run: Path | None = None  # The run folder that they are in; None for a folder of their own
-    step: int = 0  # Training steps behind the weights; 0 when not known
+    run: Path | None = None  # Their run folder; None outside of a run
+    step: int = 0  # Training steps of the weights; 0 if unknown
 
 
 def write_model(
@@ -442,10 +438,10 @@ def write_model(
     """Write a model's two files, each renamed into place; `find_model` finds them.
 
     Args:
-        folder: Made when it is missing.
+        folder: Made if it is missing.
         document: Name of the document.
         content: The document.
-        tensors: The weights; with None only the document is written, for a run whose checkpoints hold them.
+        tensors: The weights; None writes only the document, for a run whose checkpoints hold them.
     """
     from safetensors.torch import save
 
@@ -459,8 +455,8 @@ def write_model(
 def find_model(path: Path, artifact: str, document: str) -> SavedModel | None:
     """Find a model in its own folder, in a run, or in one of a run's checkpoints.
 
-    A run writes the document into ``RUN/ARTIFACT`` when it starts, and the weights beside it when it ends. Until then
-    the weights are those of its last checkpoint.
+    A run writes the document into ``RUN/ARTIFACT`` at its start, and the weights next to it at its end. Until then the
+    weights are those of its last checkpoint.
 
     Args:
         path: The folder.
@@ -468,7 +464,7 @@ def find_model(path: Path, artifact: str, document: str) -> SavedModel | None:
         document: Name of the document, such as ``policy.json``.
 
     Returns:
-        The files, or None when `path` is no such folder.
+        The files, or None if `path` is not such a folder.
     """
     if (path / document).is_file():
         inside = path.name == artifact and (path.parent / "run.json").is_file()
@@ -483,8 +479,8 @@ def find_model(path: Path, artifact: str, document: str) -> SavedModel | None:
 
 
 def _of_run(run: Path, document: Path) -> SavedModel:
-    if (whole := document.parent / TENSORS).is_file():
-        return SavedModel(document, whole, run, _steps(run))
+    if (final := document.parent / TENSORS).is_file():
+        return SavedModel(document, final, run, _steps(run))
     last = last_checkpoint(run / "checkpoints")
     if last is None:
         raise MotionkitError(
@@ -515,7 +511,7 @@ def note_test_split(run: Path, command: str) -> str:
     """Add to run.json that the test split was opened to measure this run's model.
 
     Returns:
-        Why it could not be noted; empty when it was.
+        Why it could not be noted; empty on success.
     """
     try:
         with hold(run):

@@ -1,4 +1,4 @@
-"""Fingerprints of what a run reads: the same for the same content anywhere, another one where a byte differs."""
+"""Fingerprints of the inputs of a run: equal for equal content at any place."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PIECE = 1 << 20
 def fingerprint(*parts: str | Tensor | NDArray[Any]) -> str:
     """Return the fingerprint of texts and arrays in this order: 32 hexadecimal digits.
 
-    Of an array type, shape and values count, about 1.5 GB/s. Other fingerprints are texts.
+    Of arrays dtype, shape and values are hashed, at about 1.5 GB/s. Other fingerprints are passed as texts.
 
     Example:
         >>> fingerprint("walk", "run") == fingerprint("walkrun")
@@ -51,15 +51,15 @@ def fingerprint(*parts: str | Tensor | NDArray[Any]) -> str:
 
 
 def fingerprint_tensors(tensors: Mapping[str, Tensor]) -> str:
-    """Return the fingerprint of named tensors, such as a state dict, in whatever order they come and on any device."""
+    """Return the fingerprint of named tensors, such as a state dict, independent of their order and device."""
     return fingerprint(*(part for name in sorted(tensors) for part in (name, tensors[name])))
 
 
 def fingerprint_files(folder: Path, files: Iterable[Path]) -> str:
-    """Return the fingerprint of files: their names below a folder and their bytes, read piece by piece.
+    """Return the fingerprint of files: their names below a folder and their bytes.
 
     Args:
-        folder: What names are relative to, so that a copy of the folder has the same fingerprint.
+        folder: Names are relative to it, so that a copy of the folder has the same fingerprint.
         files: The files, in any order.
     """
     digest = sha256()
@@ -79,9 +79,7 @@ def fingerprint_files(folder: Path, files: Iterable[Path]) -> str:
 
 
 def _as_bytes(values: Tensor | NDArray[Any]) -> NDArray[np.uint8]:
-    """Return the memory of an array as ``[N]`` bytes, without a copy where it lies in one piece on the CPU."""
-    import numpy as np
-
+    """Return the memory of an array as ``[N]`` bytes, without a copy if it is contiguous on the CPU."""
     if isinstance(values, np.ndarray):
         flat = np.ascontiguousarray(values).reshape(-1)
         return flat.view(np.uint8)
@@ -91,20 +89,20 @@ def _as_bytes(values: Tensor | NDArray[Any]) -> NDArray[np.uint8]:
     return array
 
 
-# Memory of files that are mapped: what was read of them counts as the process's own until it is let go.
+# Memory of mapped files: pages that were read count as the process's memory until they are released.
 
 _ENOUGH = 8 * 2**20
-_AROUND = 64 * 2**10  # bytes that a system maps in at a time
+_AROUND = 64 * 2**10  # bytes that a system maps at once
 
 
 class MappedPages:
-    """Lets the pages of mapped files go before they are many; the files stay in the system's cache.
+    """Releases the pages of mapped files when they are many; the files stay in the system's cache.
 
-    Without it a process that reads a large file at random comes to hold all of it, and a limit on its memory, such as a
-    container's, is reached with the data.
+    Without it a process that reads a large file at random finally holds all of it, and may exceed a limit on its
+    memory, such as a container's.
 
     Args:
-        enough: Bytes from which they go.
+        enough: Bytes at which they are released.
     """
 
     def __init__(self, enough: int = _ENOUGH) -> None:
@@ -113,24 +111,24 @@ class MappedPages:
         self._bytes = 0
 
     def touched(self, file: np.memmap[Any, Any], rows: int) -> None:
-        """Say that rows of a file were read or written."""
+        """Note that rows of a file were read or written."""
         self._files[id(file)] = file
         self._bytes += rows * max(_AROUND, file[:1].nbytes)
         if self._bytes >= self._enough:
             self.let_go()
 
     def let_go(self) -> None:
-        """Let all pages go, where the system can."""
+        """Release all pages, if the system supports it."""
         for file in self._files.values():
             mapping = getattr(file, "_mmap", None)
             if isinstance(mapping, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-                # The map is of a file and shared: what was written to it is kept.
+                # The mapping is shared: data written to the file are kept.
                 mapping.madvise(mmap.MADV_DONTNEED)
         self._files.clear()
         self._bytes = 0
 
 
-# What a model was trained on, by content: evaluations leave it out.
+# The training data of a model, by content, which evaluations leave out.
 
 TRAINED_ON = "trained-on.json"
 """Name of the file."""
@@ -154,7 +152,7 @@ class _Document(BaseModel):
 
 @dataclass(frozen=True)
 class TrainedOn:
-    """Fingerprints of the clips, episodes or pictures that a model was trained on; kept beside its weights.
+    """Fingerprints of the clips, episodes or pictures that a model was trained on; stored with its weights.
 
     Example:
         >>> kept = TrainedOn.of(["0a" * 16, "0b" * 16]).leave_out(["0b" * 16, "0c" * 16])
@@ -162,28 +160,24 @@ class TrainedOn:
         ((1,), 'left out 1 of 2 clips that the model was trained on.')
     """
 
-    items: frozenset[str] = frozenset()  # The fingerprints that are known
-    # Whether these are all: they are not where a model, or one that its training began with, was saved before this was
+    items: frozenset[str] = frozenset()  # The known fingerprints
+    # Whether these are all. They are not if the model, or one that its training began with, was saved before this was
     # recorded or is from elsewhere.
     complete: bool = True
 
     @classmethod
     def of(cls, items: Iterable[str]) -> Self:
-        """Return what a model from scratch was trained on."""
+        """Return the training data of a model from scratch."""
         return cls(frozenset(items))
 
     @classmethod
     def unknown(cls) -> Self:
-        """Return what is known of a model from elsewhere: nothing."""
+        """Return the unknown training data of a model from elsewhere."""
         return cls(complete=False)
 
     @classmethod
     def read(cls, folder: Path | None) -> Self:
-        """Read what `write` wrote beside a model's weights; `unknown` where there is no such file, or no folder.
-
-        Raises:
-            MotionkitError: The file is damaged or too large.
-        """
+        """Read the file of `write` in a model's folder; `unknown` if there is no such file, or no folder."""
         if folder is None or not (path := folder / TRAINED_ON).exists():
             return cls.unknown()
         content = read_json(path, dict, limit=_LIMIT, fix="copy the model's folder again.")
@@ -210,11 +204,11 @@ class TrainedOn:
         write_bytes(folder / TRAINED_ON, (json.dumps(document, indent=0) + "\n").encode())
 
     def __or__(self, other: TrainedOn) -> TrainedOn:
-        """Return what a model was trained on that began with another model's weights."""
+        """Return the training data of a model that began with another model's weights."""
         return TrainedOn(self.items | other.items, self.complete and other.complete)
 
     def leave_out(self, marks: Sequence[str]) -> Kept:
-        """Return which of some items may be measured on."""
+        """Return the items that the model was not trained on."""
         places = tuple(place for place, mark in enumerate(marks) if mark not in self.items)
         return Kept(places, len(marks), self.complete)
 
@@ -223,17 +217,17 @@ class TrainedOn:
 class Kept:
     """Items that a model was not trained on."""
 
-    places: tuple[int, ...]  # Their places among all that were asked for
-    total: int  # How many were asked for
-    complete: bool = True  # Whether all that the model was trained on is known
+    places: tuple[int, ...]  # Their indices among all requested items
+    total: int  # Number of requested items
+    complete: bool = True  # Whether all of the model's training data are known
 
     @property
     def left_out(self) -> int:
-        """How many items the model was trained on."""
+        """Number of items that the model was trained on."""
         return self.total - len(self.places)
 
     def sentence(self, what: str) -> str:
-        """Return what a person should know; empty where nothing was left out and all is known.
+        """Return a message for the user; empty if nothing was left out and all is known.
 
         Args:
             what: Names the items, such as ``clips``.
@@ -250,20 +244,17 @@ class Kept:
         return " ".join(parts)
 
     def require(self, what: str, where: str, fix: str) -> Self:
-        """Refuse to measure a model on nothing but what it was trained on.
+        """Refuse to measure a model if all items are training data.
 
         Args:
             what: Names the items, such as ``clips``.
-            where: Names the place that they are from, such as ``--data walks``.
-            fix: What to do.
-
-        Raises:
-            MotionkitError: No item is left.
+            where: Names their source, such as ``--data walks``.
+            fix: Advice for the error.
         """
         if self.left_out and not self.places:
             raise MotionkitError(
                 f"the model was trained on all {self.total} {what} of {where}.",
-                why="its figures on them would not say how good it is on others.",
+                why="its figures on them would not show how good it is on others.",
                 fix=fix,
             )
         return self

@@ -23,49 +23,51 @@ class RunInfo:
     """A run folder, read."""
 
     directory: Path  # The folder
-    # ``running`` while a process holds it, else ``done``, ``failed`` or ``interrupted`` (also when killed); ``damaged``
-    # when run.json or config.json cannot be read.
+    # ``running`` while a process holds it, else ``done``, ``failed`` or ``interrupted`` (also if killed); ``damaged``
+    # if run.json or config.json cannot be read.
     status: str
-    record: RunRecord | None  # Content of run.json; None when it cannot be read
-    config: dict[str, Any]  # Content of config.json; empty when the run is damaged
-    problem: str = ""  # What is damaged; empty when nothing is
+    record: RunRecord | None  # Content of run.json; None if it cannot be read
+    config: dict[str, Any]  # Content of config.json; empty if the run is damaged
+    problem: str = ""  # What is damaged; empty for nothing
 
     @property
     def command(self) -> str:
-        """The command that made it; the name of the folder above when run.json cannot be read."""
+        """The command that made it; the name of the folder above if run.json cannot be read."""
         return self.record.command if self.record else self.directory.parent.name
 
     @property
     def created(self) -> str:
-        """When it was first started, UTC, ISO 8601; empty when run.json cannot be read."""
+        """Time of its first start, UTC, ISO 8601; empty if run.json cannot be read."""
         return self.record.created if self.record else ""
 
     @property
     def steps(self) -> int:
-        """Steps completed when its last attempt ended."""
+        """Steps completed at the end of its last attempt."""
         return self.record.steps if self.record else 0
 
     @property
     def total_steps(self) -> int | None:
-        """Steps planned; None where the settings do not say."""
+        """Steps planned; None if they are not in the settings."""
         place = self.config.get("run")
         total = place.get("num_steps") if isinstance(place, Mapping) else None
         return total if isinstance(total, int) else None
 
     def last(self) -> dict[str, Any]:
-        """Return the last line of metrics.jsonl, without reading what is before; empty where there is none."""
+        """Return the last line of metrics.jsonl, without reading the lines before; empty if there is none."""
         return last_metrics(self.directory / "metrics.jsonl")
 
     @property
     def summary(self) -> dict[str, Any]:
-        """The summary document of its last attempt; empty when it has not ended."""
+        """The summary document of its last attempt; empty before its end."""
         return dict(self.record.summary or {}) if self.record else {}
 
     @property
     def tables(self) -> list[dict[str, Any]]:
-        """The tables of its result, as the console showed them; those that are whole."""
-        found = self.record.tables if self.record else []
-        return [one for one in found if isinstance(one.get("columns"), list) and isinstance(one.get("rows"), list)]
+        """The tables of its result, as on the console; damaged ones are skipped."""
+        tables = self.record.tables if self.record else []
+        return [
+            table for table in tables if isinstance(table.get("columns"), list) and isinstance(table.get("rows"), list)
+        ]
 
     def metrics(self) -> Iterator[dict[str, Any]]:
         """Yield the lines of metrics.jsonl."""
@@ -74,9 +76,6 @@ class RunInfo:
 
 def load(path: str | Path) -> RunInfo:
     """Read a run from its folder or from a checkpoint inside it.
-
-    Raises:
-        MotionkitError: There is no run there, or it is damaged.
 
     Example:
         >>> from motionkit.runs import open_run
@@ -92,7 +91,7 @@ def load(path: str | Path) -> RunInfo:
 
 
 def peek(path: str | Path) -> RunInfo:
-    """Read a run as far as it can be read: one that is damaged has the status ``damaged`` and says what is."""
+    """Read a run as far as possible: a damaged one has the status ``damaged`` and a `problem`."""
     folder = run_folder(path)
     info = _look(folder)
     if info is None:
@@ -101,7 +100,7 @@ def peek(path: str | Path) -> RunInfo:
 
 
 def _known(info: RunInfo) -> RunInfo:
-    """Look up the trainer of a run that another package brings, so that the metrics of its own are defined."""
+    """Import the trainer of a run if it is of another package, so that its metrics are defined."""
     with suppress(MotionkitError):
         name = info.command.replace(" ", ".")
         if not plugins.find("trainers", name).builtin:
@@ -110,40 +109,37 @@ def _known(info: RunInfo) -> RunInfo:
 
 
 def made_by(path: str | Path) -> RunInfo | None:
-    """Return the run that a model's folder is, or lies in; None where no run made it.
+    """Return the run of a model's folder; None if no run made it.
 
     Args:
         path: A run, a checkpoint of one, or a model's folder in one, such as ``RUN/policy``.
     """
     place = Path(path).expanduser()
-    folder = next((one for one in (run_folder(place), place.parent) if (one / RECORD).is_file()), None)
+    folder = next((path for path in (run_folder(place), place.parent) if (path / RECORD).is_file()), None)
     return None if folder is None else load(folder)
 
 
 def find_one(name: str | Path, root: str | Path = "runs") -> RunInfo:
     """Find a run by its folder, a checkpoint in it, or the last part of its folder's name under `root`.
 
-    A name that no run has may be the beginning of one's. Damaged runs are found too.
-
-    Raises:
-        MotionkitError: No run has that name, or several have (exit code 2).
+    If no run has the name, it may be the beginning of one. Damaged runs are found too.
     """
     if os.path.lexists(run_folder(name) / RECORD):
         return peek(name)
-    wanted = str(name).strip("/")
-    known = find(None, root)
+    word = str(name).strip("/")
+    runs = find(None, root)
     for fits in (str.__eq__, str.startswith):
-        found = [info for info in known if fits(info.directory.name, wanted) or fits(_short(info), wanted)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            names = ", ".join(_short(info) for info in found[:4])
+        matches = [info for info in runs if fits(info.directory.name, word) or fits(_short(info), word)]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            names = ", ".join(_short(info) for info in matches[:4])
             raise MotionkitError(
-                f"{len(found)} runs are called {wanted!r}: {names}{', ...' if len(found) > 4 else ''}.",
-                fix=f"name one in full, such as {found[0].directory}",
+                f"{len(matches)} runs are called {word!r}: {names}{', ...' if len(matches) > 4 else ''}.",
+                fix=f"name one in full, such as {matches[0].directory}",
             )
     error = no_run(Path(name))
-    hint = did_you_mean(wanted, [info.directory.name for info in known])
+    hint = did_you_mean(word, [info.directory.name for info in runs])
     raise MotionkitError(error.message, why=error.why, fix=f"{hint} {error.fix}".strip())
 
 
@@ -152,7 +148,7 @@ def _short(info: RunInfo) -> str:
 
 
 def newest_with(command: str, file: str | Path, root: str | Path = "runs") -> Path | None:
-    """Return the newest run of a command below `root` that has come to its end and holds `file`; None without one."""
+    """Return the newest finished run of a command below `root` that holds `file`; None if there is none."""
     for info in find(command, root):
         if info.status == "done" and (info.directory / file).is_file():
             return info.directory
@@ -160,7 +156,7 @@ def newest_with(command: str, file: str | Path, root: str | Path = "runs") -> Pa
 
 
 def what_is(folder: Path) -> str:
-    """Return what a folder is, in words: ``a run of motionkit COMMAND``, or ``no run``."""
+    """Return a description of a folder: ``a run of motionkit COMMAND``, or ``no run``."""
     try:
         return f"a run of motionkit {peek(folder).command}"
     except MotionkitError:
@@ -174,10 +170,10 @@ def find(command: str | None = None, root: str | Path = "runs") -> list[RunInfo]
         command: Only runs of this command (``grpo``, ``pretrain mdm``); None for all.
         root: Parent of all runs: folders ``<command>/<run>``.
     """
-    found = [info for file in Path(root).glob(f"*/*/{RECORD}") if (info := _look(file.parent)) is not None]
+    infos = [info for file in Path(root).glob(f"*/*/{RECORD}") if (info := _look(file.parent)) is not None]
     if command is not None:
-        found = [info for info in found if info.command == (command if info.record else folder_name(command))]
-    return sorted(found, key=lambda run: (run.status != "damaged", run.created, run.directory.name), reverse=True)
+        infos = [info for info in infos if info.command == (command if info.record else folder_name(command))]
+    return sorted(infos, key=lambda run: (run.status != "damaged", run.created, run.directory.name), reverse=True)
 
 
 def _look(folder: Path) -> RunInfo | None:
@@ -194,7 +190,7 @@ def _info(folder: Path, record: RunRecord, config: dict[str, Any]) -> RunInfo:
     return RunInfo(folder, "interrupted" if killed else record.status, record, config)
 
 
-# Commands to type after a run: made from its own settings, so that they name its data, environment and weights.
+# Commands to type after a run, made from its settings: with its data, environment and weights.
 
 _STARTER = "starter"
 _EXAMPLE = "a person walks | a person waves"
@@ -217,7 +213,7 @@ class _Scorer:
 
 
 def next_commands(info: RunInfo) -> list[str]:
-    """Return shell lines that make sense after a run: use its model, train on, look at it again."""
+    """Return shell lines to type after a run: use its model, train on, show it again."""
     folder = str(info.directory)
     if info.status == "running":
         return _lines([["report", folder, "--watch"], ["runs", "show", folder]])
@@ -236,38 +232,38 @@ def generate_line(path: str, config: Mapping[str, Any]) -> list[str]:
     """Return the words of a command that generates motions with a policy.
 
     Args:
-        path: What ``--policy.checkpoint`` takes: a run, a policy's folder, or starter.
-        config: Settings of the run that made it; empty where none did.
+        path: Value of ``--policy.checkpoint``: a run, a policy's folder, or starter.
+        config: Settings of the run that made it; empty for none.
     """
     policy = config.get("policy") if isinstance(config.get("policy"), Mapping) else {"name": "mdm"}
-    own = {key: value for key, value in policy.items() if key != "reference"} if isinstance(policy, Mapping) else {}
-    asked = slot_words("dataset", config.get("dataset"), "datasets", default=_STARTER)
-    use = slot_words("policy", {**own, "checkpoint": path}, "policies", default="mdm")
-    return ["generate", *(asked or [_EXAMPLE]), "motions", *use]
+    options = {key: value for key, value in policy.items() if key != "reference"} if isinstance(policy, Mapping) else {}
+    words = slot_words("dataset", config.get("dataset"), "datasets", default=_STARTER)
+    use = slot_words("policy", {**options, "checkpoint": path}, "policies", default="mdm")
+    return ["generate", *(words or [_EXAMPLE]), "motions", *use]
 
 
 def training_line(config: Mapping[str, Any], *, policy: str = "", scorer: RunInfo | None = None) -> list[str]:
     """Return the words of a `grpo` on the data of a run, or of the training that has to come first.
 
-    The starter's policy and rewards know the starter's data only. On other data both have to be trained on them; the
-    one that is not given is looked for among the finished runs below ``runs``. Of two models of text and motion, the
-    one that was trained on the second half of the clips, or that a `grpo` of these data was judged by, is the judge.
+    The starter's policy and rewards are for the starter's data only. On other data both have to be trained first; if
+    one is not given, it is searched for in the finished runs below ``runs``. Of two models of text and motion, the one
+    that was trained on the second half of the clips, or that judged a `grpo` on these data, is the judge.
 
     Args:
         config: Settings of the run; its dataset is read.
-        policy: Policy to train; the starter's, or the newest of the data, where it is left out.
-        scorer: Run of a model of text and motion that is taken before all others for what it was trained for.
+        policy: Policy to train; by default the starter's, or the newest of the data.
+        scorer: Run of a model of text and motion that is preferred to all others.
     """
     model = plugins.get("trainers", "grpo").options
     data = words_for(model, config, ("dataset",))
     if not _on_starter(config) and not policy:
-        policy = next((str(one.directory) for one in _known_run(config) if (one.directory / _POLICY).is_dir()), "")
+        policy = next((str(info.directory) for info in _known_run(config) if (info.directory / _POLICY).is_dir()), "")
     reward, judge = _reward_and_judge(config, scorer)
     if not _on_starter(config):
         missing = "" if policy and reward else "pretrain.tmr" if policy else "pretrain.mdm"
         if missing:
             first, text = plugins.get("trainers", missing).options, config.get("text")
-            # A diffusion policy reads a vector per text, which DistilBERT does not give.
+            # A diffusion policy needs a single vector per text, which DistilBERT does not give.
             same = not isinstance(text, Mapping) or text.get("encoder") != "distilbert"
             return [*missing.split("."), *words_for(first, config, ("dataset", "text") if same else ("dataset",))]
     use = ["--policy.checkpoint", policy] if policy else []
@@ -292,30 +288,30 @@ def _on_starter(config: Mapping[str, Any]) -> bool:
 def _known_run(config: Mapping[str, Any]) -> Iterator[RunInfo]:
     """Yield the finished runs below ``runs`` on the same data, newest first."""
     table = config.get("dataset")
-    wanted = slot_words("dataset", table, "datasets")
+    data = slot_words("dataset", table, "datasets")
     for info in find(None):
-        if info.status == _DONE and slot_words("dataset", info.config.get("dataset"), "datasets") == wanted:
+        if info.status == _DONE and slot_words("dataset", info.config.get("dataset"), "datasets") == data:
             yield info
 
 
 def _reward_and_judge(config: Mapping[str, Any], scorer: RunInfo | None) -> tuple[_Scorer | None, _Scorer | None]:
-    """Return the models of text and motion to train by and to judge by; the newest of each, but `scorer` before them.
+    """Return the models of text and motion for reward and judge: `scorer` first, then the newest.
 
-    On the starter's data, whose own models are known, others count only beside a `scorer`.
+    On the starter's data, which has its own models, others count only together with a `scorer`.
     """
-    known = [] if _on_starter(config) else list(_known_run(config))
+    runs = [] if _on_starter(config) else list(_known_run(config))
     if scorer is not None:
-        own = scorer.directory.resolve()
-        known = [scorer, *(info for info in known if info.directory.resolve() != own)]
-    judges = {place for info in known for place in _judged_by(info)}
-    found = [one for info in known for one in _scorers(info, judges)]
-    apart = [one for one in found if one.judges]
-    reward = next((one for one in found if not one.judges), next(iter(apart), None))
-    return reward, next((one for one in apart if one is not reward), None)
+        folder = scorer.directory.resolve()
+        runs = [scorer, *(info for info in runs if info.directory.resolve() != folder)]
+    judges = {place for info in runs for place in _judged_by(info)}
+    scorers = [model for info in runs for model in _scorers(info, judges)]
+    apart = [model for model in scorers if model.judges]
+    reward = next((model for model in scorers if not model.judges), next(iter(apart), None))
+    return reward, next((model for model in apart if model is not reward), None)
 
 
 def _judged_by(info: RunInfo) -> Iterator[Path]:
-    """Yield the places that the weights of a run's judge may be known by: its folder in a run, and the run."""
+    """Yield the possible paths of the weights of a run's judge: its folder in a run, and the run."""
     judge = info.config.get("judge")
     weights = judge.get("weights") if isinstance(judge, Mapping) else None
     if info.command == "grpo" and isinstance(weights, str) and weights:
@@ -333,12 +329,7 @@ def _scorers(info: RunInfo, judges: Container[Path]) -> Iterator[_Scorer]:
 
 
 def _use_policy(info: RunInfo) -> list[list[str]]:
-    return [generate_line(str(info.directory), {**info.config, "policy": _own_policy(info)})]
-
-
-def _own_policy(info: RunInfo) -> object:
-    """Return the settings of a run's policy; of a run that trains one from nothing there are none."""
-    return info.config.get("policy")
+    return [generate_line(str(info.directory), info.config)]
 
 
 def _after_grpo(info: RunInfo) -> list[list[str]]:
@@ -364,7 +355,7 @@ def _after_mdm(info: RunInfo) -> list[list[str]]:
 
 def _after_text_reward(info: RunInfo) -> list[list[str]]:
     folder = str(info.directory)
-    part = next((one for one in _TEXT_REWARDS if (info.directory / one).is_dir()), "tmr")
+    part = next((name for name in _TEXT_REWARDS if (info.directory / name).is_dir()), "tmr")
     train = training_line(info.config, scorer=info)
     measure = [["eval", "retrieval", folder]] if part == "tmr" else []
     return [train, *measure, ["runs", "show", folder]]
@@ -380,10 +371,9 @@ def _after_encoder(info: RunInfo) -> list[list[str]]:
 
 
 def _after_predictor(info: RunInfo) -> list[list[str]]:
-    """Return lines for a motion predictor, which are measured and used on the clips of their run.
+    """Return lines for a motion predictor.
 
-    Its schedules span the epochs of the run, so that a longer one is a new run with the same settings, not a resumed
-    one.
+    Its schedules span the epochs of the run, so that a longer run is a new one with the same settings.
     """
     folder = str(info.directory)
     again = ["--config", f"{folder}/config.json"]
@@ -395,7 +385,7 @@ def _after_predictor(info: RunInfo) -> list[list[str]]:
 
 
 def _after_collect(info: RunInfo) -> list[list[str]]:
-    """Return lines for episodes; those that an environment's own solution made are demonstrations too."""
+    """Return lines for episodes; those of an environment's scripted solution are also demonstrations."""
     folder = str(info.directory)
     env = words_for(plugins.get("trainers", "ppo").options, info.config, ("env",))
     clone = [["ppo", *env, "--init", folder]] if info.config.get("policy") == "scripted" else []
@@ -403,7 +393,7 @@ def _after_collect(info: RunInfo) -> list[list[str]]:
 
 
 def _after_reward(info: RunInfo) -> list[list[str]]:
-    """Return lines for a success classifier, which pays in the environment whose pictures it was trained on."""
+    """Return lines for a success classifier, a reward in the environment of its pictures."""
     folder = str(info.directory)
     learn = []
     if (table := _environment(info)) is not None:
@@ -413,9 +403,9 @@ def _after_reward(info: RunInfo) -> list[list[str]]:
 
 
 def _environment(info: RunInfo) -> Mapping[str, Any] | None:
-    """Return the settings of the environment that a classifier's pictures come from; None where nothing says.
+    """Return the settings of the environment of a classifier's pictures; None if unknown.
 
-    The run of the pictures knows what was typed; else the classifier's own record counts, which names no code.
+    They are those of the run of the pictures, else of the classifier's record, which must not name code.
     """
     data = info.config.get("data")
     for place in data.get("path") or () if isinstance(data, Mapping) else ():
@@ -443,7 +433,7 @@ def _after_regions(info: RunInfo) -> list[list[str]]:
 
 
 def _after_self_play(info: RunInfo) -> list[list[str]]:
-    """Return lines for self-play: code that was trusted has to be trusted again."""
+    """Return lines for self-play; trusted code needs the flag again."""
     folder, policy = str(info.directory), info.config.get("policy")
     name = policy.get("name") if isinstance(policy, Mapping) else None
     trusted = shlex.split(typed_flags({"policy": policy}))

@@ -1,4 +1,4 @@
-"""Keeping runs in order: tags, what each was trained on, removal."""
+"""Management of runs: tags, training data, removal."""
 
 from __future__ import annotations
 
@@ -18,30 +18,25 @@ _TAG = re.compile(r"[\w][\w.+:-]{0,39}")
 
 
 def tags_of(folder: Path) -> list[str]:
-    """Return the tags of a run, sorted; none where the file is missing or damaged."""
+    """Return the tags of a run, sorted; none if the file is missing or damaged."""
     try:
-        found = read_json(folder / TAGS, list)
+        words = read_json(folder / TAGS, list)
     except MotionkitError:
         return []
-    return sorted({tag for tag in found if isinstance(tag, str) and _TAG.fullmatch(tag)})
+    return sorted({tag for tag in words if isinstance(tag, str) and _TAG.fullmatch(tag)})
 
 
 def change_tags(folder: Path, *, add: Iterable[str] = (), remove: Iterable[str] = ()) -> list[str]:
-    """Add and remove tags of a run, and return what it has now.
-
-    Raises:
-        MotionkitError: A tag is not a word of up to 40 letters, digits and ``_.+:-``, a tag to remove is not there, or
-            the file cannot be written.
-    """
-    known, add, remove = set(tags_of(folder)), list(add), list(remove)
+    """Add and remove tags of a run, and return its tags."""
+    present, add, remove = set(tags_of(folder)), list(add), list(remove)
     if wrong := [tag for tag in add if not _TAG.fullmatch(tag)]:
         raise MotionkitError(
             f"{wrong[0]!r:.60} is not a tag.", why="a tag has up to 40 letters, digits and _.+:-, and no blanks."
         )
-    if absent := [tag for tag in remove if tag not in known]:
-        has = f"it has: {', '.join(sorted(known))}." if known else "it has none."
+    if absent := [tag for tag in remove if tag not in present]:
+        has = f"it has: {', '.join(sorted(present))}." if present else "it has none."
         raise MotionkitError(f"{folder} has no tag {absent[0]!r}.", fix=has)
-    tags = sorted((known | set(add)) - set(remove))
+    tags = sorted((present | set(add)) - set(remove))
     try:
         if tags:
             write_json(folder / TAGS, tags)
@@ -53,7 +48,7 @@ def change_tags(folder: Path, *, add: Iterable[str] = (), remove: Iterable[str] 
 
 
 def data_of(config: Mapping[str, Any]) -> str:
-    """Return what a run was trained on: its dataset and where that is, its data, or its environment; else nothing.
+    """Return a run's dataset with its place, its data, or its environment; empty for none.
 
     Example:
         >>> data_of({"dataset": {"name": "humanml", "root": "data/mocap"}}), data_of({"env": {"name": "reach"}})
@@ -81,11 +76,11 @@ def size_of(folder: Path) -> int:
 
 def users_of(info: RunInfo, root: str | Path = "runs") -> list[Path]:
     """Return the other runs below `root` whose settings name a path in this one's folder."""
-    own = info.directory.resolve()
+    folder = info.directory.resolve()
     return [
-        other.directory
-        for other in find(None, root)
-        if other.directory.resolve() != own and any(_inside(text, own) for text in _texts(other.config))
+        run.directory
+        for run in find(None, root)
+        if run.directory.resolve() != folder and any(_inside(text, folder) for text in _texts(run.config))
     ]
 
 
@@ -93,11 +88,11 @@ def _texts(value: object) -> Iterable[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for one in value.values():
-            yield from _texts(one)
+        for part in value.values():
+            yield from _texts(part)
     elif isinstance(value, (list, tuple)):
-        for one in value:
-            yield from _texts(one)
+        for part in value:
+            yield from _texts(part)
 
 
 def _inside(text: str, folder: Path) -> bool:
@@ -108,33 +103,24 @@ def _inside(text: str, folder: Path) -> bool:
 
 
 def check_removable(info: RunInfo) -> None:
-    """Refuse to remove a run that a process works on, or one that is a link.
-
-    Raises:
-        MotionkitError: It is one of these.
-    """
+    """Refuse to remove a run that a process works on, or one that is a link."""
     if info.directory.is_symlink():
-        raise MotionkitError(
-            f"{info.directory} is a link to {info.directory.resolve()}.", fix="remove what it leads to."
-        )
+        raise MotionkitError(f"{info.directory} is a link to {info.directory.resolve()}.", fix="remove its target.")
     if is_held(info.directory):
         raise MotionkitError(f"{info.directory} is running.", fix="stop it first: Ctrl-C there.")
 
 
 def remove_run(info: RunInfo) -> list[str]:
-    """Remove what motionkit wrote into a run's folder, and the folder where nothing else is in it.
+    """Remove motionkit's files from a run's folder, and the folder if it is then empty.
 
     Returns:
         Names of other files, which stay.
-
-    Raises:
-        MotionkitError: As `check_removable`, or it cannot be removed.
     """
     check_removable(info)
     folder = info.directory
     try:
         with hold(folder):
-            for name in (*own_names(info.record), RECORD):  # the record last: until then it is a run still
+            for name in (*own_names(info.record), RECORD):  # the record last: until then it is still a run
                 if os.path.lexists(folder / name):
                     discard(folder / name)
             sweep(folder)

@@ -50,12 +50,12 @@ def _head(git: Path) -> str | None:
     # A work tree added by `git worktree add` shares most of its refs with the first one.
     common = _linked(git, git / "commondir")
     packed = re.search(rf"^([0-9a-f]+) {re.escape(name)}$", _text(common / "packed-refs"), re.MULTILINE)
-    found = [_text(git / name), _text(common / name), packed[1] if packed else ""]
-    return next(filter(None, (_as_hash(text.strip()) for text in found)), None)
+    texts = [_text(git / name), _text(common / name), packed[1] if packed else ""]
+    return next(filter(None, (_as_hash(text.strip()) for text in texts)), None)
 
 
 def _linked(folder: Path, file: Path, prefix: str = "") -> Path:
-    """Return the folder that a text file names, relative to where the file is; `folder` when there is no such file."""
+    """Return the folder that a text file names, relative to the file; `folder` if there is no such file."""
     text = _text(file).rstrip("\r\n")
     named = text.startswith(prefix) and "\0" not in text and text.removeprefix(prefix)
     return file.parent / named if named else folder
@@ -66,7 +66,7 @@ def _as_hash(text: str) -> str | None:
 
 
 def _text(path: Path) -> str:
-    """Return the text of a regular file, at most `_LIMIT` bytes of it; empty when it cannot be read."""
+    """Return the text of a regular file, at most `_LIMIT` bytes of it; empty if it cannot be read."""
     try:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
             regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
@@ -86,25 +86,25 @@ def now() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python, the platform and the packages that decide numbers."""
-    found = {"python": platform.python_version(), "platform": platform.platform()}
+    """Return the versions of Python, the platform and the packages that numerical results depend on."""
+    by_name = {"python": platform.python_version(), "platform": platform.platform()}
     for name in _PACKAGES:
         try:
-            found[name] = importlib.metadata.version(name)
+            by_name[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    return by_name
 
 
 def plugin_distributions() -> dict[str, str]:
-    """Return the packages that bring motionkit plugins, with versions."""
+    """Return the packages with motionkit plugins, and their versions."""
     return dict(sorted({entry.distribution: entry.version for entry in scan().entries}.items()))
 
 
 def changed_versions(before: Mapping[str, str]) -> list[str]:
     """Return ``torch 2.12.0, now 2.13.0`` for each package of `before` whose version has changed.
 
-    Packages that are missing now, or were missing then, are left out: results do not depend on them.
+    Packages that are missing now, or were missing before, are left out: results do not depend on them.
     """
     here = {**plugin_distributions(), **versions()}
     return [
@@ -267,12 +267,9 @@ def damaged(folder: Path, why: str) -> MotionkitError:
 
 
 def first_problem(error: ValidationError) -> str:
-    """Return pydantic's first problem, with its place."""
+    """Return pydantic's first problem, with its location."""
     first = error.errors(include_url=False, include_input=False)[0]
     return f"{'.'.join(map(str, first['loc'])) or 'its content'}: {first['msg']}"
-
-
-# Names, creates and clears run folders.
 
 
 # Locks a folder for one process, and checks that the locked folder is still in its place.
@@ -327,7 +324,7 @@ def _open(folder: Path, flags: int) -> int:
 
 
 def _lock(descriptor: int) -> bool:
-    """Try to lock an open file; True also where a network disk has no locks."""
+    """Try to lock an open file; True also if a network disk has no locks."""
     from filelock import lock_descriptor
 
     try:
@@ -346,7 +343,7 @@ _OWN = ("config.json", "metrics.jsonl", "log.txt", "checkpoints", "trackers", PA
 """Names in every run folder, besides run.json."""
 
 _UNLISTED = ("policy", "tmr")
-"""Artefacts of trainers in runs whose records do not list them yet."""
+"""Artefacts of trainers in older runs, whose records do not list them."""
 
 
 def folder_of(command: str, root: str | Path, out: str | Path | None, name: str | None) -> Path:
@@ -365,7 +362,7 @@ def folder_name(command: str) -> str:
 
 
 def claim_new(folder: Path, *, overwrite: bool) -> None:
-    """Make the folder of a new run, or empty an old run's folder when `overwrite` says so.
+    """Make the folder of a new run, or empty an old run's folder if `overwrite`.
 
     Only files that motionkit wrote are deleted; other files in an old run's folder stay.
     """
@@ -382,7 +379,7 @@ def claim_new(folder: Path, *, overwrite: bool) -> None:
 
 
 def own_names(
-    record: RunRecord | None,  # its record; None where it cannot be read
+    record: RunRecord | None,  # its record; None if it cannot be read
 ) -> set[str]:
     """Return the names that motionkit may replace in a run's folder, besides run.json and the lock."""
     return {*_OWN, *((record and record.artifacts) or _UNLISTED)} - {RECORD, LOCK}

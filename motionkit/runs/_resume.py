@@ -48,7 +48,7 @@ def locate(path: str | Path) -> tuple[Path, Path | None, RunRecord, dict[str, An
 
 
 def run_folder(path: str | Path) -> Path:
-    """Return the run folder that a path in it means: itself, or that of a checkpoint."""
+    """Return the run folder of a path: itself, or that of a checkpoint."""
     given = Path(path)
     if given.parent.name == "checkpoints" and given.name.startswith("step-"):
         return given.parent.parent
@@ -56,7 +56,7 @@ def run_folder(path: str | Path) -> Path:
 
 
 def no_run(given: Path) -> MotionkitError:
-    """Return the error for a path where no run is."""
+    """Return the error for a path without a run."""
     return MotionkitError(
         f"{given} is not a motionkit run.",
         why="it has no run.json of motionkit." if given.exists() else "it does not exist.",
@@ -105,7 +105,7 @@ def same_inputs(
     record: RunRecord,  # content of run.json
     inputs: Mapping[str, str],  # fingerprints of the files now, by dotted setting
 ) -> set[str]:
-    """Return the settings that still name the same files, at any place: those with equal fingerprints."""
+    """Return the settings whose files have equal fingerprints, at any place."""
     return {key for key, fingerprint in inputs.items() if record.inputs.get(key) == fingerprint}
 
 
@@ -123,7 +123,7 @@ def refuse_links(directory: Path, record: RunRecord) -> None:
 
 def refuse_changes(
     old: Mapping[str, Any],  # settings of the run
-    new: Mapping[str, Any],  # settings asked for
+    new: Mapping[str, Any],  # new settings
     shape_keys: Sequence[str],  # dotted names of settings or of whole groups
     directory: Path,  # the run folder, for the message
     same: Collection[str] = (),  # settings that may differ, because both values name the same thing
@@ -151,7 +151,7 @@ def refuse_other_files(
     new: Mapping[str, Any],  # settings asked for
     directory: Path,  # the run folder, for the message
 ) -> None:
-    """Refuse to go on with files that are no longer those that the run began with."""
+    """Refuse to continue with files that have changed since the run began."""
     values = _leaves(without_place(new))
     changed = [
         f"{key} ({_place(values[key])})" if values.get(key) else key
@@ -162,8 +162,8 @@ def refuse_other_files(
         what = f"the content of {changed[0]} has" if len(changed) == 1 else f"the contents of {', '.join(changed)} have"
         raise MotionkitError(
             f"cannot resume {directory}: {what} changed since the run began.",
-            why="the run would go on with something else than it began with.",
-            fix="put the old content back, or name the place where it is now, or start a new run without --resume",
+            why="the run would continue with other data than it began with.",
+            fix="restore the old content, or name its new place, or start a new run without --resume",
         )
 
 
@@ -172,13 +172,13 @@ def _place(value: object) -> str:
 
 
 def _leaves(settings: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
-    found: dict[str, object] = {}
+    leaves: dict[str, object] = {}
     for key, value in settings.items():
         if isinstance(value, Mapping) and value:
-            found.update(_leaves(value, f"{prefix}{key}."))
+            leaves.update(_leaves(value, f"{prefix}{key}."))
         else:
-            found[f"{prefix}{key}"] = value
-    return found
+            leaves[f"{prefix}{key}"] = value
+    return leaves
 
 
 def cut_metrics(path: Path, step: int) -> float:

@@ -85,7 +85,7 @@ class LogFile:
 
 @contextmanager
 def logging_into(folder: Path) -> Iterator[None]:
-    """Copy messages into the log.txt of a run that has ended, where that file can still be written."""
+    """Copy messages into the log.txt of a run that has ended, if that file can still be written."""
     log = LogFile(folder / "log.txt")
     try:
         log.open()
@@ -98,7 +98,7 @@ def logging_into(folder: Path) -> Iterator[None]:
         log.close()
 
 
-# Ctrl-C and SIGTERM: the first asks the run to stop after its step, the second stops at once.
+# Ctrl-C and SIGTERM: the first requests a stop after the current step, the second stops at once.
 
 _logger = logging.getLogger("motionkit.runs")
 
@@ -124,7 +124,7 @@ class StopSignals:
         self._before.clear()
 
     def stop(self, number: int = signal.SIGINT) -> None:
-        """Ask for a stop as the signal `number` does, which the exit code then tells."""
+        """Request a stop as by the signal `number`, which sets the exit code."""
         self.received = self.received or number
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
@@ -143,15 +143,6 @@ class Run:
 
     Inside the ``with`` block SIGINT and SIGTERM set `stop_requested`; leaving it records how the run ended.
 
-    Attributes:
-        directory: The run folder.
-        command: The command, such as ``grpo`` or ``pretrain mdm``.
-        start_step: Steps completed before this attempt; the first step to do is one more.
-        listeners: Called for every logged line.
-        beginning: Called without arguments when the steps of an attempt begin.
-        total_steps: Planned steps, if the trainer has set them; for progress.
-        status: ``running``, then ``done``, ``failed`` or ``interrupted``.
-
     Example:
         >>> import torch
         >>> with Run.create("grpo", {}, name="second") as run:
@@ -169,13 +160,13 @@ class Run:
         checkpoint: Checkpoint | None,
         seconds: float,
     ) -> None:
-        self.directory = directory
-        self.command = command
-        self.start_step = checkpoint.step if checkpoint else 0
-        self.listeners: list[Listener] = []
-        self.beginning: list[Callable[[], None]] = []
-        self.total_steps: int | None = None
-        self.status = "running"
+        self.directory = directory  # the run folder
+        self.command = command  # such as ``grpo`` or ``pretrain mdm``
+        self.start_step = checkpoint.step if checkpoint else 0  # steps completed before this attempt
+        self.listeners: list[Listener] = []  # called for every logged line
+        self.beginning: list[Callable[[], None]] = []  # called when the steps of an attempt begin
+        self.total_steps: int | None = None  # planned steps, if the trainer has set them; for progress
+        self.status = "running"  # then ``done``, ``failed`` or ``interrupted``
         self._record = record
         self._lock = lock
         self._checkpoint = checkpoint
@@ -213,14 +204,11 @@ class Run:
             snapshot: All settings, JSON-able; ``checkpoint.keep``, ``track``, ``seed``, ``device`` are read here.
             out: The run folder itself.
             name: Last part of the folder.
-            overwrite: Replace what an older run wrote there. A folder that is not a run is never changed.
+            overwrite: Replace the files of an older run. A folder that is not a run is never changed.
             argv: The command line, for the record.
             origins: Where each setting came from, for the record.
-            inputs: Fingerprints of what settings name, by dotted setting; see `same_inputs`.
+            inputs: Fingerprints of the files that settings name, by dotted setting; see `same_inputs`.
             root: Parent of all runs.
-
-        Raises:
-            MotionkitError: The folder exists, is in use or cannot be made, or a tracker is not installed (code 2).
         """
         require_trackers(snapshot.get("track") or ())
         directory = folder_of(command, root, out, name)
@@ -246,18 +234,14 @@ class Run:
 
         Args:
             path: A run folder, or one of its ``checkpoints/step-...`` folders.
-            snapshot: The settings now; None for those of the run.
+            snapshot: The new settings; None for those of the run.
             command: The command that must have made the run; None accepts any.
             shape_keys: Settings, or groups, that the checkpoint depends on and that may not differ.
             argv: The command line, for the record.
             origins: Where each setting came from, for the record.
-            inputs: Fingerprints of what settings name, by dotted setting: a setting may name a new place of the same
-                file.
-            recorded: Returns the run's settings as they were meant when they were recorded.
-
-        Raises:
-            MotionkitError: No run, a damaged one, another command's, in use or not writable; a shape-changing setting
-                differs (named), or no checkpoint is readable.
+            inputs: Fingerprints of the files that settings name, by dotted setting: a setting may name a new place of
+                the same file.
+            recorded: Converts the run's recorded settings to their present meaning.
         """
         directory, chosen, record, old = locate(path)
         new = dict(snapshot) if snapshot is not None else old
@@ -305,7 +289,7 @@ class Run:
 
     @property
     def stop_requested(self) -> bool:
-        """Whether SIGINT or SIGTERM was received; the trainer then finishes its step, saves and returns."""
+        """Whether SIGINT or SIGTERM was received: the trainer should finish its step, save and return."""
         return bool(self.signals.received)
 
     @property
@@ -325,11 +309,7 @@ class Run:
         return self._checkpoint
 
     def begin_steps(self, total: int) -> None:
-        """Say that the steps begin now: what was measured before counts for no rate.
-
-        Args:
-            total: Steps planned, including those before a resume.
-        """
+        """Mark the begin of the steps, for progress; `total` includes steps before a resume."""
         self.total_steps = total
         for begin in self.beginning:
             begin()
@@ -455,8 +435,8 @@ class Run:
     def __enter__(self) -> Self:
         self.signals.install()
         self._log_file.open()
-        what = f"resumed after step {self.start_step}" if self._checkpoint else "started"
-        _logger.info("%s %s: %s", self.command, what, self.directory)
+        state = f"resumed after step {self.start_step}" if self._checkpoint else "started"
+        _logger.info("%s %s: %s", self.command, state, self.directory)
         self._trackers.open()
         return self
 
@@ -485,13 +465,13 @@ def _keep(snapshot: Mapping[str, Any]) -> int:
     return int((snapshot.get("checkpoint") or {}).get("keep", 2))
 
 
-# The run of a process that computes with others and writes nothing.
+# The run of a process other than the main one, which writes nothing.
 
 
 class FollowingRun(Run):
-    """A run without a folder of its own: another process writes it.
+    """A run that another process writes.
 
-    What a trainer writes all the same goes into a temporary folder, which is deleted at the end.
+    Files that a trainer writes anyway go into a temporary folder, which is deleted at the end.
     """
 
     @classmethod
@@ -501,26 +481,23 @@ class FollowingRun(Run):
         Args:
             command: The command.
             snapshot: All settings.
-            checkpoint: Folder of the checkpoint that the main process goes on from; None at the start.
-
-        Raises:
-            MotionkitError: The checkpoint cannot be read here.
+            checkpoint: Folder of the checkpoint that the main process resumes from; None for a new run.
         """
-        found = None if checkpoint is None else read_checkpoint(Path(checkpoint))
+        start = None if checkpoint is None else read_checkpoint(Path(checkpoint))
         folder = Path(tempfile.mkdtemp(prefix="motionkit-"))
         return cls._begin(
-            folder, {**snapshot, "track": ()}, RunRecord.new(command, {}), hold(folder), found, (), None, 0.0
+            folder, {**snapshot, "track": ()}, RunRecord.new(command, {}), hold(folder), start, (), None, 0.0
         )
 
     def log(self, step: int, metrics: Mapping[str, SupportsFloat]) -> None:
-        """Check the names of metrics, and write none."""
+        """Check the names of metrics without writing them."""
         require_defined(metrics)
         self._step = max(self._step, step)
 
     def save(
         self, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, object] | None = None
     ) -> Path:
-        """Write no checkpoint; the main process's holds the same."""
+        """Write no checkpoint; the main process writes it."""
         self._step = max(self._step, step)
         return self.directory
 
@@ -533,7 +510,7 @@ class FollowingRun(Run):
             shutil.rmtree(self.directory, ignore_errors=True)
 
 
-# Opens the run that settings ask for: a new one, or one that goes on.
+# Opens the run of the settings: a new one, or one to resume.
 
 
 def open_run(

@@ -52,7 +52,7 @@ def _explained(doing: str, path: Path, number: int | None, text: str, code: int)
 
 
 def temporary(path: Path, suffix: str = "") -> Path:
-    """Return a temporary path beside a file; its name is short, also for a long file name."""
+    """Return a temporary path in the folder of a file; its name is short, also for a long file name."""
     return path.with_name(f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}{suffix}")
 
 
@@ -97,7 +97,7 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Make renames inside a folder durable; a no-op where folders cannot be opened (Windows)."""
+    """Make renames inside a folder durable; a no-op if folders cannot be opened (Windows)."""
     if os.name == "posix":
         sync_file(path)
 
@@ -110,7 +110,7 @@ def write_bytes(path: Path, data: bytes, *, like: Path | None = None) -> None:
     Args:
         path: The file.
         data: Its new contents.
-        like: A file whose permissions it gets; None takes those of `path` itself. One that is missing has none.
+        like: A file whose permissions it gets, if it exists; None takes those of `path` itself.
     """
     write_chunks(path, (data,), like=like)
 
@@ -157,7 +157,7 @@ def is_inside(name: object) -> bool:
 
 
 def is_obstacle(folder: Path) -> bool:
-    """Whether a path that must be a folder is a file, or a link that leads elsewhere."""
+    """Whether a path that must be a folder is a file or a link."""
     return folder.is_symlink() or (folder.exists() and not folder.is_dir())
 
 
@@ -190,7 +190,7 @@ def remove_file(folder: Path, name: str) -> None:
         parent.rmdir()
 
 
-# Checks before the work that its result can be written.
+# Checks before a work that its result can be written.
 
 
 def require_writable(path: Path, *, parents: bool = False) -> None:
@@ -204,7 +204,7 @@ def require_writable(path: Path, *, parents: bool = False) -> None:
     if path.is_dir():
         raise MotionkitError(f"{path} is a folder, not a file.", fix="choose another name.")
     if there and not path.is_file():
-        raise MotionkitError(f"{path} is no regular file and cannot be replaced.", fix="choose another name.")
+        raise MotionkitError(f"{path} is not a regular file and cannot be replaced.", fix="choose another name.")
     folder = path.parent
     while parents and not folder.exists():
         folder = folder.parent
@@ -223,8 +223,8 @@ _LIMIT = 256 << 20
 class OutputFolder:
     """A folder that a command fills under a temporary name and then moves into place.
 
-    A record in the folder lists every file that the command wrote. A later command may replace these files and no
-    others; other files in the folder are neither changed nor moved.
+    A record in the folder lists every file that the command wrote. A later command may replace only these files; other
+    files in the folder are neither changed nor moved.
 
     Args:
         path: The folder.
@@ -248,12 +248,7 @@ class OutputFolder:
         self._record, self._kind, self._overwrite = record, kind, overwrite
 
     def claim(self) -> None:
-        """Refuse a place that cannot be written or belongs to others.
-
-        Raises:
-            MotionkitError: It is a file or not writable; or it holds files that no such command made, or files of an
-                earlier one and `overwrite` is False.
-        """
+        """Refuse a folder that cannot be written or that the command did not make."""
         if self.path.exists() and not self.path.is_dir():
             raise MotionkitError(f"{self._shown} is a file, not a folder.", fix="choose another OUT.")
         if not self.path.is_dir():
@@ -278,13 +273,10 @@ class OutputFolder:
             )
 
     def require_free(self, names: Iterable[str]) -> None:
-        """Refuse names that are taken by files which no such command made.
+        """Refuse names of existing files that no such command made.
 
         Args:
             names: Paths inside the folder, with ``/``.
-
-        Raises:
-            MotionkitError: Naming the file that is in the way.
         """
         owned, names = self._owned(), list(names)
         folders = {folder for name in names for folder in folders_of(name)}
@@ -299,11 +291,7 @@ class OutputFolder:
 
     @contextmanager
     def beside(self) -> Iterator[Path]:
-        """Make a temporary folder beside the place, to fill it for `settle`; it is deleted when the block fails.
-
-        Raises:
-            MotionkitError: It cannot be made.
-        """
+        """Make a temporary folder next to `path`, to fill it for `settle`; it is deleted if the block fails."""
         part = self.path.parent / f".{self.path.name}.{secrets.token_hex(4)}.part"
         try:
             part.mkdir(parents=True)
@@ -320,13 +308,13 @@ class OutputFolder:
     def settle(
         self, part: Path, document: Mapping[str, Any], *, also: Sequence[str] = (), leave: Sequence[str] = ()
     ) -> None:
-        """Move a finished folder into place, by one rename when nothing is there yet.
+        """Move a finished folder into place, by one rename if there is no folder yet.
 
         In an existing folder files are replaced one by one, then outdated files of the earlier command are deleted.
         Meanwhile the record lists both, so that a later command can continue after a kill.
 
         Raises:
-            MotionkitError: The place was taken meanwhile, or the disk is full or not writable; `part` keeps the files
+            MotionkitError: The folder was made meanwhile, or the disk is full or not writable; `part` keeps the files
                 (exit code 1).
         """
         try:
@@ -362,7 +350,7 @@ class OutputFolder:
         shutil.rmtree(part, ignore_errors=True)
 
     def _read(self) -> dict[str, Any] | None:
-        """Return the folder's record, or None when it has no valid one."""
+        """Return the folder's record, or None if it has no valid one."""
         try:
             document: dict[str, Any] = read_json(self.path / self._record, dict, limit=_LIMIT, surrogates=True)
         except MotionkitError:
@@ -390,4 +378,4 @@ def _write(path: Path, document: Mapping[str, Any]) -> None:
 
 def _kept(message: str, why: str, fix: str, part: Path) -> MotionkitError:
     fix = f"{fix.rstrip('.')}; then run the same command again."
-    return MotionkitError(message, why=f"{why} What was made is in {part}.".strip(), fix=fix, code=1)
+    return MotionkitError(message, why=f"{why} The new files are in {part}.".strip(), fix=fix, code=1)

@@ -21,7 +21,7 @@ class Source:
     info: RunInfo  # Its record and settings
     lines: list[dict[str, Any]]  # Of metrics.jsonl
     warnings: list[str]  # Warnings of log.txt, each once
-    missing: list[str]  # What a reader would expect and is not there, in sentences
+    missing: list[str]  # Sentences about missing parts
 
     @property
     def name(self) -> str:
@@ -30,26 +30,22 @@ class Source:
 
     @property
     def results(self) -> list[HeldoutResult]:
-        """What was measured before and after; empty for a run that has not finished."""
+        """Results before and after; empty for a run that has not finished."""
         return results(self.info.summary.get("heldout"))
 
     @property
     def others(self) -> dict[str, list[HeldoutResult]]:
-        """Further tables of before and after, by how their prompts were sampled."""
+        """Further tables of before and after, by the sampling of their prompts."""
         return other_results(self.info.summary)
 
     @property
     def steps(self) -> int:
-        """Steps that are logged or recorded."""
+        """Number of logged or recorded steps."""
         return max([self.info.steps, *(int(line["step"]) for line in self.lines)])
 
 
 def read_source(path: str | Path) -> Source:
-    """Read a run folder.
-
-    Raises:
-        MotionkitError: There is no run there (exit code 2).
-    """
+    """Read a run folder."""
     info = peek(path)
     missing = []
     if info.problem:
@@ -64,9 +60,8 @@ def read_source(path: str | Path) -> Source:
 
 
 def not_shown(file: Path) -> str:
-    """Return that a file of held-out motions cannot be shown, and why."""
-    what = "is damaged" if file.exists() else "is missing"
-    return f"heldout/{file.name} {what}, so its motions are not shown."
+    """Return the message for a file of held-out motions that cannot be read."""
+    return f"heldout/{file.name} is {'damaged' if file.exists() else 'missing'}, so its motions are not shown."
 
 
 def _lost_lines(path: Path, read: int) -> list[str]:
@@ -87,5 +82,5 @@ def _warnings(path: Path) -> list[str]:
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - _MOST))
         text = file.read().decode(errors="replace")
-    found = (match for line in text.splitlines() if (match := _LOGGED.fullmatch(line)))
-    return list(dict.fromkeys(match[2] for match in found if match[1] in ("WARNING", "ERROR", "CRITICAL")))
+    matches = (match for line in text.splitlines() if (match := _LOGGED.fullmatch(line)))
+    return list(dict.fromkeys(match[2] for match in matches if match[1] in ("WARNING", "ERROR", "CRITICAL")))

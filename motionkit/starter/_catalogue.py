@@ -360,9 +360,6 @@ def generate(
         tempo: Speed of the movement, 1 = usual; drawn by seed when None.
         size: Amplitude, 1 = usual; drawn by seed when None.
         scale: Size of the body.
-
-    Raises:
-        MotionkitError: Unknown action or variant, or fewer than two frames.
     """
     if "/" not in action:
         known = actions()
@@ -395,11 +392,7 @@ def student_path() -> Path:
 
 
 def embeddings() -> tuple[tuple[str, ...], Tensor]:
-    """Return the captions and their stored embeddings ``[N, 384]`` float32, each of length 1 (to float16).
-
-    Raises:
-        MotionkitError: The table is missing or damaged.
-    """
+    """Return the captions and their stored embeddings ``[N, 384]`` float32, each of length 1 (to float16)."""
     from motionkit.text import read_table
 
     texts, vectors = read_table(table_path())

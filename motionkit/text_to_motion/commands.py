@@ -14,8 +14,7 @@ import typer
 from pydantic import Field, field_validator
 
 from motionkit.config import Chosen, Cli, Group, PromptSettings, SamplerSettings, Settings, slot
-from motionkit.contracts.command import Command
-from motionkit.contracts.console import Console
+from motionkit.contracts.console import Command, Console
 from motionkit.contracts.own_data import dataset_of
 from motionkit.documents import read_text
 from motionkit.errors import MotionkitError

@@ -38,23 +38,17 @@ def located(source: str | Path) -> Path:
 
     Args:
         source: A path, or ``ORG/NAME``. What is neither comes back as it is; who opens it says what is missing.
-
-    Raises:
-        MotionkitError: It is an id, and the hub does not give it.
     """
     return download(str(source))[0] if is_hub_id(source) else Path(source).expanduser()
 
 
 def download(source: str, *, revision: str = "", files: Sequence[str] = DATA) -> tuple[Path, str]:
-    """Return the folder of a model of the hub in the local cache, and its commit; the network is used if allowed.
+    """Return the folder of a model of the hub in the local cache, and its commit; the network is used where allowed.
 
     Args:
         source: ``ORG/NAME``.
         revision: Commit, branch or tag; empty for the newest.
         files: Patterns of the files that are wanted. Code among the others is named in a warning.
-
-    Raises:
-        MotionkitError: The hub does not give it; or it is not in the cache, and HF_HUB_OFFLINE is set.
     """
     from huggingface_hub import HfApi, snapshot_download
 
@@ -62,9 +56,9 @@ def download(source: str, *, revision: str = "", files: Sequence[str] = DATA) ->
     if not offline:
         with suppress(Exception):  # what is wrong the download says; without a network it takes the cache
             about = HfApi().model_info(source, revision=revision or None)
-            _say_code(source, [sibling.rfilename for sibling in about.siblings or ()], files)
+            _say_code(source, [one.rfilename for one in about.siblings or ()], files)
     try:
-        snapshot = snapshot_download(
+        found = snapshot_download(
             source, revision=revision or None, allow_patterns=list(files), local_files_only=offline
         )
     # The hub's client raises errors of its own, of the network and of the disk.
@@ -72,9 +66,9 @@ def download(source: str, *, revision: str = "", files: Sequence[str] = DATA) ->
         raise MotionkitError(
             f"{source} does not exist, and the Hugging Face hub does not give it.",
             why=str(error).strip().partition("\n")[0],
-            fix=f"check the path; on a machine with network: hf download {source}",
+            fix=f"check the path; where the network is: hf download {source}",
         ) from error
-    return Path(snapshot), Path(snapshot).name  # of the cache: named by the commit
+    return Path(found), Path(found).name  # of the cache: named by the commit
 
 
 def _say_code(source: str, names: Sequence[str], files: Sequence[str]) -> None:
@@ -86,7 +80,7 @@ def _say_code(source: str, names: Sequence[str], files: Sequence[str]) -> None:
 
 
 def push(folder: Path, source: str, files: Sequence[str], *, public: bool = False) -> str:
-    """Send files of a folder to the hub; the repository is made if there is none.
+    """Send files of a folder to the hub; the repository is made where there is none.
 
     Args:
         folder: The folder.

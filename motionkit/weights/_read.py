@@ -43,10 +43,10 @@ def read_zip(file: IO[bytes], archive: zipfile.ZipFile, origin: str) -> Any:
     data = _read_span(file, *spans[name]).numpy().tobytes()
     gate = Gate(memoryview(data), origin, tensors=True)
     walk(gate)
-    places = {key: spans[f"{root}data/{key}"] for key in gate.storages}
-    if any(places[key][1] != count * width for key, (count, width) in gate.storages.items()):
+    found = {key: spans[f"{root}data/{key}"] for key in gate.storages}
+    if any(found[key][1] != count * width for key, (count, width) in gate.storages.items()):
         raise _refused(origin, "its tensors have other bytes than their shapes")
-    return unpickle(in_memory(data), origin, _Storages(file, places))
+    return unpickle(in_memory(data), origin, _Storages(file, found))
 
 
 def read_pickles(file: IO[bytes], origin: str) -> Any:
@@ -71,14 +71,14 @@ def read_pickles(file: IO[bytes], origin: str) -> Any:
         raise _foreign(origin)
     gate = Gate(view, origin, start := at, tensors=True)
     at = middle = walk(gate)
-    places = {}
+    found = {}
     for key in read_next():
         count, width = gate.storages[key]
         if int.from_bytes(view[at : at + 8], "little") != count:
             raise _refused(origin, "its tensors have other bytes than their shapes")
-        places[key] = (at + 8, count * width)
+        found[key] = (at + 8, count * width)
         at += 8 + count * width
-    return unpickle(in_memory(view[start:middle].tobytes()), origin, _Storages(file, places))
+    return unpickle(in_memory(view[start:middle].tobytes()), origin, _Storages(file, found))
 
 
 class _Storages:
@@ -105,11 +105,11 @@ def _read_span(file: IO[bytes], start: int, size: int) -> torch.Tensor:
     """Read bytes into memory with torch's alignment."""
     if start + size > file.seek(0, 2):
         raise EOFError("it announces more bytes than there are.")
-    data = torch.empty(size, dtype=torch.uint8)
+    found = torch.empty(size, dtype=torch.uint8)
     file.seek(start)
-    if file.readinto(data.numpy()) != size:  # type: ignore[attr-defined]
+    if file.readinto(found.numpy()) != size:  # type: ignore[attr-defined]
         raise EOFError("it became shorter while it was read.")
-    return data
+    return found
 
 
 def _span(file: IO[bytes], member: zipfile.ZipInfo, origin: str) -> tuple[int, int]:
@@ -145,10 +145,6 @@ def read(path: str | Path) -> Any:
 
     Returns:
         The stored tensors, numpy arrays and plain containers.
-
-    Raises:
-        MotionkitError: Missing, a folder, truncated, a TorchScript archive, or a pickle with other objects than
-            tensors, arrays and plain containers (it is not executed).
 
     Example:
         >>> import torch

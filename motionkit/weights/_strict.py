@@ -18,14 +18,14 @@ _PREFIXES = ("module.", "_orig_mod.")
 
 
 def strip_prefix(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Remove ``module.`` (DataParallel) and ``_orig_mod.`` (torch.compile) if every name has it, at any depth."""
-    stripped = dict(tensors)
-    while stripped:
-        prefix = next((prefix for prefix in _PREFIXES if all(name.startswith(prefix) for name in stripped)), "")
+    """Remove ``module.`` (DataParallel) and ``_orig_mod.`` (torch.compile) where every name has it, at any depth."""
+    found = dict(tensors)
+    while found:
+        prefix = next((prefix for prefix in _PREFIXES if all(name.startswith(prefix) for name in found)), "")
         if not prefix:
             break
-        stripped = {name.removeprefix(prefix): value for name, value in stripped.items()}
-    return stripped
+        found = {name.removeprefix(prefix): value for name, value in found.items()}
+    return found
 
 
 def find_tensors(obj: Any) -> dict[str, Tensor] | None:
@@ -50,8 +50,8 @@ def flat_tensors(obj: Mapping[Any, Any]) -> dict[str, Tensor]:
     """Return `obj` itself as tensors when every value is a tensor or a numeric array and every key a name."""
     if not all(isinstance(key, str) for key in obj):
         return {}
-    tensors = {key: tensor for key, value in obj.items() if (tensor := as_tensor(value)) is not None}
-    return tensors if len(tensors) == len(obj) else {}
+    found = {key: tensor for key, value in obj.items() if (tensor := as_tensor(value)) is not None}
+    return found if len(found) == len(obj) else {}
 
 
 def as_tensor(value: object) -> Tensor | None:
@@ -119,7 +119,7 @@ def components(obj: Mapping[Any, Any]) -> dict[str, dict[str, Tensor]]:
     flat = find_tensors(obj)
     if not flat:
         wrapped = [value for value in obj.values() if isinstance(value, Mapping) and not flat_tensors(value)]
-        return next((parts for value in wrapped if (parts := components(value))), {})
+        return next((found for value in wrapped if (found := components(value))), {})
     split: dict[str, dict[str, Tensor]] = {}
     for name, tensor in flat.items():
         head, dot, rest = name.partition(".")
@@ -213,9 +213,6 @@ def build(make: Callable[[], Module], tensors: Mapping[str, Tensor], origin: str
         make: Makes the network.
         tensors: Name to tensor.
         origin: File or folder they came from, for the message.
-
-    Raises:
-        MotionkitError: As `load_strict`.
     """
     with torch.device("meta"):
         _check(make(), tensors, origin)
@@ -225,19 +222,19 @@ def build(make: Callable[[], Module], tensors: Mapping[str, Tensor], origin: str
 
 
 def _check(module: nn.Module, tensors: Mapping[str, Tensor], origin: str) -> None:
-    expected = module.state_dict()
-    missing = sorted(expected.keys() - tensors.keys())
-    unknown = sorted(tensors.keys() - expected.keys())
+    own = module.state_dict()
+    missing = sorted(own.keys() - tensors.keys())
+    unknown = sorted(tensors.keys() - own.keys())
     shapes = [
-        f"{name} is {list(tensors[name].shape)}, should be {list(expected[name].shape)}"
-        for name in expected
-        if name in tensors and tensors[name].shape != expected[name].shape
+        f"{name} is {list(tensors[name].shape)}, should be {list(own[name].shape)}"
+        for name in own
+        if name in tensors and tensors[name].shape != own[name].shape
     ]
     if missing or unknown or shapes:
         parts = [
-            _some("missing", missing, len(expected)),
+            _some("missing", missing, len(own)),
             _some("unknown", unknown, len(tensors)),
-            _some("of another shape", shapes, len(expected)),
+            _some("of another shape", shapes, len(own)),
         ]
         raise MotionkitError(
             f"{origin} does not fit {type(module).__name__}.",

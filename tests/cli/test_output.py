@@ -201,4 +201,4 @@ def test_a_pipe_is_not_replaced(cli: Cli) -> None:
     os.mkfifo("page.html")
     result = cli("profile", "a.bvh", "--html", "page.html")
     assert result.exit_code == 2
-    assert "page.html is no regular file" in result.stderr
+    assert "page.html is not a regular file" in result.stderr

@@ -73,7 +73,7 @@ def test_the_command_says_what_is_missing_and_where_it_comes_from(
     monkeypatch.setattr(released, "RELEASES", SMALL)
     refused = cli("doctor", "--released", "--root", tmp_path)
     assert refused.exit_code == 1
-    assert "2 of 2 downloads that training needs are not whole: model, data" in refused.stderr
+    assert "2 of 2 downloads that training needs are incomplete: model, data" in refused.stderr
     assert "from somewhere" in refused.stdout
     put(tmp_path, WHOLE)
     done = cli("doctor", "--released", "--root", tmp_path)

@@ -100,7 +100,7 @@ def test_convert(motions: list[motionkit.MotionClip]) -> None:
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("motion", "its ending says which"), ("motion.usd", "cannot be written"), ("no/x.bvh", "no folder")],
+    [("motion", "whose suffix chooses"), ("motion.usd", "cannot be written"), ("no/x.bvh", "no folder")],
 )
 def test_places_that_take_no_motion(motions: list[motionkit.MotionClip], name: str, said: str) -> None:
     with pytest.raises(MotionkitError, match=said):

@@ -167,11 +167,11 @@ def test_models_that_cannot_be_used_say_why(tmp_path: Path, model: dict[str, np.
     np.savez(tmp_path / "bad.npz", **{name: model[name] for name in ("J_regressor", "v_template")})
     refuse("no shapedirs")
     np.savez(tmp_path / "bad.npz", **model | {"J_regressor": model["J_regressor"][:10]})
-    refuse("no SMPL model of 22 joints")
+    refuse("not an SMPL model of 22 joints")
     np.savez(tmp_path / "bad.npz", **model | {"kintree_table": model["kintree_table"][:, ::-1].copy()})
     refuse("not in SMPL's order")
     np.savez(tmp_path / "bad.npz", **model | {"J_regressor": np.array({"a": 1}, dtype=object)})
-    refuse("J_regressor is no plain array")
+    refuse("J_regressor is not a plain array")
     (tmp_path / "chumpy.pkl").write_bytes(b"\x80\x02cchumpy.ch\nCh\nq\x00.")
     assert "toarray()" in str(refuse("not opened.*chumpy", "chumpy.pkl").fix)
     (tmp_path / "plain.pkl").write_bytes(pickle.dumps(model, protocol=2))
@@ -254,8 +254,8 @@ def test_frames_that_are_not_finite_stay_and_are_told(tmp_path: Path):
         ({"trans": np.zeros((5, 3))}, r"trans has shape \[5, 3\]; the poses need \[12, 3\]"),
         ({"trans": np.array(["a"] * FRAMES)}, "trans is not an array of numbers"),
         ({"betas": np.array([np.nan])}, "betas are not finite"),
-        ({"mocap_framerate": np.array(0.0)}, "no frame rate"),
-        ({"mocap_framerate": np.array("fast")}, "no frame rate"),
+        ({"mocap_framerate": np.array(0.0)}, "not a frame rate"),
+        ({"mocap_framerate": np.array("fast")}, "not a frame rate"),
     ],
 )
 def test_bad_files_are_refused(tmp_path: Path, changes: dict[str, object], message: str):

@@ -246,7 +246,7 @@ def test_mdm_results_with_less_in_them(tmp_path: Path):
         ({"lengths": [31, 0, np.nan, -1]}, r"\(sample00_rep00\): it has 30 frames, its length is given as 31"),
         ({"motion": np.full((4, 22, 3, 30), np.nan)}, r"\(sample00_rep00\): there is no frame whose values"),
         ({"lengths": ["a"] * 4}, "do not fit"),
-        ({"motion": np.zeros((2, 3))}, "no results file"),
+        ({"motion": np.zeros((2, 3))}, "not a results file"),
         ({"motion": np.zeros((2, 23, 3, 5))}, "shape"),
     ],
 )

@@ -148,7 +148,7 @@ def test_the_user_knows_better_than_the_file(tmp_path: Path) -> None:
     document["meta"]["rot6d_spec"]["columns"] = ["X", "Y"]
     clip = read(tmp_path, document, rot6d_columns="xz")
     same_motion(clip, motion)
-    assert "columns XY; --rot6d-columns xz was followed" in clip.warnings[0]
+    assert "columns XY; --rot6d-columns xz was used" in clip.warnings[0]
 
 
 @pytest.mark.parametrize("columns", ["XZ", "YZ", "ZX"])
@@ -325,7 +325,7 @@ def test_columns_on_one_line_are_counted(tmp_path: Path) -> None:
     document["Frames"][0]["BoneRotations"][6] = [0.0] * 6
     document["Frames"][8]["BoneRotations"][2] = [2.0 * value for value in document["Frames"][8]["BoneRotations"][2]]
     clip = read(tmp_path, document)
-    assert "2 rotation(s) have two columns on one line (the first: frame 0, spine2)" in clip.warnings[0]
+    assert "2 rotation(s) have two collinear columns (the first: frame 0, spine2)" in clip.warnings[0]
     assert "1 of 880 rotations were not orthonormal" in clip.warnings[1]
     assert clip.motion.rotations.isfinite().all()
     torch.testing.assert_close(clip.motion.rotations[3, 5], clip.motion.rotations[2, 5])

@@ -176,7 +176,7 @@ def test_only_splits_that_there_are_count(tmp_path: Path, said: str, split: str)
     write_native(tmp_path / "a.npz", clip_of(rig()))
     (clip,) = read_native(rewritten(tmp_path / "a.npz", split=said))
     assert clip.split == split
-    assert any("'half', which is none of train, val, test" in text for text in clip.warnings) == (said == "half")
+    assert any("'half', which is not one of train, val, test" in text for text in clip.warnings) == (said == "half")
 
 
 def test_a_file_from_before_tokens_were_kept_reads_on(tmp_path: Path):

@@ -39,7 +39,7 @@ def show_settings(
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Print every setting of a command with its value and where that comes from."""
+    """Print every setting of a command with its value and its origin."""
     from motionkit.cli.settings import show
     from motionkit.config import Given, resolve
 
@@ -78,7 +78,7 @@ def explain_setting(
 
 
 def explain(model: Any, key: str, command: str = "") -> dict[str, str]:
-    """Return what is known about one setting of `model`, by the name of the fact.
+    """Return the facts about one setting of `model`, by name.
 
     Args:
         model: Settings of a command.
@@ -88,24 +88,24 @@ def explain(model: Any, key: str, command: str = "") -> dict[str, str]:
     from motionkit.config import variable
     from motionkit.plugins import either
 
-    known = _known(model)
-    matches = _keys_called(key, known)
-    if not matches:
+    facts_of = _known(model)
+    keys = _keys_called(key, facts_of)
+    if not keys:
         old = row_of(key, command)
-        hint = f"did you mean {old.key}?" if old is not None and old.key in known else did_you_mean(key, known)
+        hint = f"did you mean {old.key}?" if old is not None and old.key in facts_of else did_you_mean(key, facts_of)
         lists = f"motionkit config show {command or 'COMMAND'} lists them."
-        raise MotionkitError(f"there is no setting {key!r}.", fix=hint or lists, choices=known)
-    first, *others = matches
-    facts = known[first]
-    if any(known[other]["meaning"] != facts["meaning"] for other in others):
-        raise MotionkitError(f"{key!r} may be {either(matches)}.", fix="give the whole key.")
+        raise MotionkitError(f"there is no setting {key!r}.", fix=hint or lists, choices=facts_of)
+    first, *synonyms = keys
+    facts = facts_of[first]
+    if any(facts_of[synonym]["meaning"] != facts["meaning"] for synonym in synonyms):
+        raise MotionkitError(f"{key!r} may be {either(keys)}.", fix="give the whole key.")
     flag = facts["flag"] or f"--set {first}=..."
-    also = {"also": ", ".join(others)} if others else {}
+    also = {"also": ", ".join(synonyms)} if synonyms else {}
     return {"key": first, **facts, "flag": flag, "variable": variable(first.split(".")), **also}
 
 
 def _known(model: Any) -> dict[str, dict[str, str]]:
-    """Return the facts of every key; of one that plugins share, which have it and where their defaults differ."""
+    """Return the facts of every key; for one that plugins share, with its plugins and their different defaults."""
     every: dict[str, list[dict[str, str]]] = {}
     for key, facts in _facts(model):
         every.setdefault(key, []).append(facts)
@@ -113,22 +113,24 @@ def _known(model: Any) -> dict[str, dict[str, str]]:
 
 
 def _together(rows: list[dict[str, str]]) -> dict[str, str]:
-    """Return one row for a key that a command has by itself (the first row then) or through plugins."""
+    """Return one row for a key that the command itself (then the first row) or plugins have."""
     from motionkit.plugins import either
 
     first, names = rows[0], [row["for"] for row in rows if row["for"]]
-    whole = not first["for"]
-    others: dict[str, list[str]] = {} if whole else {first["default"]: []}
-    for row in rows[whole:]:
-        if not whole or row["default"] != first["default"]:
-            others.setdefault(row["default"], []).append(row["for"])
-    several = [f"{default} ({', '.join(of)})" for default, of in others.items()]
-    default = "; ".join([first["default"], *several] if whole else several if len(several) > 1 else [first["default"]])
-    return {**first, "default": default, "for": "" if whole else either(names)}
+    has_own = not first["for"]
+    by_default: dict[str, list[str]] = {} if has_own else {first["default"]: []}
+    for row in rows[has_own:]:
+        if not has_own or row["default"] != first["default"]:
+            by_default.setdefault(row["default"], []).append(row["for"])
+    several = [f"{default} ({', '.join(of)})" for default, of in by_default.items()]
+    default = "; ".join(
+        [first["default"], *several] if has_own else several if len(several) > 1 else [first["default"]]
+    )
+    return {**first, "default": default, "for": "" if has_own else either(names)}
 
 
 def _keys_called(word: str, known: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """Return the keys that a key, a flag, a key without the plugin's name or a last part means; the first that fits."""
+    """Return the keys for a key, a flag, a key without the plugin's name, or a last part; the first match counts."""
     flag = f"--{word.lstrip('-').removeprefix('no-').replace('_', '-')}"
     plain = word.lstrip("-").replace("-", "_")
     ways: tuple[Callable[[str], bool], ...] = (
@@ -141,7 +143,7 @@ def _keys_called(word: str, known: Mapping[str, Mapping[str, str]]) -> list[str]
 
 
 def _facts(model: Any) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield every key of `model` with what is known about it, the options of our own plugins among them."""
+    """Yield every key of `model` with its facts, including the options of motionkit's plugins."""
     from motionkit.config import Leaf, dotted, installed, leaves, slots_of
 
     def facts(leaf: Leaf, flag: str, short: str = "", plugin: str = "") -> dict[str, str]:
@@ -162,7 +164,7 @@ def _facts(model: Any) -> Iterator[tuple[str, dict[str, str]]]:
         }  # fmt: skip
         yield name, choice
         yield f"{name}.{'weight' if slot.many else 'name'}", choice
-        # Explaining a setting imports nothing foreign; of an option that several have, the default's comes first.
+        # No plugin of another package is imported; of an option that several have, the default's comes first.
         for plugin, options in sorted(installed(slot, builtin=True), key=lambda item: item[0] not in slot.default):
             prefix = (name, plugin) if slot.many else () if slot.spread else (name,)
             if slot.many:

@@ -16,8 +16,7 @@ from motionkit.cli._inputs import InputSettings, open_inputs, open_table
 from motionkit.cli._stop import GOES_ON, NOTHING, working
 from motionkit.cli.output import say, warn, wrapped
 from motionkit.config import Cli, Group
-from motionkit.contracts.command import Command
-from motionkit.contracts.console import Console
+from motionkit.contracts.console import Command, Console
 from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""`motionkit doctor`: is everything here that motionkit needs?"""
+"""`motionkit doctor`: checks of the installation."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _released(root: Path | None, config: Path | None, *, json: bool) -> None:
-    """Print which released files are there, and where the others come from."""
+    """Print which released files exist, and the sources of the others."""
     from motionkit.text_to_motion.released import RELEASES, look
 
     if root is not None and config is not None:
@@ -81,8 +81,8 @@ def _released(root: Path | None, config: Path | None, *, json: bool) -> None:
     place = _root_of(config) if config is not None else (root or Path()).expanduser()
     if not place.is_dir():
         raise MotionkitError(f"there is no folder {place}.", fix="--root DIR names the folder that holds the files.")
-    results = list(look(place))
-    of = {release.name: [file for file in results if file.release is release] for release in RELEASES}
+    findings = list(look(place))
+    of = {release.name: [file for file in findings if file.release is release] for release in RELEASES}
     missing = [release for release in RELEASES if any(file.state == "miss" for file in of[release.name])]
     if not json:
         for release in RELEASES:
@@ -103,14 +103,14 @@ def _released(root: Path | None, config: Path | None, *, json: bool) -> None:
         ]
         write(f"next: {shlex.join(line)}")
     files = [
-        {"release": file.release.name, "state": file.state, "path": file.path, "text": file.text} for file in results
+        {"release": file.release.name, "state": file.state, "path": file.path, "text": file.text} for file in findings
     ]
     error = None
     if needed:
         every = sum(release.needed for release in RELEASES)
         error = MotionkitError(
-            f"{len(needed)} of {every} downloads that training needs are not whole: {', '.join(needed)}.",
-            why=f"they were looked for in {place.resolve()}.",
+            f"{len(needed)} of {every} downloads that training needs are incomplete: {', '.join(needed)}.",
+            why=f"they were searched in {place.resolve()}.",
             fix="put them there as listed above, or name another folder with --root DIR.",
             code=1,
         )
@@ -143,7 +143,7 @@ def run_checks() -> Iterator[Check]:
 def _torch() -> Iterator[Check]:
     try:
         import torch
-    except Exception as error:  # a malformed package of the environment makes it fail in other ways
+    except Exception as error:  # a malformed package of the environment causes other errors
         yield Check("torch", "fail", f"does not import: {error}")
         return
     devices = ["cpu", *(f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count()))]
@@ -207,7 +207,7 @@ def _variables(imports: Mapping[plugins.Entry, ImportOutcome]) -> Iterator[Check
             yield Check("variable", "ok", f"{name}={os.environ[name]}")
         else:
             hint = did_you_mean(name, known)
-            yield Check("variable", "warn", f"{name} is no setting of any command{f'; {hint}' if hint else ''}")
+            yield Check("variable", "warn", f"{name} is not a setting of any command{f'; {hint}' if hint else ''}")
 
 
 def _runs_folder() -> Check:

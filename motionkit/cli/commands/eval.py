@@ -37,13 +37,13 @@ def _place(name: str) -> int:
 
 
 class Protocols(TyperGroup):
-    """The protocols; a model in place of a name chooses its own, and no word at all measures the starter's policy.
+    """The protocols; a model in place of a name selects its protocol, and no word at all measures the starter's policy.
 
-    Those of other packages are imported when they are asked for: help must not run code that may hang or exit.
+    Those of other packages are imported on use: help must not run code that may hang or exit.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the protocol in front if it was left out."""
+        """Insert the protocol if it was left out."""
         if not args or (args[0].startswith("-") and args[0] not in ("-h", "--help")):
             args = [_DEFAULT, *args]
         elif not (args[0].startswith("-") or ctx.resilient_parsing or _is_protocol(args[0])):
@@ -74,8 +74,8 @@ def _is_protocol(name: str) -> bool:
 
 
 def _summary(name: str) -> str:
-    protocol = next((entry for entry in plugins.scan().of("protocols") if entry.name == name), None)
-    return f"A protocol of {protocol.distribution}." if protocol is not None else ""
+    match = next((entry for entry in plugins.scan().of("protocols") if entry.name == name), None)
+    return f"A protocol of {match.distribution}." if match is not None else ""
 
 
 def register(app: typer.Typer) -> None:
@@ -94,11 +94,7 @@ def register(app: typer.Typer) -> None:
 
 
 def protocol_command(name: str, app: typer.Typer) -> None:
-    """Register the protocol called `name` on `app`.
-
-    Raises:
-        MotionkitError: There is none, it does not import, or its settings are of another kind.
-    """
+    """Register the protocol called `name` on `app`."""
     component = plugins.get("protocols", name, typed=True)
     model = component.options
     label = f"eval {plugins.label(name)}"
@@ -142,7 +138,7 @@ def _name(place: int) -> str:
 
 
 def _like(model: type[ProtocolSettings]) -> Callable[..., None]:
-    """Return a function with the words and switches that the command of a protocol takes beside settings."""
+    """Return a function with the arguments and switches of a protocol's command besides settings."""
 
     def like(settings: ProtocolSettings) -> None: ...
 
@@ -171,7 +167,7 @@ def _parameter(name: str, kind: Any, option: Any, default: Any) -> inspect.Param
 
 
 def _show(label: str, result: Result, *, as_json: bool) -> None:
-    """Print a result: the document alone, or text or tables, then the closing lines and what to type next."""
+    """Print a result: the document alone, or text or tables, then closing lines and commands to type next."""
     document = dict(result.document)
     tables = list(result.tables)
     if result.figures:

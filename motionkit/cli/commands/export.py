@@ -11,8 +11,7 @@ import typer
 from pydantic import Field
 
 from motionkit.config import Cli, Settings
-from motionkit.contracts.command import Command
-from motionkit.contracts.console import Console
+from motionkit.contracts.console import Command, Console
 from motionkit.errors import MotionkitError
 
 
@@ -105,9 +104,9 @@ def _export_episodes(run: str, out: Path, settings: ExportSettings, console: Con
     for note in episodes.notes:
         console.warn(note)
     if settings.to == "lerobot":
-        written = export_lerobot(episodes, out, fps=settings.fps, overwrite=settings.overwrite)
-        console.say(f"wrote {written['episodes']} episodes of {written['fps']} frames a second into {out}")
-        return {"to": "lerobot", "out": str(out), **written}
+        dataset = export_lerobot(episodes, out, fps=settings.fps, overwrite=settings.overwrite)
+        console.say(f"wrote {dataset['episodes']} episodes of {dataset['fps']} frames a second into {out}")
+        return {"to": "lerobot", "out": str(out), **dataset}
     counts = export_trajectories(episodes, out, overwrite=settings.overwrite)
     console.say(
         f"wrote {counts['positive']} trajectories into {out / 'positive'}, {counts['negative']} into {out / 'negative'}"

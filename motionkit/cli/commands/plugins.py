@@ -72,8 +72,8 @@ def list_plugins(
         table("", columns, rows)
         for text in [*odd, *([] if check else problems)]:
             warn(text)
-    listed = [dict(zip(columns, row, strict=True)) for row in rows]
-    document = {"command": "plugins list", "plugins": listed, "problems": problems, "warnings": odd}
+    documents = [dict(zip(columns, row, strict=True)) for row in rows]
+    document = {"command": "plugins list", "plugins": documents, "problems": problems, "warnings": odd}
     finish(document, error, json=json)
     if check and not json:
         say(f"All {len(entries)} plugins load.")

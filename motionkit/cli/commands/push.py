@@ -10,8 +10,7 @@ import typer
 from pydantic import Field
 
 from motionkit.config import Cli, Settings
-from motionkit.contracts.command import Command
-from motionkit.contracts.console import Console
+from motionkit.contracts.console import Command, Console
 
 
 class PushSettings(Settings):

@@ -1,4 +1,4 @@
-"""`motionkit runs`: what was run here, what came out of it, how runs compare."""
+"""`motionkit runs`: list, show, compare, tag and remove runs."""
 
 from __future__ import annotations
 
@@ -55,32 +55,37 @@ def list_runs(
     """
     from motionkit import runs
 
-    listed = [run for run in runs.find(command or None, root) if dataset.lower() in runs.data_of(run.config).lower()]
-    tags = {run.directory: runs.tags_of(run.directory) for run in listed}
-    listed = [run for run in listed if set(tag or ()) <= set(tags[run.directory])]
+    infos = [run for run in runs.find(command or None, root) if dataset.lower() in runs.data_of(run.config).lower()]
+    tags = {run.directory: runs.tags_of(run.directory) for run in infos}
+    infos = [run for run in infos if set(tag or ()) <= set(tags[run.directory])]
     if sort != "created":  # equal ones stay in the order of their age
         orders: dict[str, Callable[[RunInfo], Any]]
-        orders = {"reward": _worse, "command": _command, "dataset": _data, "name": _name}
-        listed.sort(key=orders[sort])
+        orders = {
+            "reward": _worse,
+            "command": lambda run: run.command,
+            "dataset": _data,
+            "name": lambda run: run.directory.name,
+        }
+        infos.sort(key=orders[sort])
     if json:
-        emit({"command": "runs list", "runs": [_row(run, problem=run.problem) for run in listed]}, json=True)
+        emit({"command": "runs list", "runs": [_row(run, problem=run.problem) for run in infos]}, json=True)
         return
-    if not listed:
-        wanted = (
+    if not infos:
+        filters = (
             f" that are asked for: {' '.join(filter(None, [command, dataset, *(tag or ())]))}"
             if command or dataset or tag
             else ""
         )
-        say(f"no runs under {root}/{wanted}.")
+        say(f"no runs under {root}/{filters}.")
         return
     columns: dict[str, list[str]] = {
-        "run": [str(run.directory) for run in listed],
-        "status": [run.status for run in listed],
-        "steps": [_steps(run) for run in listed],
-        "result": [_result(run) for run in listed],
-        "data": [_data(run) for run in listed],
-        "tags": [", ".join(tags[run.directory]) for run in listed],
-        "created": [_row(run)["created"][5:] for run in listed],
+        "run": [str(run.directory) for run in infos],
+        "status": [run.status for run in infos],
+        "steps": [_steps(run) for run in infos],
+        "result": [_result(run) for run in infos],
+        "data": [_data(run) for run in infos],
+        "tags": [", ".join(tags[run.directory]) for run in infos],
+        "created": [_row(run)["created"][5:] for run in infos],
     }
     if len(set(columns["data"])) < 2:
         del columns["data"]
@@ -117,8 +122,8 @@ def show_run(
         write(f"{key:<8} {value}")
     if info.record and info.record.error:
         write(f"error    {info.record.error}")
-    measured = results(info.summary.get("heldout"))
-    if sentence := headline(measured, other_results(info.summary)):
+    heldout = results(info.summary.get("heldout"))
+    if sentence := headline(heldout, other_results(info.summary)):
         write(f"result   {sentence}")
     _curve(info)
     if (page := info.directory / runs.PAGE).is_file():
@@ -126,16 +131,16 @@ def show_run(
     if info.tables:
         write("")
         tables(info.tables)
-    elif measured:
+    elif heldout:
         write("")
         for key, words in HELDOUT_TABLES.items():
             if rows := results(info.summary.get(key)):
                 tables(result_table(rows, f"Held out, before and after, {words} ({rows[0].n})"))
-    if metrics or not measured:
+    if metrics or not heldout:
         table("Last metrics", ["metric", "value"], sorted(last.items()))
     if info.status != "done":
         write(f"continue with: {runs.next_commands(info)[0]}")
-    elif not metrics and measured:
+    elif not metrics and heldout:
         say("every metric of the last step: --metrics")
 
 
@@ -199,11 +204,11 @@ def remove_runs(
     """
     from motionkit import runs
 
-    chosen = {info.directory.resolve(): info for info in (runs.find_one(name, root) for name in names)}
+    infos = {info.directory.resolve(): info for info in (runs.find_one(name, root) for name in names)}
     rows = []
-    for info in chosen.values():
+    for info in infos.values():
         runs.check_removable(info)
-        users = [str(path) for path in runs.users_of(info, root) if path.resolve() not in chosen]
+        users = [str(path) for path in runs.users_of(info, root) if path.resolve() not in infos]
         used = f"used by {users[0]}{f' and {len(users) - 1} more' if len(users) > 1 else ''}" if users else ""
         megabytes = f"{runs.size_of(info.directory) / 1e6:.1f} MB"
         rows.append((str(info.directory), info.status, _result(info), megabytes, used))
@@ -215,7 +220,7 @@ def remove_runs(
             why="what is removed does not come back.",
             fix=shlex.join(["motionkit", "runs", "rm", *names, "--yes"]),
         )
-    left = {str(info.directory): runs.remove_run(info) for info in chosen.values()}
+    left = {str(info.directory): runs.remove_run(info) for info in infos.values()}
     if json:
         emit(
             {"command": "runs rm", "removed": list(left), "kept": {run: files for run, files in left.items() if files}},
@@ -265,10 +270,10 @@ def compare_runs(
 def _newest(root: Path) -> RunInfo:
     from motionkit import runs
 
-    listed = [info for info in runs.find(None, root) if info.status != "damaged"]
-    if not listed:
+    infos = [info for info in runs.find(None, root) if info.status != "damaged"]
+    if not infos:
         raise MotionkitError(f"there are no runs under {root}/.", fix="motionkit grpo --reward tmr-dense")
-    return listed[0]
+    return infos[0]
 
 
 def _curve(info: RunInfo) -> None:
@@ -284,7 +289,7 @@ def _curve(info: RunInfo) -> None:
 
 
 def _steps(run: RunInfo) -> str:
-    """Return the step of a run; of one that is going on, or was stopped, with the steps that were planned."""
+    """Return the step of a run; if it is running or was stopped, with the planned steps."""
     if run.status in ("done", "damaged"):
         return str(run.steps)
     step = max(run.steps, int(run.last().get("step", 0)))
@@ -298,19 +303,11 @@ def _result(run: RunInfo) -> str:
 
 
 def _worse(run: RunInfo) -> tuple[bool, float]:
-    """Return what sorts runs by their reward after training, the best first and those without one last."""
+    """Sort key by the reward after training: the best first, runs without one last."""
     from motionkit.tracking import results
 
     after = next((row.after for row in results(run.summary.get("heldout")) if row.name == "reward"), None)
     return after is None, -(after or 0.0)
-
-
-def _command(run: RunInfo) -> str:
-    return run.command
-
-
-def _name(run: RunInfo) -> str:
-    return run.directory.name
 
 
 def _data(run: RunInfo) -> str:

@@ -26,7 +26,7 @@ def run_metrics(
         run: Run of train-mpl, or a metrics folder, the guide's included.
         base: Settings file to adjust; by default the run's own settings.
         write_config: File that the result is written into; nothing is written without it.
-        dry_run: Only say what would change.
+        dry_run: Only list the changes.
 
     Returns:
         The document of the command, with ``table`` and ``closing`` for people; see `motionkit.cli._command.present`.
@@ -34,17 +34,17 @@ def run_metrics(
     from motionkit.tuning.recorded import apply_rules, open_recorded, write_adjusted
 
     recorded = open_recorded(run, base)
-    result = apply_rules(recorded)
-    rows = recorded.rows(result.changes)
+    adjusted = apply_rules(recorded)
+    rows = recorded.rows(adjusted.changes)
     lasting = [f"long runs, which no rule reads: {text}" for text in recorded.long]
-    closing = [*result.notes, *lasting, f"figures of {recorded.metrics}, settings of {recorded.base}"]
+    closing = [*adjusted.notes, *lasting, f"figures of {recorded.metrics}, settings of {recorded.base}"]
     written = None
     if not rows:
         closing.append("nothing to change: no figure that depends on the model is too high.")
     elif write_config is None or dry_run:
         closing.append("nothing was written" + ("." if dry_run else "; --write-config FILE writes the result."))
     else:
-        closing.append(write_adjusted(write_config, recorded, result))
+        closing.append(write_adjusted(write_config, recorded, adjusted))
         written = str(write_config)
     return {
         "metrics": str(recorded.metrics),
@@ -53,9 +53,9 @@ def run_metrics(
             {"key": key, "before": before, "after": after, "evidence": evidence}
             for key, before, after, evidence in rows
         ],
-        "notes": list(result.notes),
+        "notes": list(adjusted.notes),
         "long_alarms": list(recorded.long),
-        "stages": result.stages if result.staged else [],
+        "stages": adjusted.stages if adjusted.staged else [],
         "written": written,
         "table": {
             "title": f"{len(rows)} changes",
@@ -107,14 +107,14 @@ def _run(resolved: Resolved[TuneBayesSettings], dry_run: bool, as_json: bool, ar
     fields = [name for name in TuneBayesSettings.model_fields if name not in _WITH_METRICS]
     given = [name for name in fields if getattr(settings, name) != getattr(usual, name)]
     if arguments["bayes"] or given:
-        what = "--bayes" if arguments["bayes"] else f"--{given[0].replace('_', '-')}"
+        flag = "--bayes" if arguments["bayes"] else f"--{given[0].replace('_', '-')}"
         raise MotionkitError(
-            f"{what} and --metrics were both given.", why="one searches, the other follows rules.",
+            f"{flag} and --metrics were both given.", why="one searches, the other follows rules.",
             fix="leave one of them out.",
         )  # fmt: skip
     if len(settings.base) > 1:
         raise MotionkitError("--metrics adjusts one file.", fix="give --base once.")
 
     base = settings.base[0] if settings.base else None
-    result = run_metrics(run, base=base, write_config=settings.write_config, dry_run=dry_run)
-    present("tune", result, as_json=as_json)
+    document = run_metrics(run, base=base, write_config=settings.write_config, dry_run=dry_run)
+    present("tune", document, as_json=as_json)

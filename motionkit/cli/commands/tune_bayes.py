@@ -153,7 +153,7 @@ def _base(resolved: Resolved[TuneBayesSettings]) -> Base:
 
 
 def _repeated(resolved: Resolved[TuneBayesSettings], key: str) -> str:
-    """Return the file that a setting stands in; empty if it was typed."""
+    """Return the file of a setting; empty if it was typed."""
     return "" if resolved.given.get(key, True) else f"{key} of {resolved.origins[key]}"
 
 
@@ -172,11 +172,10 @@ def _plan(resolved: Resolved[TuneBayesSettings], base: Base, folder: Path) -> tu
 
 
 def _prepare(base: Base, plan: Plan) -> tuple[dict[str, object], dict[str, str], int]:
-    """Open the inputs once, so that what is wrong with them is said before anything is written.
+    """Open the inputs once, so that their errors are reported before anything is written.
 
     Returns:
-        The trainer's plan, fingerprints of what it reads, and the steps of a trial with the base settings; 0 if
-        they are not known.
+        The trainer's plan, fingerprints of its inputs, and the steps of a trial with the base settings; 0 if unknown.
     """
     from motionkit.training.execute import build_trainer
 
@@ -186,14 +185,14 @@ def _prepare(base: Base, plan: Plan) -> tuple[dict[str, object], dict[str, str],
         with plugins.catching():
             trainer.prepare()
             described = dict(trainer.describe())
-            settings = getattr(trainer, "settings", None) or resolved.settings  # a trainer may settle how long it is
+            settings = getattr(trainer, "settings", None) or resolved.settings  # a trainer may set its length
             return described, dict(getattr(trainer, "inputs", {})), settings.run.num_steps or 0
     except OSError as error:
         raise unreadable(error) from error
 
 
 def _join(plan: Plan, base: Base, folder: Path) -> None:
-    """Help a search that another process of this machine, or of this disk, is at."""
+    """Join a search that another process is running."""
     if read_plan(folder).digest != plan.digest:
         raise MotionkitError(
             f"{folder} is searched by another process, with other settings or data.", fix="choose another --name"
@@ -227,9 +226,11 @@ def _search(
             parts = result.document()
             if (target := resolved.settings.write_config) is not None:
                 changes, closing = write_config(target, result)
-                parts["written"] = {"path": str(target), "changes": [list(item) for item in changes]}
+                parts["written"] = {"path": str(target), "changes": [list(change) for change in changes]}
             run.annotate(
-                tables=[{**item, "rows": [list(map(_plain, row)) for row in item["rows"]]} for item in result.tables()]
+                tables=[
+                    {**table, "rows": [list(map(_plain, row)) for row in table["rows"]]} for table in result.tables()
+                ]
             )
         document = run.finish(parts)
     with logging_into(folder):
@@ -249,15 +250,15 @@ def _open_run(resolved: Resolved[TuneBayesSettings], folder: Path, inputs: Mappi
     return Run.create(_COMMAND, resolved.snapshot(), out=folder, overwrite=place.overwrite, **arguments)
 
 
-def _tell(trial: Finished) -> None:
-    value = f"{trial.value:.4f}" if trial.value is not None else "no value"
-    parts = [f"{trial.done:>{len(str(trial.total))}}/{trial.total}", f"{trial.what}: {value}"]
-    if trial.note:
-        parts.append(trial.note)
-    if trial.seconds is not None:
-        parts.append(duration(trial.seconds))
-    if trial.left is not None:
-        parts.append(f"eta {duration(trial.left)}")
+def _tell(finished: Finished) -> None:
+    value = f"{finished.value:.4f}" if finished.value is not None else "no value"
+    parts = [f"{finished.done:>{len(str(finished.total))}}/{finished.total}", f"{finished.what}: {value}"]
+    if finished.note:
+        parts.append(finished.note)
+    if finished.seconds is not None:
+        parts.append(duration(finished.seconds))
+    if finished.left is not None:
+        parts.append(f"eta {duration(finished.left)}")
     output.say("  ".join(parts))
 
 
@@ -290,13 +291,13 @@ def _show(
 
 
 def _code_again(settings: TuneBayesSettings, code: Collection[str]) -> list[str]:
-    """Return the flags that must be typed again to go on, since they make code run."""
-    options = {item.partition("=")[0] for item in code}
+    """Return the flags that must be typed again to continue, since they run code."""
+    options = {entry.partition("=")[0] for entry in code}
     words = ["--trainer", settings.trainer] if plugins.is_file(settings.trainer) else []
     for flag, sets in (("--base-set", settings.base_set), ("--trial-set", settings.trial_set)):
-        parts = [part for item in sets for part in re.split("[=,]", item)]
+        parts = [part for entry in sets for part in re.split("[=,]", entry)]
         if any(plugins.is_file(part) or part.strip() in options for part in parts):
-            words += [word for item in sets for word in (flag, item)]
+            words += [word for entry in sets for word in (flag, entry)]
     return words
 
 

@@ -14,8 +14,7 @@ from motionkit.cli._browser import open_page
 from motionkit.cli._inputs import STARTER, InputSettings, open_inputs, open_table
 from motionkit.cli._stop import working
 from motionkit.config import Cli
-from motionkit.contracts.command import Command
-from motionkit.contracts.console import Console
+from motionkit.contracts.console import Command, Console
 from motionkit.errors import MotionkitError
 
 _NAMED = 5

@@ -1,4 +1,4 @@
-"""What a page that browses clips knows of each: caption, length, speed, findings, a picture, and the motion itself."""
+"""Data of one clip in a page that browses clips: caption, length, speed, findings, a thumbnail, and the motion."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POSES = 4
 """Poses of a thumbnail, spread over the clip: the last in full colour, those before it faint."""
 
 PREVIEW_FPS = 30.0
-"""Frames per second of the motions in a page of several; more are thinned out, the files stay what they are."""
+"""Frames per second of the motions in a page of several clips; faster ones are subsampled there."""
 
 _SPREAD = (0.15, 0.38, 0.62, 0.85)
 """Places of the poses in a clip, as parts of its length."""
@@ -30,8 +30,8 @@ class Card:
 
     key: str  # Its id
     origin: str  # The file
-    about: dict[str, Any]  # What the list shows, as JSON values
-    motion: dict[str, Any] | None  # The player's document; None where it cannot be shown
+    about: dict[str, Any]  # Facts for the list, as JSON values
+    motion: dict[str, Any] | None  # The player's document; None if it cannot be shown
 
 
 def card_of(

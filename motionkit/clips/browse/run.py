@@ -29,25 +29,25 @@ from motionkit.runs import require_writable, write_bytes_atomic
 MADE_BY = "view"
 
 ONE_FILE = 500
-"""Clips that one page holds; the motions of more are files in a folder beside it."""
+"""Clips that one page holds; the motions of more are files in a folder next to it."""
 
 ONE_FILE_BYTES = 48_000_000
-"""Characters of motions that one page holds; more are such files too."""
+"""Characters of motions that one page holds; more are such files as well."""
 
 _KEPT = 7 * 24 * 3600.0
 """Seconds that a page stays in the cache."""
 
 _PLAYER = "player"
-"""What pages of the player alone say they are made by."""
+"""The maker that pages with the player alone name."""
 
 
 @dataclass(frozen=True)
 class ViewPlan:
-    """What is to be made, and where."""
+    """The page to make."""
 
     browse: bool  # A page that browses clips; else the player alone
     page: Path  # The file to write
-    title: str  # What is looked at, in words
+    title: str  # Names of the inputs
 
 
 @dataclass
@@ -56,26 +56,23 @@ class View:
 
     page: Path  # The file to open
     clips: int = 0  # Clips that it shows
-    folder: Path | None = None  # The folder of motions beside it; None where the page holds them
+    folder: Path | None = None  # The folder of motions next to it; None if the page holds them
     failed: dict[str, str] = field(default_factory=dict)  # Clips that it does not show, and why
 
     @property
     def sentence(self) -> str:
-        """Return what was made, in words."""
-        beside = "" if self.folder is None else f" and {self.folder}/"
-        return f"{count(self.clips, 'clip')} in {self.page}{beside}"
+        """A summary for the user."""
+        folder = "" if self.folder is None else f" and {self.folder}/"
+        return f"{count(self.clips, 'clip')} in {self.page}{folder}"
 
 
 def plan_view(names: Sequence[str], page: Path | None, *, browse: bool) -> ViewPlan:
     """Decide where the page goes, and refuse one that would replace something else.
 
     Args:
-        names: What is looked at: paths, or ``starter``.
+        names: The inputs: paths, or ``starter``.
         page: The file that the user named; None for one in the cache.
         browse: Whether the page browses clips.
-
-    Raises:
-        MotionkitError: `page` is no HTML file, or another one.
     """
     title = ", ".join(Path(name).name or name for name in names)
     if page is None:
@@ -104,14 +101,11 @@ def view(
     """Write the page.
 
     Args:
-        plan: What is to be made.
+        plan: The page to make.
         sources: The clips.
         table: Captions and splits of the clips.
         jobs: Worker processes.
         progress: Called with each source's id when it is done.
-
-    Raises:
-        MotionkitError: No clip can be shown, or the page cannot be written.
     """
     rows, _ = table.deal({source.key: source.origin for source in sources}) if table is not None else ({}, [])
     jobs = jobs if all(isinstance(source, FileSource) for source in sources) else 1
@@ -157,7 +151,7 @@ def _track(clip: Clip, key: str, origin: str) -> Iterable[PlayerTrack]:
 
 
 class _Browser:
-    """Collects clips for the page; beyond what one page holds their motions go into files at once."""
+    """Collects clips for the page; if one page cannot hold their motions, they are written to files at once."""
 
     def __init__(self, plan: ViewPlan, *, large: bool) -> None:
         self.plan = plan
@@ -184,7 +178,7 @@ class _Browser:
             self._divide()
 
     def write(self) -> Path | None:
-        """Write the page, and return the folder beside it, if there is one."""
+        """Write the page, and return the folder next to it, if there is one."""
         folder = "" if self.folder is None else self.folder.name
         if self.folder is None:
             _empty(_folder_of(self.plan.page))
@@ -218,7 +212,7 @@ def _folder_of(page: Path) -> Path:
 
 
 def _empty(folder: Path) -> None:
-    """Remove the motions that an earlier page left; other files stay."""
+    """Remove the motions of an earlier page; other files stay."""
     with suppress(OSError):
         for path in folder.glob("[0-9]" * 6 + ".js"):
             path.unlink()
@@ -233,17 +227,17 @@ def _sweep(folder: Path) -> None:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-# The page that browses clips: one HTML file, and beyond some size a folder of motions beside it.
+# The page that browses clips: one HTML file, and beyond some size a folder of motions next to it.
 
 
 def _browser_page(title: str, clips: Sequence[Mapping[str, Any]], *, folder: str = "") -> str:
     """Return the page.
 
     Args:
-        title: What is looked at; any text.
-        clips: What it knows of each clip: `Card.about`, with ``motion``, the player's document, where the page holds
-            it, else with ``file``, the name of its file in `folder`.
-        folder: Name of the folder beside the page that holds the motions; empty where the page does.
+        title: Any text.
+        clips: `Card.about` of each clip, with ``motion``, the player's document, if the page holds it, else with
+            ``file``, the name of its file in `folder`.
+        folder: Name of the folder next to the page that holds the motions; empty if the page does.
     """
     seconds = sum(float(clip.get("seconds", 0.0)) for clip in clips)
     total = f"{count(len(clips), 'clip')}, {duration(seconds)}"
@@ -259,12 +253,12 @@ def _browser_page(title: str, clips: Sequence[Mapping[str, Any]], *, folder: str
 
 
 def _motion_file(number: int, motion: Mapping[str, Any]) -> str:
-    """Return the script that brings the motion of a clip to the page."""
+    """Return the script that hands the motion of a clip to the page."""
     return f"motionkitMotion({number}, {inert(_as_text(motion))});\n"
 
 
 def _as_text(value: object) -> str:
-    """Return JSON without blanks, as UTF-8 can write it."""
+    """Return compact JSON that UTF-8 can encode."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.encode("utf-8", "replace").decode("utf-8")
 

@@ -34,7 +34,7 @@ from motionkit.text import reads_sides
 def write_clip(
     folder: Path, key: str, features: Tensor, captions: Sequence[Caption], skeleton: Skeleton
 ) -> tuple[tuple[str, ...], Tensor]:
-    """Write ``new_joint_vecs``, ``new_joints`` and, where there are captions, ``texts`` of one clip.
+    """Write ``new_joint_vecs``, ``new_joints`` and, if there are captions, ``texts`` of one clip.
 
     Args:
         folder: The dataset's folder; sub-folders are made.
@@ -48,7 +48,7 @@ def write_clip(
         unit for `new_joints` (metres for 22 joints), in metres here.
     """
     if plain_id(key) != key:
-        raise MotionkitError(f"{key!r} is no name for files.")
+        raise MotionkitError(f"{key!r} is not a name for files.")
     vectors = features.float().contiguous()
     joints = features_to_joints(vectors, skeleton)
     files = {
@@ -71,7 +71,7 @@ def write_clip(
 
 
 def finish_folder(folder: Path, splits: Mapping[str, str], skeleton: Skeleton) -> None:
-    """Write split lists and ``Mean.npy``, ``Std.npy`` over train (over everything when train is empty)."""
+    """Write split lists and ``Mean.npy``, ``Std.npy`` over train (over everything if train is empty)."""
     (folder / "texts").mkdir(exist_ok=True)
     names = sorted(splits)
     lists = {split: [name for name in names if splits[name] == split] for split in SPLITS}
@@ -149,10 +149,10 @@ class FeatureTarget:
         """Assign splits without leaks; write split lists and statistics."""
         groups = {piece.key: piece.group for piece in pieces}
         splits = complete_splits({piece.key: piece.split for piece in pieces}, groups)
-        found: dict[str, set[str]] = {}
+        splits_of: dict[str, set[str]] = {}
         for key, group in groups.items():
-            found.setdefault(group, set()).add(splits[key])
-        if leaks := sorted(group for group, where in found.items() if len(where) > 1):
+            splits_of.setdefault(group, set()).add(splits[key])
+        if leaks := sorted(group for group, names in splits_of.items() if len(names) > 1):
             report.warnings.append(
                 f"{len(leaks)} group(s) are in several splits, so held-out figures will flatter: {', '.join(leaks[:5])}"
             )
@@ -244,7 +244,7 @@ class FeatureTarget:
 Message = tuple[Literal["info", "warning"], str]
 
 _FIT_MEAN, _FIT_MOST = 15.0, 60.0
-"""Millimetres between joints and those of the skeleton that was fitted to them; less is not worth a word."""
+"""Millimetres between joints and the fitted skeleton's, mean and largest, up to which no message is shown."""
 
 _FIGURES = {
     "skate": "median foot skate, m/s",
@@ -273,8 +273,8 @@ def messages(report: ConvertReport, *, fixed: bool) -> list[Message]:
         report: Its result.
         fixed: Whether clips are cut to their longest clean run (``--fix``).
     """
-    found = check_messages(report)
-    found += _grouped(
+    rows = check_messages(report)
+    rows += _grouped(
         report,
         [
             f"{clip['clip']}: {finding['detail']}"
@@ -285,24 +285,24 @@ def messages(report: ConvertReport, *, fixed: bool) -> list[Message]:
     )
     if report.short:
         some = listed([f"{key} ({frames})" for key, frames in report.short.items()])
-        found.append(("warning", f"{_counted(report, report.short)} are too short and were left out: {some}"))
+        rows.append(("warning", f"{_counted(report, report.short)} are too short and were left out: {some}"))
     if fixed:
         frames = {clip["clip"]: clip["frames"] for clip in report.clips}
         cuts = listed([f"{key} ({a}-{b - 1} of {frames[key]})" for key, (a, b) in report.fixed.items()])
-        found.append(
+        rows.append(
             ("info", f"{len(report.fixed)} clip(s) were cut to their longest clean run: {cuts or 'none had to be'}")
         )
     if report.cut:
         some = listed(list(report.cut))
-        found.append(("info", f"{len(report.cut)} clip(s) were longer than {MAX_FRAMES} frames and were cut: {some}"))
+        rows.append(("info", f"{len(report.cut)} clip(s) were longer than {MAX_FRAMES} frames and were cut: {some}"))
     if report.resumed:
-        found.append(("info", f"{report.resumed} clip(s) were done before the last run was interrupted."))
+        rows.append(("info", f"{report.resumed} clip(s) were done before the last run was interrupted."))
     if report.uncaptioned:
         text = f"{_counted(report, report.uncaptioned)} have no caption; training on text needs one (--captions CSV)."
-        found.append(("warning", text))
+        rows.append(("warning", text))
     if report.motionless:
-        found.append(("warning", f"{len(report.motionless)} caption row(s) have no clip: {listed(report.motionless)}"))
-    return found
+        rows.append(("warning", f"{len(report.motionless)} caption row(s) have no clip: {listed(report.motionless)}"))
+    return rows
 
 
 def summary_line(report: ConvertReport, *, always: bool = False) -> str:
@@ -311,12 +311,7 @@ def summary_line(report: ConvertReport, *, always: bool = False) -> str:
 
 
 def fit_text(report: ConvertReport, *, always: bool = False) -> str:
-    """Return how far the skeleton that rotations were solved for is off the joints, where that is worth a word.
-
-    Args:
-        report: What was written; its figures always have the residuals.
-        always: Return it however small it is.
-    """
+    """Return a text on the residuals of solved rotations; empty if they are small, unless `always`."""
     if "residual_max" not in report.figures:
         return ""
     mean, most = (1000 * report.figures[name] for name in ("residual_mean", "residual_max"))
@@ -327,7 +322,7 @@ def fit_text(report: ConvertReport, *, always: bool = False) -> str:
 
 
 def edit_rows(figures: Mapping[str, float]) -> list[tuple[str, object]]:
-    """Return rows on what was changed: repairs before and after, and how a loop meets itself; lengths in millimetres.
+    """Return rows on changes: repairs before and after, and the seam of a loop; lengths in millimetres.
 
     Args:
         figures: Of `motionkit.clips.edits.edited`, or medians of such.
@@ -391,9 +386,9 @@ def _grouped(report: ConvertReport, warnings: Sequence[str]) -> list[Message]:
 def _counted(report: ConvertReport, keys: Collection[str]) -> str:
     """Return the numbers of clips, mirror images and parts of long clips among ids, in words."""
     clips = {clip["clip"] for clip in report.clips}
-    own = sum(key in clips for key in keys)
+    whole_clips = sum(key in clips for key in keys)
     images = sum(key not in clips and original(key, clips) in clips for key in keys)
-    counts = ((own, "clip(s)"), (images, "mirror image(s)"), (len(keys) - own - images, "part(s)"))
+    counts = ((whole_clips, "clip(s)"), (images, "mirror image(s)"), (len(keys) - whole_clips - images, "part(s)"))
     return " and ".join(f"{count} {name}" for count, name in counts if count)
 
 
@@ -410,7 +405,7 @@ def finding_text(report: ConvertReport) -> str:
     for clip in faulty:
         about = f"{clip['frames']} frames, {clip['fps']:g} fps"
         blocks.append(f"{clip['clip']}: {', '.join(filter(None, (about, clip.get('format'))))}")
-        blocks += [f"  {one['severity']}, {one['kind']}: {one['detail']}" for one in clip["findings"]]
+        blocks += [f"  {finding['severity']}, {finding['kind']}: {finding['detail']}" for finding in clip["findings"]]
     if clean:
         blocks.append(f"nothing found in {len(clean)} of {len(report.clips)} clip(s): {listed(clean)}")
     return "\n".join(blocks)

@@ -29,7 +29,7 @@ _LEAST, _LEAST_FPS = 41, 20.0
 """Shortest clip that HumanML3D's loaders take, in frames (40 feature rows take 41); a check reports shorter ones."""
 
 _MOST = ("residual_max", "flips", "moved_max", "seam_max")
-"""Figures whose largest value counts; of the others it is the median."""
+"""Figures that are summarised by their maximum; others by their median."""
 
 _NUMBERS = ("frames", "fps", "joints")
 """Notes of readers whose value is a number."""
@@ -46,16 +46,16 @@ class ClipFacts:
     warnings: tuple[str, ...] = ()  # Messages for the user
     # Glitches, each ``{"kind", "frames": [[start, stop], ...], "detail", "severity"}``.
     findings: tuple[dict[str, Any], ...] = ()
-    kept: tuple[int, int] | None = None  # The longest clean run ``[start, stop)``, when the clip was cut to it
+    kept: tuple[int, int] | None = None  # The longest clean run ``[start, stop)``, if the clip was cut to it
 
     def facts(self) -> dict[str, str | float]:
         """Return the notes with numbers as numbers, for records."""
         return {name: _number(value) if name in _NUMBERS else value for name, value in self.notes.items()}
 
     def source(self) -> dict[str, str | float]:
-        """Return the facts for the record of what was made of it: its own length and rate are called the source's."""
-        rest = {name: value for name, value in self.facts().items() if name not in ("frames", "fps")}
-        return {"source_frames": self.frames, "source_fps": self.fps, **rest}
+        """Return the facts for the record of an output, with length and rate named as the source's."""
+        facts = {name: value for name, value in self.facts().items() if name not in ("frames", "fps")}
+        return {"source_frames": self.frames, "source_fps": self.fps, **facts}
 
 
 def check_clip(clip: Clip, key: str, *, target: Target | None = None, fix: bool = False) -> tuple[Clip, ClipFacts]:
@@ -85,14 +85,14 @@ def check_clip(clip: Clip, key: str, *, target: Target | None = None, fix: bool 
             raise MotionkitError("it holds values that are not finite.", why=f"{detail} --fix cuts them out.")
         if "rest-pose" in kinds and target.for_training:
             start = next(finding.frames[0][1] for finding in findings if finding.kind == "rest-pose")
-            what = (
+            start_text = (
                 "first frame is a rest pose and was" if start == 1 else f"first {start} frames are a rest pose and were"
             )
-            warnings.append(f"its {what} left out.")
+            warnings.append(f"its {start_text} left out.")
     kept = (start, stop) if (start, stop) != (0, motion.frames) else None
     if kept is not None:
         warnings += [
-            f"{_quoted(caption)} describes what was cut away, and was left out."
+            f"{_quoted(caption)} describes a part that was cut away, and was left out."
             for caption in clip.timed
             if not captions_within((caption,), start / motion.fps, stop / motion.fps)
         ]
@@ -111,7 +111,7 @@ def check_clip(clip: Clip, key: str, *, target: Target | None = None, fix: bool 
 
 def _findings(clip: Clip, *, check: bool) -> Sequence[Finding]:
     """Check the motion and the arrays that belong to its frames."""
-    motion, known = clip.motion, clip.features is not None
+    motion, has_features = clip.motion, clip.features is not None
     sound = torch.ones(motion.frames, dtype=torch.bool)
     for values in (clip.features, *motion.tracks.values()):
         if values is not None and values.numel():
@@ -120,8 +120,8 @@ def _findings(clip: Clip, *, check: bool) -> Sequence[Finding]:
     return check_motion(
         motion,
         sound=sound,
-        floor=0.0 if known else None,
-        min_frames=(_LEAST - 1 if known else _LEAST) if check else 2,
+        floor=0.0 if has_features else None,
+        min_frames=(_LEAST - 1 if has_features else _LEAST) if check else 2,
         target_fps=_LEAST_FPS if check else 0.0,
     )
 
@@ -237,20 +237,20 @@ class ConvertReport:
             code=1,
         )
 
-    def _add_facts(self, found: ClipFacts, origin: str) -> None:
+    def _add_facts(self, clip: ClipFacts, origin: str) -> None:
         self.clips.append(
             {
-                **found.facts(),
-                "clip": found.key,
+                **clip.facts(),
+                "clip": clip.key,
                 "origin": origin,
-                "frames": found.frames,
-                "fps": found.fps,
-                "findings": list(found.findings),
+                "frames": clip.frames,
+                "fps": clip.fps,
+                "findings": list(clip.findings),
             }
         )
-        self.warnings.extend(f"{found.key}: {warning}" for warning in found.warnings)
-        if found.kept is not None:
-            self.fixed[found.key] = found.kept
+        self.warnings.extend(f"{clip.key}: {warning}" for warning in clip.warnings)
+        if clip.kept is not None:
+            self.fixed[clip.key] = clip.kept
 
 
 def _cpu_seconds() -> float:

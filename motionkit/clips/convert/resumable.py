@@ -77,7 +77,7 @@ def files_of(outcome: ClipOutcome[ClipFacts | Piece]) -> list[str]:
 def _outcome_of(document: dict[str, Any]) -> ClipOutcome[ClipFacts | Piece]:
     """Rebuild the outcome of a journal's line (KeyError, TypeError for anything else)."""
     results: tuple[ClipFacts | Piece, ...] = tuple(map(_facts_of, document["clips"]))
-    results += tuple(map(_piece_of, document["pieces"]))
+    results += tuple(Piece(**{**piece, "files": tuple(piece["files"])}) for piece in document["pieces"])
     problems = {key: MotionkitError(sentence) for key, sentence in document["problems"].items()}
     return ClipOutcome(document["key"], document["origin"], document["fingerprint"], results, problems)
 
@@ -86,10 +86,6 @@ def _facts_of(facts: dict[str, Any]) -> ClipFacts:
     kept = None if facts["kept"] is None else (int(facts["kept"][0]), int(facts["kept"][1]))
     warnings, findings = tuple(facts["warnings"]), tuple(facts["findings"])
     return ClipFacts(**{**facts, "warnings": warnings, "findings": findings, "kept": kept})
-
-
-def _piece_of(piece: dict[str, Any]) -> Piece:
-    return Piece(**{**piece, "files": tuple(piece["files"])})
 
 
 def _line(document: Mapping[str, Any]) -> str:
@@ -114,7 +110,7 @@ class ResumableFolder:
 
     Args:
         out: The folder to make.
-        plan: Everything that the outputs depend on besides the sources; plain data.
+        plan: Everything except the sources that the outputs depend on; plain data.
         sources: Fingerprint of each source by its id; a source with an empty one is always converted again.
         overwrite: Replace the files of an earlier conversion; other files in the folder are never touched.
 
@@ -164,7 +160,9 @@ class ResumableFolder:
 
     def note(self, outcome: Converted) -> None:
         """Write the outcome of a finished source to the journal."""
-        self._append(outcome_line(outcome))
+        assert self._journal is not None
+        self._journal.write(outcome_line(outcome))
+        self._journal.flush()
 
     def finish(self, record: Mapping[str, Any]) -> None:
         """Move the folder into place, with its record ``convert.json``.
@@ -192,7 +190,7 @@ class ResumableFolder:
             )
 
     def _hold(self) -> IO[str]:
-        """Lock the folder and check that it is still there: another process may just have renamed it."""
+        """Lock the folder and check that another process has not just renamed it."""
         lock = hold(self.path)
         if not still_holds(lock, self.path):
             lock.close()
@@ -206,17 +204,12 @@ class ResumableFolder:
             if file is not None:
                 file.close()
 
-    def _append(self, line: str) -> None:
-        assert self._journal is not None
-        self._journal.write(line)
-        self._journal.flush()
-
     def _sweep(self) -> None:
-        """Delete files of no finished source: leftovers of the process that died."""
-        known = {self.path / file for outcome in self.done.values() for file in files_of(outcome)}
-        known |= {self.path / JOURNAL, self.path / LOCK}
+        """Delete files of unfinished sources, left by a process that died."""
+        keep = {self.path / file for outcome in self.done.values() for file in files_of(outcome)}
+        keep |= {self.path / JOURNAL, self.path / LOCK}
         for path in self.path.rglob("*"):
-            if path.is_file() and path not in known:
+            if path.is_file() and path not in keep:
                 path.unlink(missing_ok=True)
 
 
@@ -228,7 +221,7 @@ def claim_folder(out: Path, *, overwrite: bool = False) -> OutputFolder:
 
 
 def refuse_sources(out: Path, sources: Iterable[ClipSource]) -> None:
-    """Refuse an output that would replace its own input."""
+    """Refuse an output that would replace an input."""
     place = Path(os.path.realpath(out))
     for path in (source.path for source in sources if isinstance(source, FileSource)):
         file = Path(os.path.realpath(path))

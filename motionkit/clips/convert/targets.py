@@ -54,8 +54,8 @@ def write_file(
         from motionkit.formats.arrays import write_joints
         from motionkit.rigs import to_body
 
-        own = KIT if motion.names == KIT.joint_names else HUMANML
-        write_joints(path, to_body(motion, own, motion.fps))
+        body = KIT if motion.names == KIT.joint_names else HUMANML
+        write_joints(path, to_body(motion, body, motion.fps))
         return {}
     if kind == "npz":
         from motionkit.formats.native import write_native
@@ -102,7 +102,7 @@ def _with_rotations(motion: Motion | JointMotion) -> tuple[Motion, dict[str, flo
 
 
 def write_pictures(path: Path, shown: Sequence[tuple[Clip, str]]) -> None:
-    """Write clips as one page or film; a title stands where a clip has no caption."""
+    """Write clips as one page or film; the title is used for a clip without caption."""
     from motionkit.player import write_player
 
     tracks = [shown_track(clip, title) for clip, title in shown]
@@ -115,7 +115,7 @@ def write_pictures(path: Path, shown: Sequence[tuple[Clip, str]]) -> None:
 
 
 def shown_track(clip: Clip, title: str) -> PlayerTrack:
-    """Return a clip as the player shows it; `title` stands where it has no caption."""
+    """Return a clip as a track of the player; `title` is used if it has no caption."""
     from motionkit.player import track_of
 
     return track_of(
@@ -137,14 +137,14 @@ class Piece:
 
     key: str  # Its id
     frames: int  # Frames written (feature rows for datasets)
-    files: tuple[str, ...] = ()  # Paths of its files inside the output folder; empty when it was left out as too short
+    files: tuple[str, ...] = ()  # Paths of its files inside the output folder; empty if it was left out as too short
     split: str = ""  # ``train``, ``val``, ``test`` or empty
     group: str = ""  # All clips of a group are in the same split
     captions: int = 0  # Number of captions
-    # Numbers worth keeping, such as ``skate`` (m/s), ``jerk`` (m/s^3), ``residual_max`` (m).
+    # Such as ``skate`` (m/s), ``jerk`` (m/s^3), ``residual_max`` (m).
     figures: dict[str, float] = field(default_factory=dict)
-    clip: str = ""  # Id of the clip that it was made from, whole, in part or mirrored
-    skeleton: str = ""  # What tells skeletons apart, for ``mpl``; empty elsewhere
+    clip: str = ""  # Id of the clip that it was made from
+    skeleton: str = ""  # `skeleton_mark`, for ``mpl``; else empty
 
 
 class Target(Protocol):
@@ -198,7 +198,7 @@ class FileTarget:
     def write(self, clip: Clip, key: str, folder: Path) -> Sequence[Piece]:
         """Write ``folder/KEY.SUFFIX``."""
         if plain_id(key) != key:
-            raise MotionkitError(f"{key!r} is no name for a file.")
+            raise MotionkitError(f"{key!r} is not a name for a file.")
         clip = clip.resample(self.rate) if self.rate else clip
         frames = clip.motion.frames
         if frames < self.min_frames:

@@ -81,12 +81,12 @@ class Note:
 
     head: str  # The problem
     rest: str  # Its effect; continues the sentence of `head`
-    bad: bool = True  # Whether figures suffer from it
-    about: str = ""  # A word that names its subject
+    bad: bool = True  # Whether figures are affected
+    about: str = ""  # Key of its subject
 
     @property
     def sentence(self) -> str:
-        """Return both parts."""
+        """Both parts."""
         return self.head + self.rest
 
 
@@ -132,7 +132,7 @@ def _has(number: int) -> str:
     return "has" if number == 1 else "have"
 
 
-# Suggested settings, and the protocol of an advisor that suggests them: profile itself knows no trainer.
+# Suggested settings, and the protocol of an advisor that suggests them: profile is independent of trainers.
 
 
 @dataclass(frozen=True)
@@ -140,11 +140,11 @@ class Suggestion:
     """One setting."""
 
     key: str  # Its name in the configuration
-    value: Any  # What to set it to
-    reason: str  # Why, with the figure of the dataset it follows from
+    value: Any
+    reason: str  # The reason, with the figure of the dataset it follows from
     columns: tuple[str, ...] = ()  # Heads of a table that shows a value of several parts
     rows: tuple[tuple[object, ...], ...] = ()  # The table's rows; empty for a plain value
-    note: str = ""  # What to say below the table
+    note: str = ""  # A note below the table
 
     @property
     def short(self) -> str:
@@ -153,23 +153,19 @@ class Suggestion:
 
 
 class Advisor(Protocol):
-    """Suggests settings of one trainer for a dataset.
-
-    Attributes:
-        title: What the settings are for: ``the motion predictor``.
-    """
+    """Suggests settings of one trainer for a dataset."""
 
     @property
     def title(self) -> str:
-        """Return what the settings are for."""
+        """Name of what the settings are for: ``the motion predictor``."""
         ...
 
     def suggest(self, profile: Profile, fixed: Mapping[str, Any] | None = None) -> Sequence[Suggestion]:
-        """Return settings with reasons, by the clips to train on; those in `fixed` stay, and the others follow them."""
+        """Return settings with reasons, by the training clips; those in `fixed` stay and the others follow them."""
         ...
 
     def problems(self, kept: Mapping[str, Any], suggestions: Sequence[Suggestion]) -> Sequence[str]:
-        """Return the faults of settings that stay in a file, one sentence each."""
+        """Return problems of settings that stay in a file, one sentence each."""
         ...
 
 
@@ -210,8 +206,8 @@ def profile_tables(profile: Profile, suggestions: Sequence[Suggestion], use: str
     if profile.captions.captions:
         yield Table("captions", ("", ""), _captions(profile))
     yield Table("inventory", ("what", "which", "clips"), _inventory(profile))
-    if found := profile.findings():
-        kinds: list[tuple[object, ...]] = [(kind, many["error"], many["warning"]) for kind, many in found.items()]
+    if faults := profile.findings():
+        kinds: list[tuple[object, ...]] = [(kind, many["error"], many["warning"]) for kind, many in faults.items()]
         yield Table("findings (convert --check lists them)", ("kind", "clips with an error", "with a warning"), kinds)
     if outliers := _outliers(profile):
         yield Table(
@@ -221,17 +217,21 @@ def profile_tables(profile: Profile, suggestions: Sequence[Suggestion], use: str
         yield Table(
             f"suggested settings for {use} (--write-config FILE merges them into yours)",
             ("setting", "value", "reason"),
-            [(one.key, one.short, one.reason) for one in suggestions if not one.rows],
+            [
+                (suggestion.key, suggestion.short, suggestion.reason)
+                for suggestion in suggestions
+                if not suggestion.rows
+            ],
         )
-    for one in suggestions:
-        if one.rows:
-            # A column for each row: the names of settings are too long for heads at 80 characters.
-            head, *rows = zip(one.columns, *one.rows, strict=True)
-            yield Table(f"{one.key}: {one.reason}", tuple(map(str, head)), rows)
+    for suggestion in suggestions:
+        if suggestion.rows:
+            # Transposed: the names of settings are too long for heads at 80 characters.
+            head, *rows = zip(suggestion.columns, *suggestion.rows, strict=True)
+            yield Table(f"{suggestion.key}: {suggestion.reason}", tuple(map(str, head)), rows)
 
 
 def remarks(profile: Profile) -> Iterator[str]:
-    """Yield notes on statistics that could not be computed, whose tables are therefore missing."""
+    """Yield notes on statistics whose tables are missing."""
     if not profile.captions.captions:
         yield "there are no captions."
     if missing := uncompared(profile.rows):
@@ -277,17 +277,17 @@ def _bones(profile: Profile) -> list[tuple[object, ...]]:
 
 
 def _captions(profile: Profile) -> list[tuple[object, ...]]:
-    found = profile.captions.document()
+    facts = profile.captions.document()
     verbs = list(profile.captions.top_verbs().items())[:_WORDS]
     return [
-        ("captions", f"{found['count']:,}"),
-        ("different", f"{found['different']:,}"),
-        ("per clip", f"{found['per_clip']:.1f}"),
-        ("clips without", f"{found['clips_without']:,}"),
-        ("words, mean", f"{found['words_mean']:.1f}"),
-        ("words, median", f"{found['words_median']:g}"),
-        ("words, most", f"{found['words_max']:,}"),
-        ("vocabulary", f"{found['vocabulary']:,}"),
+        ("captions", f"{facts['count']:,}"),
+        ("different", f"{facts['different']:,}"),
+        ("per clip", f"{facts['per_clip']:.1f}"),
+        ("clips without", f"{facts['clips_without']:,}"),
+        ("words, mean", f"{facts['words_mean']:.1f}"),
+        ("words, median", f"{facts['words_median']:g}"),
+        ("words, most", f"{facts['words_max']:,}"),
+        ("vocabulary", f"{facts['vocabulary']:,}"),
         ("most frequent verbs", ", ".join(f"{word} {number}" for word, number in verbs)),
     ]
 
@@ -303,11 +303,13 @@ def _inventory(profile: Profile) -> list[tuple[object, ...]]:
 
 
 def _outliers(profile: Profile) -> list[tuple[object, ...]]:
-    found = profile.outliers()
+    outliers = profile.outliers()
     rows: list[tuple[object, ...]] = []
-    for figure in dict.fromkeys(one.figure for one in found):
-        far = [one for one in found if one.figure == figure]
-        rows += [(one.title, one.clip, one.shown, one.usual, f"{one.z:+.1f}") for one in far[:_SHOWN]]
+    for figure in dict.fromkeys(outlier.figure for outlier in outliers):
+        far = [outlier for outlier in outliers if outlier.figure == figure]
+        rows += [
+            (outlier.title, outlier.clip, outlier.shown, outlier.usual, f"{outlier.z:+.1f}") for outlier in far[:_SHOWN]
+        ]
         if len(far) > _SHOWN:
             rows.append((far[0].title, f"and {count(len(far) - _SHOWN, 'more clip')}", "", far[0].usual, ""))
     return rows

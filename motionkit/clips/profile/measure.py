@@ -33,7 +33,7 @@ class Counters:
     """Base of sums whose fields add."""
 
     def __add__(self, other: Self) -> Self:
-        """Return both together."""
+        """Return the sum of both."""
         return type(self)(**{name: value + vars(other)[name] for name, value in vars(self).items()})
 
 
@@ -93,7 +93,7 @@ class Circle(Counters):
 
     @property
     def length(self) -> float | None:
-        """Length of the mean vector: 1 when all directions agree, 0 when they cancel."""
+        """Length of the mean vector: 1 if all directions agree, 0 if they cancel."""
         return math.hypot(self.cosines, self.sines) / self.count if self.count else None
 
     @property
@@ -119,7 +119,7 @@ class Bins:
         """Return the numbers of ``[..., N]`` values in each bin, ``[..., count]`` int64."""
         place = ((values - self.start) / self.width).floor().long().clamp(0, self.count - 1)
         counts = torch.zeros(*values.shape[:-1], self.count, dtype=torch.int64)
-        # Plain arrays: tensors would go between processes by shared memory, one open file each.
+        # Plain arrays: tensors would be sent between processes by shared memory, one open file each.
         return counts.scatter_add_(-1, place, torch.ones_like(place)).numpy()
 
     def zeros(self) -> Counts:
@@ -127,7 +127,7 @@ class Bins:
         return np.zeros(self.count, dtype=np.int64)
 
     def quantile(self, counts: Counts, part: float) -> list[float]:
-        """Return for each row of ``[J, count]`` the value below which `part` of the values lie, linear in its bin."""
+        """Return the `part` quantile of each row of ``[J, count]``, linear within a bin."""
         running = counts.cumsum(-1, dtype=np.float64)
         goal = part * running[:, -1:]
         place = np.minimum((running < goal).sum(-1, keepdims=True), self.count - 1)
@@ -138,7 +138,7 @@ class Bins:
         return values
 
 
-# The movement of a clip: where the body faces, where it goes and how fast, and which feet touch the floor.
+# The movement of a clip: direction, path, speed and foot contacts.
 
 
 FootJoints = tuple[tuple[int, int], tuple[int, int]]
@@ -154,7 +154,7 @@ MOVING = 0.2
 """Least speed in m/s at which a step has a direction."""
 
 _TOUCHING = 0.5
-"""Soft contact from which a foot counts as standing."""
+"""Soft contact above which a foot stands."""
 
 
 def yaw_of(
@@ -166,9 +166,9 @@ def yaw_of(
     Returns:
         ``[T]`` radians each, None without either.
     """
-    given = motion.tracks.get("root_yaw")
-    if given is not None and given.numel() == motion.frames and motion.frames:
-        yaw = unwrap(given.double().flatten())
+    stored = motion.tracks.get("root_yaw")
+    if stored is not None and stored.numel() == motion.frames and motion.frames:
+        yaw = unwrap(stored.double().flatten())
         return yaw, yaw - yaw[0]
     if facing is None:
         return None, None
@@ -182,16 +182,16 @@ def velocity_of(motion: Motion | JointMotion, positions: Tensor) -> Tensor:
 
 
 def speed_of(motion: Motion | JointMotion, velocity: Tensor) -> Tensor:
-    """Return the speed along the floor: of the file's own root velocity ``[T]``, else of the root's steps ``[T-1]``."""
-    given = motion.tracks.get("root_velocity")
-    if given is not None and given.shape == (motion.frames, 2):
-        velocity = given.double()
+    """Return the speed along the floor: of the file's root velocity ``[T]``, else of the root's steps ``[T-1]``."""
+    stored = motion.tracks.get("root_velocity")
+    if stored is not None and stored.shape == (motion.frames, 2):
+        velocity = stored.double()
     speed: Tensor = velocity.norm(dim=-1)
     return speed
 
 
 def tally_facing(since: Tensor | None) -> Counts:
-    """Tally where a body faces since its first frame ``[T]``, radians."""
+    """Tally a body's direction relative to its first frame, ``[T]`` radians."""
     return YAW_BINS.zeros() if since is None else YAW_BINS.tally(_wrapped(since))
 
 
@@ -213,9 +213,9 @@ def _wrapped(angle: Tensor) -> Tensor:
 
 def named_feet(names: tuple[str, ...], parents: Sequence[int]) -> FootJoints | None:
     """Return the feet of a body, found by joint names; None if feet, hips or shoulders are not found."""
-    feet, found = find_feet(names, parents), find_roles(names, parents)
+    feet, roles = find_feet(names, parents), find_roles(names, parents)
     sides = ("left hip", "right hip", "left shoulder", "right shoulder")
-    if feet is None or not all(name in found for name in sides):
+    if feet is None or not all(name in roles for name in sides):
         return None
     left, right = feet
     return (left[0], left[-1]), (right[0], right[-1])
@@ -230,7 +230,7 @@ class Contacts(Counters):
     right: int = 0  # Frames with the right foot in contact
     both: int = 0  # Frames with both
     neither: int = 0  # Frames with none
-    from_file: int = 0  # Frames whose contacts are the file's own; those of the others were estimated
+    from_file: int = 0  # Frames with contacts from the file; others are estimated
 
     @property
     def ratio(self) -> float | None:
@@ -244,20 +244,25 @@ def count_contacts(
     feet: FootJoints | None,  # its feet, see `named_feet`
 ) -> Contacts:
     """Count a clip's contacts, from the scores of the file if it has them."""
-    given = motion.tracks.get("contacts")
-    if given is not None and given.shape == (motion.frames, 2):
-        scores, own = given, motion.frames
+    stored = motion.tracks.get("contacts")
+    if stored is not None and stored.shape == (motion.frames, 2):
+        scores, from_file = stored, motion.frames
     elif feet is not None and len(positions) > 1:
-        scores, own = soft_contacts(positions, motion.fps, feet), 0
+        scores, from_file = soft_contacts(positions, motion.fps, feet), 0
     else:
         return Contacts()
     left, right = (scores > _TOUCHING).unbind(-1)
     return Contacts(
-        motion.frames, int(left.sum()), int(right.sum()), int((left & right).sum()), int((~left & ~right).sum()), own
+        motion.frames,
+        int(left.sum()),
+        int(right.sum()),
+        int((left & right).sum()),
+        int((~left & ~right).sum()),
+        from_file,
     )
 
 
-# The skeletons of a dataset, and where their joints go over all clips.
+# The skeletons of a dataset, and the ranges of their joints over all clips.
 
 
 _KNOWN = {HUMANML.joint_names: "HumanML3D", KIT.joint_names: "KIT"}
@@ -278,7 +283,7 @@ _QUANTILES = (0.05, 0.5, 0.95)
 class Rig:
     """A skeleton of the dataset."""
 
-    name: str  # Number of joints and a short hash of names and parents; tells skeletons apart
+    name: str  # Number of joints and a short hash of names and parents
     names: tuple[str, ...]  # Joint names
     rotations: bool  # Whether clips have rotations, not joints alone
 
@@ -292,15 +297,15 @@ class Rig:
 
     @property
     def label(self) -> str:
-        """Return a readable name: the format whose body it is, else its root, and its number of joints."""
+        """A readable name: its format, else its root, and its number of joints."""
         joints = self.name.partition(" #")[0]
-        known = _KNOWN.get(self.names)
-        return f"{known}, {joints}" if known else f"{joints} from {self.names[0]}"
+        format_name = _KNOWN.get(self.names)
+        return f"{format_name}, {joints}" if format_name else f"{joints} from {self.names[0]}"
 
 
 @dataclass(frozen=True)
 class JointRange:
-    """Where a joint of one rig goes."""
+    """Range of a joint of one rig."""
 
     joint: str  # Its name
     # 5 %, 50 % and 95 % quantile of its rotation from the rest pose; empty without rotations.
@@ -323,7 +328,7 @@ class RigSums:
     """Sums over the clips of one skeleton."""
 
     rig: Rig  # The skeleton
-    example: str  # Id of its first clip, shown beside its name
+    example: str  # Id of its first clip
     clips: int  # Number of clips
     frames: int  # Their frames
     angles: Counts  # ``[J, 90]`` frames by angle; ``[0, 90]`` while no clip had rotations
@@ -331,10 +336,10 @@ class RigSums:
     reaches: Counts  # ``[J, 100]`` frames by distance from the root
 
     def add(self, other: RigSums) -> None:
-        """Take in more clips of the same skeleton."""
+        """Add more clips of the same skeleton."""
         self.clips += other.clips
         self.frames += other.frames
-        # Joints alone and rotations may share names and parents; angles are of the latter only.
+        # Clips with and without rotations may share names and parents; only the former have angles.
         if other.rig.rotations:
             self.angles = self.angles + other.angles if self.rig.rotations else other.angles
             self.rig = other.rig
@@ -384,17 +389,17 @@ class ClipRow:
     frames: int  # Number of frames
     seconds: float  # Its length
     speed_mean: float | None  # Mean speed of the root along the floor in m/s; None for a single frame
-    turned_deg: float | None  # Degrees turned in all, both ways added up; None if its front is unknown
+    turned_deg: float | None  # Total degrees turned, left and right; None if its front is unknown
     contact_ratio: float | None  # Part of the frames of both feet that are contacts; None without known feet
     skate: float | None  # Foot skate in m/s, None without known feet
     jerk: float | None  # Jerk in m/s³
     captions: int  # Number of captions
     findings: tuple[Finding, ...]  # Findings of `check_motion`
-    splits: tuple[str, ...] = ()  # All splits that list the clip, where that is more than one
+    splits: tuple[str, ...] = ()  # All splits that list the clip, if several
 
     @property
     def listed(self) -> tuple[str, ...]:
-        """Return every split that lists the clip; none for a clip without one."""
+        """All splits that list the clip."""
         return self.splits or ((self.split,) if self.split else ())
 
 
@@ -403,20 +408,20 @@ class Sums:
     """Figures that add up over clips."""
 
     yaw: Moments = field(default_factory=Moments)  # |yaw| in degrees, unwrapped, over all frames
-    facing: Circle = field(default_factory=Circle)  # Where bodies face, relative to their first frame
+    facing: Circle = field(default_factory=Circle)  # Directions of bodies, relative to their first frame
     yaw_bins: Counts = field(default_factory=YAW_BINS.zeros)  # ``[25]`` frames by that direction
     # ``[25]`` moving steps by the direction of travel relative to the front.
     travel_bins: Counts = field(default_factory=YAW_BINS.zeros)
-    # Speed in m/s: the file's own root velocity, else over the root's steps.
+    # Speed in m/s: of the file's root velocity, else of the root's steps.
     speed: Moments = field(default_factory=Moments)
     speed_bins: Counts = field(default_factory=SPEED_BINS.zeros)  # Steps by speed
     bone_angle: Moments = field(default_factory=Moments)  # Degrees of local rotations, root and end sites left out
     contacts: Contacts = field(default_factory=Contacts)  # Frames by the feet that touch the floor
 
     def add_sums(self, other: Sums) -> None:
-        """Take in the figures of more clips."""
-        for one in fields(Sums):
-            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+        """Add the figures of more clips."""
+        for entry in fields(Sums):
+            setattr(self, entry.name, getattr(self, entry.name) + getattr(other, entry.name))
 
 
 @dataclass(kw_only=True)
@@ -425,26 +430,25 @@ class Measure(Sums):
 
     row: ClipRow  # Its figures
     texts: tuple[str, ...]  # Its captions
-    joints: RigSums  # Its skeleton and where its joints go
+    joints: RigSums  # Its skeleton with the ranges of joints
 
 
 def measure(clip: Clip, key: str, origin: str) -> Measure:
-    """Measure one clip; frames that are not finite count in the findings and nowhere else."""
-    whole = clip.motion
-    positions = whole.positions().double()
-    findings = check_motion(whole, positions=positions)
+    """Measure one clip; frames that are not finite count only in the findings."""
+    motion = clip.motion
+    positions = motion.positions().double()
+    findings = check_motion(motion, positions=positions)
     broken = [finding for finding in findings if finding.kind == "nan"]
-    start, stop = longest_clean_run(whole.frames, broken)
-    motion, positions = whole.cut(start, stop), positions[start:stop]
+    start, stop = longest_clean_run(motion.frames, broken)
+    motion, positions = motion.cut(start, stop), positions[start:stop]
     feet = named_feet(motion.names, motion.parents)
     facing = body_yaw(motion, positions) if len(positions) else None
     yaw, since = yaw_of(motion, facing)
     velocity = velocity_of(motion, positions)
     speed = speed_of(motion, velocity)
     contacts = count_contacts(motion, positions, feet)
-    # Features have their floor at 0; elsewhere it is where feet stand.
-    known = clip.features is not None or not len(positions)
-    floor = 0.0 if known else floor_height(positions, motion.fps)
+    # Features have their floor at 0; otherwise it is estimated from standing feet.
+    floor = 0.0 if clip.features is not None or not len(positions) else floor_height(positions, motion.fps)
     skate, jerk = _physics(motion, positions, feet, floor)
     angles = _angles(motion)
     bones = [joint for joint, name in enumerate(motion.names) if joint and not name.endswith(END)]
@@ -455,9 +459,9 @@ def measure(clip: Clip, key: str, origin: str) -> Measure:
         clip.split,
         clip.group,
         clip.notes.get("format", ""),
-        whole.fps,
-        whole.frames,
-        whole.frames / whole.fps,
+        clip.motion.fps,
+        clip.motion.frames,
+        clip.motion.frames / clip.motion.fps,
         float(speed.mean()) if len(speed) else None,
         math.degrees(float(since.diff().abs().sum())) if since is not None else None,
         contacts.ratio,
@@ -473,10 +477,10 @@ def measure(clip: Clip, key: str, origin: str) -> Measure:
         row=row,
         texts=texts,
         joints=RigSums(
-            Rig.of(whole),
+            Rig.of(clip.motion),
             key,
             1,
-            whole.frames,
+            clip.motion.frames,
             ANGLE_BINS.tally(angles),
             HEIGHT_BINS.tally(heights),
             REACH_BINS.tally(reaches),

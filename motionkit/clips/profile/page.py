@@ -1,4 +1,4 @@
-"""A profile as one page of HTML: its head, its sections, and what every figure means."""
+"""A profile as one page of HTML: its head, its sections, and definitions of all figures."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from motionkit.page.html import (
 )
 from motionkit.version import __version__
 
-# Bins for the page's histograms that show the values and not the grid they lie on.
+# Bins for the page's histograms, aligned with the grid of the values.
 
 
 _MOST = 40
@@ -55,10 +55,9 @@ class Binned:
 def bin_lengths(rows: Sequence[ClipRow]) -> Binned:
     """Put clips into bins by their length in seconds.
 
-    Lengths are whole frames, and often multiples of several (the starter's of four). A bin of another
-    width holds now more and now fewer of the possible lengths, and the histogram shows a comb that is not in the data.
-    So bins are as wide as a whole number of steps and begin half a step below the shortest clip, each possible length
-    inside of its bin. With several frame rates the coarsest step is taken.
+    Lengths are whole frames, and often multiples of several (the starter's of four). Bins of any other width hold
+    different numbers of possible lengths, so that the histogram shows an artificial comb. So bins are a whole number of
+    steps wide and begin half a step below the shortest clip. With several frame rates the coarsest step is taken.
     """
     step = max(_step([row.frames for row in rows if row.fps == fps]) / fps for fps in {row.fps for row in rows})
     seconds = [row.seconds for row in rows]
@@ -72,7 +71,7 @@ def bin_lengths(rows: Sequence[ClipRow]) -> Binned:
 
 
 def bin_values(values: Sequence[float], most: float) -> Binned:
-    """Put values of no grid, from 0 to `most`, into bins of a round width; what lies beyond is left out."""
+    """Put continuous values from 0 to `most` into bins of a round width; larger ones are left out."""
     raw = max(most, 1e-9) / _bins(len(values))
     power = 10.0 ** math.floor(math.log10(raw))
     width = next(part * power for part in (1, 2, 5, 10) if part * power >= raw * (1 - 1e-9))
@@ -90,28 +89,28 @@ def quantile(values: Sequence[float], part: float) -> float:
 
 
 def _bins(number: int) -> int:
-    """Return how many bins so many values can fill: the square root twice, 6 to 40."""
+    """Return the number of bins for so many values: twice the square root, 6 to 40."""
     return min(max(round(2 * math.sqrt(number)), 6), _MOST)
 
 
 def _step(frames: Sequence[int]) -> int:
-    """Return the frames by which lengths differ at least, if there are at least 8 different lengths."""
+    """Return the greatest common divisor of the differences of lengths, if there are at least 8 different ones."""
     least = min(frames)
     step = math.gcd(*(length - least for length in frames))
     return step if len(set(frames)) >= 8 else 1
 
 
 def _round_up(steps: float) -> int:
-    """Return a number of steps for a bin, a round one where there is one."""
-    whole = max(1, math.ceil(steps - 1e-9))
-    return next((number for number in _ROUND if number >= whole), whole)
+    """Return a number of steps for a bin, a round one if possible."""
+    least = max(1, math.ceil(steps - 1e-9))
+    return next((number for number in _ROUND if number >= least), least)
 
 
 # The page's charts of movement: length, speed, turning, directions and contacts.
 
 
 _SHOWN = 0.995
-"""Part of the values inside the axis: the few beyond it would make most of the axis empty."""
+"""Quantile at which an axis ends: with the few larger values most of it would be empty."""
 
 _MOST_BINS = 50
 
@@ -126,9 +125,9 @@ def _lengths(profile: Profile) -> Iterator[str]:
     frames, seconds = profile.lengths, [row.seconds for row in profile.rows]
     if len(set(seconds)) < 2:
         return  # a single length needs no histogram: the tiles show it
-    found = bin_lengths(profile.rows)
+    bins = bin_lengths(profile.rows)
     marks = {"median": median(seconds), "mean": sum(seconds) / len(seconds)}
-    chart = histogram(found.start, found.width, found.counts, label="length", unit="s", of="clips", marks=marks)
+    chart = histogram(bins.start, bins.width, bins.counts, label="length", unit="s", of="clips", marks=marks)
     yield figure(
         chart, f"{min(seconds):.1f} to {max(seconds):.1f} s, {min(frames):,} to {max(frames):,} frames a clip."
     )
@@ -157,18 +156,18 @@ def _turning(profile: Profile) -> Iterator[str]:
     if len(turned) < 2:
         return
     most = quantile(turned, _SHOWN) or 1.0
-    found = bin_values(turned, most)
+    bins = bin_values(turned, most)
     chart = histogram(
-        found.start,
-        found.width,
-        found.counts,
+        bins.start,
+        bins.width,
+        bins.counts,
         label="turned",
         unit="°",
         of="clips",
         marks={"median": median(turned)},
         digits=0,
     )
-    beyond = len(turned) - sum(found.counts)
+    beyond = len(turned) - sum(bins.counts)
     tail = f" {count(beyond, 'clip')} beyond the axis." if beyond else ""
     yield figure(chart, f"Degrees turned per clip, both ways added up; {max(turned):,.0f}° at most.{tail}")
 
@@ -193,10 +192,10 @@ def _contacts(profile: Profile) -> Iterator[str]:
         ("right only", contacts.right - contacts.both),
         ("neither", contacts.neither),
     ]
-    own = contacts.from_file / contacts.frames
-    source = "the files' own scores" if own == 1 else "from height and speed"
-    if 0 < own < 1:
-        source = f"{share(own)} of it the files' own scores, the rest from height and speed"
+    part = contacts.from_file / contacts.frames
+    source = "the files' scores" if part == 1 else "from height and speed"
+    if 0 < part < 1:
+        source = f"{share(part)} the files' scores, the rest from height and speed"
     yield figure(shares(rows, label="Foot contacts"), f"Feet on the floor, by frame ({source}).")
 
 
@@ -206,14 +205,14 @@ def whole_circle(counts: list[int]) -> list[int]:
     return [*counts[half:-1], counts[0] + counts[-1], *counts[1:half]]
 
 
-# The page's sections beside the charts of movement: captions, joints, findings, outliers, inventory, settings.
+# The other sections of the page: captions, joints, findings, outliers, inventory, settings.
 
 
 _MOST_WORDS, _LONGEST_CAPTION = 12, 40
 _SKELETONS = 4
 _RANGE = "joints: bars from the 5 % to the 95 % quantile"
 _FINDINGS, _OPEN_FINDINGS = 60, 12
-"""Findings listed in all, and up to how many the list is open from the start."""
+"""Most findings that are listed, and most with which the list is open at first."""
 
 _FURTHEST = 4
 """Outliers listed for each figure."""
@@ -221,35 +220,35 @@ _FURTHEST = 4
 
 def captions(profile: Profile) -> str:
     """Return the section of captions; empty without captions."""
-    found = profile.captions
-    if not found.captions:
+    words = profile.captions
+    if not words.captions:
         return ""
-    facts = found.document()
+    facts = words.document()
     charts = [
         figure(bars(list(rows.items())[:_MOST_WORDS], label=name), f"{name}, base forms, by number of uses.")
         for name, rows in (
-            ("Most frequent verbs", found.top_verbs()),
-            ("Most frequent other words", found.top_words()),
+            ("Most frequent verbs", words.top_verbs()),
+            ("Most frequent other words", words.top_words()),
         )
         if rows
     ]
-    if len(set(found.words)) > 1:
-        charts.append(_word_counts(found.words))
+    if len(set(words.words)) > 1:
+        charts.append(_word_counts(words.words))
     text = (
-        f"{count(found.captions, 'caption')}, {facts['different']:,} of them different, for "
-        f"{found.clips - found.without:,} of {count(found.clips, 'clip')}; a vocabulary of "
-        f"{count(len(found.forms), 'word')}, {facts['words_once']:,} of them used once."
+        f"{count(words.captions, 'caption')}, {facts['different']:,} of them different, for "
+        f"{words.clips - words.without:,} of {count(words.clips, 'clip')}; a vocabulary of "
+        f"{count(len(words.forms), 'word')}, {facts['words_once']:,} of them used once."
     )
     return f"<h2>Captions</h2><p>{text}</p>{grid(charts)}"
 
 
 def _word_counts(words: list[int]) -> str:
-    """Draw how many words captions have."""
+    """Draw the histogram of words per caption."""
     numbers = Counter(min(number, _LONGEST_CAPTION) for number in words)
     start = min(numbers)
     counts = [numbers[place] for place in range(start, max(numbers) + 1)]
     marks = {"median": float(median(words)), "mean": sum(words) / len(words)}
-    # A bar stands over its own number, so bins begin half a word below.
+    # Bars are centred on their numbers, so bins begin half a word below.
     chart = histogram(
         start - 0.5, 1.0, counts, label="length", unit="words", of="captions", marks=marks, digits=1, whole=True
     )
@@ -259,14 +258,14 @@ def _word_counts(words: list[int]) -> str:
 
 def joints(profile: Profile) -> str:
     """Return the section of joints: the most used skeleton, and the next ones in closed details."""
-    found = profile.rig_sums()
-    if not found:
+    skeletons = profile.rig_sums()
+    if not skeletons:
         return ""
     sections = [
         details(_skeleton(sums), _ranges(sums)) if place else f"<h3>{escape(_skeleton(sums))}</h3>{_ranges(sums)}"
-        for place, sums in enumerate(found[:_SKELETONS])
+        for place, sums in enumerate(skeletons[:_SKELETONS])
     ]
-    left = len(found) - _SKELETONS
+    left = len(skeletons) - _SKELETONS
     more = note(f"{count(left, 'more skeleton')} in the JSON.") if left > 0 else ""
     legend = note("Bars reach from the 5 % to the 95 % quantile over all frames, a tick marks the median.")
     return f"<h2>Joints</h2>{legend}{''.join(sections)}{more}"
@@ -281,14 +280,19 @@ def _skeleton(sums: RigSums) -> str:
 def _ranges(sums: RigSums) -> str:
     ranges = sums.ranges()
     rows = [
-        ("rotation", "°", "Rotation from the rest pose.", [(one.joint, one.angle_deg) for one in ranges]),
+        ("rotation", "°", "Rotation from the rest pose.", [(joint.joint, joint.angle_deg) for joint in ranges]),
         (
             "height",
             "m",
             "Height above the floor, estimated for each clip.",
-            [(one.joint, one.height_m) for one in ranges],
+            [(joint.joint, joint.height_m) for joint in ranges],
         ),
-        ("distance", "m", "Distance from the root, along the floor.", [(one.joint, one.reach_m) for one in ranges]),
+        (
+            "distance",
+            "m",
+            "Distance from the root, along the floor.",
+            [(joint.joint, joint.reach_m) for joint in ranges],
+        ),
     ]
     shown = rows if ranges and ranges[0].angle_deg else rows[1:]
     charts = [
@@ -312,10 +316,10 @@ def _three(values: Sequence[float], digits: int) -> str:
 
 def faults(profile: Profile) -> str:
     """Return the section of findings, by kind and clip by clip."""
-    found = profile.findings()
-    if not found:
-        return "<h2>Findings</h2><p>No clip has a fault that the checks know.</p>"
-    kinds = [(kind, KINDS[kind], number["error"], number["warning"]) for kind, number in found.items()]  # type: ignore[index]
+    by_kind = profile.findings()
+    if not by_kind:
+        return "<h2>Findings</h2><p>The checks found no fault in any clip.</p>"
+    kinds = [(kind, KINDS[kind], number["error"], number["warning"]) for kind, number in by_kind.items()]  # type: ignore[index]
     listed = [
         (row.clip, finding.kind, finding.severity, finding.detail) for row in profile.rows for finding in row.findings
     ]
@@ -331,18 +335,18 @@ def faults(profile: Profile) -> str:
 
 
 def unusual(profile: Profile) -> str:
-    """Return the section of outliers; figures that too few clips have are named as not compared."""
+    """Return the section of outliers, with the figures that too few clips have to be compared."""
     missing = uncompared(profile.rows)
-    found = profile.outliers()
+    outliers = profile.outliers()
     parts = [f"<p>{escape(missing)}</p>"] if missing else []
     nearest = find_outliers(profile.rows, 0.0)[:1]
-    if not found and nearest:
+    if not outliers and nearest:
         furthest = f"The furthest: {nearest[0].clip} {nearest[0].reason}"
         parts.append(f"<p>No clip is far from the others in what is compared. {escape(furthest)}</p>")
     rows = []
-    for name in dict.fromkeys(outlier.figure for outlier in found):
-        far = [outlier for outlier in found if outlier.figure == name]
-        rows += [(one.clip, one.title, one.shown, one.usual, f"{one.z:+.1f}") for one in far[:_FURTHEST]]
+    for name in dict.fromkeys(outlier.figure for outlier in outliers):
+        far = [outlier for outlier in outliers if outlier.figure == name]
+        rows += [(item.clip, item.title, item.shown, item.usual, f"{item.z:+.1f}") for item in far[:_FURTHEST]]
         if len(far) > _FURTHEST:
             rows.append((f"and {count(len(far) - _FURTHEST, 'more clip')}", far[0].title, "", far[0].usual, ""))
     if rows:
@@ -388,14 +392,16 @@ def settings(suggestions: Sequence[Suggestion], use: str) -> str:
     """Return the section with the suggested settings; empty without suggestions."""
     if not suggestions:
         return ""
-    values = {one.key: one.value for one in suggestions}
-    single = [(one.key, one.value, one.reason) for one in suggestions if not one.rows]
+    values = {suggestion.key: suggestion.value for suggestion in suggestions}
+    single = [
+        (suggestion.key, suggestion.value, suggestion.reason) for suggestion in suggestions if not suggestion.rows
+    ]
     tables = "".join(
-        f"<h3>{escape(one.key)}</h3>"
-        + table(one.columns, one.rows, numbers=range(1, len(one.columns)))
-        + note(f"{one.reason} {one.note}")
-        for one in suggestions
-        if one.rows
+        f"<h3>{escape(suggestion.key)}</h3>"
+        + table(suggestion.columns, suggestion.rows, numbers=range(1, len(suggestion.columns)))
+        + note(f"{suggestion.reason} {suggestion.note}")
+        for suggestion in suggestions
+        if suggestion.rows
     )
     text = f'<div class="card"><pre tabindex="0">{escape(dump(values, ""))}</pre></div>'
     return (
@@ -456,7 +462,7 @@ def profile_page(
 
 def _head(profile: Profile, title: str, command: str, made: str) -> str:
     seconds = sum(row.seconds for row in profile.rows)
-    # A wide rate list would make a tile of its own width; the rest is in the inventory.
+    # A long list would make a wide tile; all rates are in the inventory.
     rates = [f"{fps:g}" for fps in profile.fps]
     values = [
         ("clip" if len(profile.rows) == 1 else "clips", f"{len(profile.rows):,}"),
@@ -468,16 +474,16 @@ def _head(profile: Profile, title: str, command: str, made: str) -> str:
         ("contact ratio", plain(profile.contacts.ratio)),
         ("complexity, 0 to 2", capped(profile.complexity, profile.complexity_uncapped)),
     ]
-    found = "".join(
-        f"<li>{f'<b>{escape(one.head)}</b>' if one.bad else escape(one.head)}{escape(one.rest)}</li>"
-        for one in notes(profile)
+    remarks = "".join(
+        f"<li>{f'<b>{escape(remark.head)}</b>' if remark.bad else escape(remark.head)}{escape(remark.rest)}</li>"
+        for remark in notes(profile)
     )
-    # Word by word, so that a line does not end within an option.
+    # A span per word, so that a line does not break within an option.
     words = " ".join(f"<span>{escape(word)}</span>" for word in command.split(" "))
     source = f"<code>{words}</code><br>" if command else ""
     when = f"made {escape(made)} by " if made else "made by "
     return (
         f"<header><h1>Profile of {escape(title or 'a dataset')}</h1>"
         f'<p class="sub">{source}{when}motionkit {__version__}; every figure is defined at the end of the page</p>'
-        f"</header>{tiles(values)}" + (f'<ul class="notes">{found}</ul>' if found else "")
+        f"</header>{tiles(values)}" + (f'<ul class="notes">{remarks}</ul>' if remarks else "")
     )

@@ -35,14 +35,14 @@ class ProfileResult:
 
     profile: Profile  # The statistics
     suggestions: tuple[Suggestion, ...] = ()  # Settings with their reasons
-    use: str = ""  # What the settings are for
-    problems: tuple[str, ...] = ()  # What is wrong with settings that stay in the file
+    use: str = ""  # Name of what the settings are for
+    problems: tuple[str, ...] = ()  # Problems of settings that stay in the file
     merged: Merged | None = None  # Result of merging them into a settings file; None without one
     html: Path | None = None  # The page; None without one
 
     @property
     def failure(self) -> str:
-        """Return why the command fails in the end; empty if it does not."""
+        """The command's error in the end; empty for none."""
         failed = len(self.profile.failed)
         if not failed:
             return ""
@@ -82,7 +82,10 @@ class ProfileResult:
         return {
             "command": "profile",
             **profile_document(self.profile),
-            "suggested": [{"key": one.key, "value": one.value, "reason": one.reason} for one in self.suggestions],
+            "suggested": [
+                {"key": suggestion.key, "value": suggestion.value, "reason": suggestion.reason}
+                for suggestion in self.suggestions
+            ],
             "config": None if self.merged is None else self.merged.document(),
             "html": None if self.html is None else str(self.html),
         }
@@ -117,8 +120,7 @@ def run_profile(
     overwrite: bool = False,  # replace settings that differ; otherwise suggestions follow those that stay
     title: str = "",  # name of the dataset, for the page
     command: str = "",  # the command line, for the page
-    # What the clips were read from, for the settings file: what was measured there is trained on
-    data: Sequence[str] = (),
+    data: Sequence[str] = (),  # sources of the clips, for the settings file
     jobs: int = 1,  # worker processes
     progress: Callable[[str], None] = lambda key: None,  # called with each source's id when it is done
 ) -> ProfileResult:
@@ -131,14 +133,14 @@ def run_profile(
             f"none of {count(len(sources), 'source')} could be read.",
             why="; ".join(f"{name}: {reason}" for name, reason in list(profile.failed.items())[:3]),
         )
-    # Held-out clips decide nothing of a training.
+    # Held-out clips must not influence a training.
     suggestions = tuple(advisor.suggest(profile.training(), fixed)) if advisor is not None else ()
     use = advisor.title if advisor is not None else ""
     merged = None
     problems: Sequence[str] = ()
     if config is not None:
         named = {"data": data[0] if len(data) == 1 else list(data)} if data else {}
-        settings = named | {one.key: one.value for one in suggestions}
+        settings = named | {suggestion.key: suggestion.value for suggestion in suggestions}
         merged = merge_settings(config, settings, profile_statistics(profile), overwrite=overwrite)
         if advisor is not None:
             problems = advisor.problems({key: have for key, (have, _) in merged.kept.items()}, suggestions)

@@ -1,4 +1,4 @@
-"""Read and write settings files in JSON, TOML and YAML, and put suggested settings into one that a person wrote."""
+"""Read and write settings files in JSON, TOML and YAML, and merge suggested settings into a user's file."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def _parts(value: object) -> list[object]:
 
 
 def dump_toml_file(table: Mapping[str, object]) -> str:
-    """Write a table as a file of its own, its tables as ``[name]`` at the end; keys without a value are left out."""
-    # As text: tomlkit takes time with the square of the number of keys that are added.
+    """Write a table as a file, its tables as ``[name]`` at the end; keys without a value are left out."""
+    # As text: tomlkit's time is quadratic in the number of added keys.
     text = _lines({key: value for key, value in table.items() if not isinstance(value, Mapping)})
     for key, value in table.items():
         if isinstance(value, Mapping):
@@ -51,7 +51,7 @@ def dump_toml_file(table: Mapping[str, object]) -> str:
 
 
 def dump_toml(value: object) -> str:
-    """Write a value; lists of tables take a line per table.
+    """Write a value, lists of tables with a line per table.
 
     Raises:
         ValueError: TOML has no such value.
@@ -97,12 +97,12 @@ def read_settings(path: Path) -> tuple[str, dict[str, Any]]:
 
 
 def dump_settings(path: Path, table: Mapping[str, object]) -> str:
-    """Return settings as the text of a new file; its ending decides the format."""
+    """Return settings as the text of a new file; its suffix decides the format."""
     return format_of(path).dump(table)
 
 
 def format_of(path: Path) -> SettingsFormat:
-    """Return the format of a file's ending."""
+    """Return the format of a file's suffix."""
     try:
         return _FORMATS[path.suffix.lower()]
     except KeyError:
@@ -112,7 +112,7 @@ def format_of(path: Path) -> SettingsFormat:
 
 
 def dump_yaml(table: Mapping[str, object]) -> str:
-    """Write a mapping in block style, in its own order."""
+    """Write a mapping in block style, in its order."""
     written: str = yaml.safe_dump(dict(table), sort_keys=False, allow_unicode=True, width=120)
     return written
 
@@ -142,12 +142,12 @@ class Merged:
     path: Path  # The file
     created: bool = False  # Whether it was new
     added: list[str] = field(default_factory=list)  # Keys that were added
-    same: list[str] = field(default_factory=list)  # Keys that have the suggested value already
-    # Keys it has with another value, which stays: (its value, the suggestion).
+    same: list[str] = field(default_factory=list)  # Keys that already have the suggested value
+    # Keys with another value, which stays: (its value, the suggestion).
     kept: dict[str, tuple[Any, Any]] = field(default_factory=dict)
     # Keys whose value was replaced: (the value before, the suggestion).
     replaced: dict[str, tuple[Any, Any]] = field(default_factory=dict)
-    backup: Path | None = None  # Copy of the old file, if more than blanks of it is lost: comments, most often
+    backup: Path | None = None  # Copy of the old file, if more than white space is lost, usually comments
     text: str = ""  # The new contents
 
     def document(self) -> dict[str, object]:
@@ -164,7 +164,7 @@ class Merged:
 
 
 def merge_settings(
-    path: Path,  # the file; its ending decides the format
+    path: Path,  # the file; its suffix decides the format
     settings: Mapping[str, Any],  # keys of the top level
     block: Mapping[str, Any],  # statistics, for the key `BLOCK`; other keys in it stay. Empty leaves the key alone.
     *,
@@ -172,12 +172,9 @@ def merge_settings(
 ) -> Merged:
     """Write settings into a JSON, JSON with comments, TOML or YAML file.
 
-    Keys that the file lacks are added, keys it has keep their value unless `overwrite`; the order stays. The file is
-    written anew: if that loses more than blanks, such as comments, a copy of it is left as ``FILE.bak`` (``FILE.bak2``,
-    ... when that is taken). A missing file is made.
-
-    Returns:
-        What was done.
+    Missing keys are added, others keep their value unless `overwrite`; the order stays. The file is rewritten: if that
+    loses more than white space, such as comments, a copy of it is kept as ``FILE.bak`` (``FILE.bak2``, ... if that
+    exists). A missing file is made.
 
     Example:
         >>> path = Path("settings.toml")
@@ -204,10 +201,10 @@ def merge_settings(
         else:
             result.replaced[key] = (have[key], value)
         changes[key] = value
-    known = {key: value for key, value in block.items() if value is not None}
+    statistics = {key: value for key, value in block.items() if value is not None}
     old = have.get(BLOCK)
-    merged = {**(old if isinstance(old, dict) else {}), **known}
-    if known and merged != old:
+    merged = {**(old if isinstance(old, dict) else {}), **statistics}
+    if statistics and merged != old:
         changes[BLOCK] = merged
     result.text = format_.dump({**have, **changes}) if changes or result.created else text
     if changes and not result.created:

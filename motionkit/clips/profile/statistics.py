@@ -21,7 +21,7 @@ from motionkit.page.html import count, metres, plain
 
 _SHOWN = 20
 _DULL = frozenset({"be", "have", "do", "seem", "appear"})
-"""Verbs of almost every caption, left out of the most frequent ones."""
+"""Verbs of almost every caption, which are not listed."""
 
 
 @dataclass
@@ -87,11 +87,11 @@ FAR = 3.5
 """Iglewicz and Hoaglin (1993): a modified z-score above 3.5 marks an outlier."""
 
 FEWEST = 8
-"""Fewest clips to compare: the median of fewer is not an estimate of the usual value."""
+"""Fewest clips to compare: the median of fewer is not a usual value."""
 
 _TO_SIGMA = 0.6745
 _LEAST_SPREAD = 0.2
-"""Least spread of the logarithm: where most clips agree, a difference of a fifth is not an outlier."""
+"""Least spread of the logarithm: if most clips agree, a difference of a fifth is not an outlier."""
 
 _MOST = 20
 """At most one outlier per 20 clips is listed for each figure; more would be a second group of clips."""
@@ -103,24 +103,24 @@ class Outlier:
 
     clip: str  # Its id
     figure: str  # ``seconds``, ``speed``, ``jerk`` or ``skate``
-    value: float  # Its own value
+    value: float  # Its value
     median: float  # That of all clips
     z: float  # Modified z-score of the logarithm; negative below the median
     reason: str  # A sentence
 
     @property
     def title(self) -> str:
-        """Return the name of the figure for tables."""
+        """Name of the figure, for tables."""
         return _FIGURES[self.figure].title
 
     @property
     def shown(self) -> str:
-        """Return its own value with a unit."""
+        """Its value with a unit."""
         return _FIGURES[self.figure].write(self.value)
 
     @property
     def usual(self) -> str:
-        """Return the median with a unit."""
+        """The median with a unit."""
         return _FIGURES[self.figure].write(self.median)
 
 
@@ -169,13 +169,12 @@ _FIGURES = {
 def find_outliers(rows: Sequence[ClipRow], far: float = FAR) -> tuple[Outlier, ...]:
     """Return clips whose length, speed, jerk or skate is far from the median, the furthest first.
 
-    The modified z-score 0.6745 (x - median) / MAD is taken of the logarithm, since all four figures are positive and
-    skewed; the MAD is taken as 0.2 at least. Slow clips, smooth clips and clips that do not slide are no outliers:
-    only the upper end of speed, jerk and skate counts. At most one clip in twenty is listed for each figure,
-    the furthest: more would be a second group. A figure that fewer than `FEWEST` clips have is not compared;
-    `uncompared` says so.
+    The modified z-score 0.6745 (x - median) / MAD is of the logarithm, since all four figures are positive and skewed;
+    the MAD is 0.2 at least. Only the upper end of speed, jerk and skate counts: slow, smooth and planted clips are not
+    outliers. At most one clip in twenty is listed for each figure, the furthest: more would be a second group. A figure
+    that fewer than `FEWEST` clips have is not compared (`uncompared`).
     """
-    found: list[Outlier] = []
+    outliers: list[Outlier] = []
     for name, figure in _FIGURES.items():
         known = _known(rows, figure)
         if len(known) < FEWEST:
@@ -190,14 +189,14 @@ def find_outliers(rows: Sequence[ClipRow], far: float = FAR) -> tuple[Outlier, .
             if abs(z) > far and (z > 0 or name == "seconds"):
                 reason = figure.words.format(figure.write(number), figure.write(usual))
                 far_off.append(Outlier(clip, name, number, usual, z, f"{reason} (z {z:.1f})."))
-        found.extend(sorted(far_off, key=_order)[: max(1, len(known) // _MOST)])
-    return tuple(sorted(found, key=_order))
+        outliers.extend(sorted(far_off, key=_order)[: max(1, len(known) // _MOST)])
+    return tuple(sorted(outliers, key=_order))
 
 
 def uncompared(rows: Sequence[ClipRow]) -> str:
     """Return a sentence that names the figures with too few clips to compare; empty if there are none."""
     if len(rows) < FEWEST:
-        return f"Too few clips to compare: {count(len(rows), 'clip')}, and {FEWEST} are needed to say what is usual."
+        return f"Too few clips to compare: {count(len(rows), 'clip')}, and {FEWEST} are needed."
     known = {figure.title: len(_known(rows, figure)) for figure in _FIGURES.values()}
     few = [f"{title} (known of {count(number, 'clip')})" for title, number in known.items() if number < FEWEST]
     return f"Not compared, since {FEWEST} clips are needed: {', '.join(few)}." if few else ""
@@ -226,30 +225,26 @@ class Profile(Sums):
     skeletons: dict[str, RigSums] = field(default_factory=dict)  # Sums of each skeleton by its name
     of_train: Sums = field(default_factory=Sums)  # Sums of the clips that the train split lists
 
-    def add(self, one: Measure) -> None:
-        """Take one clip in."""
-        self.rows.append(one.row)
-        self.add_sums(one)
-        if _TRAIN in one.row.listed:
-            self.of_train.add_sums(one)
-        self.captions.add(one.texts)
-        known = self.skeletons.get(one.joints.rig.name)
-        if known is not None:
-            known.add(one.joints)
+    def add(self, measured: Measure) -> None:
+        """Add one clip."""
+        self.rows.append(measured.row)
+        self.add_sums(measured)
+        if _TRAIN in measured.row.listed:
+            self.of_train.add_sums(measured)
+        self.captions.add(measured.texts)
+        if (sums := self.skeletons.get(measured.joints.rig.name)) is not None:
+            sums.add(measured.joints)
         else:
-            self.skeletons[one.joints.rig.name] = replace(one.joints)
+            self.skeletons[measured.joints.rig.name] = replace(measured.joints)
 
     def training(self) -> Profile:
-        """Return the statistics of the clips of the train split; of all clips where none has it.
-
-        They have no captions, skeletons or failures.
-        """
+        """Return the statistics of the train split, without captions and skeletons; of all clips if it is empty."""
         rows = [row for row in self.rows if _TRAIN in row.listed]
         if not rows:
             return self
-        found = Profile(rows=rows)
-        found.add_sums(self.of_train)
-        return found
+        profile = Profile(rows=rows)
+        profile.add_sums(self.of_train)
+        return profile
 
     @property
     def frames(self) -> int:
@@ -285,15 +280,15 @@ class Profile(Sums):
         return sorted(self.skeletons.values(), key=lambda sums: -sums.frames)
 
     def splits(self) -> dict[str, int]:
-        """Return clips by split, a clip under each that lists it; clips without one are under ``none``."""
+        """Return the number of clips per split; clips without one are under ``none``."""
         return dict(Counter(split for row in self.rows for split in row.listed or ("none",)).most_common())
 
     def leaks(self) -> list[str]:
         """Return groups, and ids of clips without one, that are in several splits."""
-        found: dict[str, set[str]] = {}
+        splits_of: dict[str, set[str]] = {}
         for row in self.rows:
-            found.setdefault(row.group or row.clip, set()).update(row.listed)
-        return sorted(name for name, splits in found.items() if len(splits) > 1)
+            splits_of.setdefault(row.group or row.clip, set()).update(row.listed)
+        return sorted(name for name, splits in splits_of.items() if len(splits) > 1)
 
     def listed_twice(self) -> dict[str, tuple[str, ...]]:
         """Return the clips that several splits list, with those splits."""
@@ -301,18 +296,18 @@ class Profile(Sums):
 
     def leaked_by_splits(self) -> dict[tuple[str, ...], list[str]]:
         """Return the same clips by the splits that list them."""
-        found: dict[tuple[str, ...], list[str]] = {}
+        clips_by_splits: dict[tuple[str, ...], list[str]] = {}
         for clip, splits in self.listed_twice().items():
-            found.setdefault(splits, []).append(clip)
-        return found
+            clips_by_splits.setdefault(splits, []).append(clip)
+        return clips_by_splits
 
     def findings(self) -> dict[str, dict[str, int]]:
         """Return for each kind of fault the clips that have it as an error and as a warning."""
-        found: dict[str, dict[str, int]] = {}
+        counts: dict[str, dict[str, int]] = {}
         for row in self.rows:
             for kind, severity in {(finding.kind, finding.severity) for finding in row.findings}:
-                found.setdefault(kind, {"error": 0, "warning": 0})[severity] += 1
-        return dict(sorted(found.items(), key=lambda item: (-item[1]["error"], -item[1]["warning"], item[0])))
+                counts.setdefault(kind, {"error": 0, "warning": 0})[severity] += 1
+        return dict(sorted(counts.items(), key=lambda item: (-item[1]["error"], -item[1]["warning"], item[0])))
 
 
 def profile_sources(
@@ -335,10 +330,10 @@ def profile_sources(
     profile = Profile()
     with closing(walk(sources, _measured, rows=rows, jobs=jobs, progress=progress)) as outcomes:
         for outcome in outcomes:
-            for one in outcome.results:
-                profile.add(one)
+            for measured in outcome.results:
+                profile.add(measured)
             for name, reason in outcome.failed().items():
-                # The name is put before the reason anyway.
+                # The name is shown before the reason.
                 start = f"{outcome.origin} "
                 profile.failed[name] = reason.removeprefix(f"{outcome.origin}: ").removeprefix(start)
     return profile

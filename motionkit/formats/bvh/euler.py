@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 _LOCKED = 1e-7
-"""Cosine of the middle angle below which the two others turn about one axis and only their sum is known."""
+"""Cosine of the middle angle below which it is gimbal lock: only the sum of the two others is determined."""
 
 Entry = float | Tensor
 
@@ -18,9 +18,9 @@ def euler_to_matrix(
     order: str,  # one to three letters of ``XYZ``, the first turn first
     angles: Sequence[Tensor],  # one tensor of radians per letter, all of one shape
 ) -> Tensor:
-    """Return ``R_first @ R_second @ ...``: each turn is about the axis as the turns before it left it.
+    """Return ``R_first @ R_second @ ...`` (intrinsic rotations).
 
-    Entries of the product are kept apart, so that the zeros and ones of a turn about an axis cost nothing.
+    Entries of the product are kept apart, so that the zeros and ones of an elementary rotation cost nothing.
 
     Returns:
         ``[..., 9]`` matrices, row by row.
@@ -61,11 +61,11 @@ def matrix_to_euler(
     rotations: Tensor,  # [T, ..., 3, 3] float64
     order: str,  # three different letters of ``XYZ``, the first turn first
 ) -> Tensor:
-    """Return angles whose turns, each about the axis as the ones before left it, make the given rotations.
+    """Return the Euler angles (intrinsic rotations) of the given rotations, without jumps over time.
 
-    Every rotation has two sets of angles (besides full turns). The first frame has the one with the middle angle
-    within 90 degrees; each later frame has the one nearer to its predecessor's, with full turns added so that no angle
-    changes by more than half a turn. In gimbal lock the last angle is kept from the frame before.
+    Every rotation has two sets of angles (modulo full turns). The first frame has the one with the middle angle within
+    90 degrees; each later frame has the one nearer to its predecessor's, with full turns added so that no angle changes
+    by more than half a turn. In gimbal lock the last angle is kept from the frame before.
 
     Returns:
         ``[T, ..., 3]`` radians.
@@ -76,7 +76,7 @@ def matrix_to_euler(
     cos = torch.hypot(rotations[..., i, i], rotations[..., i, j])
     last = torch.atan2(-sign * rotations[..., i, j], rotations[..., i, i])
     last = _keep_while(cos < _LOCKED, last)
-    # Undoing the last turn leaves two turns, whose angles can be read off even in gimbal lock.
+    # Undoing the last turn leaves two turns, whose angles are determined even in gimbal lock.
     c, s = last.cos(), sign * last.sin()
     first = torch.atan2(
         sign * (rotations[..., k, i] * s + rotations[..., k, j] * c),
@@ -100,19 +100,19 @@ def _keep_while(locked: Tensor, angle: Tensor) -> Tensor:
 def _nearer_set(angles: Tensor) -> Tensor:
     """Choose between ``(a, b, c)`` and ``(a + pi, pi - b, c + pi)`` in each frame.
 
-    Which of the two is nearer does not depend on which one the frame before has: if that is the other one, so are
-    both of these. So all frames are compared at once, and the choices follow from the number of changes so far.
+    Whether to change the set between two frames does not depend on the set of the first: the distances are the same
+    for both. So all frames are compared at once, and the choice is the parity of the number of changes so far.
     """
-    other = torch.stack([angles[..., 0] + math.pi, math.pi - angles[..., 1], angles[..., 2] + math.pi], dim=-1)
+    twin = torch.stack([angles[..., 0] + math.pi, math.pi - angles[..., 1], angles[..., 2] + math.pi], dim=-1)
     stay = _wrap(angles[1:] - angles[:-1]).square().sum(dim=-1)
-    change = _wrap(other[1:] - angles[:-1]).square().sum(dim=-1)
+    change = _wrap(twin[1:] - angles[:-1]).square().sum(dim=-1)
     changes = torch.zeros(angles.shape[:-1], dtype=torch.long)
     changes[1:] = (change < stay - 1e-9).long().cumsum(dim=0)
-    return torch.where((changes % 2 == 1)[..., None], other, angles)
+    return torch.where((changes % 2 == 1)[..., None], twin, angles)
 
 
 def _unwrap(angles: Tensor) -> Tensor:
-    """Add full turns so that no angle changes by more than half a turn between frames; the first is within one."""
+    """Add full turns so that no angle changes by more than half a turn between frames."""
     start = _wrap(angles[:1])
     return torch.cat([start, start + _wrap(angles[1:] - angles[:-1]).cumsum(dim=0)])
 
@@ -123,10 +123,10 @@ def _wrap(angle: Tensor) -> Tensor:
 
 
 ORDERS = ("ZYX", "ZXY", "YXZ", "YZX", "XZY", "XYZ")
-"""The most wanted first."""
+"""The most common first."""
 
 CALM = 60.0
-"""Degrees up to which the middle angle may go: there the two others turn at most twice as fast as the joint."""
+"""Largest middle angle in degrees: up to it the two others turn at most twice as fast as the joint."""
 
 
 def choose_orders(
@@ -134,18 +134,18 @@ def choose_orders(
 ) -> list[str]:
     """Return an order of rotation channels for each joint of a clip.
 
-    The middle one of three Euler angles decides how well they behave: at 90 degrees the two others turn about one
-    axis (gimbal lock), and near it they race in opposite directions, so that a program that shows frames between the
-    file's own, and blends channels to get them, leaves the motion. Each order has its lock elsewhere. Every joint of a
-    BVH file names its channels itself, and Blender, MotionBuilder and three.js go by that.
+    If the middle of three Euler angles is 90 degrees, the two others turn about the same axis (gimbal lock); near it
+    they change fast in opposite directions, so that a program that interpolates channels between frames leaves the
+    motion. Each order has its lock elsewhere. Every joint of a BVH file names its channels, and Blender, MotionBuilder
+    and three.js follow that.
 
-    One order serves the whole file wherever it may, because simple readers take the first joint's for all: the one
-    with which the fewest joints go beyond `CALM`, the earliest of `ORDERS` where several do. Joints that still go
-    beyond it take the order in which their own worst middle angle is least.
+    One order is used for the whole file if possible, because simple readers take the first joint's for all: the one
+    with which the fewest joints exceed `CALM`, the earliest of `ORDERS` on ties. Joints that still exceed it take the
+    order with their smallest maximum of the middle angle.
     """
     worst = torch.stack([_worst_middle(rotations, order) for order in ORDERS])
     common = int((worst > CALM).sum(dim=1).argmin())
-    # Rounded, so that joints that never leave one axis do not choose among equals by the last digit.
+    # Rounded, so that rounding errors do not break ties for joints that turn about a single axis.
     best = worst.round(decimals=3).argmin(dim=0)
     chosen = torch.where(worst[common] > CALM, best, common)
     return [ORDERS[place] for place in chosen.tolist()]

@@ -19,8 +19,8 @@ from motionkit.documents import open_file
 from motionkit.errors import MotionkitError
 from motionkit.formats.bvh.euler import euler_to_matrix
 from motionkit.motion.clip import Clip, JointMap, ReadOptions
-from motionkit.motion.motion import END, Motion, check_size, finite_frames, finite_part, finite_warning
-from motionkit.rigs.detect import find_unit, find_up, z_up_to_y_up
+from motionkit.motion.motion import END, Motion, check_size, finite_frames
+from motionkit.rigs.detect import in_metres
 from motionkit.rigs.rest import UNITS
 
 # The HIERARCHY section of a BVH file: a tree of joints with their offsets and channels.
@@ -30,7 +30,7 @@ POSITIONS = ("Xposition", "Yposition", "Zposition")
 ROTATIONS = ("Xrotation", "Yrotation", "Zrotation")
 
 MAX_JOINTS = 1000
-"""Rigs with faces and clothes have some hundreds of joints; a file with more is damaged or made to harm."""
+"""Rigs with faces and clothes have hundreds of joints; a file with more is damaged or malicious."""
 
 MAX_DEPTH = 200
 
@@ -54,7 +54,7 @@ class Hierarchy:
         return sum(map(len, self.channels))
 
     def channel(self, column: int) -> str:
-        """Return which joint and channel a column of the MOTION section is, for messages."""
+        """Return joint and channel of a column of the MOTION section, for messages."""
         for name, channels in zip(self.names, self.channels, strict=True):
             if column < len(channels):
                 return f"{name} {channels[column]}"
@@ -66,13 +66,13 @@ def parse_hierarchy(text: str) -> tuple[Hierarchy, int]:
     """Parse everything up to the word MOTION.
 
     Returns:
-        The tree, and where the MOTION section goes on in `text`.
+        The tree, and the position in `text` after the word MOTION.
     """
     return _Reader(text).read()
 
 
 class _Reader:
-    """Walks over the words of the section."""
+    """A parser of the section, word by word."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -187,7 +187,7 @@ COMMAS = (
 
 
 def parse_number(word: str) -> float | None:
-    """Return a number as BVH files write it; None for anything else (``1_0`` and ``1,5`` among others)."""
+    """Return a number of a BVH file; None for anything else, such as ``1_0`` and ``1,5``."""
     if "_" in word:
         return None
     try:
@@ -197,8 +197,8 @@ def parse_number(word: str) -> float | None:
 
 
 def _unique_names(tree: Hierarchy) -> None:
-    """Number joints that share a name; end sites of one joint are numbered without a word."""
-    taken: set[str] = set()
+    """Number joints that share a name, with a warning unless they are end sites."""
+    used: set[str] = set()
     written = list(tree.names)
     everything = set(written)
     for joint, name in enumerate(written):
@@ -206,16 +206,16 @@ def _unique_names(tree: Hierarchy) -> None:
         if parent >= 0 and name == written[parent] + END:
             name = tree.names[parent] + END
         unique, number = name, 2
-        while unique in taken or (unique != name and unique in everything):
+        while unique in used or (unique != name and unique in everything):
             unique = f"{name.removesuffix(END)} {number}{END if name.endswith(END) else ''}"
             number += 1
-        taken.add(unique)
+        used.add(unique)
         tree.names[joint] = unique
         if unique != name and not name.endswith(END):
             tree.warnings.append(f"several joints are called {name!r}; one of them is called {unique!r} here.")
 
 
-# The MOTION section of a BVH file: how many frames, how long, and their values.
+# The MOTION section of a BVH file: number of frames, their rate, and their values.
 
 
 Values = npt.NDArray[np.float64]
@@ -224,26 +224,26 @@ _NUMBER_WORD = re.compile(r":|[^\s:]+")
 _PLAIN_WORD = re.compile(r"\S+")
 _BLANK = re.compile(r"\s*\Z")
 _SECONDS = 1e-4, 10.0
-"""Seconds per frame that a motion may have. Others are mistakes, or would fill the memory once resampled."""
+"""Shortest and longest seconds per frame. Others are mistakes, or would fill the memory when resampled."""
 
 _USUAL_RATES = (30, 60, 120, 24, 25, 50, 100, 20, 15, 10, 12.5, 12, 48, 72, 75, 90, 144, 180, 200, 240, 250)
 """Frame rates of cameras and screens, the commonest first; 12.5 is KIT's."""
 
 _COARSE, _FINEST, _EXACT = 5, 6, 10
-"""Decimals: of rounded seconds, at most; of a rate that is looked for, at most; of exact seconds, at least."""
+"""Decimals: of rounded seconds, at most; of a rate that is tried, at most; of exact seconds, at least."""
 
 
 def parse_frames(text: str, start: int, tree: Hierarchy) -> tuple[float, Values]:
     """Parse everything after the word MOTION.
 
     Returns:
-        Frames per second, and ``[T, channels]`` values; NaN for each that is not finite.
+        Frames per second, and ``[T, channels]`` values; those that are not finite are NaN.
     """
     frames, rate, start = _header(text, start)
     width = tree.width
     if not width:
         raise MotionkitError("there is no motion in it.", why="no joint has channels.")
-    # A value takes a digit and a blank; what cannot be there is refused before memory is taken for it.
+    # A value takes a digit and a blank, so a false count is refused before memory is allocated for it.
     if frames * width > (len(text) - start + 1) // 2:
         raise MotionkitError(
             f"expected {frames} frames x {width} values, found only {len(text) - start} characters.",
@@ -278,12 +278,12 @@ def parse_first_frame(text: str, start: int, tree: Hierarchy) -> tuple[float, Va
     words = text[start:].split(maxsplit=tree.width)[: tree.width]
     values = [parse_number(word) for word in words]
     if not values or len(values) < tree.width or None in values:
-        raise MotionkitError("its first frame is not whole.", fix="the file is cut short or damaged: export it again.")
+        raise MotionkitError("its first frame is incomplete.", fix="the file is cut short or damaged: export it again.")
     return rate, np.array([values], dtype=np.float64)
 
 
 def _lines(text: str, start: int) -> Iterator[str]:
-    """Yield lines one by one: a list of them would double the memory that a large file takes."""
+    """Yield lines one by one, as a list of them would double the memory for a large file."""
     while start < len(text):
         end = text.find("\n", start)
         end = len(text) if end < 0 else end
@@ -293,8 +293,8 @@ def _lines(text: str, start: int) -> Iterator[str]:
 
 def _header(text: str, start: int) -> tuple[int, float, int]:
     """Return the number of frames, their rate, and where the values begin."""
-    found = [match for _, match in zip(range(7), _NUMBER_WORD.finditer(text, start), strict=False)]
-    words = [match[0] for match in found if match[0] != ":"][:5]
+    matches = [match for _, match in zip(range(7), _NUMBER_WORD.finditer(text, start), strict=False)]
+    words = [match[0] for match in matches if match[0] != ":"][:5]
     if len(words) < 5 or [words[place].lower() for place in (0, 2, 3)] != ["frames", "frame", "time"]:
         raise MotionkitError(
             "its MOTION section does not begin with 'Frames: ...' and 'Frame Time: ...'.",
@@ -306,17 +306,17 @@ def _header(text: str, start: int) -> tuple[int, float, int]:
     if seconds is None or not _SECONDS[0] <= seconds <= _SECONDS[1]:
         why, fix = COMMAS if "," in words[4] else (f"{_SECONDS[0]} to {_SECONDS[1]:g} s are read.", "export it again.")
         raise MotionkitError(f"'Frame Time: {words[4][:40]}' is not a number of seconds per frame.", why=why, fix=fix)
-    end = next(match.end() for match in reversed(found) if match[0] == words[4])
+    end = next(match.end() for match in reversed(matches) if match[0] == words[4])
     return int(words[1]), frame_rate(words[4]), end
 
 
 def frame_rate(seconds: str) -> float:
-    """Return frames per second from seconds per frame as written, without their rounding.
+    """Return frames per second from seconds per frame as written, with their rounding undone.
 
-    ``0.0333333``, ``0.033`` and ``0.0330000`` are 30, ``0.008330`` is 120, ``0.0333667`` is 29.97: a whole rate is
-    taken when it is within 1e-4, or a usual one that few digits cannot tell from what is written; else the shortest
-    one that many digits would be written for. Zeros at the end count as digits only where there are `_EXACT`
-    decimals, as motionkit writes them: programs that round to milliseconds fill up with zeros to six or seven.
+    ``0.0333333``, ``0.033`` and ``0.0330000`` are 30, ``0.008330`` is 120, ``0.0333667`` is 29.97. It is a whole rate
+    if that is within 1e-4; for few digits, the commonest rate that rounds to them; else the rate with fewest decimals
+    that rounds to them. Trailing zeros count as digits only if there are `_EXACT` decimals, as motionkit writes them:
+    programs that round to milliseconds pad with zeros to six or seven.
     """
     time = float(seconds)
     rate = 1.0 / time
@@ -328,7 +328,7 @@ def frame_rate(seconds: str) -> float:
         digits = len(mantissa.partition(".")[2].rstrip("0")) - int(exponent or 0)
     last = 10.0**-digits
     if digits <= _COARSE:
-        # Rounded or cut off: the true time is at most half a last digit less, and less than one more.
+        # Rounded or truncated: the true time is at most half a last digit less, and less than a last digit more.
         low, high = 1.0 / (time + last), 1.0 / max(time - 0.5 * last, 1e-12)
         return float(next((usual for usual in _USUAL_RATES if low < usual <= high), rate))
     short = (round(rate, places) for places in range(_FINEST + 1))
@@ -337,39 +337,39 @@ def frame_rate(seconds: str) -> float:
 
 def _word_by_word(text: str, start: int, frames: int, tree: Hierarchy) -> Values:
     """Parse values that are not one frame per line, or find the word that is not a number."""
-    wanted = frames * tree.width
+    expected = frames * tree.width
     values = array("d")
-    found = 0
+    count = 0
     for match in _PLAIN_WORD.finditer(text, start):
         value = parse_number(match[0])
         if value is None:
-            frame, column = divmod(found, tree.width)
-            where = f"in frame {frame}, at {tree.channel(column)}" if frame < frames else "after the last frame"
+            frame, column = divmod(count, tree.width)
+            place = f"in frame {frame}, at {tree.channel(column)}" if frame < frames else "after the last frame"
             why, fix = COMMAS if "," in match[0] else ("", "the file is damaged: export it again.")
-            raise MotionkitError(f"{match[0][:40]!r} is not a number, {where}.", why=why, fix=fix)
-        found += 1
-        if found <= wanted:
+            raise MotionkitError(f"{match[0][:40]!r} is not a number, {place}.", why=why, fix=fix)
+        count += 1
+        if count <= expected:
             values.append(value)
-    if found != wanted:
-        raise _miscount(frames, tree.width, found)
+    if count != expected:
+        raise _miscount(frames, tree.width, count)
     return np.frombuffer(values, dtype=np.float64)
 
 
-def _miscount(frames: int, width: int, found: int) -> MotionkitError:
-    whole, rest = divmod(found, width)
+def _miscount(frames: int, width: int, count: int) -> MotionkitError:
+    complete, remainder = divmod(count, width)
     return MotionkitError(
-        f"expected {frames} frames x {width} values = {frames * width}, found {found}"
-        f"{f' (frame {whole + 1} is incomplete)' if rest else f' ({whole} frames)'}.",
+        f"expected {frames} frames x {width} values = {frames * width}, found {count}"
+        f"{f' (frame {complete + 1} is incomplete)' if remainder else f' ({complete} frames)'}.",
         fix="the file is cut short, or its number of frames or CHANNELS is wrong: export it again"
-        + (f", or write 'Frames: {whole}' if these are all." if whole and not rest else "."),
+        + (f", or write 'Frames: {complete}' if these are all." if complete and not remainder else "."),
     )
 
 
 MAX_BYTES = 512 * 2**20
-"""An hour of 60 joints at 60 fps has about 400 MB; a larger file is refused before memory is taken."""
+"""Largest file; an hour of 60 joints at 60 fps has about 400 MB."""
 
 _POSE_BYTES = 256 * 2**10
-"""Bytes that hold the joints and one frame: 300 joints take about 40 kB."""
+"""Bytes read for the joints and one frame: 300 joints take about 40 kB."""
 
 _PLAIN = ReadOptions()
 
@@ -377,21 +377,17 @@ _PLAIN = ReadOptions()
 def read_bvh(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
     """Read a BVH file.
 
-    Rotation channels may be in any order, and in another one at each joint; position channels may be at any joint,
-    where they replace its OFFSET. Windows line ends, tabs, lower-case keywords and names with blanks are fine.
+    Rotation channels may be in any order, which may differ between joints; position channels may be at any joint and
+    replace its OFFSET. Windows line ends, tabs, lower-case keywords and names with blanks are fine.
 
     Args:
         path: The file.
-        options: Unit and vertical axis, where they are known. Otherwise the axis is the one that the legs go down in
-            the rest pose, and the unit is the one in which they have the length of a person's.
+        options: Unit and vertical axis, if they are known. Otherwise the axis is the one that the legs go down in the
+            rest pose, and the unit is the one in which they have the length of a person's.
 
     Returns:
         One clip. Its `Motion` is in metres and Y up, with every frame and joint of the file; notes hold format, unit,
-        fps, frames, joints, up. Where a channel is not finite the joint has NaN in that frame, with a warning.
-
-    Raises:
-        MotionkitError: The file is missing, too large, no BVH, cut short, its numbers of frames or channels do not
-            agree, a value is not a number, or no frame is finite; the message names the place.
+        fps, frames, joints, up. If a channel is not finite the joint has NaN in that frame, with a warning.
 
     Example:
         >>> _ = Path("fall.bvh").write_text('''HIERARCHY
@@ -418,31 +414,15 @@ def read_bvh(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
         motion, finite, warnings = _parse(_text(data), options.joint_map)
     except MotionkitError as error:
         raise MotionkitError(f"{path}: {error.message}", why=error.why, fix=error.fix) from error
-    clean = finite_part(motion, finite)
-    up, doubt = (options.up, "") if options.up != "auto" else find_up(clean)
-    unit, guess = (options.unit, "") if options.unit != "auto" else find_unit(clean)
-    warnings += finite_warning(finite)
-    warnings += [warning for warning in (doubt, guess) if warning]
-    scale = UNITS[unit].metres
-    motion = replace(motion, offsets=motion.offsets * scale, translations=motion.translations * scale)
-    if up == "z":
-        motion = z_up_to_y_up(motion)
-    notes = {
-        "format": "BVH",
-        "unit": UNITS[unit].words,
-        "fps": f"{motion.fps:g}",
-        "frames": str(motion.frames),
-        "joints": str(sum(not name.endswith(END) for name in motion.names)),
-        "up": up,
-    }
-    return (Clip(motion, notes=notes, warnings=tuple(warnings)),)
+    motion, notes, more = in_metres(motion, finite, options)
+    return (Clip(motion, notes={"format": "BVH", **notes}, warnings=(*warnings, *more)),)
 
 
 def read_bvh_pose(path: Path, options: ReadOptions = _PLAIN) -> Motion:
-    """Read the joints and the first frame of a BVH file, in its own unit and axes, and no more of the file.
+    """Read only the joints and the first frame of a BVH file, in its unit and axes.
 
     Returns:
-        A motion of one frame: the rest pose where the first frame has a value that is not finite.
+        A motion of one frame: the rest pose if the first frame has a value that is not finite.
     """
     text = _text(_data(path, _POSE_BYTES))
     tree, start = parse_hierarchy(text)
@@ -468,7 +448,7 @@ def _text(data: bytes) -> str:
     wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     text = data.decode("utf-16" if wide else "utf-8-sig", errors="replace")
     if "\ufffd" in text[:65536] and not wide:
-        # Japanese programs write joint names in their own code page; names in any other may not be read in it.
+        # Japanese programs write joint names in this code page; it must not be used for names in any other.
         japanese = data.decode("cp932", errors="replace")
         text = japanese if "左" in japanese and "右" in japanese else text
     if "\0" in text[:65536]:
@@ -497,14 +477,14 @@ def _to_local(tree: Hierarchy, values: Tensor) -> tuple[Tensor, Tensor]:
     """Turn channel values ``[T, channels]`` (degrees, the file's unit) into local motion.
 
     Returns:
-        Rotations ``[T, J, 3, 3]`` (identity where a joint has no rotation channel) and translations ``[T, J, 3]``: the
+        Rotations ``[T, J, 3, 3]`` (identity for a joint without rotation channels) and translations ``[T, J, 3]``: the
         OFFSET, unless position channels replace it.
     """
     frames, joints = len(values), len(tree.names)
     translations = torch.tensor(tree.offsets, dtype=torch.float64).flatten().repeat(frames, 1)
     rotations = torch.zeros(frames, joints, 9, dtype=torch.float64)
     rotations[..., ::4] = 1.0
-    # Joints of one rotation order are turned together: order -> (joints, columns of their values).
+    # Joints with the same rotation order are computed together: order -> (joints, columns of their values).
     groups: dict[str, tuple[list[int], list[list[int]]]] = {}
     moved: list[int] = []
     sources: list[int] = []

@@ -17,7 +17,7 @@ from motionkit.rigs.rest import UNITS
 from motionkit.runs import write_bytes_atomic
 
 _MOVES = 1e-6
-"""Metres by which a joint's place relative to its parent must change for it to have position channels."""
+"""Metres that a joint's place relative to its parent must change for it to have position channels."""
 
 _TIP = 0.05
 _ROWS = 1024
@@ -26,17 +26,17 @@ _ROWS = 1024
 def write_bvh(path: Path, motion: Motion, *, unit: str = "cm", order: str | None = None) -> None:
     """Write a motion as a BVH file; reading it again moves no joint by more than 0.01 mm.
 
-    The root has position channels, and so has every joint whose distance or direction from its parent's is animated.
-    A joint without children that is not an end site gets one, because readers expect it. The root's OFFSET is zero,
-    since some readers add it to the positions and others do not. Angles go on from frame to frame without jumps, and
-    stay away from gimbal lock (`choose_orders`), so that programs may blend them between frames.
+    The root has position channels, and so has every joint whose place relative to its parent is animated. A joint
+    without children gets an end site, because readers expect it. The root's OFFSET is zero, since some readers add it
+    to the positions and others do not. Angles are continuous from frame to frame and stay away from gimbal lock
+    (`choose_orders`), so that programs may interpolate them.
 
     Args:
         path: The file; it appears whole or not at all.
         motion: In metres, Y up. Joints may be in any order in which parents come before their children.
         unit: ``m``, ``dm``, ``cm``, ``mm`` or ``in``.
-        order: Order of the rotation channels of every joint, such as ``ZYX`` or ``ZXY``. By default a file has the one
-            that suits most of its joints, and joints that it takes into gimbal lock have their own, as BVH allows.
+        order: Order of the rotation channels of every joint, such as ``ZYX`` or ``ZXY``. By default it is chosen to
+            suit most joints, and those near gimbal lock get another one, as BVH allows.
 
     Example:
         >>> from motionkit.motion import HUMANML, JointMotion
@@ -54,8 +54,8 @@ def write_bvh(path: Path, motion: Motion, *, unit: str = "cm", order: str | None
         raise MotionkitError(f"{order!r} is not an order of rotations.", fix=f"known: {', '.join(sorted(ORDERS))}.")
     finite = torch.isfinite(motion.rotations).flatten(1).all(1) & torch.isfinite(motion.translations).flatten(1).all(1)
     if not motion.frames or not bool(finite.all()):
-        what = f"frame {int((~finite).long().argmax())} is not finite" if motion.frames else "it has no frame"
-        raise MotionkitError(f"{path} cannot be written: {what}.", fix="look at the motion with convert --check.")
+        reason = f"frame {int((~finite).long().argmax())} is not finite" if motion.frames else "it has no frame"
+        raise MotionkitError(f"{path} cannot be written: {reason}.", fix="look at the motion with convert --check.")
     orders = choose_orders(motion.rotations) if order is None else [order] * len(motion.names)
     tree = _BvhTree(motion, 1.0 / UNITS[unit].metres, orders)
     lines = ["HIERARCHY", *tree.lines(), "MOTION", f"Frames: {motion.frames}", f"Frame Time: {1 / motion.fps:.10f}"]
@@ -106,12 +106,12 @@ class _BvhTree:
         return lines
 
     def is_end(self, joint: int) -> bool:
-        """Return True for an end site: it has a place and nothing else."""
+        """Whether a joint is an end site, with a place and nothing else."""
         end = self.motion.names[joint].endswith(END) and not self.children[joint]
         return end and not self.moving[joint] and self.motion.parents[joint] >= 0
 
     def tip(self, joint: int) -> Tensor:
-        """Return an end for a joint that has none: on in the direction of its bone, a third as far, 2 to 10 cm."""
+        """Return the offset of an end site for a joint without one: a third of its bone, 2 to 10 cm, straight on."""
         bone = self.motion.offsets[joint]
         length = float(bone.norm())
         if self.motion.parents[joint] < 0 or length < 1e-6:
@@ -144,7 +144,7 @@ def _numbers(vector: Tensor) -> str:
 
 
 def _legal(names: Sequence[str]) -> list[str]:
-    """Replace what readers stumble over (blanks, braces), and keep names apart that this makes equal."""
+    """Replace blanks and braces, which break readers, and number names that this makes equal."""
     legal: list[str] = []
     for name in names:
         plain = re.sub(r"[\s{}]+", "_", name).strip("_") or "joint"

@@ -1,4 +1,4 @@
-"""Writing a motion into a GLB file that has a skeleton of its own: its mesh comes out animated."""
+"""Writing a motion into a GLB file with a skeleton, so that its mesh is animated."""
 
 from __future__ import annotations
 
@@ -13,18 +13,15 @@ from numpy.typing import NDArray
 from motionkit.errors import MotionkitError
 from motionkit.formats.glb.container import Container, open_glb
 from motionkit.formats.glb.read import find_tree, glb_unit, rest_frames, rest_poses, to_motion
-from motionkit.formats.glb.write import pack_glb, quaternions
+from motionkit.formats.glb.write import STILL, pack_glb, quaternions
 from motionkit.geometry import accumulate_rotations, matrix_to_quaternion
 from motionkit.motion.motion import END, Motion
 from motionkit.rigs.rest import UNITS
 from motionkit.runs import write_bytes_atomic
 
-_MOVES = 1e-6
-"""Metres by which a joint leaves its place before its translation is written."""
-
 
 def read_glb_rig(path: Path) -> Motion:
-    """Return the skeleton of a GLB file as its nodes stand, in metres: one frame, in which no joint is turned."""
+    """Return the skeleton of a GLB file in metres, as one frame whose rotations are the identity."""
     file = open_glb(path)
     tree = find_tree(file)
     rest = rest_poses(file, tree)
@@ -37,8 +34,8 @@ def read_glb_rig(path: Path) -> Motion:
 def write_animated(path: Path, model: Path, motion: Motion, *, name: str = "motion") -> None:
     """Write a copy of a GLB file whose only animation is a motion.
 
-    Meshes, skins, materials and pictures stay as they are, byte for byte. Each joint that the motion turns gets a
-    rotation for every frame, each that it moves a translation.
+    Meshes, skins, materials and textures stay as they are, byte for byte. Each joint that the motion turns gets a
+    rotation for every frame, and each that it moves a translation.
 
     Args:
         path: File to write; it is replaced as a whole, or not at all.
@@ -81,7 +78,7 @@ def write_animated(path: Path, model: Path, motion: Motion, *, name: str = "moti
         channels.append({"sampler": len(samplers), "target": {"node": node, "path": what}})
         samplers.append({"input": clock, "output": put(values), "interpolation": "LINEAR"})
 
-    moved = ((motion.translations - motion.offsets).abs().amax((0, 2)) > _MOVES).tolist()
+    moved = ((motion.translations - motion.offsets).abs().amax((0, 2)) > STILL).tolist()
     for joint, (node, parent) in enumerate(zip(tree.nodes, tree.parents, strict=True)):
         _take_apart(file, document["nodes"][node], node)
         above = frames.above_turn.expand_as(world[:, 0]) if parent < 0 else world[:, parent]
@@ -104,9 +101,9 @@ def _take_apart(file: Container, entry: dict[str, Any], node: int) -> None:
     """Write a node's matrix as translation, rotation and scale, which an animated node must have."""
     if "matrix" not in entry:
         return
-    whole = torch.tensor(file.numbers(entry.pop("matrix"), 16, "matrix"), dtype=torch.float64).view(4, 4).mT
-    scale = whole[:3, :3].norm(dim=0)
+    matrix = torch.tensor(file.numbers(entry.pop("matrix"), 16, "matrix"), dtype=torch.float64).view(4, 4).mT
+    scale = matrix[:3, :3].norm(dim=0)
     if not bool((scale > 0).all()):
         raise file.error(f"node {node} is scaled to nothing")
-    w, x, y, z = matrix_to_quaternion(whole[:3, :3] / scale).tolist()
-    entry |= {"translation": whole[:3, 3].tolist(), "rotation": [x, y, z, w], "scale": scale.tolist()}
+    w, x, y, z = matrix_to_quaternion(matrix[:3, :3] / scale).tolist()
+    entry |= {"translation": matrix[:3, 3].tolist(), "rotation": [x, y, z, w], "scale": scale.tolist()}

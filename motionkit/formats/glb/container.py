@@ -1,4 +1,4 @@
-"""What is in a GLB file: its JSON document, its buffer, and arrays out of that buffer, bounds checked."""
+"""The contents of a GLB file: its JSON document, its buffer, and arrays in that buffer, bounds checked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from motionkit.errors import MotionkitError
 Floats = NDArray[np.float64]
 
 MAX_BYTES = 512 * 2**20
-"""Pictures of a character take some dozens of MB; a larger file is refused before memory is taken."""
+"""Largest file; textures of a character take dozens of MB."""
 
 _TYPES = {5120: "<i1", 5121: "<u1", 5122: "<i2", 5123: "<u2", 5125: "<u4", 5126: "<f4"}
 _WIDTHS = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4, "MAT2": 4, "MAT3": 9, "MAT4": 16}
@@ -27,31 +27,25 @@ _PACKED = {
     "EXT_meshopt_compression": "meshopt",
     "KHR_meshopt_compression": "meshopt",
 }
-"""Extensions that pack what is read here; a file that requires one cannot be read without its decoder."""
+"""Compressions; a file that requires one cannot be read without its decoder."""
 
 _ZEROS = 1 << 20
-"""Most rows of an accessor without data, which stands for zeros: nothing else bounds their number."""
+"""Most rows of an accessor without data, which are zeros: nothing else bounds their number."""
 
 _OVERLAP = 16
-"""How many times the size of a file its arrays may have once decoded. Bytes become numbers of eight bytes; more means
-that thousands of accessors lie over one another."""
+"""Largest size of all decoded arrays, relative to the file. Bytes become numbers of eight bytes; more means that
+thousands of accessors overlap."""
 
 _LEAST_BUDGET = 64 << 20
 
 
 @dataclass(frozen=True)
 class Container:
-    """A GLB file.
+    """A GLB file."""
 
-    Attributes:
-        path: Where it was read from, for messages.
-        document: The JSON chunk.
-        binary: The BIN chunk; empty when there is none.
-    """
-
-    path: Path
-    document: dict[str, Any]
-    binary: bytes
+    path: Path  # The file, for messages
+    document: dict[str, Any]  # The JSON chunk
+    binary: bytes  # The BIN chunk; empty if there is none
     _arrays: dict[int, Floats] = field(default_factory=dict, repr=False)
     _lists: dict[str, list[dict[str, Any]]] = field(default_factory=dict, repr=False)
     _sizes: list[int] = field(default_factory=lambda: [0], repr=False)  # Bytes of all arrays together
@@ -61,12 +55,12 @@ class Container:
         return MotionkitError(f"{self.path}: {what}.", why=why, fix=fix)
 
     def items(self, name: str) -> list[dict[str, Any]]:
-        """Return a list of the document's top, such as ``nodes``; empty when it is absent."""
+        """Return a list of the document's top level, such as ``nodes``; empty if it is absent."""
         if name not in self._lists:
-            found = self.document.get(name, [])
-            if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
-                raise self.error(f"its {name} are no list of tables")
-            self._lists[name] = found
+            entries = self.document.get(name, [])
+            if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+                raise self.error(f"its {name} are not a list of tables")
+            self._lists[name] = entries
         return self._lists[name]
 
     def item(self, name: str, index: object) -> dict[str, Any]:
@@ -75,27 +69,29 @@ class Container:
         return entries[self.index(index, len(entries), name)]
 
     def index(self, value: object, count: int, name: str) -> int:
-        """Return a number of an entry, checked against how many there are."""
+        """Return the number of an entry, checked against the count."""
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < count:
-            raise self.error(f"{_short(value)} is none of its {count} {name}")
+            raise self.error(f"{_short(value)} is not one of its {count} {name}")
         return value
 
     def indices(self, values: object, count: int, name: str) -> list[int]:
         """Return a list of numbers of entries, checked."""
         if not isinstance(values, list):
-            raise self.error(f"{_short(values)} is no list of {name}")
+            raise self.error(f"{_short(values)} is not a list of {name}")
         return [self.index(value, count, name) for value in values]
 
-    def numbers(self, value: object, count: int, what: str) -> list[float]:
+    def numbers(self, value: object, count: int, name: str) -> list[float]:
         """Return `count` numbers of a node."""
-        if not isinstance(value, list) or len(value) != count:
-            raise self.error(f"a {what} is {_short(value)}, not {count} numbers")
-        if not all(isinstance(part, (int, float)) and not isinstance(part, bool) for part in value):
-            raise self.error(f"a {what} is {_short(value)}, not {count} numbers")
-        found = [float(part) for part in value]
-        if not np.isfinite(found).all():
-            raise self.error(f"a {what} is not finite")
-        return found
+        if (
+            not isinstance(value, list)
+            or len(value) != count
+            or not all(isinstance(part, (int, float)) and not isinstance(part, bool) for part in value)
+        ):
+            raise self.error(f"a {name} is {_short(value)}, not {count} numbers")
+        floats = [float(part) for part in value]
+        if not np.isfinite(floats).all():
+            raise self.error(f"a {name} is not finite")
+        return floats
 
     def array(self, index: object, width: int) -> Floats:
         """Return the values of an accessor.
@@ -105,10 +101,7 @@ class Container:
             width: Values in a row: 1 (scalars), 3, 4, or 16 for matrices.
 
         Returns:
-            ``[count, width]`` float64; whole numbers that stand for fractions are divided.
-
-        Raises:
-            MotionkitError: It does not lie within the file, or has rows of another width.
+            ``[count, width]`` float64; normalized integers are divided.
         """
         number = self.index(index, len(self.items("accessors")), "accessors")
         if number not in self._arrays:
@@ -170,27 +163,29 @@ class Container:
         return np.ndarray((count, width), dtype, self.binary, offset=start + inside, strides=strides)
 
     def _replaced(self, plain: NDArray[Any], sparse: object, kind: str, number: int) -> NDArray[Any]:
-        """Return the rows with those that a sparse accessor gives."""
+        """Return the rows with those that a sparse accessor replaces."""
         if not isinstance(sparse, dict):
             raise self.error(f"accessor {number} is sparse in a way that glTF does not have")
-        where, what = sparse.get("indices"), sparse.get("values")
+        indices, replacements = sparse.get("indices"), sparse.get("values")
         count = _whole(sparse.get("count"))
-        if not isinstance(where, dict) or not isinstance(what, dict) or not 0 < count <= len(plain):
+        if not isinstance(indices, dict) or not isinstance(replacements, dict) or not 0 < count <= len(plain):
             raise self.error(f"accessor {number} is sparse in a way that glTF does not have")
-        index_kind = _TYPES.get(_whole(where.get("componentType")), "")
+        index_kind = _TYPES.get(_whole(indices.get("componentType")), "")
         if index_kind not in ("<u1", "<u2", "<u4"):
             raise self.error(f"accessor {number} is sparse in a way that glTF does not have")
-        rows = self._view(where.get("bufferView"), where.get("byteOffset", 0), index_kind, count, 1, number)[:, 0]
+        rows = self._view(indices.get("bufferView"), indices.get("byteOffset", 0), index_kind, count, 1, number)[:, 0]
         if int(rows.max()) >= len(plain):
             raise self.error(f"accessor {number} replaces rows that it does not have")
-        given = self._view(what.get("bufferView"), what.get("byteOffset", 0), kind, count, plain.shape[1], number)
+        values = self._view(
+            replacements.get("bufferView"), replacements.get("byteOffset", 0), kind, count, plain.shape[1], number
+        )
         replaced = plain.copy()
-        replaced[rows] = given
+        replaced[rows] = values
         return replaced
 
     @cached_property
     def parents(self) -> list[int]:
-        """Parent of each node, -1 for the tops of the scenes; a node that is below itself is refused."""
+        """Parent of each node, -1 for the roots of the scenes; a cycle is refused."""
         nodes = self.items("nodes")
         parents = [-1] * len(nodes)
         for number, node in enumerate(nodes):
@@ -210,22 +205,17 @@ class Container:
 
 
 def open_glb(path: Path) -> Container:
-    """Read a GLB file.
-
-    Raises:
-        MotionkitError: It is missing, too large, no GLB of version 2, cut short, or packed in a way that needs another
-            program's decoder.
-    """
+    """Read a GLB file."""
     try:
         with open_file(path, MAX_BYTES) as file:
             data = file.read()
     except OSError as error:
         raise MotionkitError(f"{path} cannot be read: {error.strerror or error}.") from error
     if data[:4] != b"glTF":
-        apart = data.lstrip()[:1] == b"{"
+        is_text = data.lstrip()[:1] == b"{"
         raise MotionkitError(
             f"{path} is not a GLB file.",
-            why="it is glTF as text, whose data are in other files." if apart else "it does not begin with glTF.",
+            why="it is glTF as text, whose data are in other files." if is_text else "it does not begin with glTF.",
             fix="export it as one .glb file.",
         )
     version, size = struct.unpack("<II", data[4:12]) if len(data) >= 12 else (0, 0)
@@ -238,7 +228,7 @@ def open_glb(path: Path) -> Container:
         text = chunks[b"JSON"].decode()
     except UnicodeDecodeError as error:
         raise MotionkitError(
-            f"{path} is damaged.", why="its JSON is no text (UTF-8).", fix="export it again."
+            f"{path} is damaged.", why="its JSON is not UTF-8 text.", fix="export it again."
         ) from error
     container = Container(path, parse_json(text, str(path), dict), chunks.get(b"BIN\0", b""))
     required = container.document.get("extensionsRequired", [])
@@ -253,9 +243,9 @@ def open_glb(path: Path) -> Container:
 
 def _chunks(data: bytes, size: int, path: Path) -> list[tuple[bytes, bytes]]:
     """Return kind and content of the chunks; the first of a kind counts."""
-    found: list[tuple[bytes, bytes]] = []
+    chunks: list[tuple[bytes, bytes]] = []
     at = 12
-    while at + 8 <= size and len(found) < 2:
+    while at + 8 <= size and len(chunks) < 2:
         length, kind = struct.unpack("<I4s", data[at : at + 8])
         if at + 8 + length > len(data):
             raise MotionkitError(
@@ -263,10 +253,10 @@ def _chunks(data: bytes, size: int, path: Path) -> list[tuple[bytes, bytes]]:
                 why=f"a chunk of {length} bytes begins {len(data) - at - 8} bytes before its end.",
                 fix="copy or export it again.",
             )
-        if kind not in (one for one, _ in found):
-            found.append((kind, data[at + 8 : at + 8 + length]))
+        if kind not in (seen for seen, _ in chunks):
+            chunks.append((kind, data[at + 8 : at + 8 + length]))
         at += 8 + length
-    return found
+    return chunks
 
 
 def _whole(value: object) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,77 +15,56 @@ from torch import Tensor
 from motionkit.formats.glb.container import Container, Floats, open_glb
 from motionkit.geometry import bones_from_positions
 from motionkit.motion.clip import Clip, JointMap, ReadOptions
-from motionkit.motion.motion import (
-    END,
-    RATES,
-    Motion,
-    check_size,
-    finite_frames,
-    finite_part,
-    finite_warning,
-    is_fps,
-)
+from motionkit.motion.motion import END, RATES, Motion, check_size, finite_frames, is_fps
 from motionkit.rigs.bodymap import find_roles
-from motionkit.rigs.detect import find_unit, find_up, motion_leg, z_up_to_y_up
+from motionkit.rigs.detect import find_unit, in_metres, motion_leg
 from motionkit.rigs.rest import PERSON_LEG, UNITS, nearest_unit
 
 # Which nodes are the skeleton.
 
 
 MAX_JOINTS = 1000
-"""As in BVH files: rigs with faces and clothes have some hundreds."""
+"""As in BVH files: rigs with faces and clothes have hundreds."""
 
 MAX_DEPTH = 200
 """Most nodes above a joint."""
 
 _BODY = ("left hip", "right hip", "left knee", "right knee")
-"""Joints by whose names the nodes of a file without a skin are known to be a body."""
+"""Roles that the nodes of a file without a skin must have to be a body."""
 
 
 @dataclass(frozen=True)
 class Tree:
-    """The nodes of a skeleton.
+    """The nodes of a skeleton."""
 
-    Attributes:
-        nodes: Numbers of the J joints' nodes, each parent before its children.
-        parents: Place of each joint's parent among them, -1 for the root.
-        names: Names, unique.
-        above: The nodes above the root, the outermost first.
-        warnings: What was changed to make the names usable.
-    """
-
-    nodes: tuple[int, ...]
-    parents: tuple[int, ...]
-    names: tuple[str, ...]
-    above: tuple[int, ...]
-    warnings: tuple[str, ...]
+    nodes: tuple[int, ...]  # Numbers of the J joints' nodes, each parent before its children
+    parents: tuple[int, ...]  # Index of each joint's parent in `nodes`, -1 for the root
+    names: tuple[str, ...]  # Names, unique
+    above: tuple[int, ...]  # The nodes above the root, the outermost first
+    warnings: tuple[str, ...]  # What was changed to make the names usable
 
 
 def find_tree(file: Container) -> Tree:
-    """Find the skeleton: the joints of the skins and the nodes between them, or animated nodes that are a body by name.
-
-    Raises:
-        MotionkitError: There is no skeleton, there are two, or it has too many joints.
-    """
+    """Find the skeleton: joints of the skins and the nodes between them, or animated nodes that are a body by name."""
     parents, nodes = file.parents, file.items("nodes")
     skins = file.items("skins")
     groups = [file.indices(skin.get("joints"), len(nodes), "nodes") for skin in skins]
     if any(not group for group in groups):
         raise file.error("a skin has no joints")
-    wanted = {node for group in groups for node in group} if groups else _animated(file)
-    if not wanted:
+    joints = {node for group in groups for node in group} if groups else _animated(file)
+    if not joints:
         raise file.error(
             "there is no skeleton in it", why="it has no skin, and no node is animated.", fix="export the armature too."
         )
-    if len(wanted) > MAX_JOINTS:
-        raise file.error(f"its skeleton has {len(wanted)} joints; at most {MAX_JOINTS} are read")
-    roots = {_common(parents, group) for group in groups} if groups else {_common(parents, sorted(wanted))}
-    tops = [root for root in roots if not any(other != root and _is_below(parents, root, other) for other in roots)]
+    if len(joints) > MAX_JOINTS:
+        raise file.error(f"its skeleton has {len(joints)} joints; at most {MAX_JOINTS} are read")
+    roots = {_common(parents, group) for group in groups} if groups else {_common(parents, sorted(joints))}
+    tops = [root for root in roots if not any(top != root and _is_below(parents, root, top) for top in roots)]
     if len(tops) > 1 or tops[0] < 0:
         labels = ", ".join(_label(nodes, top) for top in sorted(tops) if top >= 0)
         several = f"it has {len(tops)} skeletons ({labels})" if len(tops) > 1 else "its joints have no root in common"
         raise file.error(several, why="one motion has one root.", fix="export one character for each file.")
-    kept = _with_nodes_between(parents, wanted, tops[0])
+    kept = _with_nodes_between(parents, joints, tops[0])
     if not skins:
         kept |= {node for node in _all_below(nodes, tops[0]) if not {"mesh", "camera"} & nodes[node].keys()}
     if len(kept) > MAX_JOINTS:
@@ -99,7 +78,7 @@ def find_tree(file: Container) -> Tree:
         raise file.error(f"its joints are nested deeper than {MAX_DEPTH}")
     if not skins and not all(role in find_roles(names, own_parents) for role in _BODY):
         raise file.error(
-            "there is no skin in it, and its animated nodes are no body by their names",
+            "there is no skin in it, and its animated nodes are not a body by their names",
             why=f"they are {', '.join(names[:20])}.",
             fix="export the armature with a mesh that is bound to it.",
         )
@@ -107,7 +86,7 @@ def find_tree(file: Container) -> Tree:
 
 
 def _animated(file: Container) -> set[int]:
-    """Return the nodes that some animation turns or moves."""
+    """Return the nodes with an animated transform."""
     return {node for animation in file.items("animations") for _, node, path in _targets(file, animation)}
 
 
@@ -126,13 +105,12 @@ def _depth(parents: Sequence[int]) -> int:
 
 
 def _common(parents: Sequence[int], group: Sequence[int]) -> int:
-    """Return the lowest node that all of a group are, or are below; -1 for none."""
+    """Return the lowest common ancestor of a group (possibly one of them); -1 for none."""
     counts: dict[int, int] = {}
     way = (*_above(parents, group[0]), group[0])
     shared = set(way)
     for node in group:
-        # What is on the way up until the first joint's way is met says nothing more.
-        while node not in shared and node >= 0:
+        while node not in shared and node >= 0:  # up to the path of the first node
             node = parents[node]
         counts[node] = counts.get(node, 0) + 1
     met = 0
@@ -149,9 +127,9 @@ def _is_below(parents: Sequence[int], node: int, top: int) -> bool:
     return node >= 0 and node == top
 
 
-def _with_nodes_between(parents: Sequence[int], wanted: set[int], top: int) -> set[int]:
+def _with_nodes_between(parents: Sequence[int], joints: set[int], top: int) -> set[int]:
     kept = {top}
-    for node in wanted:
+    for node in joints:
         while node not in kept:
             kept.add(node)
             node = parents[node]
@@ -183,15 +161,12 @@ def _label(nodes: Sequence[Mapping[str, Any]], node: int) -> str:
     return name if isinstance(name, str) and name else f"node {node}"
 
 
-def _names(found: Sequence[object], parents: Sequence[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return names that are unique, and what was changed.
-
-    Only a joint without children that is called after its parent is an end site.
-    """
+def _names(labels: Sequence[object], parents: Sequence[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return unique names, and warnings; an end site is a joint without children that is named after its parent."""
     names: list[str] = []
     warnings: list[str] = []
-    taken: set[str] = set()
-    for joint, name in enumerate(found):
+    used: set[str] = set()
+    for joint, name in enumerate(labels):
         plain = " ".join(name.split()) if isinstance(name, str) else ""
         if plain.endswith(END) and (joint in parents or names[parents[joint]] + END != plain):
             plain = f"{plain.removesuffix(END)}_End"
@@ -199,31 +174,31 @@ def _names(found: Sequence[object], parents: Sequence[int]) -> tuple[tuple[str, 
             plain = f"joint {joint}"
             warnings.append(f"joint {joint} has no name; it is called {plain!r}.")
         unique, number = plain, 2
-        while unique in taken:
+        while unique in used:
             unique, number = f"{plain} {number}", number + 1
         if unique != plain:
             warnings.append(f"several joints are called {plain!r}; one of them is called {unique!r} here.")
-        taken.add(unique)
+        used.add(unique)
         names.append(unique)
     return tuple(names), tuple(warnings)
 
 
-# Where the nodes are: as the file has them, and over the time of an animation.
+# Transforms of the nodes: as the file has them, and over the time of an animation.
 
 
 _PATHS = {"translation": 3, "rotation": 4, "scale": 3}
 
 _AT_ONCE = 2048
-"""Frames whose matrices are multiplied at a time."""
+"""Frames whose matrices are multiplied at once."""
 
 _UNIFORM = 1e-5
-"""Part by which the squared lengths of a joint's three axes may differ before its scale counts as uneven."""
+"""Relative difference of the squared lengths of a joint's axes above which its scale is uneven."""
 
 _ON_KEY = 1e-3
-"""Part of the way between two keys within which a sample is the key: times are stored in single precision."""
+"""A sample is snapped to a key within this part of an interval: times are stored in single precision."""
 
 _USUAL_RATES = (24, 25, 30, 60, 12, 15, 20, 48, 50, 72, 75, 90, 100, 120, 144, 180, 200, 240)
-"""Frame rates that keys with gaps are looked for at, the slowest of the commonest first."""
+"""Frame rates that are tried for keys with gaps, the commonest first."""
 
 _DEFAULT_RATE = 30.0
 
@@ -234,18 +209,16 @@ class Poses:
 
     turns: Tensor  # ``[F, J, 3, 3]`` float64 rotations
     places: Tensor  # ``[F, J, 3]`` positions in the file's unit
-    uneven: (
-        Tensor  # ``[J]`` bool: joints that are mirrored, scaled by different amounts along their axes, or to nothing
-    )
+    uneven: Tensor  # ``[J]`` bool: joints that are mirrored, scaled unevenly along their axes, or to nothing
 
 
 def rest_poses(file: Container, tree: Tree) -> Poses:
-    """Return the joints as the nodes stand in the file, in a single frame."""
+    """Return the joints with the nodes' transforms in the file, in a single frame."""
     return _poses(file, tree, {}, 1)
 
 
 class RestFrames(NamedTuple):
-    """What places and rotations of animated nodes are relative to."""
+    """The frames of reference of animated nodes."""
 
     above_turn: Tensor  # ``[3, 3]`` rotation of the node above the root
     above_place: Tensor  # ``[3]`` its place
@@ -254,7 +227,7 @@ class RestFrames(NamedTuple):
 
 
 def rest_frames(file: Container, tree: Tree) -> RestFrames:
-    """Return the frames of the skeleton as the nodes stand in the file; of an uneven scale it is the mean one."""
+    """Return the reference frames of the skeleton in the file; of an uneven scale, the geometric mean."""
     still = slice(0, 1)
     above = torch.eye(3, dtype=torch.float64)[None], torch.zeros(1, 3, dtype=torch.float64)
     for node in tree.above:
@@ -305,14 +278,14 @@ def _local(file: Container, node: int, sampled: Mapping[tuple[int, str], Floats]
     """Return matrix ``[F, 3, 3]`` or ``[1, 3, 3]`` and place of a node relative to its parent."""
     entry = file.items("nodes")[node]
     if "matrix" in entry:
-        whole = torch.tensor(file.numbers(entry["matrix"], 16, "matrix"), dtype=torch.float64).view(1, 4, 4).mT
-        return whole[:, :3, :3], whole[:, :3, 3]
+        transform = torch.tensor(file.numbers(entry["matrix"], 16, "matrix"), dtype=torch.float64).view(1, 4, 4).mT
+        return transform[:, :3, :3], transform[:, :3, 3]
 
     def values(path: str, default: list[float]) -> Tensor:
         if (node, path) in sampled:
             return torch.from_numpy(sampled[node, path][part])
-        given = file.numbers(entry[path], _PATHS[path], path) if path in entry else default
-        return torch.tensor([given], dtype=torch.float64)
+        numbers = file.numbers(entry[path], _PATHS[path], path) if path in entry else default
+        return torch.tensor([numbers], dtype=torch.float64)
 
     quaternion = values("rotation", [0.0, 0.0, 0.0, 1.0])
     matrix = _matrix(quaternion) * values("scale", [1.0, 1.0, 1.0])[:, None, :]
@@ -320,7 +293,7 @@ def _local(file: Container, node: int, sampled: Mapping[tuple[int, str], Floats]
 
 
 def _matrix(xyzw: Tensor) -> Tensor:
-    """Return matrices of quaternions of any length; one of length 0 turns nothing."""
+    """Return matrices of quaternions of any length; length 0 gives the identity."""
     import roma
 
     length = xyzw.norm(dim=-1, keepdim=True)
@@ -330,40 +303,46 @@ def _matrix(xyzw: Tensor) -> Tensor:
 
 
 def _rotations(matrices: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the rotations in ``[F, J, 3, 3]`` matrices, and ``[J]``: which joints have more than an even scale."""
+    """Return the rotations in ``[F, J, 3, 3]`` matrices, and ``[J]`` which joints have an uneven scale."""
     import roma
 
     squares = matrices.mT @ matrices
     mean = squares.diagonal(dim1=-2, dim2=-1).mean(-1)
     off = (squares - mean[..., None, None] * torch.eye(3, dtype=matrices.dtype)).abs().amax((-2, -1))
-    known = matrices.isfinite().all(-1).all(-1)
+    finite = matrices.isfinite().all(-1).all(-1)
     plain = (
-        (off <= _UNIFORM * mean) & (mean > 0) & (torch.linalg.det(torch.where(known[..., None, None], matrices, 0)) > 0)
+        (off <= _UNIFORM * mean)
+        & (mean > 0)
+        & (torch.linalg.det(torch.where(finite[..., None, None], matrices, 0)) > 0)
     )
     turns = matrices / mean.sqrt().clamp_min(1e-300)[..., None, None]
-    odd = known & ~plain
+    odd = finite & ~plain
     if bool(odd.any()):
         # The nearest rotation, in the least-squares sense.
         turns[odd] = roma.special_procrustes(matrices[odd])
-    return torch.where(known[..., None, None], turns, torch.nan), odd.any(0)
+    return torch.where(finite[..., None, None], turns, torch.nan), odd.any(0)
 
 
 # The animations.
 
 
 def _targets(file: Container, animation: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], int, str]]:
-    """Yield each channel with its node and path, but for what moves no joint, such as the weights of a mesh."""
-    channels = animation.get("channels")
-    if not isinstance(channels, list) or not all(isinstance(channel, dict) for channel in channels):
-        raise file.error("the channels of an animation are no list of tables")
+    """Yield each channel of a node's transform with its node and path."""
     count = len(file.items("nodes"))
-    for channel in channels:
+    for channel in _tables(file, animation, "channels"):
         target = channel.get("target")
         if not isinstance(target, dict):
             raise file.error("a channel of an animation has no target")
         path = target.get("path")
         if "node" in target and isinstance(path, str) and path in _PATHS:
             yield channel, file.index(target["node"], count, "nodes"), path
+
+
+def _tables(file: Container, animation: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    entries = animation.get(name)
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise file.error(f"the {name} of an animation are not a list of tables")
+    return entries
 
 
 @dataclass(frozen=True)
@@ -375,17 +354,15 @@ class _Channel:
     interpolation: str
 
 
-def _channels(file: Container, animation: Mapping[str, Any], wanted: set[int]) -> dict[tuple[int, str], _Channel]:
-    """Return the channels that move wanted nodes; the last one of a node and path counts."""
-    samplers = animation.get("samplers")
-    if not isinstance(samplers, list) or not all(isinstance(sampler, dict) for sampler in samplers):
-        raise file.error("the samplers of an animation are no list of tables")
+def _channels(file: Container, animation: Mapping[str, Any], joints: set[int]) -> dict[tuple[int, str], _Channel]:
+    """Return the channels that move the given nodes; the last one of a node and path counts."""
+    samplers = _tables(file, animation, "samplers")
     chosen: dict[tuple[int, str], int] = {}
     for channel, node, path in _targets(file, animation):
-        if node in wanted:
+        if node in joints:
             chosen[node, path] = file.index(channel.get("sampler"), len(samplers), "samplers")
     checked: dict[int, Floats] = {}
-    found = {}
+    by_target = {}
     for (node, path), number in chosen.items():
         sampler = samplers[number]
         times = file.array(sampler.get("input"), 1)[:, 0]
@@ -402,12 +379,12 @@ def _channels(file: Container, animation: Mapping[str, Any], wanted: set[int]) -
             raise file.error(f"an animation has {len(times)} times and {len(keys)} keys, {rows} are needed")
         if "matrix" in file.items("nodes")[node]:
             raise file.error(f"node {node} is animated and has a matrix")
-        found[node, path] = _Channel(times, keys, interpolation)
-    return found
+        by_target[node, path] = _Channel(times, keys, interpolation)
+    return by_target
 
 
 def _sample(channel: _Channel, times: Floats, path: str) -> Floats:
-    """Return the values of a channel ``[F, 3 or 4]`` at times; before and after its keys it holds the outermost."""
+    """Return the values of a channel ``[F, 3 or 4]`` at times; outside of its keys it holds the first or last."""
     count = len(channel.times)
     after = np.clip(np.searchsorted(channel.times, times, side="right"), 1, max(count - 1, 1))
     before = after - 1
@@ -437,7 +414,7 @@ def _sample(channel: _Channel, times: Floats, path: str) -> Floats:
 
 
 def _slerp(start: Floats, end: Floats, part: Floats) -> Floats:
-    """Return quaternions between others, the short way round."""
+    """Interpolate quaternions along the shorter arc."""
     dot = (start * end).sum(-1, keepdims=True)
     end = np.where(dot < 0, -end, end)
     angle = np.arccos(np.abs(dot).clip(0.0, 1.0))
@@ -450,11 +427,11 @@ def _slerp(start: Floats, end: Floats, part: Floats) -> Floats:
 
 
 def _rate(animation: Mapping[str, Any], channels: Mapping[tuple[int, str], _Channel]) -> float:
-    """Return frames per second: what the file says, else the rate that the keys lie at, else 30."""
+    """Return frames per second: the file's, else the rate of the keys, else 30."""
     extras = animation.get("extras")
-    said = extras.get("fps") if isinstance(extras, dict) else None
-    if isinstance(said, (int, float)) and not isinstance(said, bool) and is_fps(float(said)):
-        return float(said)
+    stated = extras.get("fps") if isinstance(extras, dict) else None
+    if isinstance(stated, (int, float)) and not isinstance(stated, bool) and is_fps(float(stated)):
+        return float(stated)
     fullest = max(channels.values(), key=lambda channel: len(channel.times)).times
     if len(fullest) < 2:
         return _DEFAULT_RATE
@@ -462,8 +439,8 @@ def _rate(animation: Mapping[str, Any], channels: Mapping[tuple[int, str], _Chan
     rate = (len(fullest) - 1) / span
     even = fullest[0] + np.arange(len(fullest)) / rate
     if RATES[0] <= rate <= RATES[1] and float(np.abs(fullest - even).max()) * rate < 0.05:
-        whole = float(round(rate))
-        return whole if whole and abs(rate - whole) < 5e-4 * rate else rate
+        rounded = float(round(rate))
+        return rounded if rounded and abs(rate - rounded) < 5e-4 * rate else rate
     for usual in _USUAL_RATES:
         places = (fullest - fullest[0]) * usual
         if float(np.abs(places - places.round()).max()) < 0.05:
@@ -477,21 +454,17 @@ _PLAIN = ReadOptions()
 def read_glb(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip, ...]:
     """Read a GLB file: a clip for each animation that moves its skeleton.
 
-    The skeleton are the joints of the skins, which may share them, with the nodes between them; without a skin it is
-    the animated nodes, where they are a body by their names. Nodes above the skeleton turn, move and scale it. Keys may
-    be joined linearly, by steps or by cubic splines. The rest pose is how the nodes stand in the file.
+    The skeleton consists of the joints of all skins and the nodes between them; without a skin, of the animated nodes
+    if they are a body by their names. Nodes above the skeleton turn, move and scale it. Keys may be interpolated
+    linearly, by steps or by cubic splines. The rest pose is given by the nodes in the file.
 
     Args:
         path: The file.
-        options: Unit and vertical axis, where the file does not keep to glTF's metres and Y up; names of joints.
+        options: Unit and vertical axis, if the file does not follow glTF's metres and Y up; names of joints.
 
     Returns:
-        The clips; `Clip.part` is the animation's name where there are several. A motion is in metres and Y up, at the
+        The clips; `Clip.part` is the animation's name if there are several. A motion is in metres and Y up, at the
         rate of the densest keys. Scaled joints keep their places, frame by frame; rotations have no scale.
-
-    Raises:
-        MotionkitError: The file is missing, damaged, packed (Draco), without a skeleton or an animation, has two
-            skeletons or too many joints.
 
     Example:
         >>> from motionkit.formats.glb import write_glb
@@ -556,7 +529,7 @@ def _frames(
 
 
 def round_frames(steps: float) -> int:
-    """Return the frames of so many steps: the last one counts when it is reached but for rounding."""
+    """Return the number of frames of so many steps, with a tolerance for rounding."""
     return int(min(steps, 1e12) + 1e-3) + 1
 
 
@@ -572,7 +545,7 @@ def _labels(animations: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def to_motion(tree: Tree, rest: Poses, poses: Poses, fps: float, table: JointMap | None) -> Motion:
-    """Return the motion of joints in the world, in which all rotations are the identity in the rest pose."""
+    """Return the motion of joints in the world; in its rest pose all rotations are the identity."""
     world = poses.turns @ rest.turns.mT
     index = [max(parent, 0) for parent in tree.parents]
     above = world[:, index]
@@ -588,7 +561,7 @@ def to_motion(tree: Tree, rest: Poses, poses: Poses, fps: float, table: JointMap
 def glb_unit(motion: Motion) -> tuple[str, str]:
     """Return the unit of a motion from a GLB file, and a warning or an empty text.
 
-    The format's unit is the metre. Files that are in another one all the same are known by the length of their legs.
+    The format's unit is the metre; files in another one are recognised by the length of their legs.
     """
     leg = motion_leg(motion)
     unit = nearest_unit(leg, PERSON_LEG) if leg > 0 else "m"
@@ -607,22 +580,10 @@ def _clip(file: Container, tree: Tree, poses: tuple[Poses, Poses], fps: float, o
     finite = finite_frames(motion.translations) & finite_frames(motion.rotations)
     if not bool(finite.any()):
         raise file.error("no frame of its animation is finite")
-    clean = finite_part(motion, finite)
-    up, doubt = (options.up, "") if options.up != "auto" else find_up(clean)
-    unit, guess = (options.unit, "") if options.unit != "auto" else glb_unit(clean)
-    scale = UNITS[unit].metres
-    motion = replace(motion, offsets=motion.offsets * scale, translations=motion.translations * scale)
-    if up == "z":
-        motion = z_up_to_y_up(motion)
-    odd = [name for name, bad in zip(motion.names, poses[1].uneven.tolist(), strict=True) if bad]
-    scaled = f"{', '.join(odd[:5])}: scaled unevenly, mirrored or to nothing, so rotations are the nearest ones"
-    warnings = [*tree.warnings, *finite_warning(finite), *filter(None, (doubt, guess)), *([scaled] if odd else [])]
-    notes = {
-        "format": "GLB",
-        "unit": UNITS[unit].words,
-        "fps": f"{fps:g}",
-        "frames": str(motion.frames),
-        "joints": str(sum(not name.endswith(END) for name in motion.names)),
-        "up": up,
-    }
-    return Clip(motion, part=part, notes=notes, warnings=tuple(warnings))
+    motion, notes, more = in_metres(motion, finite, options, glb_unit)
+    warnings = [*tree.warnings, *more]
+    if odd := [name for name, bad in zip(motion.names, poses[1].uneven.tolist(), strict=True) if bad]:
+        warnings.append(
+            f"{', '.join(odd[:5])}: scaled unevenly, mirrored or to nothing, so rotations are the nearest ones"
+        )
+    return Clip(motion, part=part, notes={"format": "GLB", **notes}, warnings=tuple(warnings))

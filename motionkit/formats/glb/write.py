@@ -30,10 +30,10 @@ _FACES = ((0, 1, 2), (0, 2, 3), (0, 3, 4), (0, 4, 1), (5, 2, 1), (5, 3, 2), (5, 
 """Of an octahedron with its near tip 0, ring 1-4 and far tip 5, seen from outside."""
 
 _THICK = (0.1, 0.012, 0.045)
-"""Half the thickness of a bone: that part of its length, at least and at most so many metres."""
+"""Bone radius: (share of length, minimum, maximum) in metres."""
 
 _WAIST = 0.15
-"""Where along the bone it is thickest."""
+"""Place of the largest radius, as a part of the bone's length."""
 
 _KNOB = 0.014
 """Metres from a joint's centre to the tips of the small octahedron that marks it."""
@@ -74,15 +74,15 @@ def bone_mesh(positions: Floats, parents: Sequence[int], ends: Sequence[bool]) -
     points = np.stack(corners)[:, np.array(_FACES)]
     normals = np.cross(points[..., 1, :] - points[..., 0, :], points[..., 2, :] - points[..., 0, :])
     normals /= np.linalg.norm(normals, axis=-1, keepdims=True)
-    # Left and right by where a bone's middle is at rest: the body faces +Z, so its left is +X.
+    # Left and right by the place of a bone's middle at rest: the body faces +Z, so its left is +X.
     side = points.mean(axis=(1, 2))[:, 0] - positions[0, 0]
     colours = np.array([_LEFT if x > 0.03 else _RIGHT if x < -0.03 else _CENTRE for x in side], dtype=np.uint8)
-    each = points.shape[1] * points.shape[2]
+    vertices = points.shape[1] * points.shape[2]
     return BoneMesh(
         points.reshape(-1, 3),
         np.repeat(normals[..., None, :], 3, axis=-2).reshape(-1, 3),
-        np.repeat(colours, each, axis=0),
-        np.repeat(np.array(owners), each),
+        np.repeat(colours, vertices, axis=0),
+        np.repeat(np.array(owners), vertices),
     )
 
 
@@ -93,9 +93,9 @@ def _octahedron(start: Floats, bone: Floats, thick: float, waist: float, shift: 
     helper = np.eye(3)[np.abs(along).argmin()]
     side = np.cross(along, helper)
     side /= np.linalg.norm(side)
-    other = np.cross(along, side)
+    upward = np.cross(along, side)
     middle = start + waist * bone
-    ring = [middle + thick * way for way in (side, other, -side, -other)]
+    ring = [middle + thick * way for way in (side, upward, -side, -upward)]
     # The faces of `_FACES` look outwards for a ring that runs clockwise as seen from the near tip.
     return np.stack([start, *ring[::-1], start + bone])
 
@@ -106,20 +106,15 @@ def _octahedron(start: Floats, bone: Floats, thick: float, waist: float, shift: 
 _COMPONENTS = {"float32": 5126, "uint32": 5125, "uint16": 5123, "uint8": 5121}
 _SHAPES = {(): "SCALAR", (2,): "VEC2", (3,): "VEC3", (4,): "VEC4", (4, 4): "MAT4"}
 VERTICES, INDICES = 34962, 34963
-"""What a buffer view may be for; everything else has no target."""
+"""Targets of buffer views; other arrays have none."""
 
 
 class Buffer:
-    """Arrays laid one after the other, with the accessors that describe them.
-
-    Attributes:
-        views: ``bufferViews`` of the document.
-        accessors: ``accessors`` of the document.
-    """
+    """Arrays laid one after the other, with the accessors that describe them."""
 
     def __init__(self) -> None:
-        self.views: list[dict[str, Any]] = []
-        self.accessors: list[dict[str, Any]] = []
+        self.views: list[dict[str, Any]] = []  # ``bufferViews`` of the document
+        self.accessors: list[dict[str, Any]] = []  # ``accessors`` of the document
         self._data = bytearray()
 
     def add(self, values: NDArray[Any], *, target: int = 0, bounds: bool = False, normalized: bool = False) -> int:
@@ -128,8 +123,8 @@ class Buffer:
         Args:
             values: float32, uint32, uint16 or uint8; scalars, vectors or 4 x 4 matrices (columns first).
             target: `VERTICES`, `INDICES` or 0.
-            bounds: Write least and greatest values, which the format wants of positions and of times.
-            normalized: Whole numbers stand for 0 to 1.
+            bounds: Write minimum and maximum, which the format requires of positions and of times.
+            normalized: Integers stand for 0 to 1.
         """
         view: dict[str, Any] = {"buffer": 0, "byteOffset": len(self._data), "byteLength": values.nbytes}
         if target:
@@ -152,14 +147,14 @@ class Buffer:
         return len(self.accessors) - 1
 
     def pack(self, document: dict[str, Any]) -> bytes:
-        """Return the GLB file of a document whose buffer this is."""
-        whole = {
+        """Return the GLB file of a document with this buffer."""
+        complete = {
             **document,
             "accessors": self.accessors,
             "bufferViews": self.views,
             "buffers": [{"byteLength": len(self._data)}],
         }
-        return pack_glb(whole, bytes(self._data))
+        return pack_glb(complete, bytes(self._data))
 
 
 def pack_glb(document: dict[str, Any], data: bytes) -> bytes:
@@ -171,17 +166,17 @@ def pack_glb(document: dict[str, Any], data: bytes) -> bytes:
     return b"".join([*head, struct.pack("<I4s", len(data), b"BIN\0"), data])
 
 
-_STILL = 1e-6
+STILL = 1e-6
 """Metres by which a joint may leave its place before its translation is written."""
 
 
 def write_glb(path: Path, motion: Motion | JointMotion, *, name: str = "motion") -> None:
     """Write a motion as GLB: nodes, a skin, a mesh of the bones, one animation.
 
-    Metres, Y up; a body that faces +Z looks at the viewer, as glTF wants it. Every joint is a node and a joint of the
-    skin, end sites too, so that Blender knows where a hand ends. Rotations are quaternions in one hemisphere per
-    joint (linear keys, one a frame), translations are written for the root and for joints that leave their place.
-    The frame rate stands in ``animations[0].extras.fps``. The same motion always gives the same bytes.
+    Metres, Y up; a body that faces +Z faces the viewer, as glTF defines it. Every joint is a node and a joint of the
+    skin, including end sites, so that Blender knows where a hand ends. Rotations are quaternions without sign flips
+    (linear keys, one per frame); translations are written for the root and for joints that leave their place. The frame
+    rate is in ``animations[0].extras.fps``. The same motion always gives the same bytes.
 
     Args:
         path: File to write; it is replaced as a whole, or not at all.
@@ -277,7 +272,7 @@ def _primitive(buffer: Buffer, motion: Motion, rest: NDArray[np.float64]) -> dic
 
 
 def _inverse_binds(rest: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Return ``[J, 4, 4]``, columns first, from the world to each joint at rest, where nothing is turned."""
+    """Return ``[J, 4, 4]``, columns first, from the world to each joint at rest, where rotations are the identity."""
     matrices = np.tile(np.eye(4, dtype=np.float32), (len(rest), 1, 1))
     matrices[:, 3, :3] = -rest
     return matrices
@@ -294,7 +289,7 @@ def _animation(buffer: Buffer, motion: Motion, name: str) -> dict[str, Any]:
         samplers.append({"input": times, "output": buffer.add(values), "interpolation": "LINEAR"})
 
     turns = quaternions(motion.rotations)
-    moved = (motion.translations - motion.offsets).abs().amax(dim=(0, 2)) > _STILL
+    moved = (motion.translations - motion.offsets).abs().amax(dim=(0, 2)) > STILL
     for joint, label in enumerate(motion.names):
         if motion.parents[joint] < 0 or bool(moved[joint]):
             add(joint, "translation", motion.translations[:, joint].numpy().astype(np.float32))
@@ -304,7 +299,7 @@ def _animation(buffer: Buffer, motion: Motion, name: str) -> dict[str, Any]:
 
 
 def quaternions(rotations: Tensor) -> NDArray[np.float32]:
-    """Return ``[T, J, 4]`` (x, y, z, w), each in the hemisphere of the frame before: the short way round."""
+    """Return ``[T, J, 4]`` (x, y, z, w), each in the hemisphere of the frame before."""
     wxyz = matrix_to_quaternion(rotations.double())
     turned = (wxyz[1:] * wxyz[:-1]).sum(dim=-1) < 0
     sign = torch.where(turned, -1.0, 1.0).cumprod(dim=0)

@@ -1,4 +1,4 @@
-"""From the fields of an exported motion, wherever they are kept, to a motion in house space."""
+"""From the fields of an exported motion, of JSON or npz, to a motion in house space."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ class Bones:
     parents: tuple[int, ...]  # Parent of each, -1 for the root
     offsets: Tensor  # ``[N, 3]`` metres from the parent at rest, in the file's axes
     source: str  # Where it was found, for the record; `UNKNOWN` without any
-    warnings: tuple[str, ...] = ()  # What a person should look at
-    tree: bool = True  # The parents are known
+    warnings: tuple[str, ...] = ()
+    tree: bool = True  # Whether the parents are known
 
-    def warned(self, said: str) -> Bones:
+    def warned(self, warning: str) -> Bones:
         """Return the skeleton with one more warning."""
-        return replace(self, warnings=(*self.warnings, said))
+        return replace(self, warnings=(*self.warnings, warning))
 
     def order(self, origin: str) -> list[int]:
-        """Return the bones with every parent before its children, otherwise in order."""
+        """Return the bones in topological order, parents first."""
         roots = [bone for bone, parent in enumerate(self.parents) if parent < 0]
         if len(roots) != 1:
             raise MotionkitError(
@@ -84,34 +84,34 @@ class BoneTables:
 
     parent: dict[str, str]
     offset: dict[str, Sequence[float]]
-    source: str
-    asked: bool
+    source: str  # Names of the files
+    asked: bool  # Whether the user named them
 
     @classmethod
     def beside(cls, path: Path, options: ReadOptions) -> BoneTables | None:
-        """Read the tables that `options` name, else those beside a file; None if there are none."""
+        """Read the tables that `options` name, else those in the folder of a file; None if there are none."""
         places = [path.parent, path.parent / "config", path.parent.parent / "config"]
-        found = {
+        files = {
             name: given or next((place / name for place in places if (place / name).exists()), None)
             for name, given in ((HIERARCHY, options.hierarchy), (OFFSETS, options.offsets))
         }
         parent: dict[str, str] = {}
         offset: dict[str, Sequence[float]] = {}
-        if file := found[OFFSETS]:
+        if file := files[OFFSETS]:
             parent, offset = _read_offsets(file)
-        if file := found[HIERARCHY]:
+        if file := files[HIERARCHY]:
             listed = _read_hierarchy(file)
             parent = listed if len(listed) >= len(parent) else parent | listed
-        source = " and ".join(str(file.name) for file in found.values() if file)
+        source = " and ".join(str(file.name) for file in files.values() if file)
         asked = options.hierarchy is not None or options.offsets is not None
         return cls(parent, offset, source, asked) if parent else None
 
     def bones(self, names: tuple[str, ...], count: int) -> Bones | str:
-        """Return the skeleton of the named bones, of all when there are no names; else what is wrong."""
+        """Return the skeleton of the named bones, of all if there are no names; or a text about what is wrong."""
         if not names:
             names = tuple(self.parent)
             if len(names) != count:
-                return f"it has {len(names)} bones and the motion {count}, without names to tell which."
+                return f"it has {len(names)} bones and the motion {count}, without names to match them."
         if unknown := [name for name in names if name not in self.parent]:
             return f"it has no bone {unknown[0]}."
         index = {name: place for place, name in enumerate(names)}
@@ -167,21 +167,21 @@ def _read_offsets(path: Path) -> tuple[dict[str, str], dict[str, Sequence[float]
     return parent, offset
 
 
-# Finding the skeleton of an exported motion: in the file, in tables beside it, or from positions of its bones.
+# Finding the skeleton of an exported motion: in the file, in tables next to it, or from positions of its bones.
 
 
 _SPREAD = 0.01
-"""Metres by which a measured bone may change its place in its parent: rounding, and joints that give a little."""
+"""Metres by which a measured bone may change its place in its parent, by rounding or elastic joints."""
 
 _FITTING = 0.8
-"""Part of the bones that have to keep their place in their parents; a few (IK targets, twists) are animated."""
+"""Part of the bones that must keep their place in their parents; a few (IK targets, twists) are animated."""
 
 
 def find_bones(fields: Fields, count: int, path: Path, options: ReadOptions) -> Bones:
     """Find the skeleton of a motion of `count` bones.
 
-    ``meta.skeleton`` comes first; what it lacks is taken from the two tables that the options name, or that lie beside
-    the file or in a folder ``config`` there or one level up. Without any of them the bones are called ``bone_00``,
+    ``meta.skeleton`` comes first; the rest is taken from the two tables that the options name, or that are in the
+    file's folder or in a folder ``config`` there or one level up. Without any of them the bones are called ``bone_00``,
     ``bone_01``, ... and have no length: rotations can be used, positions cannot.
     """
     skeleton = fields.meta.get("skeleton")
@@ -194,19 +194,19 @@ def find_bones(fields: Fields, count: int, path: Path, options: ReadOptions) -> 
     tables = BoneTables.beside(path, options)
     if tables is None:
         return _bare(names, parents, offsets, count)
-    found = tables.bones(names, count)
-    if isinstance(found, str):
+    matched = tables.bones(names, count)
+    if isinstance(matched, str):
         if tables.asked:
-            raise MotionkitError(f"{fields.origin}: {tables.source} does not fit: {found}")
+            raise MotionkitError(f"{fields.origin}: {tables.source} does not fit: {matched}")
         bare = _bare(names, parents, offsets, count)
-        return replace(bare, warnings=(f"{tables.source} beside the file does not fit: {found}", *bare.warnings))
-    warnings = found.warnings
-    if parents and parents != found.parents:
+        return replace(bare, warnings=(f"{tables.source} next to the file does not fit: {matched}", *bare.warnings))
+    warnings = matched.warnings
+    if parents and parents != matched.parents:
         warnings = (*warnings, f"parents are those of meta.skeleton; {tables.source} has others.")
     return Bones(
-        found.names,
-        parents or found.parents,
-        found.offsets if offsets is None else offsets,
+        matched.names,
+        parents or matched.parents,
+        matched.offsets if offsets is None else offsets,
         f"meta.skeleton and {tables.source}" if skeleton else tables.source,
         warnings,
     )
@@ -249,10 +249,10 @@ def _offsets(skeleton: Mapping[str, Any], count: int, origin: str) -> Tensor | N
     return None
 
 
-def _check_count(found: int, count: int, name: str, origin: str) -> None:
-    if found != count:
+def _check_count(size: int, count: int, name: str, origin: str) -> None:
+    if size != count:
         raise MotionkitError(
-            f"{origin}: meta.skeleton.{name} has {found} entries, BoneRotations has {count} bones.",
+            f"{origin}: meta.skeleton.{name} has {size} entries, BoneRotations has {count} bones.",
             why="each bone has one rotation per frame.",
         )
 
@@ -262,7 +262,7 @@ def _bare(names: tuple[str, ...], parents: tuple[int, ...], offsets: Tensor | No
         word for word, known in (("names", names), ("parents", parents), ("lengths", offsets is not None)) if not known
     ]
     warning = (
-        f"the file does not say its bones' {' and '.join(missing)}, and there is no {HIERARCHY} and {OFFSETS} beside "
+        f"the file does not have its bones' {' and '.join(missing)}, and there is no {HIERARCHY} and {OFFSETS} next to "
         "it: rotations are right, positions are not known."
     )
     digits = max(2, len(str(count - 1)))
@@ -278,18 +278,18 @@ def _bare(names: tuple[str, ...], parents: tuple[int, ...], offsets: Tensor | No
 
 def measure_bones(
     fields: Fields,  # the file's fields
-    bones: Bones,  # the skeleton that was found, in the order of the rotations
+    bones: Bones,  # the skeleton, in the order of the rotations
     order: list[int],  # its bones with parents first
     rotations: Tensor,  # [T, N, 3, 3] relative to the parents, the root's to the component
     unit: float,  # metres per unit of the file
 ) -> tuple[Bones, Tensor | None]:
-    """Give a skeleton without lengths those of BonePositions (``bone_pos`` of an npz); other skeletons stay.
+    """Take the lengths of an unknown skeleton from BonePositions (``bone_pos`` of an npz).
 
-    The positions are seen from the component. Turned back by the rotation of its parent, a bone must keep its place
-    there in all frames; where it does not, the positions are not used.
+    The positions are relative to the component. In the frame of its parent a bone must keep its place over all frames;
+    else the positions are not used.
 
     Returns:
-        The skeleton; and ``[T, 3]`` metres, the root bone seen from the component, None where it keeps its place.
+        The skeleton; and ``[T, 3]`` metres, the root bone relative to the component, None if it keeps its place.
     """
     name = fields.has("BonePositions")
     if not name or bones.source != UNKNOWN:
@@ -311,11 +311,11 @@ def measure_bones(
     if float(fitting.double().mean()) < _FITTING:
         return bones.warned(f"{name} do not fit the rotations and were not used."), None
     offsets[root] = positions[:, root].median(dim=0).values
-    said = f"the file does not say how long its bones are; that was taken from {name}."
-    return replace(bones, offsets=offsets, source=name, warnings=(said,)), positions[:, root]
+    warning = f"the file does not have the lengths of its bones; they were taken from {name}."
+    return replace(bones, offsets=offsets, source=name, warnings=(warning,)), positions[:, root]
 
 
-# Where the root of an exported motion is and which way it faces.
+# Place and direction of the root of an exported motion.
 
 
 @dataclass(frozen=True)
@@ -323,20 +323,20 @@ class RootMotion:
     """The root motion of a file, in the file's axes."""
 
     position: Tensor  # ``[T, 3]`` metres; on the ground below the root bone in Unreal's exports
-    yaw: Tensor  # ``[T]`` radians, without jumps of a full turn
-    velocity: Tensor | None  # ``[T, 2]`` m/s along the two horizontal axes, or None when the file has none
+    yaw: Tensor  # ``[T]`` radians, unwrapped
+    velocity: Tensor | None  # ``[T, 2]`` m/s along the two horizontal axes, or None if the file has none
     offset: float  # Radians by which the exporter turned the root's path against the poses
-    notes: dict[str, str]  # What was read how
-    warnings: tuple[str, ...]  # What a person should look at
+    notes: dict[str, str]  # How it was read
+    warnings: tuple[str, ...]
 
 
 def read_root(fields: Fields, axes: Axes, fps: float) -> RootMotion:
     """Read RootPosition, RootYaw and RootVelocityXY.
 
-    A missing position is summed up from the velocity (one frame's velocity leads to the next frame), a missing yaw is
-    0. ``meta.root_motion.forward_axis_offset_deg`` with ``planar_alignment_applied`` means that the exporter has turned
-    the path, and not the poses, by that angle: planted feet of such files stand still only when the poses are turned
-    by its opposite.
+    A missing position is the sum of velocities (one frame's velocity leads to the next frame), a missing yaw is 0.
+    ``meta.root_motion.forward_axis_offset_deg`` with ``planar_alignment_applied`` means that the exporter has turned
+    the path, but not the poses, by that angle: planted feet of such files stand still only if the poses are turned by
+    its opposite.
     """
     table = fields.meta.get("root_motion")
     table = table if isinstance(table, Mapping) else {}
@@ -352,7 +352,7 @@ def read_root(fields: Fields, axes: Axes, fps: float) -> RootMotion:
         notes["root"] = "summed up from its velocity"
     else:
         position = torch.zeros(frames, 3, dtype=torch.float64)
-        warnings.append("there is neither RootPosition nor RootVelocityXY: the body stays where it is.")
+        warnings.append("there is neither RootPosition nor RootVelocityXY: the body stays in place.")
     yaw = torch.zeros(frames, dtype=torch.float64)
     if fields.has("RootYaw"):
         yaw = fields.numbers("RootYaw")
@@ -390,7 +390,7 @@ def _velocity(fields: Fields, axes: Axes) -> Tensor | None:
 
 
 _DERIVED = ("BoneAngularVelocities", "BoneVelocities")
-"""Fields that older and newer exporters write besides, and that are made of rotations and places anew."""
+"""Additional fields of some exporters, which are recomputed from rotations and places."""
 
 _FAR = 1e6
 """Metres from the origin beyond which a position is damaged."""
@@ -400,37 +400,37 @@ _FAR = 1e6
 class Built:
     """A motion, and notes on how it was read."""
 
-    # In house space, with the tracks ``root_yaw``, ``root_velocity`` and ``trajectory`` where the file has them.
+    # In house space, with the tracks ``root_yaw``, ``root_velocity`` and ``trajectory`` if the file has them.
     motion: Motion
-    known: bool  # The skeleton is known; without it positions mean nothing
+    known: bool  # Whether the skeleton is known; without it positions are meaningless
     notes: dict[str, str]  # Facts for the record
-    warnings: tuple[str, ...]  # What a person should look at
+    warnings: tuple[str, ...]
 
 
 def build(fields: Fields, path: Path, options: ReadOptions, *, trusted: bool = False) -> Built:
     """Build a motion.
 
-    The tracks are the file's own values brought into Unreal's axes (x forward, y right), which they are in already in
-    files from Unreal: ``root_yaw`` ``[T]`` radians, ``root_velocity`` ``[T, 2]`` m/s, ``trajectory`` ``[T, K, 2]``.
+    The tracks are the file's values in Unreal's axes (x forward, y right), which files from Unreal already use:
+    ``root_yaw`` ``[T]`` radians, ``root_velocity`` ``[T, 2]`` m/s, ``trajectory`` ``[T, K, 2]``.
 
     Args:
         fields: The file's fields.
-        path: The file; tables of the skeleton are looked for beside it.
+        path: The file; tables of the skeleton are searched for next to it.
         options: As in `read_mpl_json`.
-        trusted: The file is motionkit's own, so its declared conventions are not checked against the motion.
+        trusted: The file is one of motionkit, so its declared conventions are not checked against the motion.
     """
     fps, warnings = frame_rate(fields, options.fps)
-    axes, said = axes_of(fields.meta, fields.origin)
-    warnings += said
-    rot6d, said = rot6d_of(fields.meta.get("rot6d_spec"), options.rot6d_columns, fields.origin)
-    warnings += said
+    axes, more = axes_of(fields.meta, fields.origin)
+    warnings += more
+    rot6d, more = rot6d_of(fields.meta.get("rot6d_spec"), options.rot6d_columns, fields.origin)
+    warnings += more
     six = _rotations(fields)
     check_size(len(six), six.shape[1])
     warnings += [] if trusted else columns_warning(six, rot6d)
     bones = find_bones(fields, six.shape[1], path, options)
     order = bones.order(fields.origin)
-    rotations, said = _matrices(six, rot6d, bones)  # [T, N, 3, 3], in the file's axes and bone order
-    warnings += said
+    rotations, more = _matrices(six, rot6d, bones)  # [T, N, 3, 3], in the file's axes and bone order
+    warnings += more
     root = read_root(fields, axes, fps)
     warnings += root.warnings
     rotations, absolute = _local(rotations, bones, fields)
@@ -463,15 +463,15 @@ def build(fields: Fields, path: Path, options: ReadOptions, *, trusted: bool = F
 
 def _assemble(
     bones: Bones,  # the skeleton, in the order of the rotations
-    seen: Tensor | None,  # [T, 3] metres, the root bone seen from the component; None where it keeps its offset there
+    local_root: Tensor | None,  # [T, 3] metres, the root bone relative to the component; None for its offset
     order: list[int],  # the bones with parents first
     rotations: Tensor,  # [T, N, 3, 3] relative to the parents, the root's to the component
     component: tuple[Tensor, Tensor],  # its place [T, 3] and turn [T, 3, 3] in the world
     axes: Axes,  # the file's axes
     fps: float,  # frames per second
 ) -> Motion:
-    """Put a motion together in house space from rotations and root in the file's axes."""
-    where, turn = component
+    """Build a motion in house space from rotations and root in the file's axes."""
+    origin, turn = component
     place = {bone: index for index, bone in enumerate(order)}
     parents = tuple(place.get(bones.parents[bone], -1) for bone in order)
     names = tuple(bones.names[bone] for bone in order)
@@ -479,8 +479,8 @@ def _assemble(
     # The root bone in the world: R = R_component R_root at x_component + R_component offset.
     rotations[:, 0] = turn @ rotations[:, 0]
     translations = axes.points(offsets).repeat(len(rotations), 1, 1)
-    seen = offsets[0].expand(len(rotations), 3) if seen is None else seen
-    translations[:, 0] = axes.points(where + (turn @ seen[..., None]).squeeze(-1))
+    local_root = offsets[0].expand(len(rotations), 3) if local_root is None else local_root
+    translations[:, 0] = axes.points(origin + (turn @ local_root[..., None]).squeeze(-1))
     return Motion(names, parents, axes.points(offsets), axes.turns(rotations), translations, fps)
 
 
@@ -489,21 +489,21 @@ def _rotations(fields: Fields) -> Tensor:
     if not name:
         raise MotionkitError(
             f"{fields.origin} has no BoneRotations in its frames.",
-            why="six numbers per bone and frame are what a motion is made of here.",
+            why="a motion needs six numbers per bone and frame.",
         )
     return fields.numbers(name, -1, 6)
 
 
 def _matrices(six: Tensor, rot6d: Rot6d, bones: Bones) -> tuple[Tensor, list[str]]:
-    """Return rotation matrices, with those that have none replaced by the frame before; and warnings."""
+    """Return rotation matrices, degenerate ones replaced by the frame before; and warnings."""
     rotations = rot6d.matrices(six)
     warnings = []
     bad = ~rotations.isfinite().all(-1).all(-1)
     if bool(bad.any()):
         frame, bone = (int(number) for number in bad.nonzero()[0])
         warnings.append(
-            f"{int(bad.sum())} rotation(s) have two columns on one line (the first: frame {frame}, "
-            f"{bones.names[bone]}); the frame before was kept there."
+            f"{int(bad.sum())} rotation(s) have two collinear columns (the first: frame {frame}, "
+            f"{bones.names[bone]}); the frame before was used."
         )
         eye = torch.eye(3, dtype=rotations.dtype)
         rotations[0] = torch.where(bad[0, :, None, None], eye, rotations[0])
@@ -542,7 +542,7 @@ def _local(rotations: Tensor, bones: Bones, fields: Fields) -> tuple[Tensor, boo
 
 
 def _own_tracks(fields: Fields, root: RootMotion, axes: Axes) -> dict[str, Tensor]:
-    """Return the file's own root values in Unreal's axes."""
+    """Return the file's root values in Unreal's axes."""
 
     def level(values: Tensor) -> Tensor:
         lifted = values.new_zeros(*values.shape[:-1], 3)

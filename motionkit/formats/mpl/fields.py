@@ -19,7 +19,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion.motion import RATES, finite_frames, nearest_finite
 from motionkit.rigs.rest import unit_called
 
-# Conventions that a file declares: units, axes, handedness, and which columns six numbers of a rotation are.
+# Conventions that a file declares: units, axes, handedness, and columns of 6D rotations.
 
 
 _DIRECTIONS = {
@@ -30,12 +30,12 @@ _DIRECTIONS = {
     "up": (0.0, 1.0, 0.0),
     "down": (0.0, -1.0, 0.0),
 }
-"""What the words of ``meta.axes`` are in house space; a body that faces +Z has its right hand at -X."""
+"""The words of ``meta.axes`` in house space; a body that faces +Z has its right hand at -X."""
 
 
 @dataclass(frozen=True)
 class Axes:
-    """How a file's coordinates lie in house space."""
+    """A file's coordinate system, relative to house space."""
 
     # ``[3, 3]``; its columns are the file's x, y and z in house space. Determinant -1 for a left-handed file.
     matrix: Tensor
@@ -48,7 +48,7 @@ class Axes:
 
     @property
     def up(self) -> int:
-        """Which of the file's axes is vertical: 0, 1 or 2."""
+        """The file's vertical axis: 0, 1 or 2."""
         return int(self.matrix[1].abs().argmax())
 
     @property
@@ -76,8 +76,8 @@ class Axes:
     def yaw(self, angle: Tensor) -> Tensor:
         """Return turns ``[..., 3, 3]`` about the file's vertical axis, in the file's coordinates.
 
-        The sign is the one of the usual matrix about that axis: in Unreal's axes a positive yaw turns forward (x)
-        towards right (y).
+        The sign is that of the usual matrix about that axis: in Unreal's axes a positive yaw turns forward (x) towards
+        right (y).
         """
         first, second = (self.up + 1) % 3, (self.up + 2) % 3
         matrix = torch.zeros(*angle.shape, 3, 3, dtype=angle.dtype)
@@ -88,7 +88,7 @@ class Axes:
         return matrix
 
     def angle(self, vectors: Tensor) -> Tensor:
-        """Return by which yaw a file's forward direction has been turned to point along ``[..., 3]`` file vectors."""
+        """Return the yaw from the file's forward direction to ``[..., 3]`` vectors in the file's coordinates."""
         forward = self.points_back(torch.tensor(_DIRECTIONS["forward"], dtype=vectors.dtype))
         first, second = (self.up + 1) % 3, (self.up + 2) % 3
         turned = torch.atan2(vectors[..., second], vectors[..., first])
@@ -108,11 +108,11 @@ def axes_of(meta: Mapping[str, object], origin: str) -> tuple[Axes, list[str]]:
     """Read ``meta.units``, ``meta.axes`` and ``meta.handedness``.
 
     Args:
-        meta: The file's meta table; what is missing is as in Unreal: metres, x forward, y right, z up.
+        meta: The file's meta table; defaults are Unreal's: metres, x forward, y right, z up.
         origin: The file, for messages.
 
     Returns:
-        The axes, and warnings where an incomplete declaration had to be completed.
+        The axes, and a warning if an incomplete declaration was completed.
     """
     unit = unit_called(str(meta.get("units") or "meters"))
     if unit is None:
@@ -122,14 +122,14 @@ def axes_of(meta: Mapping[str, object], origin: str) -> tuple[Axes, list[str]]:
     declared = meta.get("axes")
     words = ("forward", "right", "up")
     if isinstance(declared, Mapping):
-        found = [str(declared.get(name, "")).lower() for name in "xyz"]
-        kinds = {word.replace("backward", "forward").replace("left", "right").replace("down", "up") for word in found}
+        named = [str(declared.get(name, "")).lower() for name in "xyz"]
+        kinds = {word.replace("backward", "forward").replace("left", "right").replace("down", "up") for word in named}
         if kinds != set(words):
             raise MotionkitError(
-                f"{origin}: meta.axes is x {found[0] or '-'}, y {found[1] or '-'}, z {found[2] or '-'}.",
-                why="each axis is forward, backward, right, left, up or down, and no two lie on one line.",
+                f"{origin}: meta.axes is x {named[0] or '-'}, y {named[1] or '-'}, z {named[2] or '-'}.",
+                why="each axis is forward, backward, right, left, up or down, and no two are parallel.",
             )
-        words = (found[0], found[1], found[2])
+        words = (named[0], named[1], named[2])
     axes = Axes(_matrix(words), unit.metres)
     handedness = str(meta.get("handedness") or axes.handedness).lower()
     if handedness not in ("left", "right"):
@@ -148,10 +148,10 @@ def axes_of(meta: Mapping[str, object], origin: str) -> tuple[Axes, list[str]]:
 
 
 _NEAR = 1e-3
-"""A second column closer than this to the first one's line (as a sine) leaves the third open."""
+"""Sine of the angle between the two columns below which they are collinear."""
 
 _NEAR_REST = math.cos(math.radians(25.0))
-"""Cosine of the angle up to which a bone counts as near its rest pose."""
+"""Cosine of the largest angle at which a bone is near its rest pose."""
 
 
 @dataclass(frozen=True)
@@ -164,9 +164,8 @@ class Rot6d:
     def matrices(self, six: Tensor) -> Tensor:
         """Return rotation matrices ``[..., 3, 3]`` of ``[..., 6]``, by Gram-Schmidt from the first column.
 
-        The third column follows so that the determinant is 1. It is so in left-handed coordinates too: there the
-        three axes turn the other way in space, but their numbers do not. Where the two columns lie on one line the
-        result is not finite.
+        The third column makes the determinant 1, in left-handed coordinates as well: their axes are mirrored in space,
+        but their numbers are not. If the two columns are collinear the result is NaN.
         """
         first = six[..., :3] / six[..., :3].norm(dim=-1, keepdim=True)
         second = six[..., 3:] - (first * six[..., 3:]).sum(-1, keepdim=True) * first
@@ -190,9 +189,9 @@ def columns_warning(
     six: Tensor,  # [T, N, 6]
     rot6d: Rot6d,  # the convention that was chosen
 ) -> list[str]:
-    """Return a warning where rotations look wrong under the chosen columns and right under others.
+    """Return a warning if rotations look wrong under the chosen columns and right under others.
 
-    Most bones of a person stay near their rest pose. Under wrong columns nearly all of them are a quarter turn away.
+    Most bones of a person stay near their rest pose. With wrong columns nearly all of them are a quarter turn away.
     """
     if six.shape[1] < 5:
         return []
@@ -214,8 +213,8 @@ def columns_warning(
 
 
 def rot6d_of(
-    spec: object,  # the table; None when the file has none
-    wanted: str,  # the columns that the user asks for, such as ``xz``; ``auto`` takes the file's
+    spec: object,  # the table; None if the file has none
+    chosen: str,  # the columns that the user chose, such as ``xz``; ``auto`` takes the file's
     origin: str,  # the file, for messages
 ) -> tuple[Rot6d, list[str]]:
     """Read ``meta.rot6d_spec``.
@@ -224,17 +223,16 @@ def rot6d_of(
         The convention (X then Y by default), and warnings.
     """
     if not isinstance(spec, Mapping):
-        if wanted != "auto":
-            return Rot6d(wanted), []
+        if chosen != "auto":
+            return Rot6d(chosen), []
         return Rot6d(), [
             "meta.rot6d_spec is missing: the six numbers of a rotation were taken for the X and Y columns; "
             "--rot6d-columns xz if they are X and Z."
         ]
     columns = spec.get("columns")
-    if not isinstance(columns, list | tuple) or len(columns) != 2:
-        raise MotionkitError(f"{origin}: meta.rot6d_spec.columns is {columns!r}; two of X, Y and Z were expected.")
-    named = "".join(str(column).lower() for column in columns)
-    if len(named) != 2 or named[0] == named[1] or not set(named) <= set("xyz"):
+    parts = [str(column).lower() for column in columns] if isinstance(columns, list | tuple) else []
+    named = "".join(parts)
+    if len(parts) != 2 or len(named) != 2 or named[0] == named[1] or not set(named) <= set("xyz"):
         raise MotionkitError(f"{origin}: meta.rot6d_spec.columns is {columns!r}; two of X, Y and Z were expected.")
     order = str(spec.get("order", "A_then_B"))
     if order not in ("A_then_B", "B_then_A"):
@@ -249,61 +247,59 @@ def rot6d_of(
         )
     named = named[::-1] if order == "B_then_A" else named
     warnings = []
-    if wanted not in ("auto", named):
-        warnings.append(
-            f"the file says that its 6D rotations are columns {named.upper()}; --rot6d-columns {wanted} was followed."
-        )
-        named = wanted
+    if chosen not in ("auto", named):
+        warnings.append(f"by the file its 6D rotations are columns {named.upper()}; --rot6d-columns {chosen} was used.")
+        named = chosen
     return Rot6d(named, layout == "rows_are_axes"), warnings
 
 
 LIMIT = 512 << 20
-"""Bytes of JSON that are read: about 50,000 frames of 46 bones, a quarter of an hour at 60 frames per second."""
+"""Bytes of JSON: about 50,000 frames of 46 bones, a quarter of an hour at 60 frames per second."""
 
 _OTHERS = (
     ({"MuX", "StdX"}, "a normalisation bundle (MuX, StdX, ...)"),
     ({"MuAngVel"}, "a normalisation template for pretraining (MuAngVel, ...)"),
-    ({"Bones", "NumBones"}, "a table of bone offsets; give it as --offsets, beside the motion"),
+    ({"Bones", "NumBones"}, "a table of bone offsets; give it as --offsets, together with the motion"),
     ({"freerun_stage_schedule"}, "a training configuration"),
     ({"seq_len"}, "a training configuration"),
     ({"tf_mode"}, "a training configuration"),
     ({"nodes", "asset"}, "a glTF scene"),
 )
-"""Keys of other files that lie beside motions, and what those files are."""
+"""Keys of other files in the folders of motions, and descriptions of those files."""
 
 
 class Fields(ABC):
     """Fields of all frames of one motion.
 
     Frames with values that are not finite are filled with the nearest finite frame, so that paths and turns can be
-    summed over all frames; `finite` remembers them for all fields read so far, and `mark_missing` marks them again in
-    the motion that is made.
+    summed over all frames; `finite` remembers them for all fields read so far, and `mark_missing` sets them to NaN in
+    the motion.
 
-    Attributes:
+    Args:
         origin: The file, for messages.
         head: Everything but the frames.
-        meta: The table ``meta``; empty when there is none.
+        meta: The table ``meta``; empty if there is none.
         frames: Number of frames T.
     """
 
     def __init__(self, origin: str, head: Mapping[str, Any], meta: Mapping[str, Any], frames: int) -> None:
         self.origin, self.head, self.meta, self.frames = origin, head, meta, frames
-        self.finite = torch.ones(frames, dtype=torch.bool)  # [T]: True where every value read so far is finite
+        self.finite = torch.ones(frames, dtype=torch.bool)  # [T]: whether all values read so far are finite
 
     @abstractmethod
     def has(self, *names: str) -> str:
-        """Return the first of some names of a field that is there; empty when none is."""
+        """Return the first of the names that the file has; empty for none."""
 
     @abstractmethod
     def stored(self, name: str, *shape: int) -> Tensor:
-        """Return a field as it is stored, with its gaps; otherwise as `numbers`."""
+        """`numbers` without filling gaps."""
 
     def numbers(self, name: str, *shape: int) -> Tensor:
         """Return a field of all frames with its gaps filled.
 
         Args:
             name: The field.
-            shape: Its shape in one frame; -1 for a size that only has to be the same in all frames.
+            shape: Its shape in a frame; -1 for any size that is the same in all frames.
 
         Returns:
             ``[T, *shape]`` float64, finite.
@@ -334,7 +330,7 @@ class JsonFields(Fields):
         super().__init__(origin, head, meta if isinstance(meta, Mapping) else {}, len(self.rows))
 
     def has(self, *names: str) -> str:
-        """Return the first of some names of a field that any frame has; empty when none has."""
+        """Return the first of the names that any frame has; empty for none."""
         return next((name for name in names if any(row.get(name) is not None for row in self.rows)), "")
 
     def stored(self, name: str, *shape: int) -> Tensor:
@@ -356,29 +352,29 @@ class JsonFields(Fields):
         first: tuple[int, ...] | None = None
         for index, value in enumerate(values):
             try:
-                found = np.array(value, dtype=np.float64).shape
+                sizes = np.array(value, dtype=np.float64).shape
             except (ValueError, TypeError, OverflowError) as error:
                 raise MotionkitError(
                     f"{self.origin}: {name} of frame {index} is not a table of numbers.", why=_reason(value, error)
                 ) from error
-            fits = len(found) == len(shape) and all(a in (-1, b) for a, b in zip(shape, found, strict=True))
-            if not fits or found != (first := first or found):
+            fits = len(sizes) == len(shape) and all(a in (-1, b) for a, b in zip(shape, sizes, strict=True))
+            if not fits or sizes != (first := first or sizes):
                 expected = first if fits and first is not None else shape
                 raise MotionkitError(
-                    f"{self.origin}: {name} of frame {index} has shape {_shape(found)}, expected {_shape(expected)}.",
+                    f"{self.origin}: {name} of frame {index} has shape {_shape(sizes)}, expected {_shape(expected)}.",
                     why="every frame has the same bones." if fits else "",
                 )
 
 
 def open_json(path: Path) -> JsonFields:
-    """Read a JSON file and make sure that it is a motion."""
+    """Read a JSON file and check that it is a motion."""
     data = read_json(path, object, limit=LIMIT, bulk=True)
     if not isinstance(data, Mapping):
         raise MotionkitError(f"{path} holds a {type(data).__name__}, not a motion.", why=_EXPECTED)
     if "Frames" not in data:
         kind = next((kind for keys, kind in _OTHERS if keys <= data.keys()), "")
         if not kind and len(data) > 1 and all(isinstance(value, str) for value in data.values()):
-            kind = "a table of bones and their parents; give it as --hierarchy, beside the motion"
+            kind = "a table of bones and their parents; give it as --hierarchy, together with the motion"
         if kind:
             raise MotionkitError(f"{path} is {kind}, not a motion.")
         raise MotionkitError(f"{path} has no Frames.", why=_EXPECTED)
@@ -392,7 +388,7 @@ def open_json(path: Path) -> JsonFields:
 
 
 def frame_rate(fields: Fields, given: float) -> tuple[float, list[str]]:
-    """Return frames per second, the file's or else those given (0 for none); and warnings."""
+    """Return frames per second, the file's or else the given ones (0 for none); and warnings."""
     fps = fields.head.get("FPS")
     if fps is None:
         if given > 0:
@@ -400,8 +396,8 @@ def frame_rate(fields: Fields, given: float) -> tuple[float, list[str]]:
         raise MotionkitError(f"{fields.origin} has no FPS.", fix="write FPS into the file, or pass --source-fps.")
     low, high = RATES
     if not is_number(fps) or not low <= fps <= high:
-        said = f"{fps!r}"[:40]
-        raise MotionkitError(f"{fields.origin}: FPS is {said}; a number from {low:g} to {high:g} was expected.")
+        shown = f"{fps!r}"[:40]
+        raise MotionkitError(f"{fields.origin}: FPS is {shown}; a number from {low:g} to {high:g} was expected.")
     return float(fps), []
 
 
@@ -421,7 +417,7 @@ def _shape(sizes: Sequence[int]) -> str:
 
 
 def _reason(value: object, error: Exception) -> str:
-    """Return which row of a ragged table differs, or what else numpy found."""
+    """Return which row of a ragged table differs, or numpy's error."""
     if isinstance(value, list) and all(isinstance(row, list) for row in value):
         lengths = [len(row) for row in value]
         usual = max(set(lengths), key=lengths.count)

@@ -37,13 +37,13 @@ SECONDS = (-0.3, -0.15, 0.0, 0.15, 0.3)
 """Times of the trajectory window around a frame."""
 
 _STANDING = 0.1
-"""m/s below which a body goes nowhere and its direction is the one it faces."""
+"""m/s below which a body stands and its direction is the one it faces."""
 
 
 def unreal_yaw(motion: Motion) -> Tensor:
-    """Return ``[T]`` radians about Unreal's z axis from facing along x to where the body faces, without jumps."""
+    """Return the body's yaw ``[T]`` about Unreal's z axis, 0 along x, in radians, unwrapped."""
     yaw = body_yaw(motion)
-    assert yaw is not None  # a Motion has rotations, which tell a yaw where names do not
+    assert yaw is not None  # a Motion has rotations, which give a yaw if names do not
     forward = torch.stack([yaw.sin(), torch.zeros_like(yaw), yaw.cos()], dim=-1)
     return unwrap(UNREAL.angle(UNREAL.points_back(forward)))
 
@@ -54,14 +54,14 @@ def trajectory(
     yaw: Tensor,  # [T] radians that the body faces
     fps: float,  # frames per second
 ) -> tuple[Tensor, Tensor]:
-    """Return where a body was and will be around each frame, seen from itself.
+    """Return a body's past and future places around each frame, in its own frame of reference.
 
     Returns:
-        Places and directions ``[T, K, 2]`` (forward, right) at `SECONDS` around each frame, times outside of the clip
-        squeezed to its ends. A direction is that of travel; of a body that stands, the one it faces.
+        Places and directions ``[T, K, 2]`` (forward, right) at `SECONDS` around each frame, times clamped to the clip.
+        A direction is that of travel; for a standing body, the one it faces.
     """
     frames = len(position)
-    # [T, K] places in frames, not whole: values are blended between the frames before and after.
+    # [T, K] fractional frames: values are interpolated between the frames before and after.
     place = torch.arange(frames)[:, None] + torch.tensor(SECONDS, dtype=torch.float64) * fps
     place = place.clamp(0, frames - 1)
     before = place.floor().long()
@@ -69,13 +69,13 @@ def trajectory(
     facing = torch.stack([yaw.cos(), yaw.sin()], dim=-1)
     speed = velocity.norm(dim=-1, keepdim=True)
     direction = torch.where(speed > _STANDING, velocity / speed.clamp_min(1e-9), facing)
-    there = torch.lerp(position[before], position[after], part) - position[:, None]
+    offset = torch.lerp(position[before], position[after], part) - position[:, None]
     towards = torch.nn.functional.normalize(torch.lerp(direction[before], direction[after], part), dim=-1)
-    return _seen_from(there, facing), _seen_from(towards, facing)
+    return _seen_from(offset, facing), _seen_from(towards, facing)
 
 
 def step_velocity(position: Tensor, fps: float) -> Tensor:
-    """Return ``[T, D]`` m/s towards the next frame, the last one held: what exporters call the root's velocity."""
+    """Return ``[T, D]`` m/s towards the next frame, the last one repeated: the root velocity of exporters."""
     if len(position) < 2:
         return torch.zeros_like(position)
     steps = position.diff(dim=0) * fps
@@ -92,7 +92,7 @@ def _seen_from(vectors: Tensor, facing: Tensor) -> Tensor:
 def angular_velocity(rotations: Tensor, fps: float) -> Tensor:
     """Return ``[T, ..., 3]`` rad/s in the parent's frame: ``log(R_t R_{t-1}^T) fps``, frame 0 as frame 1.
 
-    Only frames up to t are used. The whole angle is in it (the predictor's original had half).
+    Only frames up to t are used. It has the full angle (the predictor's original had half).
     """
     import roma
 
@@ -102,7 +102,7 @@ def angular_velocity(rotations: Tensor, fps: float) -> Tensor:
     return torch.cat([steps[:1], steps])
 
 
-# Writing what the motion predictor trains on: an npz in Unreal's axes, the same byte by byte each time.
+# Writing training data of the motion predictor: an npz in Unreal's axes, deterministic to the byte.
 
 
 SCHEMA = 1
@@ -120,16 +120,16 @@ def mpl_arrays(clip: Clip, source_hash: str) -> Arrays:
       frame before), ``root_yaw [T]``, ``root_vel [T, 2]`` (towards the next frame), ``soft_contacts [T, 2]``.
     * The skeleton: ``bone_names``, ``parents``, ``offsets [N, 3]``, ``FPS``, and ``root_pos [T, 3]``: root bone in the
       world = Rz(root_yaw) (rot6d of bone 0), at root_pos + Rz(root_yaw) offsets[0]. For a clip from Unreal yaw and
-      place are the component's; for any other yaw is where the body faces, place is the root bone, and offsets[0] 0.
+      place are the component's; for any other, yaw is the body's, place is the root bone's, and offsets[0] is 0.
     * State and condition: ``X_flat [T, 6 + 9 N]`` = position 3 | velocity 2 | yaw 1 | rotations 6 N | angular
       velocities 3 N; ``x_in_features`` its first T - 1 rows; ``y_out_features [T - 1, 6 N]`` the next frame's
       rotations; ``cond_in [T - 1, 7]`` = action one-hot 4 (all 0: unknown) | direction of velocity 2 | speed 1.
-    * Further: ``bone_pos``, ``bone_vel [T, N, 3]`` (seen from root position and yaw), ``heading [T]`` (where the body
-      faces), ``traj_pos``, ``traj_dir [T, 2 K]`` (seen from the body, see `trajectory`), ``soft_period [T, 4]`` with
+    * Further: ``bone_pos``, ``bone_vel [T, N, 3]`` (relative to root position and yaw), ``heading [T]`` (the body's),
+      ``traj_pos``, ``traj_dir [T, 2 K]`` (relative to the body, see `trajectory`), ``soft_period [T, 4]`` with
       ``soft_period_confidence [T, 2]`` (`soft_period`, edges), layouts and ``meta_json`` as JSON text,
       ``schema_version``, ``source_sha256``.
-    * What else a motion can have, so that it comes back whole: ``track_*``, ``local_translations`` of moving joints,
-      ``end_names``, ``end_parents``, ``end_offsets`` of end sites.
+    * For a lossless round trip: ``track_*``, ``local_translations`` of moving joints, ``end_names``, ``end_parents``,
+      ``end_offsets`` of end sites.
     """
     motion = clip.motion
     if not isinstance(motion, Motion):
@@ -162,8 +162,8 @@ def mpl_arrays(clip: Clip, source_hash: str) -> Arrays:
     six, spin = Rot6d().numbers(local), angular_velocity(local, motion.fps)
     contacts, origin = _contact_columns(motion)
     period, confidence = soft_period(contacts)
-    there, towards = trajectory(position[:, :2], velocity, facing, motion.fps)
-    seen = (world[:, bones] - position[:, None]) @ turn  # row vectors: x R is R^T x
+    ahead, towards = trajectory(position[:, :2], velocity, facing, motion.fps)
+    relative = (world[:, bones] - position[:, None]) @ turn  # row vectors: x R is R^T x
     moved = step_velocity(world[:, bones].flatten(1), motion.fps).unflatten(-1, (-1, 3)) @ turn
     state = torch.cat([position, velocity, yaw[:, None], six.flatten(1), spin.flatten(1)], dim=-1)
     tensors = {
@@ -179,9 +179,9 @@ def mpl_arrays(clip: Clip, source_hash: str) -> Arrays:
         "x_in_features": state[:-1],
         "y_out_features": six[1:].flatten(1),
         "cond_in": torch.cat([_action_text(motion), _command(velocity)], dim=-1)[:-1],
-        "bone_pos": seen,
+        "bone_pos": relative,
         "bone_vel": moved,
-        "traj_pos": there.flatten(1),
+        "traj_pos": ahead.flatten(1),
         "traj_dir": towards.flatten(1),
         "soft_period": period,
         "soft_period_confidence": confidence,
@@ -258,13 +258,13 @@ def _action_text(motion: Motion) -> Tensor:
 
 
 def _command(velocity: Tensor) -> Tensor:
-    """Return direction (0 where nothing moves) and speed, ``[T, 3]``."""
+    """Return direction (0 at rest) and speed, ``[T, 3]``."""
     speed = velocity.norm(dim=-1, keepdim=True)
     return torch.cat([velocity / speed.clamp_min(1e-6), speed], dim=-1)
 
 
 def _extras(motion: Motion, bones: list[int]) -> dict[str, Tensor]:
-    """Return what few motions have: joints that move in their parents, end sites."""
+    """Return arrays that few motions need: translations of moving joints, end sites."""
     extras = {}
     moving = motion.translations[:, bones[1:]] - motion.offsets[bones[1:]]
     if moving.numel() and float(moving.abs().max()) > 1e-6:
@@ -309,13 +309,13 @@ def _json(document: object) -> str:
 def write_mpl_npz(path: Path, clip: Clip, *, source_hash: str) -> None:
     """Write a clip for the motion predictor.
 
-    The file needs nothing else to be used: no pickle, no path, the skeleton inside; `mpl_arrays` lists what it holds.
-    The same clip gives the same bytes. It appears under its name when it is complete.
+    The file is self-contained: no pickle, no path, the skeleton inside; `mpl_arrays` lists its arrays. The same clip
+    gives the same bytes. The file is written atomically.
 
     Args:
         path: The .npz file; an older one is replaced.
         clip: A clip whose motion is a `Motion`, from any format.
-        source_hash: SHA-256 of what the clip was read from, for the record; may be empty.
+        source_hash: SHA-256 of the clip's source, for the record; may be empty.
 
     Example:
         >>> from motionkit.motion import HUMANML, JointMotion
@@ -360,7 +360,7 @@ _SINGLE = {
 
 
 class ArrayFields(Fields):
-    """The arrays of one npz under the names of an exported file's fields."""
+    """The arrays of an npz under the names of an exported file's fields."""
 
     def __init__(
         self, origin: str, arrays: Mapping[str, Any], meta: Mapping[str, Any], head: Mapping[str, Any]
@@ -369,7 +369,7 @@ class ArrayFields(Fields):
         super().__init__(origin, head, meta, len(arrays[self._array("BoneRotations")]))
 
     def has(self, *names: str) -> str:
-        """Return the first of some names of a field that the file has; empty when it has none."""
+        """Return the first of the names that the file has; empty for none."""
         return next((name for name in names if self._array(name)), "")
 
     def stored(self, name: str, *shape: int) -> Tensor:
@@ -377,7 +377,7 @@ class ArrayFields(Fields):
         stored = self._array(name)
         array = np.asarray(self.arrays[stored])
         if array.dtype.kind not in "fiu":
-            raise MotionkitError(f"{self.origin}: {stored} holds no numbers.", why=f"its type is {array.dtype}.")
+            raise MotionkitError(f"{self.origin}: {stored} does not hold numbers.", why=f"its type is {array.dtype}.")
         if not shape and array.ndim == 2 and array.shape[1] == 1:
             array = array[:, 0]
         sizes = (self.frames, *shape)
@@ -387,12 +387,12 @@ class ArrayFields(Fields):
         return _as_tensor(array)
 
     def _array(self, name: str) -> str:
-        known = (stored for stored in _FIELDS.get(name, ()) if np.size(self.arrays.get(stored, ())))
-        return next(known, "")
+        names = (stored for stored in _FIELDS.get(name, ()) if np.size(self.arrays.get(stored, ())))
+        return next(names, "")
 
 
 def _open(path: Path) -> ArrayFields:
-    """Read a predictor's npz, only the arrays that are known."""
+    """Read the known arrays of a predictor's npz."""
     known = _SINGLE | {stored for names in _FIELDS.values() for stored in names}
     arrays = read_array(path, limit=LIMIT, wanted=lambda name: name in known or name.startswith("track_"))
     if not isinstance(arrays, Mapping):
@@ -423,7 +423,7 @@ def _as_tensor(array: Any) -> Tensor:
 
 
 def _text_of(arrays: Mapping[str, Any], name: str) -> str:
-    """Return an array that holds one text, empty when it is not there."""
+    """Return the text in an array, empty if it is absent."""
     value = arrays.get(name, "")
     return str(value.item() if isinstance(value, np.ndarray) and value.size == 1 else value)
 
@@ -438,7 +438,7 @@ def _meta(arrays: Mapping[str, Any], origin: str) -> Mapping[str, Any]:
 
 _PLAIN = ReadOptions()
 _USUAL_FPS = 60.0
-"""Exporters' frame rate, for files with the guide's five arrays, which hold none."""
+"""Exporters' frame rate, for files with only the guide's five arrays."""
 
 
 def read_mpl_npz(
@@ -447,10 +447,10 @@ def read_mpl_npz(
 ) -> tuple[Clip]:
     """Read an npz of the motion predictor.
 
-    Three kinds are read: what `write_mpl_npz` writes, which comes back whole (to float32); the guide's five arrays
-    ``rot6d, angvel, root_yaw, root_vel, soft_contacts``, whose skeleton must lie beside them (FullHierarchy.json,
-    FullOffsets.json) or stays unknown; and what the original's converter writes, whose ``source_json``, a path, is
-    never opened: contacts are made from the motion. ``meta_json`` names the columns of the 6D rotations.
+    Three kinds are read: files of `write_mpl_npz`, without loss (to float32); the guide's five arrays
+    ``rot6d, angvel, root_yaw, root_vel, soft_contacts``, whose skeleton is in the same folder (FullHierarchy.json,
+    FullOffsets.json) or unknown; and files of the original's converter, whose ``source_json``, a path, is never opened:
+    contacts are computed from the motion. ``meta_json`` names the columns of the 6D rotations.
 
     Returns:
         One clip; tracks, and frames that are not finite, as `read_mpl_json` gives them.
@@ -464,8 +464,8 @@ def read_mpl_npz(
     """
     path = Path(path)
     fields = _open(path)
-    own = "schema_version" in fields.arrays
-    if own and (version := fields.arrays["schema_version"]).tolist() not in range(SCHEMA + 1):
+    is_ours = "schema_version" in fields.arrays
+    if is_ours and (version := fields.arrays["schema_version"]).tolist() not in range(SCHEMA + 1):
         raise MotionkitError(
             f"{path} has schema version {version}; this motionkit reads up to {SCHEMA}.", fix="update motionkit."
         )
@@ -473,23 +473,23 @@ def read_mpl_npz(
     if "FPS" not in fields.head and options.fps <= 0:
         fields.head = {"FPS": _USUAL_FPS}
         warnings.append(f"the file does not say its frames per second; {_USUAL_FPS:g} were taken (--source-fps).")
-    built = build(fields, path, options, trusted=own)
+    built = build(fields, path, options, trusted=is_ours)
     warnings += built.warnings
     motion = built.motion
-    if own:
+    if is_ours:
         motion = replace(_whole(motion, fields), tracks=_tracks(fields))
     elif (action := _action(fields)) is not None:
         motion = replace(motion, tracks={**motion.tracks, "action": action})
-    contacts, said = _contacts(fields, motion, known=built.known)
-    warnings += [*said, *finite_warning(fields.finite)]
+    contacts, more = _contacts(fields, motion, known=built.known)
+    warnings += [*more, *finite_warning(fields.finite)]
     if contacts is not None:
         motion = replace(motion, tracks={**motion.tracks, "contacts": contacts})
     motion = mark_missing(motion, fields.finite)
-    kind = "MPL npz" if own or "FPS" not in fields.arrays else "MPL npz of the original converter"
+    kind = "MPL npz" if is_ours or "FPS" not in fields.arrays else "MPL npz of the original converter"
     notes = {"format": kind, **built.notes}
     if digest := _text_of(fields.arrays, "source_sha256"):
         notes["source sha256"] = digest
-    about = fields.meta.get("clip") if own else None
+    about = fields.meta.get("clip") if is_ours else None
     return (_with_texts(Clip(motion, notes=notes, warnings=tuple(warnings)), about),)
 
 
@@ -497,17 +497,17 @@ def _contacts(fields: Fields, motion: Motion, *, known: bool) -> tuple[Tensor | 
     if fields.has("SoftContacts") and fields.meta.get("soft_contacts") != "unknown":
         stored = fields.numbers("SoftContacts", 2)
         outside = int(((stored < 0) | (stored > 1)).sum())
-        said = f"{outside} foot contact score(s) lay outside 0 to 1 and were brought to the nearer end."
-        return stored.clamp(0.0, 1.0), [said] if outside else []
+        warning = f"{outside} foot contact score(s) lay outside 0 to 1 and were brought to the nearer end."
+        return stored.clamp(0.0, 1.0), [warning] if outside else []
     feet = find_feet(motion.names, motion.parents) if known else None
     if feet is None:
-        return None, ["there are no foot contacts, and no feet to take them from."]
+        return None, ["there are no foot contacts, and no feet to compute them from."]
     made = soft_contacts(motion.positions(), motion.fps, feet)
     return made, ["there are no foot contacts; they come from height and speed."]
 
 
 def _action(fields: ArrayFields) -> Tensor | None:
-    """Return the action, which the original keeps in the first columns of its condition."""
+    """Return the action, which is in the first columns of the original's condition."""
     stored = np.asarray(fields.arrays.get("cond_in", ()))
     if stored.ndim != 2 or stored.shape[1] < len(ACTIONS) or len(stored) not in (fields.frames, fields.frames - 1):
         return None
@@ -527,13 +527,13 @@ def _tracks(fields: ArrayFields) -> dict[str, Tensor]:
         if array.dtype.kind not in "fiub" or not array.ndim or len(array) != fields.frames:
             raise MotionkitError(f"{fields.origin}: {stored} is not one row of numbers per frame.")
         values = fields.fill(_as_tensor(array), stored)
-        whole = torch.bool if array.dtype.kind == "b" else torch.int64
-        tracks[stored.removeprefix("track_")] = values if array.dtype.kind == "f" else values.to(whole)
+        kind = torch.bool if array.dtype.kind == "b" else torch.int64
+        tracks[stored.removeprefix("track_")] = values if array.dtype.kind == "f" else values.to(kind)
     return tracks
 
 
 def _whole(motion: Motion, fields: ArrayFields) -> Motion:
-    """Add joints that move in their parents, and end sites."""
+    """Add translations of moving joints, and end sites."""
     translations = motion.translations
     if fields.has("LocalTranslations"):
         moved = UNREAL.points(fields.numbers("LocalTranslations", len(motion.names), 3))
@@ -562,7 +562,7 @@ def _whole(motion: Motion, fields: ArrayFields) -> Motion:
 
 
 def _with_texts(clip: Clip, about: object) -> Clip:
-    """Add captions, split and group that `write_mpl_npz` stored; anything else there is ignored."""
+    """Add captions, split and group that `write_mpl_npz` stored; anything else is ignored."""
     if not isinstance(about, Mapping):
         return clip
     captions = about.get("captions")

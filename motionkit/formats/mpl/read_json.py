@@ -19,29 +19,29 @@ from motionkit.motion.motion import Motion, finite_warning, mark_missing
 from motionkit.rigs import ContactSpec, contact_score, find_feet, soft_contacts
 
 ACTIONS = ("Idle", "Walk", "Run", "Jump")
-"""What the four ActionBits stand for."""
+"""The actions of the four ActionBits."""
 
 
 _PLAIN = ReadOptions()
 
 
 def read_mpl_json(
-    path: Path,  # the file; ``//`` comments are passed over
+    path: Path,  # the file; ``//`` comments are skipped
     options: ReadOptions = _PLAIN,  # `rot6d_columns`, `hierarchy`, `offsets`, and `fps` for a file without
 ) -> tuple[Clip]:
     """Read a motion exported from Unreal (``Frames`` with ``BoneRotations``), rich or as simple as the guide's.
 
-    Rotations of bones are relative to their parents, the root bone's to the component, which ``RootYaw`` turns and
-    which stands at ``RootPosition``; planted feet of exported clips stand still under this reading and under no other.
-    The file's own ``RootYaw``, ``RootVelocityXY`` and ``TrajectoryDir`` are kept as the tracks ``root_yaw``,
-    ``root_velocity`` and ``trajectory`` (in Unreal's axes, see `build`); foot contacts and actions are the tracks
-    ``contacts`` and ``action``. Older names are read as well: ``RootVelocity``, and ``BonePositions``, from which the
-    lengths of bones are taken where the file has no others. Velocities of bones follow from the rest and are not read.
+    Rotations of bones are relative to their parents, the root bone's to the component, which is turned by ``RootYaw``
+    and placed at ``RootPosition``; planted feet of exported clips stand still under this reading only. The file's
+    ``RootYaw``, ``RootVelocityXY`` and ``TrajectoryDir`` are kept as the tracks ``root_yaw``, ``root_velocity`` and
+    ``trajectory`` (in Unreal's axes, see `build`); foot contacts and actions are the tracks ``contacts`` and
+    ``action``. Older names are read as well: ``RootVelocity``, and ``BonePositions``, from which the lengths of bones
+    are taken if the file has no others. Velocities of bones follow from rotations and are not read.
 
     Returns:
-        One clip. Notes hold format, unit, fps, frames, joints, 6D columns, skeleton; warnings what was assumed.
-        A frame with a value that is not finite (or null) has NaN for everything, and that is warned of; a foot's
-        evidence that is not finite counts as missing.
+        One clip. Notes hold format, unit, fps, frames, joints, 6D columns, skeleton; warnings list assumptions. A frame
+        with a value that is not finite (or null) becomes NaN, with a warning; a foot's evidence that is not finite
+        counts as missing.
 
     Example:
         >>> frame = '{"BoneRotations": [[1, 0, 0, 0, 1, 0]], "RootYaw": 0.0, "RootVelocityXY": [1.0, 0.0]}'
@@ -54,12 +54,12 @@ def read_mpl_json(
     fields = open_json(path)
     built = build(fields, path, options)
     warnings, tracks = list(built.warnings), dict(built.motion.tracks)
-    action, said = _action(fields)
-    warnings += said
+    action, more = _action(fields)
+    warnings += more
     if action is not None:
         tracks["action"] = action
-    contacts, said = _contacts(fields, built.motion, known=built.known)
-    warnings += said
+    contacts, more = _contacts(fields, built.motion, known=built.known)
+    warnings += more
     if contacts is not None:
         tracks["contacts"] = contacts
     warnings += [*_count(fields), *finite_warning(fields.finite)]
@@ -69,25 +69,25 @@ def read_mpl_json(
 
 
 def _contacts(fields: JsonFields, motion: Motion, *, known: bool) -> tuple[Tensor | None, list[str]]:
-    """Return contacts, made from the motion where the file has none and the feet are known."""
+    """Return contacts; missing ones are computed from the motion if the feet are known."""
     contacts, warnings = _stored_contacts(fields)
     lost = contacts.isnan()
     if not bool(lost.any()):
         return contacts, warnings
-    what = "there is no foot evidence"
+    gap = "there is no foot evidence"
     if not bool(lost.all()):
         frame, foot = (int(number) for number in lost.nonzero()[0])
-        what = (
+        gap = (
             f"foot evidence is missing in {int(lost.any(-1).sum())} frame(s) "
             f"(the first: frame {frame}, {('left', 'right')[foot]})"
         )
     feet = find_feet(motion.names, motion.parents) if known else None
     if feet is None:
         if bool(lost.all()):
-            return None, [*warnings, f"{what}, and no feet to take contacts from."]
-        return contacts.nan_to_num(0.5), [*warnings, f"{what}; 0.5 was put there."]
+            return None, [*warnings, f"{gap}, and no feet to compute contacts from."]
+        return contacts.nan_to_num(0.5), [*warnings, f"{gap}; it was set to 0.5."]
     made = soft_contacts(motion.positions(), motion.fps, feet)
-    return torch.where(lost, made, contacts), [*warnings, f"{what}; contacts there come from height and speed."]
+    return torch.where(lost, made, contacts), [*warnings, f"{gap}; contacts there come from height and speed."]
 
 
 def _count(fields: JsonFields) -> list[str]:
@@ -98,10 +98,10 @@ def _count(fields: JsonFields) -> list[str]:
 
 
 def _stored_contacts(fields: JsonFields) -> tuple[Tensor, list[str]]:
-    """Return ``[T, 2]`` soft contact scores, left and right, NaN where the file has none; and warnings.
+    """Return ``[T, 2]`` soft contact scores, left and right, NaN if the file has none; and warnings.
 
-    A foot without ``soft_contact_score`` that has its distance to the ground and its speeds is scored by the formula
-    and the numbers of ``meta.foot_evidence.soft_score_spec``.
+    A foot without ``soft_contact_score`` but with distance to the ground and speeds is scored by the formula with the
+    numbers of ``meta.foot_evidence.soft_score_spec``.
     """
     scores = torch.full((len(fields.rows), 2), math.nan, dtype=torch.float64)
     spec, gated = _spec(fields)
@@ -110,9 +110,9 @@ def _stored_contacts(fields: JsonFields) -> tuple[Tensor, list[str]]:
         if not isinstance(evidence, Mapping):
             continue
         for foot, side in enumerate(("L", "R")):
-            found = evidence.get(side)
-            if isinstance(found, Mapping):
-                scores[index, foot] = _score(found, spec, gated, f"{fields.origin}: frame {index}, foot {side}")
+            foot_evidence = evidence.get(side)
+            if isinstance(foot_evidence, Mapping):
+                scores[index, foot] = _score(foot_evidence, spec, gated, f"{fields.origin}: frame {index}, foot {side}")
     warnings = []
     outside = int(((scores < 0) | (scores > 1)).sum())
     if outside:
@@ -129,16 +129,16 @@ def _action(fields: Fields) -> tuple[Tensor | None, list[str]]:
     name = str(fields.head.get("ClipAction") or "").rpartition("::")[2]
     if not name:
         return bits, []
-    known = [action.lower() for action in ACTIONS]
-    if name.lower() not in known:
-        return bits, [f"ClipAction {name} is none of {', '.join(ACTIONS)}."]
-    place = known.index(name.lower())
+    names = [action.lower() for action in ACTIONS]
+    if name.lower() not in names:
+        return bits, [f"ClipAction {name} is not one of {', '.join(ACTIONS)}."]
+    place = names.index(name.lower())
     if bits is None:
-        one = torch.zeros(fields.frames, len(ACTIONS), dtype=torch.int64)
-        one[:, place] = 1
-        return one, []
+        one_hot = torch.zeros(fields.frames, len(ACTIONS), dtype=torch.int64)
+        one_hot[:, place] = 1
+        return one_hot, []
     if bits.shape[1] == len(ACTIONS) and not bool(bits[:, place].any()):
-        return bits, [f"ClipAction says {name}, ActionBits never do; ActionBits were followed."]
+        return bits, [f"ClipAction is {name}, which ActionBits never are; ActionBits were followed."]
     return bits, []
 
 

@@ -1,6 +1,6 @@
-"""Changes of real clips, each of which takes one thing away that a caption may ask for.
+"""Changes of real clips, each of which removes one thing that a caption may ask for.
 
-They are what a reward is audited with (``motionkit eval sensitivity``) and what a TMR is trained against
-(``train.negatives``). Poses are averaged, scaled and joined as turns of bones, so that bones keep their lengths; path,
-heading and floor stay where they are not what is changed.
+A reward is audited with them (``motionkit eval sensitivity``) and a TMR is trained against them (``train.negatives``).
+Poses are averaged, scaled and joined as rotations of bones, so that bones keep their lengths. Path, heading and floor
+stay unless they are what is changed.
 """

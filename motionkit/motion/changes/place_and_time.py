@@ -21,15 +21,15 @@ from motionkit.motion.skeleton import Skeleton
 
 def clip_joints(features: Sequence[Tensor], skeleton: Skeleton) -> list[Tensor]:
     """Return all T + 1 frames of joints ``[T + 1, J, 3]`` of clips ``[T, D]``; see `with_frame_after`."""
-    found: list[Tensor] = [torch.empty(0)] * len(features)
+    clips: list[Tensor] = [torch.empty(0)] * len(features)
     by_length: dict[int, list[int]] = {}
     for place, rows in enumerate(features):
         by_length.setdefault(len(rows), []).append(place)
     for places in by_length.values():
         joints = with_frame_after(torch.stack([features[place] for place in places]), skeleton)
-        for place, own in zip(places, joints, strict=True):
-            found[place] = own
-    return found
+        for place, clip in zip(places, joints, strict=True):
+            clips[place] = clip
+    return clips
 
 
 def clip_features(joints: Sequence[Tensor], skeleton: Skeleton) -> list[Tensor]:
@@ -39,11 +39,11 @@ def clip_features(joints: Sequence[Tensor], skeleton: Skeleton) -> list[Tensor]:
     """
     if not joints:
         return []
-    lengths = torch.tensor([len(own) for own in joints])
+    lengths = torch.tensor([len(clip) for clip in joints])
     rows = joints_to_features(
         pad_sequence(list(joints), batch_first=True), skeleton, lengths, target=False, align=False
     )
-    return [own[: length - 1] for own, length in zip(rows, lengths.tolist(), strict=True)]
+    return [clip[: length - 1] for clip, length in zip(rows, lengths.tolist(), strict=True)]
 
 
 def path_times(
@@ -57,10 +57,9 @@ def path_times(
 
 
 def mirrored(joints: Tensor, skeleton: Skeleton, fps: float) -> Tensor:
-    """Return the mirror image, with the clip's own bones: bodies are not symmetric, and would give the change away."""
+    """Return the mirror image with the clip's own bone lengths, as mirrored lengths would give the change away."""
     image = Poses.of(mirror(joints, skeleton), skeleton, fps)
-    own = Poses.of(joints, skeleton, fps)
-    return placed(replace(image, lengths=own.lengths).joints, joints, skeleton)
+    return placed(replace(image, lengths=Poses.of(joints, skeleton, fps).lengths).joints, joints, skeleton)
 
 
 def lifted(joints: Tensor, metres: float) -> Tensor:
@@ -75,7 +74,7 @@ def sliding(
     metres: float = 0.1,  # amplitude; with one sway per second the mean speed is 4 amplitudes per second
     per_second: float = 1.0,  # sways per second
 ) -> Tensor:
-    """Return the clip with the whole body swaying along x, so that its feet slide; it ends near where it would."""
+    """Return the clip with the whole body swaying along x, so that its feet slide."""
     time = torch.arange(len(joints), dtype=joints.dtype) / fps
     sway = metres * torch.sin(2.0 * math.pi * per_second * time)
     return joints + sway[:, None, None] * joints.new_tensor([1.0, 0.0, 0.0])
@@ -109,14 +108,14 @@ def trembling(
 
 
 def turned(joints: Tensor, skeleton: Skeleton, radians: float) -> Tensor:
-    """Return the clip turned about +Y and placed again, as every clip is; it is the same clip."""
+    """Return the clip turned about +Y and placed again (`placed`): the same motion."""
     return placed(rotate_yaw(joints, joints.new_tensor(radians)), joints, skeleton)
 
 
 def later_start(joints: Tensor, skeleton: Skeleton, fps: float, *, seconds: float) -> Tensor:
     """Return the clip without its first `seconds`."""
-    rest = joints[round(seconds * fps) :]
-    return placed(rest, rest, skeleton)
+    remainder = joints[round(seconds * fps) :]
+    return placed(remainder, remainder, skeleton)
 
 
 def resized(joints: Tensor, factor: float) -> Tensor:
@@ -187,20 +186,19 @@ def in_order(
 
 
 def one_after_another(clips: Sequence[Tensor], skeleton: Skeleton, fps: float) -> Tensor:
-    """Return clips as one: each goes on where the one before it ends, joined over 0.2 s.
+    """Return clips as one: each continues at the end of the one before, joined over 0.2 s.
 
     Args:
-        clips: Joints ``[F, J, 3]`` of each clip, its last frame the one that leads out of it, as
-            `motionkit.motion.with_frame_after` gives it.
+        clips: Joints ``[F, J, 3]`` of each clip, as `motionkit.motion.with_frame_after` gives them.
         skeleton: Their body.
         fps: Their frames per second.
 
     Returns:
         ``[sum (F - 1) + 1, J, 3]``.
     """
-    first, *others = (Poses.of(joints, skeleton, fps) for joints in clips)
-    for other in others:
-        first = first.followed_by(other)
+    first, *following = (Poses.of(joints, skeleton, fps) for joints in clips)
+    for poses in following:
+        first = first.followed_by(poses)
     return placed(first.joints, clips[0], skeleton)
 
 
@@ -210,7 +208,7 @@ def reversed_time(joints: Tensor, skeleton: Skeleton) -> Tensor:
 
 
 def shuffled_frames(joints: Tensor, skeleton: Skeleton, fps: float, *, generator: torch.Generator) -> Tensor:
-    """Return the clip's frames in any order, not joined, each with its step to the next one."""
+    """Return the clip's frames in random order, without joins, each with its step to the next one."""
     index = torch.randperm(len(joints), generator=generator)
     return placed(Poses.of(joints, skeleton, fps).reordered(index, join=False).joints, joints, skeleton)
 

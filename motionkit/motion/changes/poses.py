@@ -14,8 +14,8 @@ from motionkit.motion.features.extract import canonicalise
 from motionkit.motion.skeleton import Skeleton
 
 _SMOOTHING = 0.5
-"""Standard deviation, in seconds, of the Gaussian that smooths the heading: a turn is followed, the twist of the
-pelvis in a step is not, so that a body which keeps its pose does not wobble."""
+"""Standard deviation, in seconds, of the Gaussian that smooths the heading: it follows a turn, but not the twist of the
+pelvis in each step."""
 
 SEAM = 0.2
 """Seconds over which two pieces are joined."""
@@ -57,13 +57,12 @@ class Poses:
     @property
     def joints(self) -> Tensor:
         """``[F, J, 3]`` metres."""
-        seen = self.offsets()
-        turned = rotate_yaw(seen, self.yaw[:, None])
-        root = torch.stack([self.ground[:, 0], self.floor - seen[..., 1].amin(1), self.ground[:, 1]], dim=-1)
-        return turned + root[:, None]
+        offsets = self.offsets()
+        root = torch.stack([self.ground[:, 0], self.floor - offsets[..., 1].amin(1), self.ground[:, 1]], dim=-1)
+        return rotate_yaw(offsets, self.yaw[:, None]) + root[:, None]
 
     def offsets(self) -> Tensor:
-        """Return the joints ``[F, J, 3]`` seen from the root, in the heading's frame."""
+        """Return the joints ``[F, J, 3]`` relative to the root, in the heading's frame."""
         bones = self.directions * self.lengths[..., None]
         return positions_from_bones(torch.cat([torch.zeros_like(bones[:, :1]), bones], dim=1), self.skeleton.parents)
 
@@ -103,9 +102,9 @@ class Poses:
     def reordered(self, order: Tensor, *, join: bool = True) -> Poses:
         """Return the frames in another order.
 
-        Every frame keeps its pose, its floor and its step to the frame after it, as seen from its heading: the path
-        is made of these steps. Where neighbours were none before, the poses of `SEAM` seconds around them are turned
-        from the pose before to the pose after.
+        Every frame keeps its pose, its floor and its step to the frame after it in its heading's frame: the path is
+        made of these steps. Where two frames become neighbours, the poses of `SEAM` seconds around them are
+        interpolated from the pose before to the pose after.
 
         Args:
             order: ``[M]`` int64 numbers of frames.
@@ -116,7 +115,7 @@ class Poses:
         steps, turns = torch.cat([steps, steps[-1:]])[order], torch.cat([turns, turns[-1:]])[order]
         yaw = functional.pad(turns[:-1].cumsum(0), (1, 0))
         path = functional.pad(rotate_yaw(steps[:-1], yaw[:-1]).cumsum(0), (0, 0, 1, 0))
-        found = replace(
+        poses = replace(
             self,
             ground=path[:, [0, 2]],
             floor=self.floor[order],
@@ -124,10 +123,10 @@ class Poses:
             directions=self.directions[order],
             lengths=self.lengths[order],
         )
-        return found._joined(((order[1:] - order[:-1]) != 1).nonzero()[:, 0].tolist()) if join else found
+        return poses._joined(((order[1:] - order[:-1]) != 1).nonzero()[:, 0].tolist()) if join else poses
 
     def followed_by(self, other: Poses) -> Poses:
-        """Return this clip without its last frame, and another one that goes on where it ends, joined over `SEAM`."""
+        """Return this clip without its last frame, continued by another one at its end, joined over `SEAM`."""
         start, turn = self.ground[-1], self.yaw[-1] - other.yaw[0]
         path = rotate_yaw(other._path() - other._path()[:1], turn)[:, [0, 2]] + start
         both = Poses(
@@ -142,7 +141,7 @@ class Poses:
         return both._joined([len(self) - 2])
 
     def _joined(self, seams: list[int]) -> Poses:
-        """Turn the poses around each seam (its last frame before) from one side to the other."""
+        """Interpolate the poses around each seam; `seams` are the last frames before them."""
         half = max(round(0.5 * SEAM * self.fps), 1)
         before, after = torch.arange(len(self)), torch.arange(len(self))
         part = torch.zeros_like(self.floor)
@@ -173,9 +172,9 @@ class Poses:
         before = places.floor().long().clamp(0, len(self) - 1)
         after = (before + 1).clamp_max(len(self) - 1)
         part = (places - before).to(self.yaw.dtype)
-        found = self._frames(before).towards(self._frames(after), part)
+        poses = self._frames(before).towards(self._frames(after), part)
         return replace(
-            found,
+            poses,
             ground=torch.lerp(self.ground[before], self.ground[after], part[:, None]),
             yaw=torch.lerp(self.yaw[before], self.yaw[after], part),
         )
@@ -215,21 +214,21 @@ def turned_as(vectors: Tensor, start: Tensor, end: Tensor) -> Tensor:
 
 def placed(
     joints: Tensor,  # [F, J, 3] metres, Y up
-    like: Tensor,  # [G, J, 3]; the lowest joint of the result is as high as the lowest of it
-    skeleton: Skeleton,  # tells hips and shoulders
+    like: Tensor,  # [G, J, 3]; the lowest joint of the result is as high as the lowest one here
+    skeleton: Skeleton,  # for hips and shoulders
 ) -> Tensor:
     """Return joints ``[F, J, 3]`` as features need them: frame 0 at x = z = 0, facing +Z, on the floor of `like`."""
     return canonicalise(joints, skeleton) + joints.new_tensor([0.0, 1.0, 0.0]) * like[..., 1].amin()
 
 
 def _renormalised(vectors: Tensor, fallback: Tensor) -> Tensor:
-    """Return vectors of length 1; where one has no direction, that of `fallback`."""
+    """Return vectors of length 1; one without a direction becomes that of `fallback`."""
     length = vectors.norm(dim=-1, keepdim=True)
     return torch.where(length > _TINY, vectors / length.clamp_min(_TINY), fallback)
 
 
 def _running_mean(values: Tensor, width: int) -> Tensor:
-    """Return the centred mean of `width` frames of ``[F, ...]``, made odd; ends are repeated."""
+    """Return the centred mean of `width` frames (rounded up to odd) of ``[F, ...]``, with padding "replicate"."""
     half = width // 2
     rows = values.flatten(1).T[None]
     padded = functional.pad(rows, (half, half), mode="replicate")

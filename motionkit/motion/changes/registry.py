@@ -1,4 +1,4 @@
-"""The changes by name: what each means, where it says something, and how it is made."""
+"""The changes by name: what each means, which clips it applies to, and how it is made."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from motionkit.motion.changes.poses import Poses, placed, turned_as
 from motionkit.motion.skeleton import Skeleton
 from motionkit.text import names_direction, names_side, names_travel, reads_sides, tempo_of
 
-# Where a change says something: how far a clip moves and travels, and whether it ends elsewhere than it begins.
+# Which clips a change applies to: how far they move and travel, and whether they end elsewhere than they begin.
 
 
 LEAST_RANGE = 0.1
-"""Metres that a joint of a clip moves at least, seen from the root; a clip below it is a still pose already."""
+"""Metres that some joint moves relative to the root, unless the clip is a still pose."""
 
 LEAST_TRAVEL = 0.5
-"""Metres from its start that a clip goes at least where its path can be missed."""
+"""Metres from its start that a clip gets to, if it travels."""
 
 _LEAST_TURN = math.radians(45.0)
 _LEAST_PART = 0.4
@@ -33,7 +33,7 @@ def joint_ranges(
     skeleton: Skeleton,
     fps: float,  # frames per second
 ) -> Tensor:
-    """Return how far each joint moves as seen from the root, in the heading's frame.
+    """Return how far each joint moves relative to the root, in the heading's frame.
 
     Returns:
         ``[J]`` metres, the diagonal of the box that holds the joint in all frames.
@@ -44,7 +44,7 @@ def joint_ranges(
 
 
 def moves(joints: Tensor, skeleton: Skeleton, fps: float) -> bool:
-    """Whether some joint moves more than `LEAST_RANGE`, seen from the root; joints ``[F, J, 3]``."""
+    """Whether some joint moves more than `LEAST_RANGE` relative to the root; joints ``[F, J, 3]``."""
     return bool(joint_ranges(joints, skeleton, fps).max() > LEAST_RANGE)
 
 
@@ -59,11 +59,11 @@ def goes_one_way(
     skeleton: Skeleton,
     fps: float,  # frames per second
 ) -> bool:
-    """Whether a clip ends elsewhere than it begins, so that it is another clip when it is reversed.
+    """Whether a clip ends elsewhere than it begins, so that the reversed clip is a different motion.
 
-    It does where it travels, where its heading ends 45 degrees from where it began, or where the mean place of a joint
-    (the root's height included) differs between its halves by 0.1 m and 0.4 of the joint's range. Cyclic movements in
-    place, and those that come back to where they began, do not: waving, jumping on the spot, a squat.
+    It does if it travels, if its heading changes by more than 45 degrees, or if the mean place of a joint (the root's
+    height included) differs between its halves by 0.1 m and 0.4 of the joint's range. Cyclic movements in place, and
+    those that return to their start, do not: waving, jumping on the spot, a squat.
     """
     if travels(joints):
         return True
@@ -78,7 +78,7 @@ def goes_one_way(
     return bool(((change > LEAST_RANGE) & (change > _LEAST_PART * ranges)).any())
 
 
-# Changes that take movement away: path, heading and bones stay, poses do not change or change less.
+# Changes that remove movement: path, heading and bones stay, poses do not change or change less.
 
 
 def mean_pose(
@@ -91,7 +91,7 @@ def mean_pose(
 
 
 def swing_times(joints: Tensor, skeleton: Skeleton, fps: float, *, factor: float) -> Tensor:
-    """Return the clip with every bone's turn from the mean pose, and its way from its mean height, times `factor`."""
+    """Return the clip with each bone's turn from the mean pose, and its offset from its mean height, times `factor`."""
     poses = Poses.of(joints, skeleton, fps)
     return placed(poses.averaged().towards(poses, factor).joints, joints, skeleton)
 
@@ -99,8 +99,8 @@ def swing_times(joints: Tensor, skeleton: Skeleton, fps: float, *, factor: float
 def held_frame(joints: Tensor, skeleton: Skeleton, fps: float, *, frame: int) -> Tensor:
     """Return the clip with the pose and the height of one frame in every frame."""
     poses = Poses.of(joints, skeleton, fps)
-    held = poses.reordered(torch.full((len(poses),), frame), join=False)
-    return placed(replace(held, ground=poses.ground, yaw=poses.yaw).joints, joints, skeleton)
+    still = poses.reordered(torch.full((len(poses),), frame), join=False)
+    return placed(replace(still, ground=poses.ground, yaw=poses.yaw).joints, joints, skeleton)
 
 
 def running_mean(joints: Tensor, skeleton: Skeleton, fps: float, *, seconds: float) -> Tensor:
@@ -131,8 +131,8 @@ def still_limb(
 def lively_statue(joints: Tensor, skeleton: Skeleton, fps: float, *, other: Tensor) -> Tensor:
     """Return the clip with its mean pose and the swing of another clip around it.
 
-    Every bone turns from this clip's mean as the other clip's bone turns from that one's mean. The other clip runs to
-    and fro where it is shorter.
+    Every bone turns from this clip's mean as the other clip's bone turns from its mean. A shorter other clip runs to
+    and fro.
 
     Args:
         joints: ``[F, J, 3]``.
@@ -168,29 +168,28 @@ Family = Literal["stillness", "order", "tempo", "place", "side", "physics", "har
 
 @dataclass(frozen=True)
 class Scene:
-    """A clip that is to be changed, with what a change may look at."""
+    """A clip that is to be changed, with what a change may use."""
 
     joints: Tensor  # ``[F, J, 3]`` metres, Y up: all frames of the clip (`motionkit.motion.with_frame_after`)
     skeleton: Skeleton  # Their body
     fps: float  # Frames per second
-    caption: str = ""  # What is said of the clip; empty for nothing
+    caption: str = ""  # A caption of the clip; empty for none
     other: Tensor | None = None  # ``[G, J, 3]`` joints of a clip of another class, for `lively-statue`
     longest: int = 10_000  # Frames that a changed clip may have at most
-    # What changes draw from; it moves on with each draw.
-    generator: torch.Generator = field(default_factory=torch.Generator)
+    generator: torch.Generator = field(default_factory=torch.Generator)  # Random numbers for changes
 
 
 @dataclass(frozen=True)
 class Change:
     """A change of a motion."""
 
-    name: str  # What it is called, in options and tables
-    family: Family  # What it takes away; ``harmless``: nothing that a caption asks for
+    name: str  # Its name in options and tables
+    family: Family  # What it removes; ``harmless``: nothing that a caption asks for
     meaning: str  # What it does
-    where: str  # Where it applies, in words; empty for everywhere
+    where: str  # Which clips it applies to, in words; empty for all
     # Returns the changed joints ``[F', J, 3]`` of a scene, frame 0 facing +Z, on the clip's own floor.
     make: Callable[[Scene], Tensor]
-    applies: Callable[[Scene], bool]  # Whether the change says something of a scene
+    applies: Callable[[Scene], bool]  # Whether the change is meaningful for a scene
 
 
 def _always(scene: Scene) -> bool:

@@ -27,7 +27,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters except tab and line ends, which terminals act on, and surrogates, which no file can hold."""
 
 _NO_TOKEN = re.compile(r"[#\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-"""What would break the line of a texts file apart, or is a control character."""
+"""Control characters and what would break a line of a texts file apart."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,11 @@ class Caption:
 
     @property
     def whole(self) -> bool:
-        """True when the caption describes the whole clip."""
+        """Whether the caption describes the whole clip."""
         return self.start == 0.0 and self.end == 0.0
 
     def problem(self, seconds: float) -> str:
-        """Return what is wrong with its times in a clip of so many seconds; empty when nothing is."""
+        """Return what is wrong with its times in a clip of so many seconds; empty for nothing."""
         if self.whole:
             return ""
         if not (math.isfinite(self.start) and math.isfinite(self.end)) or self.end <= self.start:
@@ -75,11 +75,7 @@ class Caption:
 
     @classmethod
     def parse(cls, line: str) -> Caption:
-        """Read one line; ``nan`` times count as 0, as in every peer.
-
-        Raises:
-            MotionkitError: The line has not four fields, or its times are no numbers, or it has no text.
-        """
+        """Read one line; ``nan`` times count as 0, as in every peer."""
         fields = line.strip().split("#")
         if len(fields) < 4 or not fields[0].strip():
             raise MotionkitError(
@@ -88,12 +84,12 @@ class Caption:
         try:
             start, end = (0.0 if math.isnan(value) else value for value in map(float, fields[2:4]))
         except ValueError as error:
-            raise MotionkitError(f"a caption's times are no numbers: {line.strip()[:80]!r}.") from error
+            raise MotionkitError(f"a caption's times are not numbers: {line.strip()[:80]!r}.") from error
         return cls(fields[0], tuple(fields[1].split()), start, end)
 
 
 def read_captions(path: Path) -> tuple[Caption, ...]:
-    """Read a texts file; blank lines are passed over."""
+    """Read a texts file; blank lines are skipped."""
     captions = []
     for number, line in enumerate(read_text(path, limit=_LIMIT).splitlines(), start=1):
         if not line.strip():
@@ -110,9 +106,9 @@ def captions_within(
     start: float,  # seconds into the clip at which the part begins
     end: float,
 ) -> tuple[Caption, ...]:
-    """Return the captions of a part of a clip: those of the whole as they are, timed ones shifted and cut to the part.
+    """Return the captions of a part of a clip: untimed ones as they are, timed ones shifted and cut to the part.
 
-    Timed captions of which the part has nothing are left out.
+    Timed captions outside of the part are dropped.
     """
     kept = []
     for caption in captions:
@@ -138,7 +134,7 @@ def caption_lines(captions: Iterable[Caption]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CaptionRow:
-    """Captions (without repeats), split and group of one clip; empty where the table has none."""
+    """Captions (without repeats), split and group of one clip; empty if the table has none."""
 
     captions: tuple[str, ...]
     split: str = ""
@@ -147,22 +143,22 @@ class CaptionRow:
 
 _Parts = tuple[str, ...]
 _Score = tuple[int, bool]
-"""How many folders and names, counted from the end, two paths share; and whether the row is the clip's very id."""
+"""How many parts, counted from the end, two paths share; and whether the row is the clip's id."""
 
 
 def match_rows(names: Iterable[str], clips: Mapping[str, str]) -> dict[str, str]:
     """Return, for each clip that has a row, the row's id.
 
-    A row belongs to the clip whose path ends most like it: ``a/walk`` to ``data/a/walk.bvh`` and not to
-    ``data/b/walk.bvh``, ``walk`` to the only ``walk``. Where two files share a name and the row has another folder
-    than both, it belongs to neither: it is the row of a clip that is not here.
+    A row belongs to the clip that shares the longest path suffix with it: ``a/walk`` to ``data/a/walk.bvh`` and not to
+    ``data/b/walk.bvh``, ``walk`` to the only ``walk``. If two files share a name and the row has another folder than
+    both, it belongs to neither: its clip is absent.
     """
     rows = {name: tuple(plain_id(part) for part in name.split("/") if part) for name in names}
-    asked = max(map(len, rows.values()), default=0)
+    longest = max(map(len, rows.values()), default=0)
     ending: dict[_Parts, dict[str, None]] = defaultdict(dict)
     for key, origin in clips.items():
         path = tuple(plain_id(part) for part in Path(origin).absolute().with_suffix("").parts)
-        for size in range(1, min(len(path), asked) + 1):
+        for size in range(1, min(len(path), longest) + 1):
             ending[path[-size:]][key] = None
         ending[(key,)][key] = None
     deepest = max(map(len, ending), default=0)
@@ -170,12 +166,12 @@ def match_rows(names: Iterable[str], clips: Mapping[str, str]) -> dict[str, str]
     shared: list[tuple[str, Mapping[str, None], _Score]] = []
     for name, parts in rows.items():
         common = next((size for size in range(min(len(parts), deepest), 0, -1) if parts[-size:] in ending), 0)
-        own = len(parts) == 1 and parts[0] in clips
-        fitting: Mapping[str, None] = {parts[0]: None} if own else ending[parts[-common:]] if common else {}
+        is_id = len(parts) == 1 and parts[0] in clips
+        fitting: Mapping[str, None] = {parts[0]: None} if is_id else ending[parts[-common:]] if common else {}
         if len(fitting) == 1:
-            offers[next(iter(fitting))][name] = (common, own)
+            offers[next(iter(fitting))][name] = (common, is_id)
         elif fitting and common == len(parts):
-            shared.append((name, fitting, (common, own)))
+            shared.append((name, fitting, (common, is_id)))
     for name, fitting, score in shared:
         free = [key for key in fitting if max(offers[key].values(), default=(0, False)) <= score]
         if len(free) > 1:
@@ -206,11 +202,11 @@ _USUAL = {
     "group": ("group",),
 }
 _ENDINGS = {".bvh", ".json", ".npy", ".npz", ".fbx", ".c3d", ".amc", ".txt", ".glb"}
-"""What is cut off an id: endings that are read here, and those of files that a table may have been made for."""
+"""Suffixes that are removed from an id: those of files that are read, and of files that a table may be made for."""
 
 
 _TABLE_LIMIT = 64 << 20
-"""Bytes of a table; one of HumanML3D's 87,000 captions has 9 MB. A row of 9 bytes takes some 500 of memory."""
+"""Bytes of a table; one of HumanML3D's 87,000 captions has 9 MB. A row of 9 bytes takes about 500 bytes of memory."""
 
 
 @dataclass(frozen=True)
@@ -232,7 +228,7 @@ class CaptionTable:
 
 @dataclass(slots=True)
 class _Row:
-    """What the rows of one id say, while the table is read; captions are the keys, in order and without repeats."""
+    """The rows of one id while the table is read; captions are keys, in order and without repeats."""
 
     captions: dict[str, None] = field(default_factory=dict)
     split: str = ""
@@ -269,12 +265,12 @@ def read_caption_table(
         _column(header, path, "caption", name, required=True)
     split = _column(header, path, "split", split_column, required=bool(split_column))
     group = _column(header, path, "group", group_column, required=bool(group_column))
-    found: dict[str, _Row] = {}
+    by_id: dict[str, _Row] = {}
     for number, record in enumerate(chain([first], records), start=2):
         name = record[ids].strip().replace("\\", "/")
         if not name:
             continue
-        row = found.setdefault(_without_ending(name), _Row())
+        row = by_id.setdefault(_without_ending(name), _Row())
         captions = [clean_caption(record[column]) for column in texts]
         row.captions.update(dict.fromkeys(text for text in captions if text))
         value = record[split].strip().lower() if split else ""
@@ -285,7 +281,7 @@ def read_caption_table(
             )
         row.split = SPLIT_NAMES.get(value, row.split)
         row.group = (record[group].strip() if group else "") or row.group
-    rows = {key: CaptionRow(tuple(row.captions), row.split, row.group) for key, row in found.items()}
+    rows = {key: CaptionRow(tuple(row.captions), row.split, row.group) for key, row in by_id.items()}
     columns = {"id": ids, "caption": ", ".join(texts), "split": split, "group": group}
     return CaptionTable(rows, {role: name for role, name in columns.items() if name})
 
@@ -297,14 +293,14 @@ def _without_ending(name: str) -> str:
 
 
 def _column(header: Sequence[str], path: Path, role: str, name: str, *, required: bool) -> str:
-    """Return the column for a role, or an empty string when there is none and none is needed."""
+    """Return the column for a role, or an empty string if there is none and none is required."""
     if name and name in header:
         return name
     if not name:
-        found = next((usual for usual in _USUAL[role] if usual in header), "")
-        if found or not required:
-            return found
-    wanted = f"no column {name!r}" if name else f"no column for the {role}"
+        usual_name = next((usual for usual in _USUAL[role] if usual in header), "")
+        if usual_name or not required:
+            return usual_name
+    missing = f"no column {name!r}" if name else f"no column for the {role}"
     raise MotionkitError(
-        f"{path} has {wanted}.", why=f"its columns are {', '.join(header)}.", fix=f"name it with --{role}-column."
+        f"{path} has {missing}.", why=f"its columns are {', '.join(header)}.", fix=f"name it with --{role}-column."
     )

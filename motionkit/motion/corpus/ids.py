@@ -9,19 +9,19 @@ from collections.abc import Container, Mapping
 from typing import Literal
 
 Split = Literal["train", "val", "test"]
-"""A part of a dataset: what is trained on, what decides, and what is measured once."""
+"""A part of a dataset: for training, for decisions, and for the final measurement."""
 
 LONGEST = 180
-"""Bytes of an id. File names may have 255 at most, and endings, parts and temporary names are still added."""
+"""Bytes of an id. File names may have 255, and suffixes, parts and temporary names are added to it."""
 
 _HASH = 10
 _UNFIT = re.compile(r'[\x00-\x1f\x7f-\x9f\ud800-\udfff#/\\<>:"|?*]')
-"""Control characters, which terminals obey; halves of characters, which no file can hold as text; separators; and what
-Windows has in no file name."""
+"""Control characters, which terminals obey; surrogates, which no text file can hold; separators; and what Windows
+allows in no file name."""
 
 _DEVICE = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³])(?=\.|\Z)", re.IGNORECASE)
 _LAST_DOTS = re.compile(r"\.+\Z")
-"""Names that Windows keeps for devices, with any ending, and the dots that it drops from the end of a name."""
+"""Names that Windows reserves for devices, with any suffix, and the dots that it drops from the end of a name."""
 
 
 def original(name: str, names: Container[str]) -> str:
@@ -32,10 +32,9 @@ def original(name: str, names: Container[str]) -> str:
 def plain_id(name: str) -> str:
     """Return a name fit for a file, on Windows too, and a split list: no blanks, slashes, control characters or ``#``.
 
-    Names of Windows' devices get an underscore (``con`` becomes ``con_``), dots at the end become underscores. One
-    spelling of accented letters (NFC), since file systems differ in it and tables come from elsewhere. Longer names
-    than `LONGEST` keep their beginning and get a hash, so that different ones stay different. An id stays as it is. A
-    name without any legal character becomes ``clip``; an empty one stays empty.
+    Names of Windows' devices get an underscore (``con`` becomes ``con_``), dots at the end become underscores. Accented
+    letters are normalised (NFC), since file systems differ in it. Names longer than `LONGEST` keep their beginning and
+    get a hash. An id stays as it is. A name without any legal character becomes ``clip``; an empty one stays empty.
 
     Example:
         >>> plain_id("takes/walk #1")
@@ -56,7 +55,7 @@ def plain_id(name: str) -> str:
 SPLITS = ("train", "val", "test")
 SPLIT_NAMES = {"train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val", "dev": "val",
                "test": "test", "testing": "test"}  # fmt: skip
-"""What files and tables call the splits, in small letters."""
+"""Names of the splits in files and tables, in lower case."""
 
 SHARES = {"test": 0.15, "val": 0.05}
 """Parts of the clips that are held out, as in HumanML3D; the rest is train."""
@@ -65,8 +64,8 @@ SHARES = {"test": 0.15, "val": 0.05}
 def assign_splits(groups: Mapping[str, str]) -> dict[str, str]:
     """Give each clip a split by its group, the same on every machine.
 
-    Groups are taken in the order of a hash of their names and fill test, then val; whatever remains is train. With
-    three groups or more every split has at least one.
+    Groups are taken in the order of a hash of their names and fill test, then val; the rest is train. With three
+    groups or more every split has at least one.
 
     Returns:
         Clip id to ``train``, ``val`` or ``test``.
@@ -82,10 +81,10 @@ def assign_splits(groups: Mapping[str, str]) -> dict[str, str]:
     order = sorted(members, key=lambda group: hashlib.sha256(group.encode()).hexdigest())
     splits: dict[str, str] = {}
     for split, share in SHARES.items():
-        wanted, taken = share * len(groups), 0
-        while len(order) > 1 and taken < wanted and (taken == 0 or taken + len(members[order[0]]) / 2 <= wanted):
+        quota, count = share * len(groups), 0
+        while len(order) > 1 and count < quota and (count == 0 or count + len(members[order[0]]) / 2 <= quota):
             group = order.pop(0)
-            taken += len(members[group])
+            count += len(members[group])
             splits.update(dict.fromkeys(members[group], split))
     for group in order:
         splits.update(dict.fromkeys(members[group], "train"))
@@ -93,29 +92,29 @@ def assign_splits(groups: Mapping[str, str]) -> dict[str, str]:
 
 
 def complete_splits(
-    given: Mapping[str, str],  # clip id to split; empty where there is none
+    given: Mapping[str, str],  # clip id to split; empty if there is none
     groups: Mapping[str, str],  # clip id to group
 ) -> dict[str, str]:
-    """Give every clip without a split that of its group, or one of its own where no clip of the group has any.
+    """Give every clip without a split that of its group, or a new one if no clip of the group has any.
 
-    Where the clips of a group were given different splits, which is a leak already, the others get the last of
-    `SPLITS` among them, so that nothing held out is trained on.
+    If the clips of a group were given different splits, which is a leak already, the others get the last of `SPLITS`
+    among them, so that nothing held out is trained on.
 
     Returns:
         Clip id to ``train``, ``val`` or ``test``.
     """
-    known: dict[str, str] = {}
+    by_group: dict[str, str] = {}
     for clip, split in given.items():
         if split:
-            known[groups[clip]] = max(split, known.get(groups[clip], split), key=SPLITS.index)
-    splits = {clip: split or known.get(groups[clip], "") for clip, split in given.items()}
+            by_group[groups[clip]] = max(split, by_group.get(groups[clip], split), key=SPLITS.index)
+    splits = {clip: split or by_group.get(groups[clip], "") for clip, split in given.items()}
     return splits | assign_splits({clip: groups[clip] for clip, split in splits.items() if not split})
 
 
 def read_split(name: object) -> tuple[str, tuple[str, ...]]:
-    """Return the split that a file names, empty when there is no such split, and a warning in that case."""
+    """Return the split that a file names; if there is no such split, an empty text and a warning."""
     text = str(name or "").strip()
     split = SPLIT_NAMES.get(text.lower(), "")
     if split or not text:
         return split, ()
-    return "", (f"it names the split {text[:40]!r}, which is none of {', '.join(SPLITS)}; it counts as not given.",)
+    return "", (f"it names the split {text[:40]!r}, which is not one of {', '.join(SPLITS)}; it is ignored.",)

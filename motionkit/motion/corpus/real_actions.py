@@ -18,17 +18,17 @@ from motionkit.motion.skeleton import Skeleton
 from motionkit.text import NearestTexts, Prompt, named_limbs
 
 _MOST = 8
-"""Real clips that an action is known from."""
+"""Number of real clips that an action is measured on."""
 
 _NEAR = 0.5
-"""Nearness, as a share of the nearest caption's, down to which a caption is taken to describe the same action."""
+"""A caption describes the same action if it is at least this times as near as the nearest caption."""
 
 _BATCH = 64
 _SIDES = re.compile(r"\b(?:left|right)|[左右]", re.IGNORECASE | re.ASCII)
 
 
 class CaptionedClip(Protocol):
-    """A real clip, as far as this module is concerned."""
+    """What this module needs of a real clip."""
 
     @property
     def features(self) -> Tensor:
@@ -46,7 +46,7 @@ class HasActions(Protocol):
     """A dataset whose captions describe actions that have names."""
 
     def action(self, caption: str) -> str:
-        """Return the name of the action that a caption describes; empty where it is not known."""
+        """Return the name of the action that a caption describes; empty if it is not known."""
         ...
 
 
@@ -56,7 +56,7 @@ class RealAction:
 
     clips: tuple[int, ...]  # Their numbers, the nearest first
     joint: int  # The joint that moves most
-    movement: float  # How far it swings, mean over the clips, metres; NaN where no clip is long enough
+    movement: float  # How far it swings, mean over the clips, metres; NaN if no clip is long enough
     range: float  # How far the joint that gets farthest gets, median over the clips, metres; NaN without a clip
 
 
@@ -89,17 +89,17 @@ def segments_of(motions: MotionBatch, prompts: Sequence[Prompt]) -> Segments:
 
 
 class RealActions:
-    """The real clips of a split, by the action that a text asks for. A clip is measured when it is first asked for.
+    """The real clips of a split, by the action that a text asks for. A clip is measured when it is first needed.
 
-    The clips of an action are at most 8 of the same name where actions have names; else those whose captions share
-    most words with the text (`motionkit.text.NearestTexts`), half as near as the nearest or nearer, and of the same
-    sides where there are such.
+    If actions have names, the clips of an action are up to 8 of that name. Else they are those whose captions share
+    most words with the text (`motionkit.text.NearestTexts`) and are at least half as near as the nearest; if some of
+    them name the same sides as the text, only these.
 
     Args:
         clips: The clips.
         skeleton: Their body.
         fps: Frames per second.
-        action: Returns the name of the action that a text describes, empty where it is not known; None: actions have no
+        action: Returns the name of the action that a text describes, empty if it is not known; None: actions have no
             names.
 
     Example:
@@ -142,35 +142,35 @@ class RealActions:
         return self._found[text]
 
     def measure(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> dict[str, Tensor]:
-        """Return how much motions move beside real clips, mean over the segments of each.
+        """Return how much motions move compared with real clips, mean over the segments of each.
 
         Returns:
-            ``[N]`` each, NaN where it says nothing: ``movement`` (`motionkit.metrics.movement_share`), ``statues``
+            ``[N]`` each, NaN if it does not apply: ``movement`` (`motionkit.metrics.movement_share`), ``statues``
             (`motionkit.metrics.statues`) and ``side`` (`motionkit.metrics.moves_more`).
         """
         parts = segments_of(motions, prompts)
         ranges = joint_range(parts.joints, parts.headings, parts.lengths)
         moved = movement(parts.joints, parts.headings, parts.lengths, self._fps)
-        found = self._compare(moved, ranges, parts.texts)
-        return {name: _mean_by(values, parts.owner, len(prompts)) for name, values in found.items()}
+        values = self._compare(moved, ranges, parts.texts)
+        return {name: _mean_by(figure, parts.owner, len(prompts)) for name, figure in values.items()}
 
     def _compare(self, moved: Tensor, ranges: Tensor, texts: Sequence[str]) -> dict[str, Tensor]:
         """Return share, statue and side of M segments; `moved` and `ranges` are ``[M, J]``."""
         actions = [self.of(text) for text in texts]
         named = [self._limb(text) for text in texts]
 
-        def whole(numbers: list[int]) -> Tensor:
+        def indices(numbers: list[int]) -> Tensor:
             return torch.tensor(numbers, dtype=torch.int64, device=moved.device)
 
-        real = moved.new_tensor([one.movement for one in actions])
+        real = moved.new_tensor([action.movement for action in actions])
         return {
-            "movement": movement_share(moved, whole([one.joint for one in actions]), real),
-            "statues": statues(ranges, moved.new_tensor([one.range for one in actions])),
-            "side": moves_more(moved, whole([one for one, _ in named]), whole([one for _, one in named])),
+            "movement": movement_share(moved, indices([action.joint for action in actions]), real),
+            "statues": statues(ranges, moved.new_tensor([action.range for action in actions])),
+            "side": moves_more(moved, indices([end for end, _ in named]), indices([twin for _, twin in named])),
         }
 
     def _limb(self, text: str) -> tuple[int, int]:
-        """Return the ends of the limb that a text names and of its twin; -1 where it names none, or several."""
+        """Return the ends of the limb that a text names and of its twin; -1 if it names none, or several."""
         named = named_limbs(text)
         if len(named) != 1:
             return -1, -1
@@ -178,23 +178,23 @@ class RealActions:
         return (left, right) if named[0].side == "left" else (right, left)
 
     def _clips_of(self, text: str) -> list[int]:
-        if self._action is not None and (own := self._named.get(self._action(text) or "?")):
-            return own[:_MOST]
+        if self._action is not None and (clips := self._named.get(self._action(text) or "?")):
+            return clips[:_MOST]
         if self._near is None:
             self._near = NearestTexts([caption for caption, _ in self._captions])
         near = self._near.find(text, most=4 * _MOST)
-        near = [one for one in near if one[1] >= _NEAR * near[0][1]]
+        near = [(place, nearness) for place, nearness in near if nearness >= _NEAR * near[0][1]]
         sides = _sides(text)
-        alike = [one for one in near if _sides(self._captions[one[0]][0]) == sides]
+        alike = [match for match in near if _sides(self._captions[match[0]][0]) == sides]
         return list(dict.fromkeys(self._captions[place][1] for place, _ in alike or near))[:_MOST]
 
     def _measure(self, clips: Sequence[int]) -> None:
-        """Measure the clips that are not yet."""
+        """Measure the clips that are not measured yet."""
         new = [number for number in clips if number not in self._measured]
         for first in range(0, len(new), _BATCH):
             part = new[first : first + _BATCH]
             features = [self.clips[number].features.float() for number in part]
-            lengths = torch.tensor([len(one) for one in features])
+            lengths = torch.tensor([len(rows) for rows in features])
             batch = MotionBatch(pad_sequence(features, True), lengths, skeleton=self._skeleton, fps=self._fps)
             body = batch.joints, batch.headings, lengths
             moved, ranges = movement(*body, self._fps).cpu(), joint_range(*body).cpu()
@@ -202,12 +202,12 @@ class RealActions:
 
 
 def _mean_by(values: Tensor, place: Tensor, count: int) -> Tensor:
-    """Return ``[count]`` means of the finite values at each place; NaN where there is none."""
-    known = values.isfinite()
-    total = values.new_zeros(count).index_add(0, place, torch.where(known, values, 0.0))
-    number = values.new_zeros(count).index_add(0, place, known.to(values))
+    """Return ``[count]`` means of the finite values at each place; NaN if there are none."""
+    finite = values.isfinite()
+    total = values.new_zeros(count).index_add(0, place, torch.where(finite, values, 0.0))
+    number = values.new_zeros(count).index_add(0, place, finite.to(values))
     return torch.where(number > 0, total / number.clamp(min=1), torch.nan)
 
 
 def _sides(text: str) -> frozenset[str]:
-    return frozenset(found.lower() for found in _SIDES.findall(text))
+    return frozenset(side.lower() for side in _SIDES.findall(text))

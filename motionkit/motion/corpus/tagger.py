@@ -1,4 +1,4 @@
-"""Part-of-speech tags for captions: spaCy or nltk where their data are, else word lists and endings."""
+"""Part-of-speech tags for captions: by spaCy or nltk if their data are installed, else by word lists and suffixes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,10 @@ _ORDER = ("DET", "PRON", "AUX", "CCONJ", "SCONJ", "PART", "NUM", "ADV", "ADJ", "
 class Lexicon:
     """Word tables, all in lower case."""
 
-    # Word to its most frequent universal tag; where two classes list a word, the earlier of `_ORDER` wins.
-    tags: dict[str, str]
+    tags: dict[str, str]  # Word to its most frequent universal tag, by the order of `_ORDER`
     both: frozenset[str]  # Words that are verbs or nouns by their place in the sentence
-    # Irregular forms and their base (``left`` stays ``left``, as HumanML3D's own script keeps it).
-    bases: dict[str, str]
-    known: frozenset[str]  # Base forms that a stripped ending may lead to
+    bases: dict[str, str]  # Irregular forms and their base (``left`` stays ``left``, as in HumanML3D's script)
+    known: frozenset[str]  # Base forms that stripping a suffix may give
     # The five word lists of the text-to-motion evaluator (Guo et al., CVPR 2022), by name.
     evaluator: dict[str, tuple[str, ...]]
 
@@ -63,8 +61,8 @@ def tag_caption(text: str, *, builtin: bool = False) -> tuple[str, ...]:
 
     HumanML3D's rules: hyphens are removed first, tokens that are not alphabetic are dropped, nouns and verbs are
     reduced to their base form except the word ``left``. Tags are universal parts of speech; possessives (his, their)
-    are DET, as the spaCy of HumanML3D's time had them. spaCy's ``en_core_web_sm`` is used where both are installed,
-    else nltk where the data of its tagger are, else the built-in tagger (`tag_words`).
+    are DET, as the spaCy of HumanML3D's time had them. spaCy's ``en_core_web_sm`` is used if both are installed, else
+    nltk if the data of its tagger are, else the built-in tagger (`tag_words`).
 
     Args:
         text: The caption.
@@ -86,7 +84,7 @@ def _chosen() -> tuple[str, Callable[[str], tuple[str, ...]]]:
 
 
 def tag_words(text: str) -> tuple[str, ...]:
-    """Tag with the built-in word lists and endings only: the same on every machine.
+    """Tag with the built-in word lists and suffixes only: the same on every machine.
 
     Example:
         >>> tag_words("a man is walking")
@@ -124,9 +122,7 @@ def _tag(word: str, previous: str, following: str) -> str:
 
 def _by_ending(word: str, previous: str) -> str:
     """Guess the tag of an unknown word."""
-    if word.endswith("ly") and len(word) > 4:
-        return "ADV"
-    if word.endswith(("ward", "wards", "wise")):
+    if (word.endswith("ly") and len(word) > 4) or word.endswith(("ward", "wards", "wise")):
         return "ADV"
     if word.endswith(_NOUN):
         return "NOUN"
@@ -148,7 +144,7 @@ def _base(word: str, tag: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _strip(word: str) -> str:
-    """Return the base form that an ending leads to, or the word itself."""
+    """Return the base form that stripping a suffix gives, or the word itself."""
     words = lexicon()
     if word in words.bases:
         return words.bases[word]
@@ -176,14 +172,14 @@ def _strip(word: str) -> str:
 
 
 def _undouble(stem: str) -> list[str]:
-    """Return the stem with a doubled last consonant made single, when it has one."""
+    """Return the stem with a single last consonant if that is doubled."""
     doubled = len(stem) > 3 and stem[-1] == stem[-2] and stem[-1] not in "aeiouls"
     return [stem[:-1]] if doubled else []
 
 
 @lru_cache(maxsize=1)
 def _spacy() -> Callable[[str], tuple[str, ...]] | None:
-    """Return a tagger on spaCy's small English model, or None when either is not installed."""
+    """Return a tagger on spaCy's small English model, or None if either is not installed."""
     try:
         import spacy
 
@@ -219,7 +215,7 @@ _PENN_BEGIN = {
 
 @lru_cache(maxsize=1)
 def _nltk() -> Callable[[str], tuple[str, ...]] | None:
-    """Return a tagger on nltk's perceptron, or None when it or its data are not installed."""
+    """Return a tagger on nltk's perceptron, or None if it or its data are not installed."""
     try:
         from nltk import pos_tag
 
@@ -239,9 +235,9 @@ def _nltk() -> Callable[[str], tuple[str, ...]] | None:
 
 def _universal(word: str, penn: str) -> str:
     """Return the universal tag of a Penn Treebank tag, whose classes of closed words are coarser."""
-    own = lexicon().tags.get(word, "")
-    if penn.startswith("VB") and own == "AUX":
+    listed = lexicon().tags.get(word, "")
+    if penn.startswith("VB") and listed == "AUX":
         return "AUX"
-    if penn == "IN" and own in ("ADP", "SCONJ"):
-        return own
+    if penn == "IN" and listed in ("ADP", "SCONJ"):
+        return listed
     return _PENN.get(penn) or _PENN_BEGIN.get(penn[:2]) or ("ADV" if penn == "WRB" else "ADP")

@@ -81,7 +81,7 @@ def check_legs(lengths: Tensor) -> None:
 
 def canonicalise(
     joints: Tensor,  # [..., T, J, 3]
-    skeleton: Skeleton,  # tells hips and shoulders
+    skeleton: Skeleton,  # for hips and shoulders
 ) -> Tensor:
     """Put the lowest joint of the clip on y = 0, the first root at x = z = 0, the first frame facing +Z.
 
@@ -127,13 +127,13 @@ def local_turns(
     """Return 6D rotations, ``[J - 1, 6, F]``: the first two columns of each local rotation.
 
     The smallest turn from rest to a direction is the half-angle quaternion ``(1 + u.v, u x v)``. HumanML3D's root
-    quaternion takes the world into the heading frame, and its chains start from that very quaternion, not from its
-    inverse; recovery from rotations undoes it the same way. Opposite directions have no smallest turn: half a turn
-    about an axis at right angles is taken there (the peer divides by zero).
+    quaternion takes the world into the heading frame, and its chains start from that quaternion, not from its inverse;
+    recovery from rotations undoes it the same way. Opposite directions have no smallest turn: half a turn about a
+    perpendicular axis is taken there (HumanML3D's code divides by zero).
     """
     body = _rotation_tables(skeleton, directions.dtype, directions.device)
     # Six rows: w, x, y, z and x, y again, so that cross products are products of shifted slices.
-    turns = torch.baddbmm(body.one, body.products, directions)
+    turns = torch.baddbmm(body.bias, body.products, directions)
     if not turns[:, 0].amin().item() >= _FAR:
         turns = _opposite(turns, body.across)
     turns = turns * (turns[:, :1] * math.sqrt(2.0)).rsqrt()  # to length 2^(1/4), see _SCALE
@@ -152,12 +152,12 @@ def local_turns(
     # The product has length sqrt(2): x x here is the 2 x x of the unit quaternion in the entries of a rotation.
     xx, yy, zz = (v * v).unbind(1)
     wx, wy, wz = (w[:, None] * v).unbind(1)
-    xy, xz, yz, rest = x * y, x * z, y * z, 1.0 - zz
-    return torch.stack([rest - yy, xy + wz, xz - wy, xy - wz, rest - xx, yz + wx], dim=1)
+    xy, xz, yz, one_minus_zz = x * y, x * z, y * z, 1.0 - zz
+    return torch.stack([one_minus_zz - yy, xy + wz, xz - wy, xy - wz, one_minus_zz - xx, yz + wx], dim=1)
 
 
 def _opposite(turns: Tensor, across: Tensor) -> Tensor:
-    """Compute 1 + cosine anew where it is small, without its rounding; give opposite directions an axis."""
+    """Recompute 1 + cosine where it is small, without its rounding; give opposite directions an axis."""
     w, axis = turns[:, :1], turns[:, 1:4]
     square = axis.square().sum(dim=1, keepdim=True)
     opposite = (w < _FAR) & (square.sqrt() <= 1e-7)
@@ -168,13 +168,13 @@ def _opposite(turns: Tensor, across: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _RestTables:
-    """What a skeleton contributes, one entry per joint without the root."""
+    """Constants of a skeleton, one entry per joint without the root."""
 
     products: Tensor  # ``[J - 1, 6, 3]``, takes a direction v to (u.v, u x v) and the first two of u x v again
-    one: Tensor  # ``[J - 1, 6, 1]``, 1 in the first row
+    bias: Tensor  # ``[J - 1, 6, 1]``, 1 in the first row
     across: Tensor  # ``[J - 1, 3, 1]``, an axis at right angles to u
-    before: Tensor  # ``[J - 1]`` joint whose turn a joint's own counts from; any for the heads
-    heads: Tensor  # Joints that count from the heading
+    before: Tensor  # ``[J - 1]`` joint that a joint's turn is relative to; any for the heads
+    heads: Tensor  # Joints whose turn is relative to the heading
 
 
 @lru_cache(maxsize=8)
@@ -182,13 +182,13 @@ def _rotation_tables(skeleton: Skeleton, dtype: torch.dtype, device: torch.devic
     rest = torch.tensor(skeleton.raw_offsets, dtype=dtype, device=device)[1:]
     eye = torch.eye(3, dtype=dtype, device=device)
     cross = torch.linalg.cross(rest[:, None], eye.expand(len(rest), 3, 3), dim=-1).transpose(1, 2)
-    one = torch.zeros(len(rest), 6, 1, dtype=dtype, device=device)
-    one[:, 0] = 1.0
+    bias = torch.zeros(len(rest), 6, 1, dtype=dtype, device=device)
+    bias[:, 0] = 1.0
     across = torch.linalg.cross(rest, eye[rest.abs().argmin(dim=1)], dim=-1)
     before = torch.tensor([parent - 1 for parent in skeleton.rotation_parents[1:]], device=device)
     return _RestTables(
         torch.cat([rest[:, None], cross, cross[:, :2]], dim=1).contiguous(),
-        one,
+        bias,
         across[..., None],
         before.clamp_min(0),
         (before < 0).nonzero()[:, 0],
@@ -239,12 +239,12 @@ def feature_rows(
     placed = joints.permute(2, 3, 0, 1).contiguous()  # [N, T, J, 3] -> [J, 3, N, T]
     if skeleton.unit != 1.0:
         placed = placed / skeleton.unit
-    root, others = placed[0], placed[1:]  # [3, N, T] and [J - 1, 3, N, T]
-    links = others - placed.index_select(0, body.parents)
+    root, children = placed[0], placed[1:]  # [3, N, T] and [J - 1, 3, N, T]
+    links = children - placed.index_select(0, body.parents)
     lengths = _squares(links).sqrt()
     directions = links / lengths.clamp_min(torch.finfo(joints.dtype).tiny)[:, None]
     if bones is None:
-        offsets = others - root
+        offsets = children - root
     else:
         stored = bones / skeleton.unit
         thigh, shin = skeleton.leg_joints
@@ -298,7 +298,7 @@ def feature_rows(
 
 @dataclass(frozen=True)
 class _BodyTables:
-    """What the steps need of a skeleton, without the root where joints are listed."""
+    """Constants of a skeleton; lists of joints have no root."""
 
     parents: Tensor  # ``[J - 1]``
     tree: Tensor  # ``[J - 1, J - 1]``, row j marks j and what is above it
@@ -329,12 +329,12 @@ def _headings(offsets: Tensor, skeleton: Skeleton, *, align: bool) -> tuple[Tens
 
 
 def _rate(step: Tensor) -> Tensor:
-    """Return half of each turn, the turn brought into half a circle to either side."""
+    """Return half of each turn, wrapped to -pi to pi."""
     return 0.5 * torch.atan2(step.sin(), step.cos())
 
 
 def _peer_rate(angle: Tensor) -> Tensor:
-    """Return the same from the turns since frame 0, with HumanML3D's sign where they pass half a circle."""
+    """Return the same from the turns since frame 0, with HumanML3D's sign where they pass half a turn."""
     half = 0.5 * torch.atan2(angle.sin(), angle.cos())
     return torch.asin((half[:, 1:] - half[:, :-1]).sin())
 
@@ -356,7 +356,7 @@ def _turned(x: Tensor, z: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Ten
 
 
 _PASS = 1400
-"""Frames that go through the formulas together: intermediate results then stay in a core's cache."""
+"""Frames computed at once, so that intermediate results stay in a core's cache."""
 
 
 def joints_to_features(
@@ -374,16 +374,16 @@ def joints_to_features(
     Give float64 joints where the last digits matter; the result has the dtype of `joints`.
 
     Args:
-        joints: ``[..., T, J, 3]`` metres, Y up; a frame more than the features will have.
-        skeleton: Body whose format is wanted.
+        joints: ``[..., T, J, 3]`` metres, Y up; one frame more than the features will have.
+        skeleton: Body whose format the features have.
         lengths: ``[...]`` int64 joint frames of each sample; padding may hold anything. The result then has
             ``lengths - 1`` valid frames and zeros after them.
         target: First move the motion onto the skeleton's target bones (`retarget`).
         bones: ``[J]`` other target bone lengths in metres; a body that publishes none (KIT) needs them.
         align: First put it on the floor, at the origin, facing +Z (`canonicalise`).
         peer_turns: Reproduce HumanML3D where a heading passes half a turn from +Z: its arcsin of a quaternion
-            component has the wrong sign in that one frame, so that the recovered body is off by twice that frame's
-            turn from there on. Off by default: the turn is right. All other frames are the same either way.
+            component has the wrong sign in that frame, so that the recovered body is off by twice that frame's turn
+            from there on. All other frames are the same either way.
 
     Returns:
         ``[..., T - 1, D]``.

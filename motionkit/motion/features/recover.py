@@ -60,10 +60,11 @@ def check_width(features: Tensor, skeleton: Skeleton, name: str = "features") ->
     if features.ndim >= 2 and features.shape[-1] == skeleton.width:
         return
     shape = list(features.shape)
-    known = {263: "HumanML3D (22 joints)", 251: "KIT-ML (21 joints)"}.get(shape[-1] if shape else 0, "no known body")
+    width = shape[-1] if shape else 0
+    body = {263: "HumanML3D (22 joints)", 251: "KIT-ML (21 joints)"}.get(width, "no known body")
     raise MotionkitError(
         f"{name} have shape {shape}; the last dimension should be {skeleton.width} for the {skeleton.name} body.",
-        why=f"a width of {shape[-1] if shape else 0} belongs to {known}.",
+        why=f"a width of {width} belongs to {body}.",
         fix="use the dataset (humanml or kit) that the motion was made for.",
     )
 
@@ -193,7 +194,7 @@ def mirror(joints: Tensor, skeleton: Skeleton) -> Tensor:
 def mirror_features(features: Tensor, skeleton: Skeleton) -> Tensor:
     """Return feature rows ``[..., T, D]`` (not normalised) of the motion reflected in x, left and right swapped.
 
-    The same as the features of mirrored joints, at the price of exchanging columns.
+    The same as the features of mirrored joints, by a permutation of columns.
 
     Example:
         >>> from motionkit.motion import HUMANML
@@ -255,10 +256,9 @@ def features_to_joints(
 ) -> Tensor:
     """Recover joint positions from the stored positions (HumanML3D's ``recover_from_ric``).
 
-    Differentiable. A frame whose root or positions are not finite makes itself and the frames after it NaN and
-    nothing else: neither values nor gradients of earlier frames or other samples are touched, so padding may hold
-    anything. On a CUDA device float32 features take one fused kernel (`motionkit.kernels`), which can be differentiated
-    once.
+    Differentiable. If root or positions of a frame are not finite, it and the frames after it become NaN; values and
+    gradients of earlier frames and other samples are unaffected, so padding may hold anything. On a CUDA device float32
+    features take one fused kernel (`motionkit.kernels`), which can be differentiated once.
 
     Args:
         features: ``[..., T, D]``, not normalised unless `normalizer` is given; half precision is computed in float32.
@@ -306,13 +306,13 @@ def root_trajectory(features: Tensor, skeleton: Skeleton, lengths: Tensor | None
 def with_frame_after(features: Tensor, skeleton: Skeleton) -> Tensor:
     """Return all T + 1 frames of joints that T feature rows were made of.
 
-    T + 1 frames of joints make T rows; the last row's velocities lead to the frame that was lost. With it,
+    T + 1 frames of joints make T rows; the last row's velocities lead to the last frame. With that frame,
     ``joints_to_features(..., target=False, align=False)`` gives the rows back; without it, smoothing sees a shorter
     motion and every heading changes a little.
 
     Args:
-        features: ``[..., T, D]`` without padding, not normalised, as extracted; in generated motions velocities and
-            positions disagree, and so would the last frame.
+        features: ``[..., T, D]`` without padding, not normalised, extracted from joints; in generated motions
+            velocities and positions disagree.
         skeleton: Body of the features.
 
     Returns:
@@ -375,10 +375,10 @@ class MotionBatch:
         return root_trajectory(self.features, self.skeleton, self.lengths)[0]
 
     def detach(self) -> MotionBatch:
-        """Return the same motions without a graph; the batch itself where there is none."""
+        """Return the same motions without a graph; the batch itself if there is none."""
         if not self.features.requires_grad:
             return self
         plain = MotionBatch(self.features.detach(), self.lengths, skeleton=self.skeleton, fps=self.fps)
-        if "joints" in self.__dict__:  # recovered before: need not be recovered again
+        if "joints" in self.__dict__:  # recovered already
             plain.joints = self.joints.detach()
         return plain

@@ -59,7 +59,7 @@ def test_bad_lines_are_named(tmp_path):
     with pytest.raises(MotionkitError, match=r"000001.txt, line 3"):
         read_captions(path)
     path.write_text("text#x/NOUN#zero#0.0\n")
-    with pytest.raises(MotionkitError, match="no numbers"):
+    with pytest.raises(MotionkitError, match="not numbers"):
         read_captions(path)
 
 
