@@ -217,7 +217,10 @@ _AT_ONCE = 2048
 """Frames whose matrices are multiplied at a time."""
 
 _UNIFORM = 1e-5
-"""Part by which the squared lengths of a joint's three axes may differ before its scale counts as uneven."""
+"""Part by which the squared lengths of a joint's three axes may differ before the nearest rotation is looked for."""
+
+_UNEVEN = 1e-3
+"""The same part before a scale is said to be uneven: below, it is the rounding of the program that wrote the file."""
 
 _ON_KEY = 1e-3
 """Part of the way between two keys within which a sample is the key: times are stored in single precision."""
@@ -337,15 +340,15 @@ def _rotations(matrices: Tensor) -> tuple[Tensor, Tensor]:
     mean = squares.diagonal(dim1=-2, dim2=-1).mean(-1)
     off = (squares - mean[..., None, None] * torch.eye(3, dtype=matrices.dtype)).abs().amax((-2, -1))
     known = matrices.isfinite().all(-1).all(-1)
-    plain = (
-        (off <= _UNIFORM * mean) & (mean > 0) & (torch.linalg.det(torch.where(known[..., None, None], matrices, 0)) > 0)
-    )
+    right = (mean > 0) & (torch.linalg.det(torch.where(known[..., None, None], matrices, 0)) > 0)
+    plain = right & (off <= _UNIFORM * mean)
     turns = matrices / mean.sqrt().clamp_min(1e-300)[..., None, None]
     odd = known & ~plain
     if bool(odd.any()):
         # The nearest rotation, in the least-squares sense.
         turns[odd] = roma.special_procrustes(matrices[odd])
-    return torch.where(known[..., None, None], turns, torch.nan), odd.any(0)
+    uneven = known & ~(right & (off <= _UNEVEN * mean))
+    return torch.where(known[..., None, None], turns, torch.nan), uneven.any(0)
 
 
 # The animations.
