@@ -24,7 +24,6 @@ import numpy as np
 import torch
 
 import motionkit
-from motionkit.clips.convert import read_rig
 from motionkit.formats.fbx import blender as blenders
 from motionkit.formats.fbx import find_blender
 from motionkit.formats.glb.container import open_glb
@@ -226,7 +225,6 @@ def character(report: Report, program: str, folder: Path, rig: Path, clip: motio
     again = seen(program, fbx, moved.fps, folder / f"{fbx.name}.png")
     report.figure(f"{fbx.name}: the same vertices", max(far(again["vertices"], ours), far(ours, again["vertices"])))
     same(report, f"{fbx.name} read again", moved, motionkit.read(fbx, blender=program))
-    read_rig(str(fbx), blender=program)
 
 
 def main() -> int:

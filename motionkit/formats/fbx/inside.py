@@ -70,9 +70,10 @@ def to_glb(read: str, write: str, meshes: bool) -> None:
     for armature in armatures:
         if not any(armature in skeletons(thing) for thing in bpy.data.objects):
             bind_triangle(armature)
+    join_stacks()
     bpy.ops.export_scene.gltf(
         filepath=write, export_format="GLB", export_yup=True, export_skins=True, export_def_bones=False,
-        export_animation_mode="ACTIONS", export_force_sampling=True, export_optimize_animation_size=False,
+        export_animation_mode="NLA_TRACKS", export_force_sampling=True, export_optimize_animation_size=False,
         export_frame_range=False,
         export_rest_position_armature=True, export_morph=meshes, export_materials="EXPORT" if meshes else "NONE",
         export_cameras=False, export_lights=False, export_apply=False,
@@ -120,6 +121,24 @@ def stretch(path: Path, factor: float) -> None:
     text += b" " * (-len(text) % 4)
     head = [struct.pack("<4sII", b"glTF", 2, 28 + len(text) + len(binary)), struct.pack("<I4s", len(text), b"JSON")]
     path.write_bytes(b"".join([*head, text, struct.pack("<I4s", len(binary), b"BIN\0"), binary]))
+
+
+def join_stacks() -> None:
+    """Put the actions of each animation stack into tracks of one name, which become one animation.
+
+    Blender makes an action for each object of a stack, called ``Object|Stack`` or ``Object|Stack|Layer``.
+    """
+    import bpy
+
+    for thing in bpy.data.objects:
+        if thing.animation_data is None:
+            continue
+        thing.animation_data.action = None
+        for action in bpy.data.actions:
+            if action.name.startswith(f"{thing.name}|"):
+                track = thing.animation_data.nla_tracks.new()
+                track.name = action.name.removeprefix(f"{thing.name}|")
+                track.strips.new(action.name, round(action.frame_range[0]), action)
 
 
 def skeletons(thing: Any) -> list[Any]:

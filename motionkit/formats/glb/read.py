@@ -192,7 +192,11 @@ _AT_ONCE = 2048
 """Frames whose matrices are multiplied at once."""
 
 _UNIFORM = 1e-5
-"""Relative difference of the squared lengths of a joint's axes above which its scale is uneven."""
+"""Relative difference of the squared lengths of a joint's axes above which the nearest rotation is computed."""
+
+_UNEVEN = 1e-3
+"""Relative difference above which a scale is reported as uneven: below, it is rounding of the program that wrote the
+file."""
 
 _ON_KEY = 1e-3
 """A sample is snapped to a key within this part of an interval: times are stored in single precision."""
@@ -310,17 +314,15 @@ def _rotations(matrices: Tensor) -> tuple[Tensor, Tensor]:
     mean = squares.diagonal(dim1=-2, dim2=-1).mean(-1)
     off = (squares - mean[..., None, None] * torch.eye(3, dtype=matrices.dtype)).abs().amax((-2, -1))
     finite = matrices.isfinite().all(-1).all(-1)
-    plain = (
-        (off <= _UNIFORM * mean)
-        & (mean > 0)
-        & (torch.linalg.det(torch.where(finite[..., None, None], matrices, 0)) > 0)
-    )
+    right = (mean > 0) & (torch.linalg.det(torch.where(finite[..., None, None], matrices, 0)) > 0)
+    plain = right & (off <= _UNIFORM * mean)
     turns = matrices / mean.sqrt().clamp_min(1e-300)[..., None, None]
     odd = finite & ~plain
     if bool(odd.any()):
         # The nearest rotation, in the least-squares sense.
         turns[odd] = roma.special_procrustes(matrices[odd])
-    return torch.where(finite[..., None, None], turns, torch.nan), odd.any(0)
+    uneven = finite & ~(right & (off <= _UNEVEN * mean))
+    return torch.where(finite[..., None, None], turns, torch.nan), uneven.any(0)
 
 
 # The animations.
