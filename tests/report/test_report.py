@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 import signal
@@ -466,6 +467,19 @@ def test_a_point_that_is_damaged_is_named_and_the_others_are_shown(tmp_path: Pat
     assert "heldout/step-00000005.npz is damaged" in page
     assert "0.50 → 0.51 (+0.01)" in page
     assert motions_at(page) == ["start", "step 10"]
+
+
+def test_motions_of_a_run_without_a_judge_are_shown_without_scores(tmp_path: Path) -> None:
+    with open_run("pretrain mdm", {"run": {"out": str(tmp_path / "run")}, "seed": 3}) as run:
+        run.artifact("heldout").mkdir()
+        for step in (0, 250):
+            one = kept([math.nan])
+            one.segments[0] = [math.nan, math.nan]
+            one.save(run.directory / "heldout" / f"step-{step:08d}.npz")
+        page = run_page(run.directory)
+        assert "no reward" not in page
+        assert "is missing, so its motions" not in page, "what comes at the end is not missed before"
+        assert motions_at(page) == ["start", "step 250"]
 
 
 def motions_at(page: str) -> list[str]:

@@ -99,7 +99,8 @@ def read_motions(info: RunInfo) -> HeldOutMotions:
     missing = []
     listed = info.record is not None and "heldout" in info.record.artifacts and "rows" not in info.summary
     paired = not (measured := info.summary.get("heldout")) or "reward" in measured  # other trainers keep `after` alone
-    for name, wanted in {"before": paired, "after": info.status == "done", "real": False}.items():
+    ended = info.status == "done"
+    for name, wanted in {"before": paired and ended, "after": ended, "real": False}.items():
         file = info.directory / "heldout" / f"{name}.npz"
         shown[name] = None
         if file.exists() or (listed and wanted):
@@ -140,8 +141,8 @@ def on_the_way(kept: HeldOutMotions) -> str:
     if not found:
         return ""
     words = (
-        f"The same {count(len(found), 'held-out prompt')} with the same noise at each point: first samples of what the "
-        "curves are measured on, with the sampling steps and the guidance of the run. The number is the reward at each."
+        f"{count(len(found), 'held-out prompt').capitalize()} at points of the training, the same noise each time. "
+        "A number is the score there, of this sample alone."
     )
     opened = len(found) if kept.after is None else 1
     parts = [_player(one, "") for one in found[:opened]]
@@ -227,7 +228,8 @@ def mid_action(track: PlayerTrack) -> float:
 
 
 def _figures(one: _Prompt) -> str:
-    values = " → ".join(_number(value) for value in one.rewards)
+    known = any(map(math.isfinite, one.rewards))
+    values = " → ".join(_number(value) for value in one.rewards) if known or len(one.rewards) < 2 else ""
     gain = f" ({_shown(one.gain):+.2f})" if len(one.rewards) > 1 and math.isfinite(one.gain) else ""
     return f"{values}{gain}{f', real {one.real:.2f}' if math.isfinite(one.real) else ''}"
 

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
+from motionkit.contracts.generating import plan_steps, sample
+from motionkit.contracts.policy import DiffusionPolicy, guidance_of
+from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, JointMotion, features_to_joints
 from motionkit.player import PlayerTrack, track_of
+from motionkit.rl import NoiseSource
 from motionkit.runs import Run, disk_errors
+from motionkit.text import Prompt
 from motionkit.text_to_motion.evaluation.quality import Shown
+from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 
 MEDIA = "heldout/motions"
 """What trackers call the animation of a point."""
+
+FEW_POINTS = 12
+"""Points that are kept of a run that is measured more often."""
 
 _FILE = re.compile(r"step-(\d{8,12})\.npz")
 _SIZE, _FPS = (480, 400), 10.0  # of an animation for trackers: pixels, and pictures per second
@@ -42,6 +52,32 @@ def keep_point(
     )
     chosen.keep(run, f"step-{step:08d}")
     run.show(step, MEDIA, lambda path: _draw(path, chosen, f"step {step}"))
+
+
+def is_point(
+    step: int,  # a step that is measured
+    every: int,  # steps between two of them; 0 is the end only
+    total: int,  # steps of the run
+) -> bool:
+    """Return whether a run that is measured often keeps motions of a step: at most twelve times, evenly spread."""
+    return step == total or step * FEW_POINTS // total > max(0, step - every) * FEW_POINTS // total
+
+
+@torch.no_grad()
+def sample_point(policy: DiffusionPolicy, prompts: Sequence[Prompt], judge: Reward | None) -> Shown:
+    """Sample prompts as ``motionkit generate`` does, with the same noise at each call; their rewards are the judge's.
+
+    The network must be in evaluation mode. Global random generators are left alone.
+    """
+    plan, guidance = plan_steps(policy), guidance_of(policy)
+    done = sample(policy, prompts, plan, NoiseSource(0), guidance=guidance, step=-1)
+    if judge is None:
+        unknown = torch.full((len(done.prompts),), torch.nan)
+        parts = unknown[:, None].expand(-1, max(len(prompt.segments) for prompt in prompts))
+        scored = Scored(unknown, parts, parts.isnan(), unknown.isfinite(), {})
+    else:
+        scored = RewardMix([(judge, 1.0)]).score(done.motions, done.prompts)
+    return Shown.first(done.motions, done.prompts, scored, 1, len(prompts))
 
 
 def kept_points(folder: Path) -> dict[int, Path]:
@@ -82,6 +118,6 @@ def _draw(path: Path, shown: Shown, title: str) -> None:
     """Write the motions side by side as a GIF."""
     from motionkit.player.video import write_video
 
-    scores = [f"reward {reward:.2f}" if math.isfinite(reward) else "no reward" for reward in shown.rewards]
-    tracks = [track(score, shown, row) for row, score in enumerate(scores)]
+    scores = [f"score {reward:.2f}" if math.isfinite(reward) else "" for reward in shown.rewards]
+    tracks = [track(score or shown.texts[row], shown, row) for row, score in enumerate(scores)]
     write_video(path, tracks, size=_SIZE, fps=min(_FPS, shown.fps), title=title)

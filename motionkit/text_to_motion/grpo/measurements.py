@@ -14,7 +14,7 @@ from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.metrics.paired import Paired
 from motionkit.runs import Run, TrainedOn
 from motionkit.text_to_motion.evaluation.heldout import HeldOut, Measured, compare_measured
-from motionkit.text_to_motion.evaluation.points import keep_point
+from motionkit.text_to_motion.evaluation.points import FEW_POINTS, is_point, keep_point
 from motionkit.tracking import HELDOUT_TABLES, LEAST_MOVEMENT, MIN_RATIO, MOST_STATUES, result_table, results
 from motionkit.training.steps import Kept, Stateful
 from motionkit.training.world import OneProcess, World, of_main
@@ -227,6 +227,9 @@ class Measurements:
 
     def _keep(self, step: int, run: Run, measured: Measured) -> None:
         """Keep motions of a point to be looked at: they were made for the measurement, and cost no sampling."""
+        often = self.points > FEW_POINTS
+        if often and step and not is_point(step, -(-self.num_steps // self.points), self.num_steps):
+            return
         if self.motions and measured.shown is not None:
             keep_point(run, step, measured.shown, self.motions)
 

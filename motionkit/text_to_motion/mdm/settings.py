@@ -263,6 +263,13 @@ class PretrainMDMSettings(TrainerSettings):
     text: MdmTextSettings = MdmTextSettings()
     train: MdmTrainSettings = MdmTrainSettings()
     optim: OptimSettings = OptimSettings(learning_rate=1e-3, weight_decay=0.01, warmup_steps=100)
+    motions: int = Field(
+        default=4,
+        ge=0,
+        le=12,
+        description="Held-out captions whose motion is kept at the start and when the loss is measured, at most twelve "
+        "times, for the page and trackers; 0 keeps none.",
+    )
 
     @model_validator(mode="after")
     def _there(self) -> Self:

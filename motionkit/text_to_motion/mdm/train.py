@@ -24,6 +24,7 @@ from motionkit.rl import length_mask, stable_hash
 from motionkit.runs import Run, fingerprint_tensors
 from motionkit.text import Prompt, TextRecord, proof
 from motionkit.text_to_motion.evaluation.judge import open_judge
+from motionkit.text_to_motion.evaluation.points import drop_points, is_point, keep_point, sample_point
 from motionkit.text_to_motion.evaluation.quality import Quality, RealMotions, measure_quality
 from motionkit.text_to_motion.mdm.open import new_policy, open_encoder, open_policy
 from motionkit.text_to_motion.mdm.policy import MDMPolicy
@@ -364,14 +365,21 @@ class PretrainMDM:
 
         def validate_first() -> dict[str, float]:
             _logger.info("measuring the loss on %d held-out clips before training", len(self._val_clips))
+            self._keep(run, 0)
             return {"loss": self._validate(held_out)}
 
+        def measure(step: int) -> dict[str, float]:
+            if is_point(step, settings.train.val_every, settings.run.num_steps):
+                self._keep(run, step)
+            return {validated: self._validate(held_out)}
+
+        drop_points(run.directory, after=run.start_step)
         fitted = fit(
             run,
             settings,
             learner,
             lambda step: self._step(batches(step).rows(self._share), learner, step),
-            measure=lambda step: {validated: self._validate(held_out)},
+            measure=measure,
             every=settings.train.val_every,
             before=validate_first,
             begin=begin,
@@ -397,6 +405,23 @@ class PretrainMDM:
             title = f"{quality.count} held-out captions, sampled as motionkit generate does"
             tables.append({"title": title, "columns": ["", "generated", "real clips"], "rows": rows, "numbers": [1, 2]})
         return {"heldout": heldout, "metrics": metrics, "table": tables}
+
+    def _keep(self, run: Run, step: int) -> None:
+        """Keep motions of a few held-out captions, to be looked at."""
+        every = self._val_clips
+        count = min(self.settings.motions, len(every))
+        if not count or not self.world.main:
+            return
+        network = self.policy.network
+        training = network.training
+        clips = [every[place * len(every) // count] for place in range(count)]
+        prompts = [
+            Prompt((clip.captions[0],), (min(len(clip.features), self.policy.max_length),), clip.key) for clip in clips
+        ]
+        network.eval()
+        shown = sample_point(cast(DiffusionPolicy, self.policy), prompts, self._judge)
+        network.train(training)
+        keep_point(run, step, shown, count)
 
     def _sample(self, run: Run) -> Quality | None:
         """Compare samples with real clips, and keep some for the page; None without a judge."""

@@ -13,7 +13,7 @@ from PIL import Image
 
 from motionkit.motion import HUMANML, joints_to_features
 from motionkit.starter import generate
-from motionkit.text_to_motion.evaluation.points import drop_points, keep_point, kept_points
+from motionkit.text_to_motion.evaluation.points import drop_points, is_point, keep_point, kept_points
 from motionkit.text_to_motion.evaluation.quality import Shown
 
 
@@ -64,6 +64,19 @@ def test_fewer_prompts_than_asked_for_are_all_kept(tmp_path: Path) -> None:
     run: Any = Folder(tmp_path)
     keep_point(run, 0, motions(2), 4)
     assert Shown.load(kept_points(tmp_path)[0]).texts == ["walk 0", "walk 1"]
+
+
+@pytest.mark.parametrize(
+    ("every", "total", "kept"),
+    [(250, 3000, 12), (250, 200_000, 12), (1, 5, 5), (0, 100, 1), (70, 100, 2), (1, 13, 12), (999, 1000, 2)],
+)
+def test_a_run_that_is_measured_often_keeps_twelve_points(every: int, total: int, kept: int) -> None:
+    measured = [step for step in range(1, total + 1) if step == total or (every and step % every == 0)]
+    found = [step for step in measured if is_point(step, every, total)]
+    assert len(found) == kept
+    assert found[-1] == total
+    gaps = np.diff([0, *found[:-1]])
+    assert not len(gaps) or gaps.max() <= max(every, total / 12 + every)
 
 
 def test_points_after_a_checkpoint_are_deleted_and_other_files_stay(tmp_path: Path) -> None:

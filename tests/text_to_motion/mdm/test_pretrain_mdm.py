@@ -23,6 +23,8 @@ from motionkit.rl import Schedule
 from motionkit.runs import Run
 from motionkit.starter._catalogue import captions
 from motionkit.text import CachedEncoder, Prompt
+from motionkit.text_to_motion.evaluation.points import kept_points
+from motionkit.text_to_motion.evaluation.quality import Shown
 from motionkit.text_to_motion.mdm import open as factory
 from motionkit.text_to_motion.mdm.open import open_policy
 from motionkit.text_to_motion.mdm.settings import MDMOptions, PretrainMDMSettings
@@ -254,6 +256,22 @@ def test_stop_and_resume_give_the_same_bits(tmp_path: Path) -> None:
     ]
     assert lines[0] == lines[1]
     assert [line["step"] for line in lines[0] if "val/loss/diffusion" in line] == [3, 6]
+    for kept in (kept_points(tmp_path / name) for name in ("whole", "parts")):
+        assert list(kept) == [0, 3, 6]
+        motions = [Shown.load(path) for path in kept.values()]
+        assert [len(one.texts) for one in motions] == [4, 4, 4]
+        assert not any(
+            (one == motions[0].features[0]).all() for one in (motions[1].features[0], motions[2].features[0])
+        )
+    for one, two in zip(*(kept_points(tmp_path / name).values() for name in ("whole", "parts")), strict=True):
+        assert all((a == b).all() for a, b in zip(Shown.load(one).features, Shown.load(two).features, strict=True))
+    # Without them the run has the same bits.
+    _train(_settings(motions=0), tmp_path / "without")
+    assert kept_points(tmp_path / "without") == {}
+    one, two = (_weights(tmp_path / name / "policy/model.safetensors") for name in ("whole", "without"))
+    assert all(torch.equal(one[key], two[key]) for key in one)
+    text = (tmp_path / "without/metrics.jsonl").read_text()
+    assert [{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in text.splitlines()] == lines[0]
 
 
 def test_the_policy_is_the_average_and_complete(tmp_path: Path) -> None:
