@@ -1,4 +1,4 @@
-"""The rig that ``--rig`` names: one of those that are known, or the user's own file."""
+"""The rig that ``--rig`` or ``--names`` names: one of those that are known, or the user's own file."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from motionkit.rigs.named import NAMES, Rig, Vector, named_rig
 def read_rig(
     text: str,  # a name, or the path of a BVH file or of a GLB file with a skeleton
     table: Path | None = None,  # names of the body's joints in that file, as `JointMap`
+    *,
+    flag: str = "--rig",  # what the user gave it with, for messages
 ) -> Rig:
     """Return a rig.
 
@@ -30,15 +32,15 @@ def read_rig(
     """
     if text in NAMES:
         if table is not None:
-            raise MotionkitError(f"--rig-map does not act with --rig {text}.", fix="it is for a rig of your own.")
+            raise MotionkitError(f"--rig-map does not act with {flag} {text}.", fix="it is for a rig of your own.")
         return named_rig(text)
     path = Path(text)
     suffix = path.suffix.lower()
     if suffix not in (".bvh", ".glb"):
         fix = did_you_mean(text, NAMES) or f"known: {', '.join(NAMES)}, or the path of a .bvh or .glb file."
-        raise MotionkitError(f"--rig {text} is not a rig.", fix=fix, choices=list(NAMES))
+        raise MotionkitError(f"{flag} {text} is not a rig.", fix=fix, choices=list(NAMES))
     if not path.is_file():
-        raise MotionkitError(f"--rig {text}: there is no such file.", fix="check the path.")
+        raise MotionkitError(f"{flag} {text}: there is no such file.", fix="check the path.")
     motion = read_glb_rig(path) if suffix == ".glb" else _bvh_rest(path)
     known = () if table is None else read_joint_map(table).apply(motion.names)
     if known == motion.names:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from statistics import median
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,6 +14,7 @@ from motionkit.contracts.policy import BlockwisePolicy, DiffusionPolicy, NeedsSp
 from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
 from motionkit.motion import MotionBatch, Skeleton
+from motionkit.page.html import joined
 from motionkit.rl import NoiseSource, StepPlan, rollout, stable_hash
 from motionkit.text import Prompt
 
@@ -220,11 +223,43 @@ class Seams:
     jerk: float
     jerk_inside: float
 
-    def figures(self) -> dict[str, float]:
-        """Return the figures that are put together over motions; of `misses` the median."""
-        rest = {name: float(getattr(self, name)) for name in ("most", "inside", "skate", "skate_inside")}
-        middle = float(torch.tensor(self.misses, dtype=torch.float64).median())
-        return {"miss": middle, **rest, "jerk": self.jerk, "jerk_inside": self.jerk_inside}
+    def document(self) -> dict[str, Any]:
+        """Return the measures as JSON values."""
+        return asdict(self)
+
+    def sentence(self, fps: float) -> str:
+        """Return the measures in words, with the seconds of the seams."""
+        times = joined([f"{frame / fps:.1f}" for frame in self.frames])
+        miss, most, inside = (1000 * value for value in (median(self.misses), self.most, self.inside))
+        return (
+            f"Joined of {len(self.frames) + 1} blocks, at {times} s of the motion as it was made: joints are "
+            f"{miss:.0f} mm off their way there (one {most:.0f} mm), inside a block {inside:.0f} mm."
+        )
+
+
+def seam_rows(motions: Sequence[Seams], of: int) -> list[tuple[str, str]]:
+    """Return rows of a table on the seams of some motions, of `of` that were made; medians over seams and motions."""
+    misses = [miss for seams in motions for miss in seams.misses]
+
+    def middle(name: str) -> float:
+        return median(getattr(seams, name) for seams in motions)
+
+    most = 1000 * max(seams.most for seams in motions)
+    return [
+        ("motions joined of blocks", f"{len(motions)} of {of}, {len(misses)} seams"),
+        (
+            "joints off their way, mm",
+            f"{1000 * median(misses):.1f} at seams (one {most:.0f}), {1000 * middle('inside'):.1f} inside",
+        ),
+        ("jerk, m/s^3", f"{middle('jerk'):.0f} near seams, {middle('jerk_inside'):.0f} inside"),
+        ("foot skate, m/s", f"{middle('skate'):.3f} near seams, {middle('skate_inside'):.3f} inside"),
+    ]
+
+
+def seams_of(policy: DiffusionPolicy, prompt: Prompt, joints: Tensor) -> Seams | None:
+    """Return what is measured at the seams of a motion ``[T, J, 3]`` that a policy made; None if it has none."""
+    blocks = blocks_of(policy, prompt) if is_long(policy, prompt) else ()
+    return measure_seams(joints, blocks, policy.skeleton, policy.fps) if len(blocks) > 1 else None
 
 
 def measure_seams(joints: Tensor, blocks: Sequence[Block], skeleton: Skeleton, fps: float) -> Seams:

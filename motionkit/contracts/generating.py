@@ -12,8 +12,9 @@ from typing import Literal, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from motionkit.clips.convert.targets import SEAMS
 from motionkit.clips.motion_clip import MotionClip, Motions
-from motionkit.contracts.blocks import blocks_of, is_long, sample_blocks, with_spare
+from motionkit.contracts.blocks import blocks_of, is_long, sample_blocks, seams_of, with_spare
 from motionkit.contracts.policy import BlockwisePolicy, Condition, DiffusionPolicy, StoresSteps, guidance_of
 from motionkit.errors import MotionkitError
 from motionkit.motion import Caption, JointMotion, MotionBatch
@@ -236,12 +237,14 @@ def _clips(policy: DiffusionPolicy, prompts: Sequence[Prompt], made: MotionBatch
     body, fps = policy.skeleton, policy.fps
     for row, prompt in enumerate(prompts):
         motion = JointMotion(body.joint_names, body.parents, joints[row, : prompt.length].double(), fps)
+        seams = seams_of(policy, prompt, motion.joints)
+        told = {} if seams is None else {SEAMS: seams.sentence(fps)}
         yield MotionClip(
             motion,
             features=features[row, : prompt.length],
             captions=(Caption(prompt.text),),
             timed=_segments(prompt, fps),
-            notes={"format": "generated", "unit": "m", "up": "y", "fps": f"{fps:g}"},
+            notes={"format": "generated", "unit": "m", "up": "y", "fps": f"{fps:g}", **told},
         )
 
 

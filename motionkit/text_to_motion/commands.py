@@ -22,6 +22,7 @@ from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:
     from motionkit.clips.convert import ConvertReport, Edits, FileKind
+    from motionkit.contracts.blocks import Seams
     from motionkit.contracts.dataset import Split, TextMotionDataset
     from motionkit.contracts.policy import DiffusionPolicy
     from motionkit.text import Prompt
@@ -209,6 +210,7 @@ def generate(
     """
     from motionkit.clips.convert import kind_of
     from motionkit.clips.motion_clip import save_clips
+    from motionkit.contracts.blocks import Seams, seams_of
     from motionkit.contracts.device import resolve_device
     from motionkit.contracts.generating import generate_motions, plan_steps, typed_prompts
     from motionkit.contracts.policy import guidance_of
@@ -246,8 +248,11 @@ def generate(
         report = save_clips(clips, out, fps=settings.files.fps, edits=edits, overwrite=overwrite)
         console.say(f"wrote {out}{_fit(report, console)}")
         fps = settings.files.fps or policy.fps
+        seams = [seams_of(policy, asked[n // settings.num_samples], clip.positions()) for n, clip in enumerate(clips)]
+        found = [one for one in seams if one is not None]
         written = {"out": str(out), "fps": fps, "frames": report.frames, "figures": report.figures}
-        return {**written, "table": _table(report)}
+        more = {"seams": [one and one.document() for one in seams]} if found else {}
+        return {**written, **more, "table": [*_table(report), *_seam_table(found, count)]}
     facts = {
         "sampler": sampler.model_dump(mode="json"),
         "policy": settings.policy.options.model_dump(mode="json"),
@@ -261,6 +266,7 @@ def generate(
     console.say(f"wrote {len(motions)} motion(s) to {out}; open {out / 'motions.html'} to see them")
     figures = {kind: report.figures for kind, report in reports.items()}
     table = [row for report in reports.values() for row in _table(report)][:1]
+    table += _seam_table([Seams(**motion["seams"]) for motion in motions if "seams" in motion], count)
     return {"out": str(out), "fps": policy.fps, "motions": motions, "exports": figures, "table": table}
 
 
@@ -271,7 +277,7 @@ def _edits(files: FileSettings) -> Edits:
     fixes = read_fixes(files.fix)
     if "clean" in fixes:
         raise MotionkitError("--fix clean does not act on what a policy makes.", fix="feet, jitter or both.")
-    rig = read_rig(files.names) if files.names else None
+    rig = read_rig(files.names, flag="--names") if files.names else None
     return Edits(fixes=fixes, rig=rig, loop=files.loop, in_place=files.in_place)
 
 
@@ -281,6 +287,13 @@ def _table(report: ConvertReport) -> list[dict[str, Any]]:
 
     rows = edit_rows(report.figures)
     return [{"title": "what was changed", "columns": ("", ""), "rows": rows}] if rows else []
+
+
+def _seam_table(seams: Sequence[Seams], count: int) -> list[dict[str, Any]]:
+    """Return a table of the seams of motions that were joined of blocks, of `count`; none where there are none."""
+    from motionkit.contracts.blocks import seam_rows
+
+    return [{"title": "seams of blocks", "columns": ("", ""), "rows": seam_rows(seams, count)}] if seams else []
 
 
 def _kinds(to: Sequence[str], out: Path) -> list[FileKind]:
@@ -387,7 +400,7 @@ def _asked(
     settings: GenerateSettings, console: Console, dataset: TextMotionDataset, policy: DiffusionPolicy
 ) -> tuple[Split, Sequence[Prompt]]:
     """Return the split that is asked, and its prompts."""
-    from motionkit.text_to_motion.evaluation.judge import require_fit
+    from motionkit.text_to_motion.evaluation.judge import require_rate
 
     chosen = settings.prompts
     splits: Sequence[Split] = getattr(dataset, "splits", ("train", "val", "test"))
@@ -396,7 +409,7 @@ def _asked(
     asked = every[: chosen.limit or None]
     if not asked:
         raise MotionkitError(f"the {split} split of {dataset.name} has no prompts.", fix="choose another with --split.")
-    require_fit(policy, asked, fps=dataset.fps, label=dataset.name)
+    require_rate(policy, fps=dataset.fps, label=dataset.name)
     console.say(
         f"{len(asked)} of {len(every)} prompts of the {split} split" + ("" if chosen.limit == 0 else " (--limit)")
     )

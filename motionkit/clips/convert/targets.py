@@ -107,6 +107,10 @@ def write_pictures(path: Path, shown: Sequence[tuple[Clip, str]]) -> None:
         write_video(path, tracks)
 
 
+SEAMS = "seams"
+"""Note of a clip on the seams of the blocks that it was made of, a sentence."""
+
+
 def shown_track(clip: Clip, title: str) -> PlayerTrack:
     """Return a clip as the player shows it; `title` stands where it has no caption."""
     from motionkit.player import track_of
@@ -115,6 +119,7 @@ def shown_track(clip: Clip, title: str) -> PlayerTrack:
         clip.motion,
         clip.captions[0].text if clip.captions else title,
         segments=[(caption.text, caption.start, caption.end) for caption in clip.timed],
+        notes=[clip.notes[SEAMS]] if SEAMS in clip.notes else (),
     )
 
 
