@@ -218,6 +218,7 @@ class Seams:
     misses: tuple[float, ...]
     most: float  # The farthest joint of all seams
     inside: float  # The same miss inside blocks, the median over frames
+    inside_most: float  # and the farthest joint there
     skate: float  # Foot skate within half an overlap of a seam
     skate_inside: float  # and farther away
     jerk: float
@@ -230,10 +231,13 @@ class Seams:
     def sentence(self, fps: float) -> str:
         """Return the measures in words, with the seconds of the seams."""
         times = joined([f"{frame / fps:.1f}" for frame in self.frames])
-        miss, most, inside = (1000 * value for value in (median(self.misses), self.most, self.inside))
+        miss, most, inside, farthest = (
+            1000 * value for value in (median(self.misses), self.most, self.inside, self.inside_most)
+        )
         return (
             f"Joined of {len(self.frames) + 1} blocks, at {times} s of the motion as it was made: joints are "
-            f"{miss:.0f} mm off their way there (one {most:.0f} mm), inside a block {inside:.0f} mm."
+            f"{miss:.0f} mm off their way there (one {most:.0f} mm), inside a block {inside:.0f} mm "
+            f"(one {farthest:.0f} mm)."
         )
 
 
@@ -242,15 +246,13 @@ def seam_rows(motions: Sequence[Seams], of: int) -> list[tuple[str, str]]:
     misses = [miss for seams in motions for miss in seams.misses]
 
     def middle(name: str) -> float:
-        return median(getattr(seams, name) for seams in motions)
+        return float(median(getattr(seams, name) for seams in motions))
 
-    most = 1000 * max(seams.most for seams in motions)
+    most, farthest = (1000 * max(getattr(one, name) for one in motions) for name in ("most", "inside_most"))
+    at, inside = 1000 * median(misses), 1000 * middle("inside")
     return [
         ("motions joined of blocks", f"{len(motions)} of {of}, {len(misses)} seams"),
-        (
-            "joints off their way, mm",
-            f"{1000 * median(misses):.1f} at seams (one {most:.0f}), {1000 * middle('inside'):.1f} inside",
-        ),
+        ("joints off their way, mm", f"{at:.1f} at seams (one {most:.0f}), {inside:.1f} inside (one {farthest:.0f})"),
         ("jerk, m/s^3", f"{middle('jerk'):.0f} near seams, {middle('jerk_inside'):.0f} inside"),
         ("foot skate, m/s", f"{middle('skate'):.3f} near seams, {middle('skate_inside'):.3f} inside"),
     ]
@@ -293,6 +295,7 @@ def measure_seams(joints: Tensor, blocks: Sequence[Block], skeleton: Skeleton, f
         tuple(worst),
         max(float(misses[max(frame - 2, 0) : frame].max()) for frame in frames),
         float(inside.median()),
+        float((misses[away] if bool(away.any()) else misses).max()),
         *(skate, skate_inside),
         *(jerk, jerk_inside),
     )

@@ -82,6 +82,8 @@ def list_prompts(ctx: typer.Context, value: bool) -> None:
     raise typer.Exit
 
 
+PORT = 8420
+
 EXPORTS = ("bvh", "glb", "html", "mp4", "gif", "mpl", "npz")
 
 
@@ -171,8 +173,13 @@ def generate(
         ),
     ] = None,
     out: Annotated[
-        Path, typer.Argument(metavar="OUT", help="Folder to make; or one .bvh, .glb, .html, .mp4, .gif, .npz or .npy.")
-    ],
+        Path | None,
+        typer.Argument(
+            metavar="OUT",
+            help="Folder to make; or one .bvh, .glb, .html, .mp4, .gif, .npz or .npy.",
+            show_default=False,
+        ),
+    ] = None,
     prompts: Annotated[
         Path | None, typer.Option("--prompts", metavar="FILE", help="File with one prompt a line.")
     ] = None,
@@ -191,6 +198,16 @@ def generate(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace what an earlier generate wrote in OUT; other files stay.")
     ] = False,
+    serve: Annotated[
+        bool,
+        typer.Option(
+            "--serve",
+            help="Instead of writing files, serve a page with a prompt box and the player, on this machine alone.",
+        ),
+    ] = False,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port of --serve; 0 takes one that is free.")
+    ] = PORT,
     listing: Annotated[
         bool,
         typer.Option(
@@ -206,8 +223,12 @@ def generate(
 
     A folder gets joints, features, motions.json and motions.html, a page that plays them; --to adds further
     formats, in files that are called after their prompt. Rotations for bvh, glb and mpl are solved from the joints;
-    -v prints the fit.
+    -v prints the fit. A motion that is longer than the policy makes at once is joined of blocks that overlap by a
+    second; a table says how well they meet.
     """
+    if serve:
+        return _serve(settings, console, port)
+    assert out is not None, "the check refuses it"
     from motionkit.clips.convert import kind_of
     from motionkit.clips.motion_clip import save_clips
     from motionkit.contracts.blocks import Seams, seams_of
@@ -268,6 +289,43 @@ def generate(
     table = [row for report in reports.values() for row in _table(report)][:1]
     table += _seam_table([Seams(**motion["seams"]) for motion in motions if "seams" in motion], count)
     return {"out": str(out), "fps": policy.fps, "motions": motions, "exports": figures, "table": table}
+
+
+def _serve(settings: GenerateSettings, console: Console, port: int) -> Mapping[str, Any]:
+    """Serve the page until the command is stopped."""
+    from motionkit.contracts.device import resolve_device
+    from motionkit.contracts.generating import plan_steps
+    from motionkit.contracts.policy import guidance_of
+    from motionkit.text_to_motion.serve import Studio, serve
+
+    def open_studio() -> tuple[Studio, Mapping[str, Any]]:
+        policy: DiffusionPolicy = settings.policy.build(device=resolve_device(settings.device), dataset=None)
+        sampler = settings.sampler
+        plan = plan_steps(policy, sampler.kind, sampler.inference_timesteps, sampler.eta, sampler.spacing)
+        studio = Studio(policy, plan, fps=settings.files.fps, edits=_edits(settings.files))
+        guidance = guidance_of(policy) if sampler.guidance_scale is None else sampler.guidance_scale
+        place = str(getattr(settings.policy.options, "checkpoint", ""))
+        title = f"{settings.policy.name}: {place}" if place else settings.policy.name
+        return studio, {"title": title, "guidance": guidance, "seed": settings.seed}
+
+    serve(open_studio, port, console)
+    return {}
+
+
+def _refuse_for_serve(settings: GenerateSettings, given: Mapping[str, object]) -> None:
+    """Refuse what says which motions are made or where they go: the page does."""
+    given = {
+        **given,
+        "--dataset": settings.dataset,
+        "--num-samples": settings.num_samples != 1,
+        "--split, --k-segments and --limit": settings.prompts != AskedPrompts(),
+    }
+    if names := [name for name, value in given.items() if value]:
+        raise MotionkitError(
+            f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} no effect with --serve.",
+            why="what to make, and which file is wanted, is said on the page.",
+            fix=f"leave {'it' if len(names) == 1 else 'them'} out.",
+        )
 
 
 def _edits(files: FileSettings) -> Edits:
@@ -363,26 +421,47 @@ def _refuse_both(
 def _check_generate(
     settings: GenerateSettings,
     texts: Sequence[str] | None,
-    out: Path,
+    out: Path | None,
     prompts: Path | None,
     durations: str,
+    to: Sequence[str] | None,
+    overwrite: bool,
+    serve: bool,
+    port: int,
     **_: object,
 ) -> None:
     """Refuse what needs no policy to be seen, of a dry run too."""
     from motionkit.clips.convert import refuse_foreign
 
+    if serve:
+        given = {"--prompts": prompts, "--durations": durations, "--to": to, "--overwrite": overwrite}
+        _refuse_for_serve(settings, {"TEXT": texts, f"{str(out)!r}": out, **given})
+        _refuse_reference(settings)
+        _edits(settings.files)
+        return
+    if port != PORT:
+        raise MotionkitError("--port has no effect without --serve.", fix="add --serve, or leave it out.")
+    if out is None:
+        raise MotionkitError(
+            "there is no OUT, the folder or file to write.",
+            fix='motionkit generate "a person walks forward" OUT; or motionkit generate --serve, for a page.',
+        )
     refuse_loose_words(texts or [], out)
     settings = _with_own_prompts(settings, texts or [], prompts, out)
     _refuse_both(settings, texts or [], prompts, durations, out)
     if (texts or []).count(STDIN) > 1:
         raise MotionkitError("stdin can be read once.", fix=f"give {STDIN} once.")
+    _refuse_reference(settings)
+    refuse_foreign(out)
+    _seconds(durations)
+    _edits(settings.files)
+
+
+def _refuse_reference(settings: GenerateSettings) -> None:
     if getattr(settings.policy.options, "reference", ""):
         raise MotionkitError(
             "--reference has no effect in generate.", why="it is what training measures KL to.", fix="leave it out."
         )
-    refuse_foreign(out)
-    _seconds(durations)
-    _edits(settings.files)
 
 
 def _origin(settings: GenerateSettings, split: Split | None) -> dict[str, Any]:

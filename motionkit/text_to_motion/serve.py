@@ -81,7 +81,9 @@ class Studio:
         edits: What is done to motions in files and page.
     """
 
-    def __init__(self, policy: DiffusionPolicy, plan: StepPlan, *, fps: float = 0.0, edits: Edits | None = None) -> None:
+    def __init__(
+        self, policy: DiffusionPolicy, plan: StepPlan, *, fps: float = 0.0, edits: Edits | None = None
+    ) -> None:
         self.policy, self.plan = policy, plan
         self.fps, self.edits = fps or policy.fps, edits or Edits()
         self._kept: dict[int, _Kept] = {}
@@ -161,7 +163,9 @@ class Studio:
     def _found(self, number: int) -> _Kept:
         if (kept := self._kept.get(number)) is None:
             raise MotionkitError(
-                f"there is no motion {number}.", why=f"the last {KEPT} are kept until the command ends.", fix="make it again."
+                f"there is no motion {number}.",
+                why=f"the last {KEPT} are kept until the command ends.",
+                fix="make it again.",
             )
         return kept
 
@@ -316,10 +320,12 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._answer(self._post)
 
-    def do_other(self) -> None:
-        self._answer(self._other)
-
-    do_HEAD = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_other
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer what `http.server` refuses by itself: another method, or what is no request."""
+        if code == 501:
+            self._send_error(405, MotionkitError(f"{self.command} is not answered.", fix="GET or POST."))
+        else:
+            self._send_error(int(code), MotionkitError(f"the request cannot be read: {message or code}."))
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing on the terminal."""
@@ -345,7 +351,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _check_host(self) -> None:
         if self.headers.get_all("Host") not in [[host] for host in self.server.hosts]:
             raise _RefusedError(
-                403, "this is not the name of this server.", why="a foreign name may lead here.", fix=self.server.address
+                403,
+                "this is not the name of this server.",
+                why="a foreign name may lead here.",
+                fix=self.server.address,
             )
 
     def _get(self) -> None:
@@ -384,9 +393,6 @@ class _Handler(BaseHTTPRequestHandler):
         finally:
             self.server.making.release()
 
-    def _other(self) -> None:
-        raise _RefusedError(405, f"{self.command} is not answered.", fix="GET or POST.")
-
     def _studio(self) -> Studio:
         if self.server.studio is None:
             raise _RefusedError(503, "the policy is being loaded.", fix="try again in a moment.")
@@ -405,7 +411,9 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             found = json.loads(content.decode())
         except (ValueError, RecursionError) as error:
-            raise _RefusedError(400, "the request is not JSON.", fix='{"text": "a person walks", "guidance": 2.5}') from error
+            raise _RefusedError(
+                400, "the request is not JSON.", fix='{"text": "a person walks", "guidance": 2.5}'
+            ) from error
         try:
             asked = Asked.model_validate(found)
         except ValidationError as error:
@@ -421,9 +429,16 @@ class _Handler(BaseHTTPRequestHandler):
         content = json.dumps(found, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         self._send(status, content.encode("utf-8", "replace"), "application/json")
 
-    def _send(self, status: int, content: bytes, kind: str, rules: str = "default-src 'none'", *, name: str = "") -> None:
+    def _send(
+        self, status: int, content: bytes, kind: str, rules: str = "default-src 'none'", *, name: str = ""
+    ) -> None:
         self.send_response(status)
-        headers = {"Content-Type": kind, "Content-Length": str(len(content)), "Content-Security-Policy": rules, **_HEADERS}
+        headers = {
+            "Content-Type": kind,
+            "Content-Length": str(len(content)),
+            "Content-Security-Policy": rules,
+            **_HEADERS,
+        }
         if name:
             headers["Content-Disposition"] = f'attachment; filename="{name}"'
         if status == 405:
@@ -444,7 +459,7 @@ def serve(open_studio: Callable[[], tuple[Studio, Mapping[str, Any]]], port: int
         console: Is told the address.
 
     Raises:
-        MotionkitError: The port cannot be used, which is seen before the policy is loaded, or what `open_studio` raises.
+        MotionkitError: The port cannot be used, which is seen before the policy is loaded; what `open_studio` raises.
     """
     site = Site(port)
     try:

@@ -145,7 +145,8 @@ def test_sampler_options(policy: Path, tmp_path: Path) -> None:
         (["--durations", "-1"], "above 0"),
         (["--reference", "nowhere.pt"], "--reference has no effect"),
         (["--reference", "nowhere.pt", "--dry-run"], "--reference has no effect"),
-        (["--durations", "9"], "at most 80"),
+        (["--durations", "6000"], "at most 100000 are made"),
+        (["--port", "81"], "--port has no effect without --serve"),
         (["--inference-timesteps", "11"], "11 sampling steps"),
     ],
 )
@@ -315,7 +316,8 @@ def test_one_file_is_edited_too(policy: Path, tmp_path: Path) -> None:
     for words, said in (
         (("--fix", "clean"), "--fix clean does not act on what a policy makes"),
         (("--fix", "feats"), "did you mean feet?"),
-        (("--names", "maya"), "--rig maya is not a rig"),
+        (("--names", "maya"), "--names maya is not a rig"),
+        (("--names", "maya.bvh"), "--names maya.bvh: there is no such file"),
     ):
         refused = _generate(policy, FIRST, tmp_path / "two.glb", *words)
         assert refused.exit_code == 2
@@ -351,6 +353,32 @@ def test_one_file(policy: Path, tmp_path: Path) -> None:
     assert _generate(policy, FIRST, out, "--to", "glb", "--overwrite").exit_code == 2
     assert "--to tape" in _generate(policy, FIRST, tmp_path / "x", "--to", "tape").stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.bvh"]
+
+
+def test_what_is_longer_than_the_policy_makes_is_joined_of_blocks(policy: Path, tmp_path: Path) -> None:
+    out = tmp_path / "long"
+    result = _generate(
+        policy, FIRST, f"{FIRST} | {SECOND}", out, "--num-samples", 2, "--seed", 5, "--to", "bvh", "--json"
+    )
+    assert result.exit_code == 0, result.stderr
+    motions = json.loads(result.stdout)["motions"]
+    assert [motion["frames"] for motion in motions] == [120] * 4  # the policy makes 80 at once
+    assert [motion["seams"]["frames"] for motion in motions] == [[60], [60], [60], [60]]
+    assert np.load(out / motions[0]["joints"]).shape == (120, 22, 3)
+    assert motions == json.loads((out / "motions.json").read_text())["motions"]
+    page = (out / "motions.html").read_text()
+    notes = json.loads(page.split('<script type="application/json">')[1].split("</script>")[0])["notes"]
+    assert len(notes) == 4
+    assert all("Joined of 2 blocks, at 3.0 s" in note for note in notes)
+    # The same seed gives the same motion, alone in one file too; there the table tells of the seams.
+    one = tmp_path / "one.npy"
+    alone = _generate(policy, FIRST, one, "--seed", 5)
+    assert alone.exit_code == 0, alone.stderr
+    assert np.allclose(np.load(one), np.load(out / motions[0]["joints"]), atol=1e-4)
+    assert "motions joined of blocks" in alone.stdout
+    assert "joints off their way, mm" in alone.stdout
+    short = _generate(policy, FIRST, tmp_path / "short.npy", "--durations", 2)
+    assert "joined of blocks" not in short.stdout
 
 
 @pytest.mark.parametrize("more", [[], ["--dry-run"]])

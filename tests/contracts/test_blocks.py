@@ -1,9 +1,10 @@
-"""Motions of several blocks: how they are divided, that they are what their blocks are, and what is measured at seams."""
+"""Motions of several blocks: how they are divided, what they are made of, and what is measured at seams."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -16,7 +17,7 @@ from motionkit.contracts import blocks
 from motionkit.contracts.blocks import Block, blocks_of, half_overlap, is_long, measure_seams, sample_blocks, seam_rows
 from motionkit.contracts.generating import asked_of, generate_motions, plan_steps, typed_prompts
 from motionkit.errors import MotionkitError
-from motionkit.motion import HUMANML, Normalizer
+from motionkit.motion import HUMANML, Normalizer, features_to_joints
 from motionkit.rl import NoiseSource, Schedule
 from motionkit.text import Prompt
 
@@ -111,9 +112,9 @@ def test_a_block_is_what_the_policy_makes_and_the_overlap_goes_from_one_to_the_o
 def test_the_first_blocks_do_not_depend_on_those_after_them() -> None:
     policy = Plain(reads_noise=True)  # what comes out is a function of a frame's noise alone
     short, long = (_sampled(policy, Prompt(("1",), (frames,), "one"), samples=2) for frames in (150, 500))
-    assert torch.equal(short, long[:, :150])
+    assert torch.allclose(short, long[:, :150], atol=1e-5)
     more = _sampled(policy, Prompt(("1", "2"), (150, 60), "both"), samples=2)
-    assert torch.equal(short, more[:, :150])
+    assert torch.allclose(short, more[:, :150], atol=1e-5)
     assert not torch.allclose(short[0], short[1])
     assert not torch.allclose(short, _sampled(policy, Prompt(("1",), (150,), "one"), samples=2, seed=1))
 
@@ -152,14 +153,15 @@ def test_a_motion_that_memory_cannot_hold_is_refused() -> None:
 def _at(*firsts: int, frames: int) -> list[Block]:
     ends = [0, *firsts, frames]
     empty = Prompt(("x",), (1,))
-    return [Block(a, b, a, b, empty) for a, b in zip(ends, ends[1:], strict=False)]
+    return [Block(a, b, a, b, empty) for a, b in pairwise(ends)]
 
 
 def test_a_motion_of_constant_speed_has_no_seam() -> None:
     steps = torch.arange(90, dtype=torch.float64)[:, None, None] * torch.tensor([0.01, 0.0, 0.05])
     seams = measure_seams(steps + torch.rand(1, 22, 3).double(), _at(30, 60, frames=90), HUMANML, 20.0)
     assert seams.frames == (30, 60)
-    assert max(*seams.misses, seams.most, seams.inside, seams.jerk, seams.jerk_inside) < 1e-9
+    assert max(*seams.misses, seams.most, seams.inside_most) < 1e-9
+    assert max(seams.jerk, seams.jerk_inside) < 1e-2  # it is smoothed at 0
 
 
 def test_a_jump_is_seen_at_its_seam_and_nowhere_else() -> None:
@@ -169,13 +171,13 @@ def test_a_jump_is_seen_at_its_seam_and_nowhere_else() -> None:
     seams = measure_seams(joints, _at(30, 60, frames=90), HUMANML, 20.0)
     assert seams.misses == pytest.approx((0.1, 0.0))
     assert (seams.most, seams.inside) == pytest.approx((0.2, 0.0))
-    assert seams.jerk > 0
-    assert seams.jerk_inside == 0
+    assert seams.jerk > 10
+    assert seams.jerk_inside < 1e-2
     early = measure_seams(joints, _at(28, 60, frames=90), HUMANML, 20.0)
     assert early.most == 0, "the seam is the step from its last frame to its first, not one beside it"
     (title, told), (_, way), *_ = seam_rows([seams, seams], 3)
     assert (title, told) == ("motions joined of blocks", "2 of 3, 4 seams")
-    assert way == "50.0 at seams (one 200), 0.0 inside"
+    assert way == "50.0 at seams (one 200), 0.0 inside (one 0)"
     assert "30 mm" not in seams.sentence(20.0)
     assert "at 1.5 and 3.0 s" in seams.sentence(20.0)
 
@@ -186,7 +188,7 @@ def test_feet_that_slide_near_a_seam_are_told_from_those_inside() -> None:
     joints[70:, :, 0] = 0.95
     seams = measure_seams(joints, _at(60, frames=120), HUMANML, 20.0)
     assert seams.skate == pytest.approx(1.0)
-    assert seams.skate_inside == pytest.approx(0.0)
+    assert seams.skate_inside < 1e-4
 
 
 def test_the_starters_blocks_meet_better_than_motions_that_are_set_one_behind_the_other() -> None:
@@ -197,8 +199,6 @@ def test_the_starters_blocks_meet_better_than_motions_that_are_set_one_behind_th
     joined = sample_blocks(policy, prompt, plan, NoiseSource(0), samples=4, guidance=2.5).joints
     alone = [Prompt((text,), (frames,)) for text, frames in zip(prompt.segments, prompt.frames, strict=True)]
     clips = list(generate_motions(policy, alone, plan, samples=4))
-    from motionkit.motion import features_to_joints
-
     naive = features_to_joints(
         torch.stack([torch.cat([clips[i].features, clips[4 + i].features]) for i in range(4)]), HUMANML
     )
