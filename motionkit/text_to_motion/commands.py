@@ -265,7 +265,7 @@ def _refuse_for_serve(settings: GenerateSettings, given: Mapping[str, object]) -
         **given,
         "--dataset": settings.dataset,
         "--num-samples": settings.num_samples != 1,
-        "--split, --k-segments and --limit": settings.prompts != AskedPrompts(),
+        "--split, --k-segments, --limit": settings.prompts != AskedPrompts(),
     }
     if names := [name for name, value in given.items() if value]:
         raise MotionkitError(
