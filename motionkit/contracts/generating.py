@@ -328,7 +328,8 @@ class TextToMotionPolicy(DiffusionPolicy, Protocol):
 
         Args:
             texts: One prompt or several; ``" | "`` separates actions that follow each other.
-            durations: Seconds of each action; None shares 6 s equally, less for what is done once.
+            durations: Seconds of each action; None shares 6 s equally, less for what is done once. What is longer
+                than the policy makes at once is joined of blocks.
             num_samples: Motions per prompt.
             guidance_scale: Classifier-free guidance; 1 is none. None takes the policy's own, which a run of ``grpo``
                 stores in it, else 2.5.
@@ -341,7 +342,7 @@ class TextToMotionPolicy(DiffusionPolicy, Protocol):
             ``len(texts) * num_samples`` motions, those of a prompt in a row; a notebook shows them in the player.
 
         Raises:
-            MotionkitError: A prompt is empty, too long, or has words that the text encoder does not know.
+            MotionkitError: A prompt is empty, longer than 100 000 frames, or has words that the text encoder does not know.
 
         Example:
             >>> from motionkit import load_policy

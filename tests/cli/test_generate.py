@@ -395,7 +395,7 @@ def test_what_is_longer_than_the_policy_makes_is_joined_of_blocks(policy: Path, 
         (("--limit", "2"), "--split, --k-segments, --limit has no effect with --serve"),
         (("--names", "maya"), "--names maya is not a rig"),
         (("--reference", "starter"), "--reference has no effect in generate"),
-        (("--port", "65536"), "65536"),
+        (("--port", "65536"), "'--port': Input should be less than or equal to 65535"),
     ],
 )
 def test_what_the_served_page_decides_is_refused(words: tuple[str, ...], said: str) -> None:
