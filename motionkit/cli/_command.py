@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import typer
 
 from motionkit.cli import command_line, output
+from motionkit.cli._browser import open_address
 from motionkit.cli._stop import working
 from motionkit.cli.settings import add_command, show_plan
 from motionkit.config import Resolved, Settings, require_places
@@ -23,6 +25,11 @@ class Terminal:
 
     def __init__(self, label: str) -> None:
         self._label = label  # of the command, before its progress
+
+    def show(self, address: str) -> None:
+        """Open an address in a browser, where there is one and a person reads what is printed."""
+        if sys.stderr.isatty():
+            open_address(address)
 
     def working(self, total: int, *, after: str = NOTHING_WRITTEN) -> AbstractContextManager[Callable[..., None]]:
         """Show progress while the block runs."""

@@ -1,4 +1,4 @@
-"""The rig of ``--rig``: a known one by name, or the user's file."""
+"""The rig of ``--rig`` or ``--names``: a known one by name, or the user's file."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ def read_rig(
     text: str,  # a name, or the path of a BVH file, or of a GLB or FBX file with a skeleton
     table: Path | None = None,  # names of the body's joints in that file, as `JointMap`
     blender: str = "",  # the Blender that reads FBX files
+    *,
+    flag: str = "--rig",  # the option that names it, for messages
 ) -> Rig:
     """Return a rig.
 
@@ -32,15 +34,15 @@ def read_rig(
     """
     if text in NAMES:
         if table is not None:
-            raise MotionkitError(f"--rig-map does not act with --rig {text}.", fix="it is for a rig of your own.")
+            raise MotionkitError(f"--rig-map does not act with {flag} {text}.", fix="it is for a rig of your own.")
         return named_rig(text)
     path = Path(text)
     suffix = path.suffix.lower()
     if suffix not in (".bvh", ".glb", ".fbx"):
         fix = did_you_mean(text, NAMES) or f"known: {', '.join(NAMES)}, or the path of a .bvh, .glb or .fbx file."
-        raise MotionkitError(f"--rig {text} is not a rig.", fix=fix, choices=list(NAMES))
+        raise MotionkitError(f"{flag} {text} is not a rig.", fix=fix, choices=list(NAMES))
     if not path.is_file():
-        raise MotionkitError(f"--rig {text}: there is no such file.", fix="check the path.")
+        raise MotionkitError(f"{flag} {text}: there is no such file.", fix="check the path.")
     model = path if suffix == ".glb" else None
     if suffix == ".fbx":
         motion, model = read_fbx_rig(path, blender)

@@ -32,6 +32,9 @@ class Console(Protocol):
     def warn(self, message: str) -> None:
         """Print a warning on stderr."""
 
+    def show(self, address: str) -> None:
+        """Open an address in a browser, where there is one."""
+
     def working(self, total: int, *, after: str = NOTHING_WRITTEN) -> AbstractContextManager[Callable[..., None]]:
         """Show progress while the block runs; it gets ``step(count=1, note="")``.
 
@@ -55,6 +58,9 @@ class Quiet:
 
     def warn(self, message: str) -> None:
         """Show nothing."""
+
+    def show(self, address: str) -> None:
+        """Open nothing."""
 
     @contextmanager
     def working(self, total: int, *, after: str = NOTHING_WRITTEN) -> Iterator[Callable[..., None]]:

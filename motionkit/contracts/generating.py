@@ -5,12 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
 from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
+from motionkit.clips.convert.targets import SEAMS
 from motionkit.clips.motion_clip import MotionClip, Motions
+from motionkit.contracts.blocks import blocks_of, is_long, sample_blocks, seams_of, with_spare
 from motionkit.contracts.policy import BlockwisePolicy, Condition, DiffusionPolicy, StoresSteps, guidance_of
 from motionkit.errors import MotionkitError
 from motionkit.motion import Caption, JointMotion, MotionBatch
@@ -176,7 +180,8 @@ def generate_motions(
 ) -> Iterator[MotionClip]:
     """Yield motions, prompt after prompt, the samples of each in a row.
 
-    A motion depends on its text, lengths, sample number and the seed, not on what else is generated with it.
+    A motion depends on its text, lengths, sample number and the seed, not on what else is generated with it. One that
+    is longer than the policy makes at once is joined of blocks (`motionkit.contracts.blocks`).
 
     Args:
         policy: What is sampled.
@@ -185,25 +190,48 @@ def generate_motions(
         samples: Motions per prompt.
         guidance: Classifier-free guidance scale.
         seed: Seed of the noise.
-        batch: Motions that are sampled at once, at least the samples of one prompt.
+        batch: Motions or blocks that are sampled at once, at least the samples of one prompt.
     """
-    policy.condition(prompts)  # refuses a prompt before anything is made; what it encodes stays cached
-    count = max(1, batch // samples)
-    for first in range(0, len(prompts), count):
-        done = sample(
-            policy, prompts[first : first + count], plan, NoiseSource(seed), samples=samples, guidance=guidance
+    # Refuses a prompt before anything is sampled; what it encodes stays cached.
+    policy.condition(asked_of(policy, prompts))
+    noise = NoiseSource(seed)
+    for long, run in groupby(prompts, partial(is_long, policy)):
+        every = list(run)
+        count = 1 if long else max(1, batch // samples)
+        for first in range(0, len(every), count):
+            some = every[first : first + count]
+            if long:
+                made = sample_blocks(policy, some[0], plan, noise, samples=samples, guidance=guidance, batch=batch)
+            else:
+                asked = asked_of(policy, some)
+                made = sample(policy, asked, plan, noise, samples=samples, guidance=guidance).motions
+            yield from _clips(policy, [prompt for prompt in some for _ in range(samples)], made)
+
+
+def asked_of(policy: DiffusionPolicy, prompts: Sequence[Prompt]) -> list[Prompt]:
+    """Return what a policy is asked for to make `prompts`: their blocks, and frames more for a sound end."""
+    asked: list[Prompt] = []
+    for prompt in prompts:
+        blocks = blocks_of(policy, prompt) if is_long(policy, prompt) else ()
+        asked += [block.prompt for block in blocks] or [with_spare(policy, prompt)]
+    return asked
+
+
+def _clips(policy: DiffusionPolicy, prompts: Sequence[Prompt], made: MotionBatch) -> Iterator[MotionClip]:
+    """Yield motions as clips, each cut to the length of its prompt."""
+    joints, features = made.joints.float().cpu(), made.features.float().cpu()
+    body, fps = policy.skeleton, policy.fps
+    for row, prompt in enumerate(prompts):
+        motion = JointMotion(body.joint_names, body.parents, joints[row, : prompt.length].double(), fps)
+        seams = seams_of(policy, prompt, motion.joints)
+        told = {} if seams is None else {SEAMS: seams.sentence(fps)}
+        yield MotionClip(
+            motion,
+            features=features[row, : prompt.length],
+            captions=(Caption(prompt.text),),
+            timed=_segments(prompt, fps),
+            notes={"format": "generated", "unit": "m", "up": "y", "fps": f"{fps:g}", **told},
         )
-        joints, features = done.motions.joints.float().cpu(), done.motions.features.float().cpu()
-        body, fps = policy.skeleton, policy.fps
-        for row, prompt in enumerate(done.prompts):
-            motion = JointMotion(body.joint_names, body.parents, joints[row, : prompt.length].double(), fps)
-            yield MotionClip(
-                motion,
-                features=features[row, : prompt.length],
-                captions=(Caption(prompt.text),),
-                timed=_segments(prompt, fps),
-                notes={"format": "generated", "unit": "m", "up": "y", "fps": f"{fps:g}"},
-            )
 
 
 def _segments(prompt: Prompt, fps: float) -> tuple[Caption, ...]:
@@ -283,7 +311,8 @@ class TextToMotionPolicy(DiffusionPolicy, Protocol):
 
         Args:
             texts: One prompt or several; ``" | "`` separates actions that follow each other.
-            durations: Seconds of each action; None shares 6 s equally, less for what is done once.
+            durations: Seconds of each action; None shares 6 s equally, less for what is done once. What is longer
+                than the policy makes at once is joined of blocks.
             num_samples: Motions per prompt.
             guidance_scale: Classifier-free guidance; 1 is none. None takes the policy's own, which a run of ``grpo``
                 stores in it, else 2.5.

@@ -148,6 +148,15 @@ class BlockwisePolicy(Protocol):
         ...
 
 
+@runtime_checkable
+class NeedsSpare(Protocol):
+    """What a diffusion policy has besides whose network makes the last frames of some lengths badly."""
+
+    def spare(self, length: int) -> int:
+        """Return how many frames more than `length` to sample, which are cut off afterwards; 0 for sound lengths."""
+        ...
+
+
 class Predictor(Protocol):
     """A motion predictor; ``Component(gives="predictor")``.
 

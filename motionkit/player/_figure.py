@@ -119,6 +119,7 @@ class PlayerTrack:
     names: tuple[str, ...] = ()
     # ``[T, 2]`` metres x and z that the root was asked to be at, drawn as a dashed line; or None.
     path: Tensor | None = None
+    notes: tuple[str, ...] = ()  # Sentences that the page shows above the picture
 
     def __post_init__(self) -> None:
         for problem in (self._shape_problem(), self._value_problem(), self._text_problem()):
@@ -193,6 +194,7 @@ def track_of(
     segments: Sequence[tuple[str, float, float]] = (),
     scores: Sequence[float] = (),
     colour: str = "",
+    notes: Sequence[str] = (),
 ) -> PlayerTrack:
     """Return the track of a motion.
 
@@ -202,6 +204,7 @@ def track_of(
         segments: ``(text, start, end)`` in seconds.
         scores: One number per segment, or none.
         colour: ``#rrggbb``, or empty.
+        notes: Sentences that the page shows above the picture.
 
     Example:
         >>> from motionkit.starter import generate
@@ -230,6 +233,7 @@ def track_of(
         colour=colour,
         names=tuple(motion.names),
         path=path,
+        notes=tuple(notes),
     )
 
 

@@ -117,7 +117,7 @@ def _values(tracks: Sequence[PlayerTrack], rate: float) -> int:
 
 def _track(track: PlayerTrack, rate: float, *, wanted: float) -> tuple[dict[str, Any], list[str]]:
     """Return one track's part of the document, and notes for the viewer where it has less than was wanted."""
-    notes = []
+    notes = list(track.notes)
     stride = _stride(track, rate)
     if stride > _stride(track, wanted):
         notes.append(f"Every {_ordinal(stride)} frame is shown, {track.fps / stride:g} of {track.fps:g} per second.")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
 import statistics
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,69 +14,21 @@ from pydantic import Field, field_validator
 from motionkit.config import Chosen, Cli, Group, PromptSettings, SamplerSettings, Settings, slot
 from motionkit.contracts.console import Command, Console
 from motionkit.contracts.own_data import dataset_of
-from motionkit.documents import read_text
 from motionkit.errors import MotionkitError
+from motionkit.text_to_motion.typed import STDIN, list_prompts, read_prompts, refuse_loose_words
 
 if TYPE_CHECKING:
     from motionkit.clips.convert import ConvertReport, Edits, FileKind
+    from motionkit.contracts.blocks import Seams
     from motionkit.contracts.dataset import Split, TextMotionDataset
     from motionkit.contracts.policy import DiffusionPolicy
     from motionkit.text import Prompt
     from motionkit.text_to_motion.data.compose import Composed, Plan, TextTower, Written
 
 
-# The texts of `motionkit generate`: from the command line, stdin or a file; the list of the starter's movements.
-
-STDIN = "-"
-_LIMIT = 16 << 20
 _STARTER = "starter"
 
-
-def read_prompts(texts: Sequence[str], file: Path | None) -> list[str]:
-    """Return the texts of the command line with ``-`` replaced by the lines of stdin, then those of a file."""
-    found: list[str] = []
-    for text in texts:
-        found += _lines(sys.stdin.read(_LIMIT)) if text == STDIN else [text]
-    if file is not None:
-        found += _lines(read_text(file))
-    if not found:
-        raise MotionkitError(f"{file or 'stdin'} has no prompt.", fix="write one prompt a line.")
-    return found
-
-
-def _lines(text: str) -> list[str]:
-    return [line.strip() for line in text.splitlines() if line.strip()]
-
-
-def refuse_loose_words(texts: Sequence[str], out: Path) -> None:
-    """Refuse several texts of one word each: a sentence whose quotes are missing."""
-    if len(texts) < 2 or not all(text.isalpha() for text in texts):
-        return
-    words, place = list(texts), str(out)
-    if not out.suffix and len(out.parts) == 1 and not out.exists():
-        words, place = [*words, str(out)], "OUT"
-    raise MotionkitError(
-        f"these are {len(texts)} prompts of one word each ({', '.join(texts)}); was one prompt meant?",
-        why=f"without quotes every word is a prompt, and the last one, {out}, is the place to write to.",
-        fix=f"motionkit generate {shlex.quote(' '.join(words))} {place}; prompts of one word can come from stdin, "
-        "one a line: motionkit generate - OUT",
-    )
-
-
-def list_prompts(ctx: typer.Context, value: bool) -> None:
-    """Print one wording of every movement that the starter policy was trained on, and exit."""
-    if not value:
-        return
-    from motionkit.starter import CATALOGUE
-
-    for entry in CATALOGUE:
-        ctx.obj.write(f"a person {entry.phrases[0]}")
-    ctx.obj.say(
-        f"{len(CATALOGUE)} movements of the starter pack, one wording each. Other wordings work too; join actions with "
-        "' | '."
-    )
-    raise typer.Exit
-
+PORT = 8420
 
 EXPORTS = ("bvh", "glb", "fbx", "html", "mp4", "gif", "mpl", "npz")
 
@@ -172,9 +122,13 @@ def generate(
         ),
     ] = None,
     out: Annotated[
-        Path,
-        typer.Argument(metavar="OUT", help="Folder to make; or one .bvh, .glb, .fbx, .html, .mp4, .gif, .npz or .npy."),
-    ],
+        Path | None,
+        typer.Argument(
+            metavar="OUT",
+            help="Folder to make; or one .bvh, .glb, .fbx, .html, .mp4, .gif, .npz or .npy.",
+            show_default=False,
+        ),
+    ] = None,
     prompts: Annotated[
         Path | None, typer.Option("--prompts", metavar="FILE", help="File with one prompt a line.")
     ] = None,
@@ -193,6 +147,16 @@ def generate(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace what an earlier generate wrote in OUT; other files stay.")
     ] = False,
+    serve: Annotated[
+        bool,
+        typer.Option(
+            "--serve",
+            help="Instead of writing files, serve a page with a prompt box and the player, on this machine alone.",
+        ),
+    ] = False,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port of --serve; 0 takes one that is free.")
+    ] = PORT,
     listing: Annotated[
         bool,
         typer.Option(
@@ -208,10 +172,15 @@ def generate(
 
     A folder gets joints, features, motions.json and motions.html, a page that plays them; --to adds further
     formats, in files that are called after their prompt. Rotations for bvh, glb and mpl are solved from the joints;
-    -v prints the fit.
+    -v prints the fit. A motion that is longer than the policy makes at once is joined of blocks that overlap by a
+    second; a table says how well they meet.
     """
+    if serve:
+        return _serve(settings, console, port)
+    assert out is not None, "the check refuses it"
     from motionkit.clips.convert import kind_of
     from motionkit.clips.motion_clip import save_clips
+    from motionkit.contracts.blocks import Seams, seams_of
     from motionkit.contracts.device import resolve_device
     from motionkit.contracts.generating import generate_motions, plan_steps, typed_prompts
     from motionkit.contracts.policy import guidance_of
@@ -251,8 +220,11 @@ def generate(
         )
         console.say(f"wrote {out}{_fit(report, console)}")
         fps = settings.files.fps or policy.fps
+        seams = [seams_of(policy, asked[n // settings.num_samples], clip.positions()) for n, clip in enumerate(clips)]
+        found = [one for one in seams if one is not None]
         written = {"out": str(out), "fps": fps, "frames": report.frames, "figures": report.figures}
-        return {**written, "table": _table(report)}
+        more = {"seams": [one and one.document() for one in seams]} if found else {}
+        return {**written, **more, "table": [*_table(report), *_seam_table(found, count)]}
     facts = {
         "sampler": sampler.model_dump(mode="json"),
         "policy": settings.policy.options.model_dump(mode="json"),
@@ -268,7 +240,45 @@ def generate(
     console.say(f"wrote {len(motions)} motion(s) to {out}; open {out / 'motions.html'} to see them")
     figures = {kind: report.figures for kind, report in reports.items()}
     table = [row for report in reports.values() for row in _table(report)][:1]
+    table += _seam_table([Seams(**motion["seams"]) for motion in motions if "seams" in motion], count)
     return {"out": str(out), "fps": policy.fps, "motions": motions, "exports": figures, "table": table}
+
+
+def _serve(settings: GenerateSettings, console: Console, port: int) -> Mapping[str, Any]:
+    """Serve the page until the command is stopped."""
+    from motionkit.contracts.device import resolve_device
+    from motionkit.contracts.generating import plan_steps
+    from motionkit.contracts.policy import guidance_of
+    from motionkit.text_to_motion.serve import Studio, serve
+
+    def open_studio() -> tuple[Studio, Mapping[str, Any]]:
+        policy: DiffusionPolicy = settings.policy.build(device=resolve_device(settings.device), dataset=None)
+        sampler = settings.sampler
+        plan = plan_steps(policy, sampler.kind, sampler.inference_timesteps, sampler.eta, sampler.spacing)
+        studio = Studio(policy, plan, fps=settings.files.fps, edits=_edits(settings.files))
+        guidance = guidance_of(policy) if sampler.guidance_scale is None else sampler.guidance_scale
+        place = str(getattr(settings.policy.options, "checkpoint", ""))
+        title = f"{settings.policy.name}: {place}" if place else settings.policy.name
+        return studio, {"title": title, "guidance": guidance, "seed": settings.seed}
+
+    serve(open_studio, port, console)
+    return {}
+
+
+def _refuse_for_serve(settings: GenerateSettings, given: Mapping[str, object]) -> None:
+    """Refuse what says which motions are made or where they go: the page does."""
+    given = {
+        **given,
+        "--dataset": settings.dataset,
+        "--num-samples": settings.num_samples != 1,
+        "--split, --k-segments, --limit": settings.prompts != AskedPrompts(),
+    }
+    if names := [name for name, value in given.items() if value]:
+        raise MotionkitError(
+            f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} no effect with --serve.",
+            why="what to make, and which file is wanted, is said on the page.",
+            fix=f"leave {'it' if len(names) == 1 else 'them'} out.",
+        )
 
 
 def _edits(files: FileSettings) -> Edits:
@@ -278,7 +288,7 @@ def _edits(files: FileSettings) -> Edits:
     fixes = read_fixes(files.fix)
     if "clean" in fixes:
         raise MotionkitError("--fix clean does not act on what a policy makes.", fix="feet, jitter or both.")
-    rig = read_rig(files.names, blender=files.blender) if files.names else None
+    rig = read_rig(files.names, blender=files.blender, flag="--names") if files.names else None
     return Edits(fixes=fixes, rig=rig, loop=files.loop, in_place=files.in_place)
 
 
@@ -288,6 +298,13 @@ def _table(report: ConvertReport) -> list[dict[str, Any]]:
 
     rows = edit_rows(report.figures)
     return [{"title": "what was changed", "columns": ("", ""), "rows": rows}] if rows else []
+
+
+def _seam_table(seams: Sequence[Seams], count: int) -> list[dict[str, Any]]:
+    """Return a table of the seams of motions that were joined of blocks, of `count`; none where there are none."""
+    from motionkit.contracts.blocks import seam_rows
+
+    return [{"title": "seams of blocks", "columns": ("", ""), "rows": seam_rows(seams, count)}] if seams else []
 
 
 def _kinds(to: Sequence[str], out: Path) -> list[FileKind]:
@@ -357,30 +374,50 @@ def _refuse_both(
 def _check_generate(
     settings: GenerateSettings,
     texts: Sequence[str] | None,
-    out: Path,
+    out: Path | None,
     prompts: Path | None,
     durations: str,
-    to: Sequence[str] | None = None,
+    to: Sequence[str] | None,
+    overwrite: bool,
+    serve: bool,
+    port: int,
     **_: object,
 ) -> None:
     """Refuse what needs no policy to be seen, of a dry run too."""
     from motionkit.clips.convert import refuse_foreign
     from motionkit.formats.fbx import find_blender
 
+    if serve:
+        given = {"--prompts": prompts, "--durations": durations, "--to": to, "--overwrite": overwrite}
+        _refuse_for_serve(settings, {"TEXT": texts, f"{str(out)!r}": out, **given})
+        _refuse_reference(settings)
+        _edits(settings.files)
+        return
+    if port != PORT:
+        raise MotionkitError("--port has no effect without --serve.", fix="add --serve, or leave it out.")
+    if out is None:
+        raise MotionkitError(
+            "there is no OUT, the folder or file to write.",
+            fix='motionkit generate "a person walks forward" OUT; or motionkit generate --serve, for a page.',
+        )
     refuse_loose_words(texts or [], out)
     settings = _with_own_prompts(settings, texts or [], prompts, out)
     _refuse_both(settings, texts or [], prompts, durations, out)
     if (texts or []).count(STDIN) > 1:
         raise MotionkitError("stdin can be read once.", fix=f"give {STDIN} once.")
-    if getattr(settings.policy.options, "reference", ""):
-        raise MotionkitError(
-            "--reference has no effect in generate.", why="it is what training measures KL to.", fix="leave it out."
-        )
+    _refuse_reference(settings)
     refuse_foreign(out)
     if out.suffix.lower() == ".fbx" or "fbx" in (to or []):
         find_blender(settings.files.blender)
     _seconds(durations)
     _edits(settings.files)
+
+
+def _refuse_reference(settings: GenerateSettings) -> None:
+    if getattr(settings.policy.options, "reference", ""):
+        raise MotionkitError(
+            "--reference has no effect in generate.", why="it is what training measures KL to.", fix="leave it out."
+        )
 
 
 def _origin(settings: GenerateSettings, split: Split | None) -> dict[str, Any]:
@@ -398,7 +435,7 @@ def _asked(
     settings: GenerateSettings, console: Console, dataset: TextMotionDataset, policy: DiffusionPolicy
 ) -> tuple[Split, Sequence[Prompt]]:
     """Return the split that is asked, and its prompts."""
-    from motionkit.text_to_motion.evaluation.judge import require_fit
+    from motionkit.text_to_motion.evaluation.judge import require_rate
 
     chosen = settings.prompts
     splits: Sequence[Split] = getattr(dataset, "splits", ("train", "val", "test"))
@@ -407,7 +444,7 @@ def _asked(
     asked = every[: chosen.limit or None]
     if not asked:
         raise MotionkitError(f"the {split} split of {dataset.name} has no prompts.", fix="choose another with --split.")
-    require_fit(policy, asked, fps=dataset.fps, label=dataset.name)
+    require_rate(policy, fps=dataset.fps, label=dataset.name)
     console.say(
         f"{len(asked)} of {len(every)} prompts of the {split} split" + ("" if chosen.limit == 0 else " (--limit)")
     )

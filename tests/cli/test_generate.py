@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,6 +24,7 @@ from motionkit.text_to_motion.mdm.files import export_stock
 from motionkit.text_to_motion.mdm.network import MDMNetwork
 from motionkit.text_to_motion.mdm.open import new_policy, open_encoder
 from motionkit.text_to_motion.mdm.settings import MDMSettings
+from motionkit.text_to_motion.serve import Site, Studio
 
 
 def _run(*arguments: object) -> Result:
@@ -145,9 +147,12 @@ def test_sampler_options(policy: Path, tmp_path: Path) -> None:
         (["--durations", "-1"], "above 0"),
         (["--reference", "nowhere.pt"], "--reference has no effect"),
         (["--reference", "nowhere.pt", "--dry-run"], "--reference has no effect"),
-        (["--durations", "9"], "at most 80"),
+        (["--durations", "6000"], "at most 100000 are made"),
+        (["--port", "81"], "--port has no effect without --serve"),
         (["--inference-timesteps", "11"], "11 sampling steps"),
         (["--fix", "clean"], "--fix clean does not act"),
+        (["--names", "maya"], "--names maya is not a rig"),
+        (["--names", "maya.bvh"], "--names maya.bvh: there is no such file"),
     ],
 )
 def test_refusals_make_nothing(policy: Path, tmp_path: Path, arguments: list[str], message: str) -> None:
@@ -304,6 +309,88 @@ def test_one_file(policy: Path, tmp_path: Path) -> None:
     assert _generate(policy, FIRST, out, "--to", "glb", "--overwrite").exit_code == 2
     assert "--to tape" in _generate(policy, FIRST, tmp_path / "x", "--to", "tape").stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.bvh"]
+
+
+def test_what_is_longer_than_the_policy_makes_is_joined_of_blocks(policy: Path, tmp_path: Path) -> None:
+    out = tmp_path / "long"
+    result = _generate(
+        policy, FIRST, f"{FIRST} | {SECOND}", out, "--num-samples", 2, "--seed", 5, "--to", "bvh", "--json"
+    )
+    assert result.exit_code == 0, result.stderr
+    motions = json.loads(result.stdout)["motions"]
+    assert [motion["frames"] for motion in motions] == [120] * 4  # the policy makes 80 at once
+    assert [motion["seams"]["frames"] for motion in motions] == [[60], [60], [60], [60]]
+    assert np.load(out / motions[0]["joints"]).shape == (120, 22, 3)
+    assert motions == json.loads((out / "motions.json").read_text())["motions"]
+    page = (out / "motions.html").read_text()
+    notes = json.loads(page.split('<script type="application/json">')[1].split("</script>")[0])["notes"]
+    assert len(notes) == 4
+    assert all("Joined of 2 blocks, at 3.0 s" in note for note in notes)
+    # The same seed gives the same motion, alone in one file too; there the table tells of the seams.
+    one = tmp_path / "one.npy"
+    alone = _generate(policy, FIRST, one, "--seed", 5)
+    assert alone.exit_code == 0, alone.stderr
+    assert np.allclose(np.load(one), np.load(out / motions[0]["joints"]), atol=1e-4)
+    assert "motions joined of blocks" in alone.stdout
+    assert "joints off their way, mm" in alone.stdout
+    short = _generate(policy, FIRST, tmp_path / "short.npy", "--durations", 2)
+    assert "joined of blocks" not in short.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("a person walks",), "'a person walks' has no effect with --serve"),
+        (("a person walks", "OUT"), "TEXT, 'OUT' have no effect with --serve"),
+        (("--to", "glb", "--overwrite"), "--to, --overwrite have no effect with --serve"),
+        (("--durations", "3"), "--durations has no effect with --serve"),
+        (("--dataset", "starter"), "--dataset has no effect with --serve"),
+        (("--num-samples", "2"), "--num-samples has no effect with --serve"),
+        (("--limit", "2"), "--split, --k-segments, --limit has no effect with --serve"),
+        (("--names", "maya"), "--names maya is not a rig"),
+        (("--reference", "starter"), "--reference has no effect in generate"),
+        (("--port", "65536"), "'--port': Input should be less than or equal to 65535"),
+    ],
+)
+def test_what_the_served_page_decides_is_refused(words: tuple[str, ...], said: str) -> None:
+    for more in ((), ("--dry-run",)):
+        result = _run("generate", "--serve", *words, *more)
+        assert result.exit_code == 2
+        assert said in " ".join(result.stderr.split())
+
+
+def test_a_port_in_use_is_told(policy: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as used:
+        port = used.getsockname()[1]
+        result = _run("generate", "--serve", "--port", port, "--policy.checkpoint", policy)
+    assert result.exit_code == 2
+    assert f"port {port} cannot be used" in result.stderr
+    assert "--port N" in result.stderr
+
+
+def test_the_page_is_served_until_a_signal(policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the policy, the steps and the guidance that the command was given."""
+    found: dict[str, Any] = {}
+
+    def work(self: Studio) -> None:
+        found.update(plan=self.plan.timesteps.tolist(), fps=self.fps, loop=self.edits.loop)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Studio, "work", work)
+    monkeypatch.setattr(Site, "open", lambda self, studio, **begin: found.update(begin))
+    words = ("--inference-timesteps", 5, "--guidance-scale", 4, "--seed", 9, "--fps", 30, "--loop")
+    result = _run("generate", "--serve", "--port", 0, *words, "--policy.checkpoint", policy, "--device", "cpu")
+    assert result.exit_code == 130
+    assert "make motions at http://127.0.0.1:" in result.stderr
+    assert (len(found["plan"]), found["fps"], found["loop"]) == (5, 30, True)
+    assert (found["guidance"], found["seed"], found["title"]) == (4, 9, f"mdm: {policy}")
+
+
+def test_without_out_and_page_there_is_nothing_to_do() -> None:
+    for more in ((), ("--dry-run",)):
+        result = _run("generate", *more)
+        assert result.exit_code == 2
+        assert "there is no OUT" in result.stderr
 
 
 def test_dip_goes_past_196_frames(tmp_path: Path, text_models: Any) -> None:

@@ -114,6 +114,10 @@ def write_pictures(path: Path, shown: Sequence[tuple[Clip, str]]) -> None:
         write_video(path, tracks)
 
 
+SEAMS = "seams"
+"""Note of a clip on the seams of the blocks that it was made of, a sentence."""
+
+
 def shown_track(clip: Clip, title: str) -> PlayerTrack:
     """Return a clip as a track of the player; `title` is used if it has no caption."""
     from motionkit.player import track_of
@@ -122,6 +126,7 @@ def shown_track(clip: Clip, title: str) -> PlayerTrack:
         clip.motion,
         clip.captions[0].text if clip.captions else title,
         segments=[(caption.text, caption.start, caption.end) for caption in clip.timed],
+        notes=[clip.notes[SEAMS]] if SEAMS in clip.notes else (),
     )
 
 

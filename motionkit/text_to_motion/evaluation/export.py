@@ -23,7 +23,8 @@ from motionkit.clips.convert import (
     kind_of,
     require_file,
 )
-from motionkit.contracts.generating import BATCH, generate_motions
+from motionkit.contracts.blocks import Seams, seams_of
+from motionkit.contracts.generating import BATCH, asked_of, generate_motions
 from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.documents import read_json
 from motionkit.motion import ReadOptions, plain_id
@@ -65,14 +66,17 @@ def generate(
     place.claim()
     names = [_name(number, sample) for number in range(len(prompts)) for sample in range(samples)]
     place.require_free([*_files(names), RECORD, PAGE])
-    policy.condition(prompts)  # refuses a prompt before a folder is made
+    policy.condition(asked_of(policy, prompts))  # refuses a prompt before a folder is made
     made = generate_motions(policy, prompts, plan, samples=samples, guidance=guidance, seed=seed, batch=batch)
     entries: list[dict[str, Any]] = []
     with place.beside() as part:
         for folder in ("new_joints", "new_joint_vecs"):
             (part / folder).mkdir()
         for number, clip in enumerate(made):
-            entry = _entry(names[number], prompts[number // samples], number % samples, policy.fps)
+            prompt = prompts[number // samples]
+            entry = _entry(names[number], prompt, number % samples, policy.fps)
+            if (seams := seams_of(policy, prompt, clip.positions())) is not None:
+                entry["seams"] = seams.document()
             assert clip.features is not None
             np.save(part / entry["joints"], clip.positions().float().numpy())
             np.save(part / entry["features"], clip.features.numpy())
@@ -171,12 +175,21 @@ def export_motions(
     return reports
 
 
+def name_of(text: str) -> str:
+    """Return the name that files of a prompt begin with.
+
+    Example:
+        >>> name_of("A person walks. | A person waves")
+        'a_person_walks_a_person_waves'
+    """
+    return re.sub(r"[^\w]+", "_", text.lower()).strip("_")[:_LONGEST].strip("_") or "motion"
+
+
 def _named(sources: Sequence[FileSource], motions: Sequence[dict[str, Any]]) -> list[FileSource]:
     """Return the sources with ids made of their prompts; equal ones get a number."""
     names: list[str] = []
     for motion in motions:
-        words = re.sub(r"[^\w]+", "_", str(motion["text"]).lower()).strip("_")[:_LONGEST].strip("_")
-        plain, number = words or "motion", 2
+        plain, number = name_of(str(motion["text"])), 2
         name = f"{plain}_s{motion['sample']}"
         while name in names:
             name, number = f"{plain}_{number}_s{motion['sample']}", number + 1
@@ -195,7 +208,8 @@ def _write_page(folder: Path, path: Path, sources: Sequence[FileSource], rate: f
         if edits.any or rate not in (0.0, fps):
             clip, _ = edited(clip.resample(rate or fps), edits)
             segments = [(one.text, one.start, one.end) for one in clip.timed] or [(entry["text"], 0.0, 0.0)]
-        tracks.append(track_of(clip.motion, entry["id"], segments=segments))
+        notes = [Seams(**entry["seams"]).sentence(fps)] if "seams" in entry else ()
+        tracks.append(track_of(clip.motion, entry["id"], segments=segments, notes=notes))
     some = f"{len(tracks)} of {len(motions)}" if len(tracks) < len(motions) else f"{len(motions)}"
     write_player(path, tracks, title=motions[0]["text"] if len(motions) == 1 else f"{some} generated motions")
 

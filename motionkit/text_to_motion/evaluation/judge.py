@@ -185,14 +185,19 @@ def _percent(value: float) -> str:
     return "n/a" if value != value else f"{value:.0%}"
 
 
-def require_fit(policy: DiffusionPolicy, prompts: Sequence[Prompt], *, fps: float, label: str) -> None:
-    """Refuse prompts that the policy has too few frames for, or that count frames at another rate."""
+def require_rate(policy: DiffusionPolicy, *, fps: float, label: str) -> None:
+    """Refuse prompts that count frames at another rate than the policy."""
     if abs(policy.fps - fps) > 1e-6:
         raise MotionkitError(
             f"{label} has {fps:g} frames per second, the policy {policy.fps:g}.",
             why="a prompt's length in frames would be another time.",
             fix="choose a dataset and a checkpoint of the same rate.",
         )
+
+
+def require_fit(policy: DiffusionPolicy, prompts: Sequence[Prompt], *, fps: float, label: str) -> None:
+    """Refuse prompts that the policy has too few frames for, or that count frames at another rate."""
+    require_rate(policy, fps=fps, label=label)
     longest = max(prompts, key=lambda prompt: prompt.length, default=None)
     if longest is not None and longest.length > policy.max_length:
         raise MotionkitError(

@@ -1,0 +1,62 @@
+"""The texts of `motionkit generate`: from the command line, stdin or a file; the list of the starter's movements."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from motionkit.documents import read_text
+from motionkit.errors import MotionkitError
+
+STDIN = "-"
+_LIMIT = 16 << 20
+
+
+def read_prompts(texts: Sequence[str], file: Path | None) -> list[str]:
+    """Return the texts of the command line with ``-`` replaced by the lines of stdin, then those of a file."""
+    found: list[str] = []
+    for text in texts:
+        found += _lines(sys.stdin.read(_LIMIT)) if text == STDIN else [text]
+    if file is not None:
+        found += _lines(read_text(file))
+    if not found:
+        raise MotionkitError(f"{file or 'stdin'} has no prompt.", fix="write one prompt a line.")
+    return found
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def refuse_loose_words(texts: Sequence[str], out: Path) -> None:
+    """Refuse several texts of one word each: a sentence whose quotes are missing."""
+    if len(texts) < 2 or not all(text.isalpha() for text in texts):
+        return
+    words, place = list(texts), str(out)
+    if not out.suffix and len(out.parts) == 1 and not out.exists():
+        words, place = [*words, str(out)], "OUT"
+    raise MotionkitError(
+        f"these are {len(texts)} prompts of one word each ({', '.join(texts)}); was one prompt meant?",
+        why=f"without quotes every word is a prompt, and the last one, {out}, is the place to write to.",
+        fix=f"motionkit generate {shlex.quote(' '.join(words))} {place}; prompts of one word can come from stdin, "
+        "one a line: motionkit generate - OUT",
+    )
+
+
+def list_prompts(ctx: typer.Context, value: bool) -> None:
+    """Print one wording of every movement that the starter policy was trained on, and exit."""
+    if not value:
+        return
+    from motionkit.starter import CATALOGUE
+
+    for entry in CATALOGUE:
+        ctx.obj.write(f"a person {entry.phrases[0]}")
+    ctx.obj.say(
+        f"{len(CATALOGUE)} movements of the starter pack, one wording each. Other wordings work too; join actions with "
+        "' | '."
+    )
+    raise typer.Exit
