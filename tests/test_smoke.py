@@ -1,4 +1,4 @@
-"""The smoke set: every module imports, every command answers, each system trains a step and computes one known value.
+"""The smoke set: every module imports, each system trains a step, and commands work on what came of it.
 
 ``pytest -m smoke`` runs it alone, in one process, in about a minute: for who has just installed motionkit.
 """
@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import importlib
-import math
 import pkgutil
 import shlex
 from collections.abc import Callable, Iterator
@@ -18,7 +17,6 @@ from typer.testing import CliRunner, Result
 
 import motionkit
 from motionkit.cli import get_app
-from motionkit.cli.output import rows
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.kernels import physics_terms
 from motionkit.metrics import classifier_auroc, geodesic_degrees, region_iou
@@ -31,15 +29,8 @@ from motionkit.starter import Order, perform
 pytestmark = pytest.mark.smoke
 
 STARTER = (
-    "--dataset.clips",
-    "144",
-    "--dataset.val-clips",
-    "48",
-    "--dataset.test-clips",
-    "48",
-    "--dataset.prompts",
-    "8",
-)
+    "--dataset.clips", "144", "--dataset.val-clips", "48", "--dataset.test-clips", "48", "--dataset.prompts", "8",
+)  # fmt: skip
 KINDS = (
     *(("pretrain", name) for name in ("mdm", "tmr", "t2m-evaluator", "mpl-encoder", "regions")),
     *(("eval", name) for name in ("text-to-motion", "retrieval", "compare", "mpl", "reward", "sa2va")),
@@ -110,13 +101,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield made
 
 
-@pytest.mark.parametrize("words", [*((row.name,) for row in rows()), *KINDS], ids=" ".join)
-def test_every_command_has_help(words: tuple[str, ...], folder: Path) -> None:
-    shown = run(f"{' '.join(words)} --help")
-    assert shown.exit_code == 0, shown.stderr
-    assert "--help" in shown.stdout
-
-
 @pytest.fixture(scope="module")
 def trained(folder: Path) -> Path:
     """A step of each system that trains."""
@@ -135,11 +119,6 @@ def trained(folder: Path) -> Path:
 def test_commands_work_on_what_a_step_made(line: str, trained: Path) -> None:
     done = run(line)
     assert done.exit_code == 0, done.stderr
-
-
-def test_each_system_takes_a_step(trained: Path) -> None:
-    for name in ("predictor", "tuned", "episodes", "classifier", "played"):
-        assert '"step":1' in (trained / name / "metrics.jsonl").read_text().replace(" ", ""), name
 
 
 def advantages() -> float:
@@ -176,9 +155,3 @@ VALUES: dict[str, tuple[Callable[[], float], float]] = {
     "self-play: IoU of a third": (half, 1 / 3),
     "self-play: METEOR without a match": (lambda: Meteor()("a red circle", ["the"]), 0.0),
 }
-
-
-@pytest.mark.parametrize("name", VALUES)
-def test_a_known_value_of(name: str) -> None:
-    compute, expected = VALUES[name]
-    assert math.isclose(compute(), expected, rel_tol=1e-4, abs_tol=1e-9)
