@@ -94,6 +94,10 @@ def test_a_wrong_command_would_be_noticed(dry: Callable[[list[str]], tuple[str, 
         assert dry(words)[1].exit_code == 2
 
 
+HELP: dict[tuple[str, ...], str] = {}
+"""What was shown, by the command: the rows of one need it once."""
+
+
 @pytest.mark.parametrize("row", guide_options(), ids=lambda row: f"{row.command} {row.guide[0]}")
 def test_flags_of_the_old_guides_table_exist(row: GuideOption, cli: Cli) -> None:
     if built_in(row.command) is None:
@@ -106,9 +110,14 @@ def test_flags_of_the_old_guides_table_exist(row: GuideOption, cli: Cli) -> None
         plugin += ["--reward", "physics"]
     if row.command == "sa2va-rl":
         plugin += ["--dataset", "grasp-any-region"]
-    shown = cli(*row.command.split(), *plugin, "--help", env={"COLUMNS": "300"}).stdout
+    words = (*row.command.split(), *plugin, "--help")
+    if words not in HELP:
+        HELP[words] = cli(*words, env={"COLUMNS": "300"}).stdout
+    shown = HELP[words]
     for flag in set(re.findall(r"--[\w.-]+", row.flag)):
-        assert re.search(rf"(?<![\w.-]){re.escape(flag)}(?![\w.-])", shown), f"{flag}: {row.command} has no such option"
+        assert re.search(rf"(?<![\w.-]){re.escape(flag)}(?![\w.-])", HELP[words]), (
+            f"{flag}: {row.command} has no such option"
+        )
 
 
 def test_the_page_for_readers_of_the_guides_shows_the_table() -> None:
