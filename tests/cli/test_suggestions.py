@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import pytest
+from typer.testing import Result
 
-Cli = Callable[..., Any]
+Cli = Callable[..., Result]
 
 
 def test_the_edit_distance_agrees_with_its_definition() -> None:
