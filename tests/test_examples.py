@@ -1,4 +1,4 @@
-"""What the READMEs tell people to type: commands parse, settings files resolve, quoted code is the real one."""
+"""What READMEs and docstrings tell people to type: commands parse, files resolve, examples run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each run says what it read, is measured on nothing that it was trained on, and names its data in its next lines."""
+"""Each run says what it read, also of a text model that moved, and names its data in its next lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of classifiers against slow versions that share no code with them."""
+"""Figures of classifiers, and CIDEr, against slow versions that share no code with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of joint names, limits of a motion, batches."""
+"""Tables of joint names, limits of a motion, batches, paths of a commanded motion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Discovery: one broken package must not hide the others, and one name must mean one thing."""
+"""Discovery and the table of kinds: a broken package hides no other, one name means one thing."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Motions on other rigs, mirrored, turned and made taller."""
+
 from __future__ import annotations
 
 import math

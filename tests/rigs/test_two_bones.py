@@ -1,4 +1,4 @@
-"""Limbs of two bones, and feet that are held where they stand."""
+"""Limbs of two bones, feet that are held where they stand, and loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counter-based noise: independence of the batch, golden stream, distribution, variants."""
+"""Counter-based noise: independence of the batch, golden stream, distribution, variants, below a frequency."""
 
 from __future__ import annotations
 

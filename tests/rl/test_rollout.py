@@ -1,4 +1,4 @@
-"""Rollouts: windows, the ODE path, what is recorded, moments on Gaussian data."""
+"""Rollouts: windows, the ODE path, what is recorded, moments on Gaussian data, and the graph through them."""
 
 from __future__ import annotations
 
