@@ -99,3 +99,9 @@ def test_the_first_screen(cli: Cli) -> None:
     assert "bool" not in shown
     assert "tune-bayes " not in shown.replace("tune-bayes)", "")
     assert cli("tune-bayes", "--help").exit_code == 0
+
+
+def test_a_name_of_another_kind_is_named(cli: Cli) -> None:
+    said = cli("grpo", "--policy", "physics").stderr
+    assert "'physics' is a reward, not a policy." in said
+    assert "available: mdm, " in said
