@@ -1,12 +1,15 @@
-"""What the READMEs tell people to type: commands parse, settings files resolve, quoted code is the real one."""
+"""What READMEs and docstrings tell people to type: commands parse, files resolve, examples run."""
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import importlib.util
 import json
 import re
 import shlex
 import shutil
+import socket
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
@@ -94,6 +97,10 @@ def test_a_wrong_command_would_be_noticed(dry: Callable[[list[str]], tuple[str, 
         assert dry(words)[1].exit_code == 2
 
 
+HELP: dict[tuple[str, ...], str] = {}
+"""What was shown, by the command: the rows of one need it once."""
+
+
 @pytest.mark.parametrize("row", guide_options(), ids=lambda row: f"{row.command} {row.guide[0]}")
 def test_flags_of_the_old_guides_table_exist(row: GuideOption, cli: Cli) -> None:
     if built_in(row.command) is None:
@@ -106,9 +113,12 @@ def test_flags_of_the_old_guides_table_exist(row: GuideOption, cli: Cli) -> None
         plugin += ["--reward", "physics"]
     if row.command == "sa2va-rl":
         plugin += ["--dataset", "grasp-any-region"]
-    shown = cli(*row.command.split(), *plugin, "--help", env={"COLUMNS": "300"}).stdout
+    words = (*row.command.split(), *plugin, "--help")
+    if words not in HELP:
+        HELP[words] = cli(*words, env={"COLUMNS": "300"}).stdout
     for flag in set(re.findall(r"--[\w.-]+", row.flag)):
-        assert re.search(rf"(?<![\w.-]){re.escape(flag)}(?![\w.-])", shown), f"{flag}: {row.command} has no such option"
+        found = re.search(rf"(?<![\w.-]){re.escape(flag)}(?![\w.-])", HELP[words])
+        assert found, f"{flag}: {row.command} has no such option"
 
 
 def test_the_page_for_readers_of_the_guides_shows_the_table() -> None:
@@ -266,3 +276,31 @@ def test_figures_of_trained_models_are_said_to_differ_by_machine(page: str) -> N
     text = (ROOT / page).read_text(encoding="utf-8")
     assert re.search(r"\]\((\.\./|docs/)*(docs/)?README\.md#figures\)", text)
     assert "\n## Figures\n" in (ROOT / "docs/README.md").read_text(encoding="utf-8")
+
+
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+# Only files that hold an example are imported: collecting all modules of the package takes ten seconds.
+MODULES = [
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    for path in sorted((ROOT / "motionkit").rglob("*.py"))
+    if ">>> " in path.read_text(encoding="utf-8")
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_of(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr(socket.socket, "connect", _refuse)
+    report: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=OPTIONS)
+    for example in doctest.DocTestFinder().find(importlib.import_module(name), name):
+        runner.run(example, out=report.append)
+    tried, failed = runner.tries, runner.failures
+    assert failed == 0, "".join(report)
+    assert tried, f"the examples of {name} are in no docstring of its own"
+
+
+def _refuse(*_: object) -> None:
+    raise OSError("an example must not use the network")

@@ -320,3 +320,9 @@ def test_sampling_from_an_average_that_is_not_kept_is_refused(tiny: Tiny, cli: C
     words = ("--algorithm", "nft", "--set", "rollout.averaged=true", "--set", "ema.decay=0")
     refused(cli, gradient(tiny, "run", *words), "no moving average to sample from", "ema.decay")
     assert not Path("run").exists()
+
+
+def test_a_mixture_of_one_kind_says_what_is_cheaper(tiny: Tiny, cli: Cli) -> None:
+    result = cli(*gradient(tiny, "run", "--algorithm", "mixed", "--set", "heldout.prompts=0", steps=1))
+    assert result.exit_code == 0, result.stderr
+    assert "every reward has a gradient: --algorithm reward-gradient does the same" in result.stderr

@@ -307,3 +307,10 @@ def test_what_a_missing_text_model_says(cli: Cli, monkeypatch: pytest.MonkeyPatc
     result = compose(cli, "--b-matrix", "--text-encoder", "clip", "--text-model", "nowhere", "--device", "cpu", "out")
     assert result.exit_code == 2
     assert "of compose: --text-model DIR" in said(result)
+
+
+def test_an_old_file_that_is_there_is_written_again(cli: Cli) -> None:
+    assert compose(cli, "--legacy-npy", "out").exit_code == 0
+    result = compose(cli, "--overwrite", "--seed", 9, "out")
+    assert result.exit_code == 0, result.stderr
+    assert "composite_k3_train.npy was there: it is written again" in said(result)

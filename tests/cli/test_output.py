@@ -13,7 +13,7 @@ import pytest
 import typer
 from typer.testing import Result
 
-from motionkit.cli import output
+from motionkit.cli import output, progress
 from motionkit.cli._errors import report
 from motionkit.errors import MotionkitError
 
@@ -202,3 +202,22 @@ def test_a_pipe_is_not_replaced(cli: Cli) -> None:
     result = cli("profile", "a.bvh", "--html", "page.html")
     assert result.exit_code == 2
     assert "page.html is not a regular file" in result.stderr
+
+
+def test_titles_and_notes_are_no_markup(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(progress, "is_terminal", lambda: True)
+    with progress.bar("[/b] title", total=1) as step:
+        step(1, note="[/b] note")
+    assert "[/b] title" in capsys.readouterr().err
+
+
+def test_a_command_to_copy_is_not_broken_between_lines(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    from motionkit.cli import output
+
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("motionkit.cli.output.shutil.get_terminal_size", lambda: os.terminal_size((40, 9)))
+    long = " \\\n         ".join(
+        ["  fix  motionkit grpo", "--out a/path/that/does/not/fit/into/a/line", f"--seed {'1' * 30}"]
+    )
+    assert output.wrapped(long) == long
+    assert output.wrapped("a " * 30).count("\n") > 0

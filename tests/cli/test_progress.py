@@ -45,18 +45,6 @@ class Heard:
         self.beginning: list[Any] = []
 
 
-def test_work_after_the_last_step_is_no_line_each_time(clock: Clock) -> None:
-    with progress.bar("eval mpl", total=2) as step:
-        for _ in range(2):
-            clock.now += 3.0
-            step(note="rows")
-        for _ in range(40):
-            clock.now += 1.0
-            step(0, note="long runs")
-    lines = [line for line in clock.said if "2/2" in line]
-    assert ["long runs" in line for line in lines] == [False, True, True]
-
-
 def test_a_long_command_says_so_once_and_early(clock: Clock) -> None:
     with progress.bar("eval", total=100) as step:
         clock.now = 5.0  # the first step compiles, reads, warms up

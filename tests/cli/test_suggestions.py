@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import pytest
+from typer.testing import Result
 
-Cli = Callable[..., Any]
+Cli = Callable[..., Result]
 
 
 def test_the_edit_distance_agrees_with_its_definition() -> None:
@@ -99,3 +99,9 @@ def test_the_first_screen(cli: Cli) -> None:
     assert "bool" not in shown
     assert "tune-bayes " not in shown.replace("tune-bayes)", "")
     assert cli("tune-bayes", "--help").exit_code == 0
+
+
+def test_a_name_of_another_kind_is_named(cli: Cli) -> None:
+    said = cli("grpo", "--policy", "physics").stderr
+    assert "'physics' is a reward, not a policy." in said
+    assert "available: mdm, " in said

@@ -418,3 +418,15 @@ def test_help_and_dry_run(cli: Cli, tuned: ModuleType) -> None:
     plan = document(cli("tune-bayes", *SHORT, "--dry-run", "--json"))
     assert plan["plan"]["space"]["shape.rate"] == [1e-4, 1e-1, "log"]
     assert not Path("runs").exists()
+
+
+def test_a_second_process_of_the_folder_helps(cli: Cli, tuned: ModuleType) -> None:
+    words = [*SHORT, "--trials", "8", "--base-set", "wait=0.2", "--name", "a", "--json"]
+    one = start(words, Path.cwd())
+    until(lambda: (PLACE / "trials").exists())
+    two = cli("tune-bayes", *words)
+    out, err = one.communicate(timeout=120)
+    assert (one.returncode, two.exit_code) == (0, 0), err + two.stderr
+    assert "this one takes trials of it" in two.stderr
+    states = [each["state"] for each in json.loads(out)["trials"]]
+    assert len(states) == 8

@@ -289,16 +289,6 @@ def test_one_bad_result_costs_no_other(tmp_path: Path, spoil: Callable[[dict[str
     assert len(profile.failed) == 1
 
 
-def test_one_bad_motion_of_a_stack_costs_no_other(tmp_path: Path):
-    many = torch.stack([walker(20, seed=seed) for seed in range(3)])
-    many[0] = torch.nan
-    clips = read_joints(save(tmp_path / "a.npy", many))
-    assert [clip.fault is None for clip in clips] == [False, True, True]
-    assert clips[0].fault.message == "there is no frame whose values are all finite."
-    with pytest.raises(MotionkitError, match=r"a\.npy \(0\): there is no frame"):
-        read_joints(save(tmp_path / "a.npy", torch.full_like(many, torch.nan)))
-
-
 class Evil:
     def __reduce__(self):
         return (exec, ("raise SystemExit('executed')",))

@@ -187,15 +187,6 @@ def test_every_animation_is_a_clip(tmp_path):
     assert names == ["changed_run.bvh", "changed_run_2.bvh", "changed_walk.bvh"]
 
 
-def test_meshes_that_share_a_skeleton_have_one(tmp_path):
-    def clothes(document: dict[str, Any]) -> None:
-        joints = document["skins"][0]["joints"]
-        document["skins"] += [{"joints": joints}, {"joints": joints[4:6]}]
-
-    (clip,) = read_glb(changed(tmp_path, clothes))
-    assert clip.motion.names == moving().names
-
-
 def test_two_skeletons_are_refused(tmp_path):
     def second(document: dict[str, Any]) -> None:
         document["nodes"].append({"name": "Hips.001"})

@@ -131,17 +131,6 @@ def test_rotations_in_component_and_world_space(tmp_path: Path) -> None:
         read(tmp_path, document)
 
 
-def test_columns_without_a_word_about_them_are_x_and_y(tmp_path: Path) -> None:
-    motion = starter_motion()
-    document = exported(motion, YAW, columns="XY")
-    del document["meta"]["rot6d_spec"]
-    clip = read(tmp_path, document)
-    same_motion(clip, motion)
-    assert len(clip.warnings) == 1
-    assert "were taken for the X and Y columns" in clip.warnings[0]
-    assert read(tmp_path, document, rot6d_columns="xy").warnings == ()
-
-
 def test_the_user_knows_better_than_the_file(tmp_path: Path) -> None:
     motion = starter_motion()
     document = exported(motion, YAW, columns="XZ")

@@ -9,10 +9,9 @@ from .archives import spoil_zip
 from .arrays import MAGIC, spoil_npy
 from .chance import Chance
 from .documents import spoil_json
-from .gltf import spoil_glb
+from .framed import spoil_glb, spoil_tensors
 from .pickles import spoil_pickle
 from .raw import spoil_bytes
-from .tensors import spoil_tensors
 from .texts import spoil_text
 
 

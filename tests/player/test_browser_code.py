@@ -159,15 +159,6 @@ def test_scores_and_segments() -> None:
     assert got["numbers"] == ["0.50", "0.00", "1.0e-3", "1.2e+4"]
 
 
-def test_keys() -> None:
-    events = [
-        {"key": " "}, {"key": "ArrowLeft"}, {"key": "ArrowRight", "shiftKey": True}, {"key": "L"},
-        {"key": "f", "ctrlKey": True}, {"key": "Tab"}, {"key": "x"},
-    ]  # fmt: skip
-    got = node("answer(given.map((event) => keyAction(event)));", events)
-    assert got == [["toggle"], ["step", -1], ["skip", 1], ["flip", "loop"], None, None, None]
-
-
 def test_names_that_begin_alike_are_told_apart() -> None:
     titles = [
         "a person jumps up, then a person walks",
@@ -181,15 +172,6 @@ def test_names_that_begin_alike_are_told_apart() -> None:
         "… walks", "… sits down", "a person jumps up, then a person", "someone bows", "someone bows", "a person kicks"
     ]  # fmt: skip
     assert node("answer(shortNames(given));", ["one"]) == ["one"]
-
-
-def test_samples_of_one_text_are_numbered() -> None:
-    got = node("answer(namesOf(given));", ["a person walks", "a person bows", "a person walks"])
-    assert [(name["full"], name["short"], name["number"]) for name in got] == [
-        ("a person walks · 1", "a person walks", 1),
-        ("a person bows", "a person bows", 0),
-        ("a person walks · 2", "a person walks", 2),
-    ]
 
 
 def test_where_there_is_no_room_a_pressed_name_takes_the_place_of_the_one_shown_longest() -> None:

@@ -216,9 +216,11 @@ def test_overwriting_goes_on_wherever_it_was_interrupted(when: int, tmp_path: Pa
         run.log(1, {"loss/total": 1.0})
         run.save(1, {"model": {"w": torch.ones(1)}})
     (folder / "my notes.txt").write_text("precious")
+    gc.freeze()  # a look at all objects of the process takes a second
     with faults(when, stop), contextlib.suppress(KeyboardInterrupt):
         Run.create("grpo", snapshot(seed=1), out=folder, overwrite=True)
     gc.collect()  # the lock of what was interrupted
+    gc.unfreeze()
     with Run.create("grpo", snapshot(seed=2), out=folder, overwrite=True) as new:
         assert lines(new) == []
     names = {"config.json", "log.txt", "metrics.jsonl", "my notes.txt", "run.json", ".lock"}

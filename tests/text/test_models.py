@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import pickle
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -126,12 +125,6 @@ def test_a_description_larger_than_its_weights_takes_no_memory(
     assert error.value.code == 2
 
 
-def test_a_folder_that_moved_is_said_to_be_missing(tmp_path: Path) -> None:
-    with pytest.raises(MotionkitError, match="there is no folder") as error:
-        load_encoder("clip", model=str(tmp_path / "moved" / "clip"))
-    assert "Repo id" not in error.value.sentence()
-
-
 def test_pickled_weights_are_read_behind_our_guards(clip: Path, tmp_path: Path) -> None:
     for file in clip.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
@@ -164,20 +157,6 @@ def test_what_is_no_model(distilbert: Path, tmp_path: Path, monkeypatch: pytest.
         assert "hf download distilbert/distilbert-base-uncased" in error.value.fix
     with pytest.raises(MotionkitError, match="of type distilbert"):
         load_encoder("clip", model=str(distilbert))
-
-
-def test_torchscript_clip_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "ViT-B-32.pt"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("ViT-B-32/constants.pkl", b"")
-        archive.writestr("ViT-B-32/code/__torch__/multimodal.py", b"")
-    with pytest.raises(MotionkitError, match="TorchScript") as error:
-        load_encoder("clip", model=str(path))
-    assert "hf download openai/clip-vit-base-patch32" in error.value.fix
-    plain = tmp_path / "weights.bin"
-    plain.write_bytes(b"x")
-    with pytest.raises(MotionkitError, match="not a transformers folder"):
-        load_encoder("clip", model=str(plain))
 
 
 def test_minilm_is_the_normalised_mean_of_its_tokens(shared: Path) -> None:

@@ -186,26 +186,6 @@ def test_jerk_is_judged_by_that_of_real_clips(
     assert (row.verdict, row.tone) == (verdict, tone)
 
 
-def test_the_headline_lists_rougher_motions_as_it_lists_sliding_feet() -> None:
-    good = {"reward": block(0.5, 0.6, 0.05, 0.15)}
-    rough = {**good, "skate": block(0.1, 0.12, 0.01, 0.03), "jerk": {**block(80.0, 96.0, 8.0, 24.0), "real": 60.0}}
-    assert headline(results(rough)).endswith(" Worse: skate +20 %, jerk +20 %.")
-    smooth = {**good, "jerk": {**block(80.0, 70.0, -12.0, -8.0), "real": 60.0}}
-    assert "Worse" not in headline(results(smooth))
-    here = {**smooth, "skate": block(0.1, 0.13, 0.02, 0.04)}
-    text = headline(results(here), other_results({"heldout_all_steps": rough}))
-    assert text.endswith(" Worse: skate +30 %; jerk +20 % with all sampling steps.")
-    text = headline(results(smooth), other_results({"heldout_all_steps": rough}))
-    assert text.endswith(" Worse: jerk +20 %, skate +20 % with all sampling steps.")
-
-
-def test_figures_of_sets_have_names_of_their_own() -> None:
-    good = {"reward": block(0.5, 0.6, 0.05, 0.15)}
-    found = results({**good, "npss": block(1.0, 0.8, -0.3, -0.1), "kinetic_fid": block(5.0, 7.0, 1.0, 3.0)})
-    assert [(row.label, row.verdict) for row in found[1:]] == [("kinetic FID", "worse"), ("NPSS", "better")]
-    assert headline(found).endswith(" Worse: kinetic FID +40 %.")
-
-
 def test_figures_of_captions_have_the_data_beside_them_and_names_for_people() -> None:
     block = {"before": 0.0112, "after": 0.045, "delta": 0.0338, "ci95": [0.02, 0.05], "n": 200}
     words = {"before": 5.0, "after": 6.0, "delta": 1.0, "ci95": [0.8, 1.2], "n": 200, "data": 5.2}

@@ -1,4 +1,4 @@
-"""Mutations of safetensors files: the JSON header, its length, the offsets in it, and the numbers behind it."""
+"""Mutations of files that hold a JSON document with its length before it: safetensors and GLB."""
 
 from __future__ import annotations
 
@@ -11,37 +11,26 @@ from .raw import spoil_bytes
 
 
 def spoil_tensors(data: bytes, chance: Chance) -> bytes:
-    """Change a sound safetensors file."""
+    """Change a sound safetensors file: its header, the entry of a tensor, the numbers behind it, or any bytes."""
     length = int.from_bytes(data[:8], "little")
+    header, body = data[8 : 8 + length], data[8 + length :]
     roll = chance.random()
     if roll < 0.15:
         return spoil_bytes(data, chance)
-    header, body = data[8 : 8 + length], data[8 + length :]
     if roll < 0.35:
-        return data[: 8 + length] + _numbers(body, chance)
+        return data[: 8 + length] + spoil_bytes(body, chance)
     header = _entries(header, chance) if roll < 0.6 else spoil_json(header, chance)
     header += b" " * (-len(header) % 8)
     length = len(header) if chance.random() < 0.9 else chance.choice(INTEGERS) % 2**64
     return struct.pack("<Q", length) + header + body
 
 
-def _numbers(body: bytes, chance: Chance) -> bytes:
-    """Overwrite values with what is not finite, or change how many there are."""
-    if chance.random() < 0.3 or len(body) < 8:
-        return spoil_bytes(body, chance)
-    spoilt = bytearray(body)
-    value = struct.pack("<f", chance.choice((float("nan"), float("inf"), -1.0, 1e38, 0.0)))
-    for _ in range(chance.choice((1, 8, 1000))):
-        place = chance.randrange(len(body) // 4) * 4
-        spoilt[place : place + 4] = value
-    return bytes(spoilt)
-
-
 def _entries(header: bytes, chance: Chance) -> bytes:
     """Change the entry of one tensor."""
     table = json.loads(header)
-    name = chance.choice([key for key in table if key != "__metadata__"])
+    name, other = (chance.choice([key for key in table if key != "__metadata__"]) for _ in range(2))
     entry = table[name]
+    shapes = ([], [0], [1], entry["shape"][::-1], [*entry["shape"], 1], [2**62, 4], [-1], [2**64])
     match chance.randrange(6):
         case 0:
             del table[name]
@@ -50,12 +39,23 @@ def _entries(header: bytes, chance: Chance) -> bytes:
         case 2:
             entry["dtype"] = chance.choice(("F64", "F16", "BF16", "I64", "BOOL", "U8", "F8_E4M3", "C64", "X", "", "F4"))
         case 3:
-            entry["shape"] = chance.choice(
-                ([], [0], [1], entry["shape"][::-1], [*entry["shape"], 1], [2**62, 4], [-1], [2**64])
-            )
+            entry["shape"] = chance.choice(shapes)
         case 4:
-            other = chance.choice([key for key in table if key != "__metadata__"])
             entry["data_offsets"] = table[other]["data_offsets"]
         case _:
             entry["data_offsets"] = [chance.choice((0, 1, 4, 2**63, 2**64 - 1)), chance.choice((0, 4, 8, 2**63))]
     return json.dumps(table).encode()
+
+
+def spoil_glb(data: bytes, chance: Chance) -> bytes:
+    """Change a sound GLB file: mostly its document, for everything in it points at something else."""
+    roll = chance.random()
+    if roll < 0.15:
+        return spoil_bytes(data, chance)
+    size = struct.unpack("<I", data[12:16])[0]
+    text, binary = data[20 : 20 + size], data[28 + size :]
+    text, binary = (spoil_json(text, chance), binary) if roll < 0.85 else (text, spoil_bytes(binary, chance))
+    text += b" " * (-len(text) % 4)
+    binary += b"\0" * (-len(binary) % 4)
+    body = struct.pack("<I4s", len(text), b"JSON") + text + struct.pack("<I4s", len(binary), b"BIN\0") + binary
+    return struct.pack("<4sII", b"glTF", 2, 12 + len(body)) + body
