@@ -111,7 +111,7 @@ class CreditObjective(SegmentObjective):
 
 
 class HoldObjective(ObjectiveSettings):
-    """What is minimised beside the negative reward, by algorithms that follow its gradient."""
+    """Loss terms besides the negative reward, of algorithms that follow its gradient."""
 
     anchor: float = Field(
         5.0, ge=0.0, description="Smoothness penalty: keeps motions from jittering more than the reference's; 0 is off."
@@ -214,7 +214,7 @@ class EasyTuneRollout(RolloutSettings):
 
 
 class EasyTuneObjective(HoldObjective):
-    """What is minimised beside the negative reward of each step's prediction."""
+    """Loss terms besides the negative reward of each step's prediction."""
 
     step_weight: Literal["uniform", "signal"] = Field(
         "uniform", description="Weight of a step's reward; signal: alpha-bar, since early predictions are blurred."
@@ -376,7 +376,7 @@ class GradientSampler(TrainSampler):
 
 
 class GradientObjective(HoldObjective):
-    """What is minimised beside the negative reward."""
+    """Loss terms besides the negative reward."""
 
     chain: Literal["all", "first", "last"] = Field(
         "all",
@@ -423,7 +423,7 @@ class MixedRollout(ExploredRollout):
 
 
 class MixedObjective(HoldObjective):
-    """What is minimised beside the negative rewards."""
+    """Loss terms besides the negative rewards."""
 
     save_memory: Literal["auto", "on", "off"] = Field(
         "auto", description="Compute each step twice and keep one in memory; auto: for large networks and many steps."

@@ -298,7 +298,7 @@ def test_scores_that_are_not_finite_are_counted(data: Named) -> None:
 
     found = run(clips, Once(clips), rows=("mean-pose",))
     asked = 2 + sum(clips.captions[other][0] == first for other in clips.others)
-    assert f"known gave no finite score {asked} times; what it did not score is left out" in found.notes
+    assert f"known gave no finite score {asked} times; these are left out" in found.notes
 
 
 def test_a_few_clips_say_nothing(data: Named) -> None:
