@@ -13,7 +13,7 @@ from motionkit.metrics._movement import auroc
 
 @dataclass(frozen=True)
 class ScoreCounts:
-    """How many items of each class have each score; what the curves and areas are made of."""
+    """Counts of the items of each class by score, from which curves and areas are computed."""
 
     levels: Tensor  # ``[L]`` distinct scores, ascending
     positive: Tensor  # ``[..., L]`` float64 items of class 1 at each level, weights added up

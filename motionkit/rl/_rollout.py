@@ -70,7 +70,7 @@ StepNoise = Callable[[int], Tensor]
 class Transitions:
     """M scored steps, ready for one forward pass: row m belongs to rollout sample ``sample[m]``."""
 
-    x_t: Tensor  # ``[M, T, D]`` states the network is asked at
+    x_t: Tensor  # ``[M, T, D]`` states that the network is evaluated at
     eps: Tensor  # ``[M, T, D]`` standard normal noise that was added
     x0_old: Tensor  # ``[M, T, D]`` prediction at rollout
     timestep: Tensor  # ``[M]`` int64 trained index

@@ -42,7 +42,7 @@ class NamedLimb(NamedTuple):
 def named_limbs(caption: str) -> tuple[NamedLimb, ...]:
     """Return the moving limbs that an English or Chinese caption names with a side.
 
-    A limb that is stood on (``on the left leg``) is left out, and so is one that is named with both sides.
+    The supporting limb (``on the left leg``) is left out, and so are limbs that are named with both sides.
 
     Example:
         >>> named_limbs("A man waves with the left hand.")

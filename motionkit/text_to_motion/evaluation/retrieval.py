@@ -1,4 +1,8 @@
-"""Text-motion retrieval with a TMR, by the four protocols of its paper."""
+"""Text-motion retrieval with a TMR, by the protocols (a) to (d) of Petrovich et al., "TMR" (ICCV 2023), section 4.1.
+
+``normal``: all candidates; ``threshold``: all, and captions that mean nearly the same count as right; ``nsim``: items
+whose captions are unlike each other; ``guo``: batches of 32, averaged.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +24,7 @@ from motionkit.text_to_motion.tmr.files import open_tmr
 from motionkit.text_to_motion.tmr.model import TMR, encode_captions, encode_clips
 from motionkit.weights import located
 
-NSIM_ITEMS = 100  # items of protocol ``nsim``, where there is no list
-
-PROTOCOLS = {
-    "normal": "all candidates",
-    "threshold": "all; captions that mean nearly the same count as right",
-    "nsim": "items whose captions are unlike each other",
-    "guo": "batches of 32, averaged",
-}
-"""The protocols (a) to (d) of Petrovich et al., "TMR" (ICCV 2023), section 4.1, by their names in its code."""
+NSIM_ITEMS = 100  # items of protocol ``nsim`` without a list
 
 _RELEASED = ("text_encoder.pt", "last_weights/text_encoder.pt")
 _WAYS = {"t2m": "text to motion", "m2t": "motion to text"}

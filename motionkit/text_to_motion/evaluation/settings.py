@@ -102,7 +102,7 @@ class TextToMotionSettings(MotionSettings):
         0, ge=0, le=1000, description="Repetitions with new prompts and noise; 0: those of the mode."
     )
     out: Annotated[Path | None, Cli("--out", panel="Run")] = Field(
-        None, description="Folder of the result; the same command with it goes on after a stop."
+        None, description="Folder of the result; the same command with it resumes after a stop."
     )
     overwrite: Annotated[bool, Cli("--overwrite", panel="Run")] = Field(
         False, description="Replace an evaluation in that folder."
@@ -184,7 +184,7 @@ class SensitivitySettings(ProtocolSettings):
     dataset: Chosen | None = slot(
         "datasets",
         None,
-        description="Where the clips come from; default: the data of the run that made a reward, or the starter's.",
+        description="Source of the clips; default: the data of the run that made a reward, or the starter's.",
         gives=("text-motion", "composite"),
     )
     reward: tuple[Chosen, ...] = slots("rewards", ("tmr-dense",), reads="motion", description="Rewards to audit.")

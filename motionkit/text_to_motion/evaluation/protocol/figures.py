@@ -104,7 +104,7 @@ def _fid(motion: Tensor, real: Tensor | FrechetReference, count: int, name: str)
 
 
 def guide_figure(motion: Tensor, singles: Tensor) -> Sheet:
-    """Return the guide's FID of composite motions: against single clips ``[M, E]`` of the dataset they come from."""
+    """Return the guide's FID of composite motions: against the single clips ``[M, E]`` of their dataset."""
     return _fid(motion, singles, len(singles), "fid_guide")
 
 

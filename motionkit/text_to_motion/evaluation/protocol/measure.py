@@ -48,7 +48,6 @@ from motionkit.text_to_motion.rewards.mix import RewardMix
 
 # How a policy is sampled, and how often.
 
-Mode = Literal["auto", "wo_mm", "mm_short", "debug", "full"]
 MDM_PROMPTS = 1024  # the original asks for 1,000 in whole batches of 32: 32 batches
 _FEW = 5
 
@@ -105,7 +104,7 @@ class Sampling:
 
 
 def sampling_of(
-    model: FoundModel,  # where it comes from
+    model: FoundModel,  # of the policy, with its run
     policy: DiffusionPolicy,
     *,
     starter: bool,  # whether it is evaluated on the starter's data

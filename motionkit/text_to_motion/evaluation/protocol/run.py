@@ -245,7 +245,7 @@ class Outcome:
 
 
 def evaluate(
-    model: FoundModel,  # where the policy comes from
+    model: FoundModel,  # of the policy, with its run
     policy: DiffusionPolicy,
     opened: Opened,  # the other inputs
     how: Sampling,

@@ -281,7 +281,7 @@ class GrpoObjective(CreditObjective):
         0.2, gt=0.0, description="Clip range of the normalised ratio; acts from the second inner epoch on."
     )
     clip_high: float | None = Field(
-        None, gt=0.0, description="Clip range upwards, where it differs (DAPO: 0.28); default: clip_range."
+        None, gt=0.0, description="Upper clip range, if it differs (DAPO: 0.28); default: clip_range."
     )
     kl_coef: Annotated[float, Cli("--kl-coef")] = Field(
         0.0, ge=0.0, description="Weight of the closed-form KL to the reference, per dimension."
@@ -444,7 +444,7 @@ class MixedOptions(Group):
 class NftObjective(MatchingObjective, CreditObjective):
     """The errors of an implicit better and an implicit worse policy that are minimised."""
 
-    nft_beta: float = Field(1.0, gt=0.0, description="How far the implicit policies lie from the one that samples.")
+    nft_beta: float = Field(1.0, gt=0.0, description="Distance of the implicit policies from the sampling policy.")
 
 
 class NftOptions(MatchingOptions):
