@@ -177,12 +177,8 @@ def _from_above(counts: Tensor) -> Tensor:
 # Calibration of probabilities: reliability bins, calibration error, and Platt scaling.
 
 
-BINS = 15
-"""Bins of equal width that the calibration error is counted in (Guo et al., ICML 2017)."""
-
-_SHARPEST, _FLATTEST = 0.05, 20.0
-"""Least and largest temperature that is fitted."""
-
+BINS = 15  # bins of equal width that the calibration error is counted in (Guo et al., ICML 2017)
+_SHARPEST, _FLATTEST = 0.05, 20.0  # least and largest temperature that is fitted
 _ROUNDS = 100
 
 

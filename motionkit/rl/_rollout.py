@@ -59,8 +59,7 @@ def excess_noise(schedule: Schedule, plan: StepPlan, std: float = 0.02) -> float
     return sampled_std(schedule.alphas_cumprod[plan.timesteps], steps, std) / std
 
 
-Predict = Callable[[Tensor, Tensor], Tensor]
-"""``predict(x [N, T, D], timestep [N] int64) -> x0_hat [N, T, D]``."""
+Predict = Callable[[Tensor, Tensor], Tensor]  # ``predict(x [N, T, D], timestep [N] int64) -> x0_hat [N, T, D]``
 
 StepNoise = Callable[[int], Tensor]
 """``noise(timestep) -> [N, T, D]`` standard normal draws for the step that leaves `timestep`."""

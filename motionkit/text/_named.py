@@ -167,8 +167,7 @@ der das und mit eine einen einem eines dem den ist sich nach links rechts vorne 
 il elle el los las una con hacia que su un di lo gli della na para com uma em um os de en se och med ett som een het van
 naar
 """
-_FOREIGN = frozenset(_FOREIGN_WORDS.split())
-"""Frequent words of other European languages that are not English words."""
+_FOREIGN = frozenset(_FOREIGN_WORDS.split())  # frequent words of other European languages that are not English words
 
 
 def _words(pattern: str) -> re.Pattern[str]:

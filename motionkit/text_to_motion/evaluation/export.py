@@ -117,8 +117,7 @@ def _entry(name: str, prompt: Prompt, sample: int, fps: float) -> dict[str, Any]
 
 
 _LIMIT = 64 << 20
-_LONGEST = 60
-"""Letters of a prompt in the name of its files."""
+_LONGEST = 60  # letters of a prompt in the name of its files
 
 
 def require_places(out: Path, kinds: Sequence[FileKind], count: int, *, overwrite: bool = False) -> None:

@@ -23,9 +23,7 @@ from motionkit.text_to_motion.pairs.data import PairBatch, below, crop_of
 from motionkit.text_to_motion.pairs.settings import FAMILIES
 
 _COPIES = 6  # most copies of a clip, over all its captions; at least one per caption
-_MEMORY = 1 << 30
-"""Largest cache of copies, in bytes; if not even one per clip fits, each step makes new ones."""
-
+_MEMORY = 1 << 30  # largest cache of copies, in bytes; if not even one per clip fits, each step makes new ones
 _TRIES = 8  # draws of a clip with another caption
 _OTHER = "lively-statue"  # the change that needs another clip
 
