@@ -149,8 +149,9 @@ class Negatives:
             return None
         generator = self._generator("motions", batch.step)
         drawn = (torch.rand(len(batch.rows), generator=generator) < self._share).tolist()
+        number = batch.epoch % self._count if self._count else batch.epoch
         keys = {
-            place: (batch.rows[place], batch.chosen[place], self._number(batch.epoch))
+            place: (batch.rows[place], batch.chosen[place], number)
             for place in range(len(batch.rows))[rows]
             if drawn[place]
         }
@@ -178,9 +179,6 @@ class Negatives:
             return ""
         changed = CAPTION_CHANGES[_drawn(weights, generator)].make(caption)
         return "" if changed in self.unreadable else changed
-
-    def _number(self, epoch: int) -> int:
-        return epoch % self._count if self._count else epoch
 
     def _copies(self, keys: Sequence[Copy]) -> dict[Copy, Tensor | None]:
         """Return copies, each ``[T, F]``, or None if no kind applies; those not in the cache are made together."""

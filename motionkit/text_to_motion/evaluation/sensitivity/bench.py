@@ -205,7 +205,8 @@ class Clips:
                 why="what a reward sees is measured against an unrelated caption, and there is none.",
                 fix="choose a dataset with several captions.",
             )
-        self.actions = _actions(dataset, self.captions)
+        action = dataset.action if isinstance(dataset, HasActions) else lambda text: ""
+        self.actions = [action(texts[0]) for texts in self.captions]
         self.others = _others(self.captions, self.actions, np.random.default_rng(seed))
         self._joints: dict[int, Tensor] = {}
         self._features: dict[int, Tensor] = {}
@@ -262,12 +263,6 @@ class Clips:
         same = self.by_action.get(self.actions[place], [place])
         start = same.index(place)
         return next((text for other in [*same[start:], *same] if (text := self.captions[other][0]) != captions[0]), "")
-
-
-def _actions(dataset: TextMotionDataset, captions: Sequence[tuple[str, ...]]) -> list[str]:
-    if not isinstance(dataset, HasActions):
-        return [""] * len(captions)
-    return [dataset.action(texts[0]) for texts in captions]
 
 
 def _others(captions: Sequence[tuple[str, ...]], actions: Sequence[str], rng: np.random.Generator) -> list[int]:

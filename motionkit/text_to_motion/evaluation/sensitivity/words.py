@@ -173,7 +173,9 @@ def kind_table(audit: Audit, name: str) -> dict[str, Any]:
     body = []
     for row in audit.rows:
         figures = audit.by_kind(row, name)
-        shown = {kind: _short(figure) for kind, figure in figures.items() if figure.n >= FEWEST}
+        shown = {
+            kind: f"{_percent(figure.seen)} ({figure.n})" for kind, figure in figures.items() if figure.n >= FEWEST
+        }
         if shown:
             body.append([row.row.name, *(shown.get(kind, "") for kind in kinds)])
     columns = ["change", *(f"names {kind}" if kind != PLAIN else kind for kind in kinds)]
@@ -279,10 +281,6 @@ def _cell(audit: Audit, row: Measured, name: str) -> str:
     low, high = figure.ci95
     right = f", {figure.told:.0%} right" if row.row.family == "text" else ""
     return f"{_percent(figure.seen)} ({round(100 * low)}..{round(100 * high)}){right}{mark}"
-
-
-def _short(figure: Figure) -> str:
-    return f"{_percent(figure.seen)} ({figure.n})"
 
 
 def _percent(value: float) -> str:
