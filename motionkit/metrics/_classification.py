@@ -13,7 +13,7 @@ from motionkit.metrics._movement import auroc
 
 @dataclass(frozen=True)
 class ScoreCounts:
-    """How many items of each class have each score; what the curves and areas are made of."""
+    """Counts of the items of each class by score, from which curves and areas are computed."""
 
     levels: Tensor  # ``[L]`` distinct scores, ascending
     positive: Tensor  # ``[..., L]`` float64 items of class 1 at each level, weights added up
@@ -177,12 +177,8 @@ def _from_above(counts: Tensor) -> Tensor:
 # Calibration of probabilities: reliability bins, calibration error, and Platt scaling.
 
 
-BINS = 15
-"""Bins of equal width that the calibration error is counted in (Guo et al., ICML 2017)."""
-
-_SHARPEST, _FLATTEST = 0.05, 20.0
-"""Least and largest temperature that is fitted."""
-
+BINS = 15  # bins of equal width that the calibration error is counted in (Guo et al., ICML 2017)
+_SHARPEST, _FLATTEST = 0.05, 20.0  # least and largest temperature that is fitted
 _ROUNDS = 100
 
 

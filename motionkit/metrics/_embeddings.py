@@ -19,7 +19,7 @@ def moments(embeddings: Tensor) -> tuple[Tensor, Tensor]:
     covariance = centred.T @ centred / (len(embeddings) - 1)
     # A value that is not finite makes its column's variance not finite.
     if not bool(covariance.diagonal().isfinite().all()):
-        raise MotionkitError("an embedding holds a value that is not finite.", fix="drop that motion and say so.")
+        raise MotionkitError("an embedding holds a value that is not finite.", fix="leave that motion out.")
     return mean, covariance
 
 

@@ -17,18 +17,12 @@ from motionkit.geometry import rotate_yaw
 # does not move.
 
 
-BAND = (0.5, 5.0)
-"""Hz. Below are changes of posture, above is jitter; steps, waves, kicks and claps lie between."""
-
-SHORTEST = 1.0
-"""Shortest motion with a `movement`, in seconds: half a period of the lowest frequency of `BAND`."""
-
+BAND = (0.5, 5.0)  # Hz. Below are changes of posture, above is jitter; steps, waves, kicks and claps lie between.
+SHORTEST = 1.0  # shortest motion with a `movement`, in seconds: half a period of the lowest frequency of `BAND`
 QUIET = 0.02
 """Metres of `movement` below which real clips of an action are taken as still, and nothing is divided by it."""
 
-STILL = 0.1
-"""Metres: a motion in which no joint has this `joint_range` is a statue."""
-
+STILL = 0.1  # metres: a motion in which no joint has this `joint_range` is a statue
 _TIE = 0.001  # metres: a smaller difference may be rounding
 
 
@@ -211,8 +205,7 @@ def _band_basis(length: int, fps: float, band: tuple[float, float]) -> Tensor:
 # Foot contacts as a classification, and how far feet slide while in contact.
 
 
-CONTACT = 0.5
-"""Soft contact above which a foot is in contact."""
+CONTACT = 0.5  # soft contact above which a foot is in contact
 
 
 def f1_terms(predicted: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
@@ -229,8 +222,7 @@ def f1_terms(predicted: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
     return 2.0 * (contact & true).sum(1).double(), (contact.sum(1) + true.sum(1)).double()
 
 
-LEVELS = 1025
-"""Bins of the scores for `auroc`."""
+LEVELS = 1025  # bins of the scores for `auroc`
 
 
 def score_levels(scores: Tensor) -> Tensor:

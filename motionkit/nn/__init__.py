@@ -23,23 +23,7 @@ from motionkit.nn.lora import (
 )
 
 __all__ = [
-    "EMA",
-    "Film",
-    "ResNet10",
-    "SpatialLearnedEmbeddings",
-    "TransformerDecoder",
-    "TransformerEncoder",
-    "UnrolledLinear",
-    "WindowAttention",
-    "adapter_parameters",
-    "adapters_merged",
-    "adapters_off",
-    "add_adapters",
-    "has_adapters",
-    "merged_state",
-    "native_keys",
-    "resnet_map",
-    "sinusoidal_table",
-    "stock_keys",
-    "unrolled",
-]
+    "EMA", "Film", "ResNet10", "SpatialLearnedEmbeddings", "TransformerDecoder", "TransformerEncoder", "UnrolledLinear",
+    "WindowAttention", "adapter_parameters", "adapters_merged", "adapters_off", "add_adapters", "has_adapters",
+    "merged_state", "native_keys", "resnet_map", "sinusoidal_table", "stock_keys", "unrolled",
+]  # fmt: skip

@@ -9,9 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-CHANNELS = 512
-"""Channels of the last stage."""
-
+CHANNELS = 512  # channels of the last stage
 _GROUPS = 4
 _STAGES = (64, 128, 256, 512)
 

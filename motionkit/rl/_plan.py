@@ -245,7 +245,7 @@ class StepPlan:
     All tensors have length K, position 0 first (noisiest), float64 on the CPU.
     """
 
-    timesteps: Tensor  # int64 trained index the network is asked at
+    timesteps: Tensor  # int64 trained index of the network's input
     c_x0: Tensor  # Weight of the prediction
     c_xt: Tensor  # Weight of the current state
     sigma: Tensor  # Noise added; 0 outside the window and always 0 at the last position, which leaves no noise
@@ -329,8 +329,8 @@ class StepPlan:
 #
 #     c = sqrt(ab) + sqrt(1 - ab)        x_f = x / c        t = sqrt(1 - ab) / c        v = (x_f - x0_hat) / t
 #
-# The map is exact, so a model that predicts x0 is a flow model too, as long as it is asked at its own timesteps. A step
-# of any of these samplers is affine in (x0_hat, x), hence three numbers per step, like a step of `DDIM`.
+# The map is exact, so a model that predicts x0 is a flow model too, as long as it is evaluated at trained timesteps.
+# A step of any of these samplers is affine in (x0_hat, x), hence three numbers per step, like a step of `DDIM`.
 
 
 def flow_scale(alpha_bar: Tensor) -> Tensor:

@@ -59,8 +59,7 @@ def excess_noise(schedule: Schedule, plan: StepPlan, std: float = 0.02) -> float
     return sampled_std(schedule.alphas_cumprod[plan.timesteps], steps, std) / std
 
 
-Predict = Callable[[Tensor, Tensor], Tensor]
-"""``predict(x [N, T, D], timestep [N] int64) -> x0_hat [N, T, D]``."""
+Predict = Callable[[Tensor, Tensor], Tensor]  # ``predict(x [N, T, D], timestep [N] int64) -> x0_hat [N, T, D]``
 
 StepNoise = Callable[[int], Tensor]
 """``noise(timestep) -> [N, T, D]`` standard normal draws for the step that leaves `timestep`."""
@@ -70,7 +69,7 @@ StepNoise = Callable[[int], Tensor]
 class Transitions:
     """M scored steps, ready for one forward pass: row m belongs to rollout sample ``sample[m]``."""
 
-    x_t: Tensor  # ``[M, T, D]`` states the network is asked at
+    x_t: Tensor  # ``[M, T, D]`` states that the network is evaluated at
     eps: Tensor  # ``[M, T, D]`` standard normal noise that was added
     x0_old: Tensor  # ``[M, T, D]`` prediction at rollout
     timestep: Tensor  # ``[M]`` int64 trained index

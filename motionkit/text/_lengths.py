@@ -24,7 +24,7 @@ _GOES_ON = {
     "clap", "twist", "swing", "stretch", "balance", "look", "drink", "scratch", "hold", "flap", "circle",
     "bounce", "play", "swim", "climb", "crawl", "stroll", "pace", "wander", "exercise",
 }  # fmt: skip
-"""Verbs of actions that go on: a text whose first known verb is one of them has no usual duration."""
+"""Verbs of continuing actions: a text whose first known verb is one of them has no usual duration."""
 
 _AGAIN = re.compile(
     r"\b(times|twice|thrice|repeatedly|again|keeps?|continues?|continuously|several|many|jacks|rope|in turn|and)\b"
@@ -35,7 +35,7 @@ _WORD = re.compile(r"[a-z]+")
 
 
 def usual_seconds(text: str) -> float | None:
-    """Return the seconds of an action that is done once; None if it goes on, is repeated, or is not known.
+    """Return the seconds of an action that is done once; None if it continues, is repeated, or is not known.
 
     The first known verb decides.
 

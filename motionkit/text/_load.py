@@ -344,7 +344,7 @@ def load_encoder(
         name: ``clip``, ``distilbert``, ``minilm`` or ``stored``.
         model: Folder or hub id of the model; empty for the encoder's default from the local cache.
         table: Table of stored embeddings (``stored`` only); texts outside it go to MiniLM.
-        student: Stands in where MiniLM is not installed (``stored`` without `model` only); see `StoredEncoder`.
+        student: Replaces MiniLM if it is not installed (``stored`` without `model` only); see `StoredEncoder`.
         local: Never use the network, not even for a hub id.
         device: Where the model runs; features are returned on the CPU.
 

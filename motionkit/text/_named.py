@@ -42,7 +42,7 @@ class NamedLimb(NamedTuple):
 def named_limbs(caption: str) -> tuple[NamedLimb, ...]:
     """Return the moving limbs that an English or Chinese caption names with a side.
 
-    A limb that is stood on (``on the left leg``) is left out, and so is one that is named with both sides.
+    The supporting limb (``on the left leg``) is left out, and so are limbs that are named with both sides.
 
     Example:
         >>> named_limbs("A man waves with the left hand.")
@@ -167,8 +167,7 @@ der das und mit eine einen einem eines dem den ist sich nach links rechts vorne 
 il elle el los las una con hacia que su un di lo gli della na para com uma em um os de en se och med ett som een het van
 naar
 """
-_FOREIGN = frozenset(_FOREIGN_WORDS.split())
-"""Frequent words of other European languages that are not English words."""
+_FOREIGN = frozenset(_FOREIGN_WORDS.split())  # frequent words of other European languages that are not English words
 
 
 def _words(pattern: str) -> re.Pattern[str]:

@@ -121,8 +121,7 @@ _KINDS: Mapping[str, Callable[[str], bool]] = {
     "order": names_order,
 }
 
-KINDS = tuple(_KINDS)
-"""What a caption can name besides the action."""
+KINDS = tuple(_KINDS)  # what a caption can name besides the action
 
 
 def kinds_of(text: str) -> frozenset[str]:

@@ -123,9 +123,7 @@ def _words(text: str) -> list[str]:
 
 # A small student of MiniLM over a closed vocabulary, for prompts if MiniLM is not installed.
 
-LONGEST = 32
-"""Words that a sentence may have, commas included."""
-
+LONGEST = 32  # words that a sentence may have, commas included
 _WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*|,")
 _STUDENT_LIMIT = 4 << 20
 _SIZES = ("width", "depth", "features")
@@ -283,9 +281,7 @@ def _read_document(path: Path) -> Mapping[str, Any]:
     return content
 
 
-_LIMIT = 64 << 20
-"""Largest JSON file of a table, in bytes."""
-
+_LIMIT = 64 << 20  # largest JSON file of a table, in bytes
 _COMPARED = 100  # stored texts whose spelling is compared with an unknown one
 
 

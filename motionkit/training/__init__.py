@@ -1,1 +1,1 @@
-"""Training: what every trainer builds on: its protocol, its loop, what it optimises, its processes."""
+"""Training: the protocol of trainers, their loop, optimiser and processes."""

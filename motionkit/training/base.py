@@ -75,7 +75,7 @@ class Checked:
     """The result of a check before a run."""
 
     name: str  # of the check
-    ok: bool  # whether the run can go on
+    ok: bool  # whether the run can start
     said: str  # the result, in one line
 
 

@@ -88,9 +88,7 @@ def _number(text: str) -> int | None:
 
 _END, _TELLER, _GONE = "end", "teller", "gone"
 _LOOK, _PAUSE = 3.0, 0.05  # seconds
-_ANSWER = 20.0
-"""Seconds that the other processes give the main one to report a failure; then one of them reports it."""
-
+_ANSWER = 20.0  # seconds that the other processes give the main one to report a failure; then one of them reports it
 _LAST = 2.0  # seconds a process lets the reporting one finish: a launcher stops all others once one has ended
 
 

@@ -83,7 +83,7 @@ class FiniteGradients:
 
 
 def out_of_range(message: str, value: str, learning_rate: float) -> MotionkitError:
-    """Return the error for weights that are out of range; `value` tells what is not finite, or where."""
+    """Return the error for weights that are out of range; `value` describes what is not finite."""
     return MotionkitError(
         message,
         why=f"{value}: the weights are out of range.",
@@ -108,7 +108,7 @@ class Learner:
         rate: Learning rate of each update.
         ema: Decay of the moving average of the trained parameters, with warm-up; 0 keeps none.
         world: The processes whose gradients add up.
-        frozen: A part of the network that stays as it is.
+        frozen: A part of the network that is not trained.
         trained: The parameters to train with their names if the rule above does not choose them.
     """
 

@@ -84,7 +84,7 @@ def test_a_policy_is_measured_as_the_field_does(
         "mean": None, "why": "300 pairs need more than 300 motions, there are 64",
     }  # fmt: skip
     assert document["ground_truth"]["multimodality"]["mean"] is None
-    assert "the val split has 48 clips: each is asked 1.3 times" in " ".join(document["notes"])
+    assert "the val split has 48 clips: each is used 1.3 times" in " ".join(document["notes"])
     assert Path("here/evaluation.html").is_file()
     assert json.loads(Path("here/evaluation.json").read_text())["status"] == "done"
     shown = cli(

@@ -18,7 +18,7 @@ Counts = NDArray[Any]  # ``[K + 1, high + 1]`` Python integers of any size
 
 @dataclass(frozen=True)
 class _Kind:
-    """Groups with equally many clips of one length; a group of mixed lengths is a kind by itself."""
+    """Groups with equally many clips of one length; each group of mixed lengths is a separate kind."""
 
     groups: tuple[dict[int, tuple[int, ...]], ...]  # for each group, the indices of its clips by length
 

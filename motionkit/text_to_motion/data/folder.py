@@ -35,7 +35,7 @@ class HumanMLClip(TextClip):
     """A clip, or the part of one that a timed caption describes."""
 
     tokens: tuple[tuple[str, ...], ...] = ()  # ``word/POS`` tokens of each caption
-    source: str = ""  # id of the file the motion comes from
+    source: str = ""  # id of the motion's file
     start: int = 0  # first frame in that file
 
 

@@ -29,7 +29,7 @@ class HumanMLOptions(Group):
     )
     broken: Literal["refuse", "skip"] = Field(
         "refuse",
-        description="Clips that are missing, unreadable or not finite: stop, or go on without them and say so.",
+        description="Clips that are missing, unreadable or not finite: stop, or leave them out with a warning.",
     )
 
 

@@ -22,18 +22,18 @@ from motionkit.motion import HUMANML, Caption, Clip, JointMotion, Motion
 from motionkit.page.html import count
 
 Item = tuple[Clip | Motion | JointMotion | Tensor, str | Sequence[str]]
-"""A motion and what is said of it: one caption or several. A tensor is ``[T, 22, 3]``, metres, Y up, 20 fps."""
+"""A motion and its caption, or captions. A tensor is ``[T, 22, 3]``: metres, Y up, 20 fps."""
 
 
 def open_list(
     items: Sequence[Item],  # pairs of a motion and its caption, or captions
     **options: Any,  # options of the dataset ``humanml``, such as ``min_length``; `root` cannot be one of them
 ) -> TextMotionDataset:
-    """Return a dataset of motions with captions, as `motionkit convert` makes one of files.
+    """Return a dataset of motions with captions, as `motionkit convert` makes it from files.
 
-    Motions of any skeleton and rate become features of the 22-joint body at 20 fps. A clip's own split (``clip.split``)
-    stays; the others are dealt out, most to train. Everything is written into a temporary folder, which goes when the
-    dataset does.
+    Motions of any skeleton and rate become features of the 22-joint body at 20 fps. Clips keep their ``split``; those
+    without one are distributed, most to train. The data are written to a temporary folder, which is removed together
+    with the dataset.
 
     Example:
         >>> import torch
@@ -66,20 +66,17 @@ def open_list(
 
 
 def _clip(item: object, number: int) -> Clip:
-    """Return an item as a clip."""
     fix = "give pairs of a motion and its captions: [(motion, 'a person walks'), ...]."
     if not (isinstance(item, (tuple, list)) and len(item) == 2):
         raise MotionkitError(f"item {number} of the list is not a pair of a motion and its captions.", fix=fix)
-    motion, said = item
-    captions = [said] if isinstance(said, str) else list(said) if isinstance(said, (tuple, list)) else []
+    motion, given = item
+    captions = [given] if isinstance(given, str) else list(given) if isinstance(given, (tuple, list)) else []
     if not captions or not all(isinstance(text, str) and text.strip() for text in captions):
-        raise MotionkitError(f"the captions of item {number} are {said!r:.80}.", why="they are texts.", fix=fix)
+        raise MotionkitError(f"the captions of item {number} are {given!r:.80}.", why="they are texts.", fix=fix)
     if isinstance(motion, Tensor):
         if motion.ndim != 3 or tuple(motion.shape[1:]) != (HUMANML.joints, 3) or not motion.is_floating_point():
             shape = list(motion.shape)
-            raise MotionkitError(
-                f"item {number} is a tensor {shape}.", why="one that is a motion is [frames, 22, 3], metres.", fix=fix
-            )
+            raise MotionkitError(f"item {number} is a tensor {shape}.", why="a motion is [frames, 22, 3].", fix=fix)
         motion = JointMotion(HUMANML.joint_names, HUMANML.parents, motion.detach().cpu().double(), HUMANML.fps)
     if isinstance(motion, (Motion, JointMotion)):
         motion = Clip(motion)

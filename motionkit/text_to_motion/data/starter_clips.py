@@ -1,4 +1,4 @@
-"""The starter dataset: implements `TextMotionDataset` on clips that are generated at their first use."""
+"""The starter dataset: clips that are generated at their first use."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from motionkit.text import Prompt
 from motionkit.text_to_motion.data.joined import MIN_SEGMENT, fit_lengths, physics_medians
 from motionkit.text_to_motion.data.starter import StarterOptions
 
-# Caches arrays between runs, under a hash of the code that makes them.
+# Arrays are cached between runs, under a hash of the code that makes them.
 
 _VERSION = 1
 
 
 @cache
 def _source() -> str:
-    """Fingerprint of the code that generates clips and turns them into features."""
+    """Return a fingerprint of the code that generates clips and turns them into features."""
     digest = hashlib.sha256(str(_VERSION).encode())
     for package in ("motionkit.starter", "motionkit.motion.features"):
         for item in sorted(files(package).iterdir(), key=lambda item: item.name):
@@ -39,11 +39,11 @@ def _source() -> str:
     return digest.hexdigest()
 
 
-def kept(key: str, make: Callable[[], NDArray[np.float32]], *, keep: bool = True) -> NDArray[np.float32]:
+def cached(key: str, make: Callable[[], NDArray[np.float32]], *, keep: bool = True) -> NDArray[np.float32]:
     """Return the array called `key`, from the cache or from `make`.
 
-    A damaged file is made again, and a cache that cannot be written is not an error. The array is mapped from the file:
-    only the parts that are read take memory.
+    A damaged file is replaced; a cache that cannot be written is ignored. The array is memory-mapped: only the parts
+    that are read take memory.
     """
     if not keep:
         return make()
@@ -65,8 +65,6 @@ def kept(key: str, make: Callable[[], NDArray[np.float32]], *, keep: bool = True
     return array
 
 
-# Prompts of the starter dataset: single captions, or several actions in a row, which no clip shows.
-
 _BEGINS_LOW = ("sit/up", "kneel/up")  # actions that begin seated or kneeling cannot follow an arbitrary other action
 _FIRST = tuple(i for i, entry in enumerate(CATALOGUE) if not entry.name.startswith(_BEGINS_LOW))
 
@@ -74,7 +72,7 @@ _FIRST = tuple(i for i, entry in enumerate(CATALOGUE) if not entry.name.startswi
 def composites(
     split: Split, options: StarterOptions, *, k_segments: int, seed: int, max_length: int
 ) -> tuple[Prompt, ...]:
-    """Draw prompts of several different actions."""
+    """Draw prompts of several different actions, which no clip shows."""
     if k_segments * MIN_SEGMENT > max_length:
         raise MotionkitError(
             f"{k_segments} segments do not fit into {max_length} frames.",
@@ -126,9 +124,9 @@ class Starter:
     def clips(self, split: Split) -> Sequence[TextClip]:
         """Return the split's clips; training clips are those of the chosen part."""
         if split not in self._clips:
-            everything = self._all(split)
-            chosen = half(self._plan(split), self._options.part) if split == "train" else range(len(everything))
-            self._clips[split] = tuple(everything[i] for i in chosen)
+            clips = self._all(split)
+            chosen = half(self._plan(split), self._options.part) if split == "train" else range(len(clips))
+            self._clips[split] = tuple(clips[i] for i in chosen)
             if not self._clips[split]:
                 raise MotionkitError(
                     f"{self._options.clips} training clips are too few for the {self._options.part} part.",
@@ -153,7 +151,7 @@ class Starter:
         )
 
     def action(self, caption: str) -> str:
-        """Return the class of the catalogue that a caption describes; empty for any other text."""
+        """Return the class of the catalogue that a caption describes; empty for other texts."""
         return _actions().get(caption, "")
 
     @cached_property
@@ -165,7 +163,7 @@ class Starter:
             mean, std = feature_stats((clip.features for clip in self._all("train")), self.skeleton)
             return torch.stack([mean, std]).numpy()
 
-        stats = torch.from_numpy(np.array(kept(f"stats {self._train_key}", make, keep=o.cache)))
+        stats = torch.from_numpy(np.array(cached(f"stats {self._train_key}", make, keep=o.cache)))
         return Normalizer(stats[0], stats[1])
 
     def physics_reference(self) -> tuple[float, float]:
@@ -180,7 +178,7 @@ class Starter:
         def make() -> NDArray[np.float32]:
             return np.array(physics_medians(self._all("train"), self.skeleton, self.fps), dtype=np.float32)
 
-        skate, jerk = kept(f"physics {self._train_key}", make, keep=o.cache)
+        skate, jerk = cached(f"physics {self._train_key}", make, keep=o.cache)
         return float(skate), float(jerk)
 
     @property
@@ -197,19 +195,18 @@ class Starter:
         o, planned = self._options, self._plan(split)
         orders = [clip.order for clip in planned]
         key = f"features {o.seed} {split} {len(planned)} {o.min_frames} {o.max_frames}"
-        table = torch.from_numpy(kept(key, lambda: torch.cat(_features(orders)).numpy(), keep=o.cache))
+        table = torch.from_numpy(cached(key, lambda: torch.cat(_features(orders)).numpy(), keep=o.cache))
         rows = torch.split(table, [order.frames - 1 for order in orders])
         return tuple(TextClip(clip.key, row, clip.captions) for clip, row in zip(planned, rows, strict=True))
 
 
 @cache
 def _actions() -> Mapping[str, str]:
-    """Return the class of every caption of the catalogue."""
     return {caption: entry.name for entry in CATALOGUE for caption in entry.captions}
 
 
 def _features(orders: Sequence[Order]) -> list[Tensor]:
-    """Perform orders and return ``[frames - 1, 263]`` float32 features of each; sorted by length inside."""
+    """Return ``[frames - 1, 263]`` float32 features of each order; batches are made of similar lengths."""
     out: list[Tensor] = [torch.empty(0)] * len(orders)
     by_length = sorted(range(len(orders)), key=lambda i: orders[i].frames)
     for start in range(0, len(by_length), _BATCH):

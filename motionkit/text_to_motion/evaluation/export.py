@@ -49,30 +49,30 @@ def generate(
     seed: int = 0,
     batch: int = BATCH,  # motions that are sampled at once
     facts: dict[str, Any] | None = None,  # further entries of motions.json
-    overwrite: bool = False,  # replace what an earlier call wrote into `out`; nothing else in it is ever touched
+    overwrite: bool = False,  # replace what an earlier call wrote into `out`; other files are not touched
     progress: Callable[[int], None] | None = None,  # called with 1 after each motion
 ) -> list[dict[str, Any]]:
     """Sample motions and write them.
 
     ``OUT/new_joints/<id>.npy`` holds ``[T, J, 3]`` float32 joints (metres, Y up), ``OUT/new_joint_vecs/<id>.npy``
-    ``[T, D]`` features (not normalised), ``OUT/motions.json`` what each of them is. A motion depends on its text,
-    lengths, sample number and the seed, not on what else is generated with it. The folder is made beside its place and
-    moved there when it is whole.
+    ``[T, D]`` features (not normalised), ``OUT/motions.json`` an entry for each motion. A motion depends on its text,
+    lengths, sample number and the seed, not on the other motions. The folder is written under a temporary name and
+    moved into place when it is complete.
 
     Returns:
         One entry per motion, as in motions.json.
     """
     place = OutputFolder(out, RECORD, "motionkit-motions", overwrite=overwrite)
     place.claim()
-    names = [_name(number, sample) for number in range(len(prompts)) for sample in range(samples)]
+    names = [f"{number:04d}_{sample:02d}" for number in range(len(prompts)) for sample in range(samples)]
     place.require_free([*_files(names), RECORD, PAGE])
     policy.condition(asked_of(policy, prompts))  # refuses a prompt before a folder is made
-    made = generate_motions(policy, prompts, plan, samples=samples, guidance=guidance, seed=seed, batch=batch)
+    motions = generate_motions(policy, prompts, plan, samples=samples, guidance=guidance, seed=seed, batch=batch)
     entries: list[dict[str, Any]] = []
     with place.beside() as part:
         for folder in ("new_joints", "new_joint_vecs"):
             (part / folder).mkdir()
-        for number, clip in enumerate(made):
+        for number, clip in enumerate(motions):
             prompt = prompts[number // samples]
             entry = _entry(names[number], prompt, number % samples, policy.fps)
             if (seams := seams_of(policy, prompt, clip.positions())) is not None:
@@ -97,17 +97,13 @@ def generate(
     return entries
 
 
-def _name(prompt: int, sample: int) -> str:
-    return f"{prompt:04d}_{sample:02d}"
-
-
 def _files(names: Sequence[str]) -> list[str]:
-    """Return the files of motions: joints, then features, of each."""
+    """Return the files of motions: for each its joints, then its features."""
     return [f"{folder}/{name}.npy" for name in names for folder in ("new_joints", "new_joint_vecs")]
 
 
 def _entry(name: str, prompt: Prompt, sample: int, fps: float) -> dict[str, Any]:
-    """Return what a motion is; one that a dataset asked for says which of its prompts it answers."""
+    """Return the entry of a motion in motions.json, with the key of its prompt if it comes from a dataset."""
     asked: dict[str, Any] = {"prompt": prompt.key, "source_ids": list(prompt.source_ids)} if prompt.key else {}
     return {
         "id": name,
@@ -125,12 +121,11 @@ def _entry(name: str, prompt: Prompt, sample: int, fps: float) -> dict[str, Any]
 
 
 _LIMIT = 64 << 20
-_LONGEST = 60
-"""Letters of a prompt in the name of its files."""
+_LONGEST = 60  # letters of a prompt in the name of its files
 
 
 def require_places(out: Path, kinds: Sequence[FileKind], count: int, *, overwrite: bool = False) -> None:
-    """Refuse what could not be written at the end, before anything is sampled."""
+    """Check that the output can be written, before motions are sampled."""
     if (kind := kind_of(out)) is not None:
         require_file(out, kind, count, overwrite=overwrite)
     for kind in kinds:
@@ -149,20 +144,20 @@ def export_motions(
     overwrite: bool = False,
     blender: str = "",
 ) -> dict[str, ConvertReport]:
-    """Write the motions of a folder that `generate` made in further formats, and a page that plays them.
+    """Write the motions of a folder of `generate` in further formats, and a page that plays them.
 
-    Files are called after their prompt and sample: ``a_person_waves_s0.glb``.
+    Files are named after their prompt and sample: ``a_person_waves_s0.glb``.
 
     Args:
-        folder: The folder.
+        folder: The folder of `generate`.
         kinds: Formats.
         fps: Frames per second of the files and the page; 0 keeps the policy's.
-        edits: Changes of each motion in files and page; the arrays of the folder stay what the policy made.
+        edits: Changes of each motion in files and page; the arrays of the folder stay as they are.
         overwrite: Replace earlier files.
         blender: The Blender that writes FBX files.
 
     Returns:
-        What was done for each kind; rotations that had to be found come with their residual.
+        A report for each format; if rotations had to be fitted, it has their residual.
     """
     sources = _sources(folder)
     named = _named(sources, read_json(folder / RECORD, dict, limit=_LIMIT)["motions"])
@@ -186,7 +181,7 @@ def name_of(text: str) -> str:
 
 
 def _named(sources: Sequence[FileSource], motions: Sequence[dict[str, Any]]) -> list[FileSource]:
-    """Return the sources with ids made of their prompts; equal ones get a number."""
+    """Return the sources with ids made of their prompts; a number makes equal ones unique."""
     names: list[str] = []
     for motion in motions:
         plain, number = name_of(str(motion["text"])), 2
@@ -198,7 +193,7 @@ def _named(sources: Sequence[FileSource], motions: Sequence[dict[str, Any]]) -> 
 
 
 def _write_page(folder: Path, path: Path, sources: Sequence[FileSource], rate: float, edits: Edits) -> None:
-    """Write a page of motions that go by their ids, as their arrays do: texts of one prompt set begin alike."""
+    """Write a page of motions, called by their ids: the texts of a prompt set often begin alike."""
     document = read_json(folder / RECORD, dict, limit=_LIMIT)
     motions, fps = document["motions"], float(document["fps"])
     tracks = []
@@ -207,15 +202,16 @@ def _write_page(folder: Path, path: Path, sources: Sequence[FileSource], rate: f
         segments = [(part["text"], part["start"] / fps, part["end"] / fps) for part in entry["segments"]]
         if edits.any or rate not in (0.0, fps):
             clip, _ = edited(clip.resample(rate or fps), edits)
-            segments = [(one.text, one.start, one.end) for one in clip.timed] or [(entry["text"], 0.0, 0.0)]
+            segments = [(caption.text, caption.start, caption.end) for caption in clip.timed]
+            segments = segments or [(entry["text"], 0.0, 0.0)]
         notes = [Seams(**entry["seams"]).sentence(fps)] if "seams" in entry else ()
         tracks.append(track_of(clip.motion, entry["id"], segments=segments, notes=notes))
-    some = f"{len(tracks)} of {len(motions)}" if len(tracks) < len(motions) else f"{len(motions)}"
-    write_player(path, tracks, title=motions[0]["text"] if len(motions) == 1 else f"{some} generated motions")
+    count = f"{len(tracks)} of {len(motions)}" if len(tracks) < len(motions) else f"{len(motions)}"
+    write_player(path, tracks, title=motions[0]["text"] if len(motions) == 1 else f"{count} generated motions")
 
 
 def _sources(folder: Path) -> list[FileSource]:
-    """Return a generated folder's joints as clips; whatever a policy makes can be looked at, sound or not."""
+    """Return a generated folder's joints as clips; nothing is checked, so that broken motions can be viewed too."""
     document = read_json(folder / RECORD, dict, limit=_LIMIT)
     texts = generated_texts(folder)
     options = ReadOptions(up="y", unit="m", fps=float(document["fps"]))

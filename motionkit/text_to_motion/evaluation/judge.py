@@ -1,4 +1,4 @@
-"""Judges and rewards before training: opened, calibrated on real motions, apart from what is trained on."""
+"""Opens rewards and judges, calibrates them before training, and keeps measured data apart from training data."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from motionkit.text_to_motion.data.joined import MIN_SEGMENT, shared_motions
 from motionkit.text_to_motion.rewards.ask import Elsewhere
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 
-# What rewards look like before training: scale, ties, spread within groups, and what real motions score.
+# Figures of rewards before training: scale, ties, spread within groups, and the scores of real motions.
 
 _CHUNK = 64  # motions sampled and scored at a time
-_DROWNED = 10.0  # ratio of what two rewards contribute from which the smaller one is hardly heard
-_TIED = 0.5  # share of tied pairs from which a line says so
-_EQUAL = 1e-6  # scores nearer than this share of the largest are tied
+_DROWNED = 10.0  # ratio of the effects of two rewards from which a warning is given
+_TIED = 0.5  # share of tied pairs from which a warning is given
+_EQUAL = 1e-6  # scores are tied if they differ by less than this share of the largest
 
 
 @dataclass(frozen=True)
@@ -39,19 +39,19 @@ class RewardFigures:
     weight: float
     mean: float  # mean over samples of the policy as it starts
     std: float  # their standard deviation
-    group_std: float  # standard deviation within a group, mean over groups: what comparing samples learns from
-    ties: float  # share of the pairs within groups that score the same
-    # Mean over real motions with their own texts: what a perfect policy would get; NaN if there are none.
+    group_std: float  # standard deviation within a group, mean over groups: the signal of group-relative algorithms
+    ties: float  # share of the pairs within groups with equal scores
+    # Mean over real motions with their own texts, a reference for a perfect policy; NaN if there are none.
     real: float
     applies: float  # share of the samples that it applies to
 
     @property
     def effect(self) -> float:
-        """What it contributes to the differences within a group: weight times spread."""
+        """Contribution to the differences within a group: weight times spread."""
         return abs(self.weight) * self.group_std
 
     def document(self) -> dict[str, object]:
-        """Return the figures, JSON-able; what is not known is None."""
+        """Return the figures, JSON-able; NaN becomes None."""
         result = asdict(self) | {"effect": self.effect}
         return {key: None if value != value else value for key, value in result.items()}
 
@@ -85,7 +85,7 @@ class Calibration:
         return [f"{table['title']}:", *rows]
 
     def warnings(self) -> list[str]:
-        """Return what is worth a warning, a sentence each."""
+        """Return the warnings, a sentence each."""
         result = [
             f"the reward {row.name} is the same for all samples of a prompt: it cannot be learnt by comparing them"
             if row.ties == 1.0
@@ -132,9 +132,9 @@ def calibrate(
         known = torch.where(applies & total.isfinite(), total, torch.nan).view(-1, samples)
         ceiling = float("nan")
         if truth is not None:
-            own, fits = _column([truth], number)
-            own = own[fits & own.isfinite()]
-            ceiling = float(own.mean()) if len(own) else ceiling
+            real_scores, applying = _column([truth], number)
+            real_scores = real_scores[applying & real_scores.isfinite()]
+            ceiling = float(real_scores.mean()) if len(real_scores) else ceiling
         finite = known[known.isfinite()]
         nan = float("nan")
         rows.append(
@@ -154,18 +154,18 @@ def calibrate(
 
 def _column(scored: Sequence[Scored], number: int) -> tuple[Tensor, Tensor]:
     """Return all scores of one reward ``[N]`` and which samples it applies to, in double precision."""
-    result = [part.terms[number].scores for part in scored]
-    return torch.cat([each.total for each in result]).double(), torch.cat([each.applying for each in result])
+    parts = [part.terms[number].scores for part in scored]
+    return torch.cat([scores.total for scores in parts]).double(), torch.cat([scores.applying for scores in parts])
 
 
 def _within(known: Tensor) -> float:
-    """Return the standard deviation in a row of ``[P, S]``, mean over rows; NaN is left out."""
+    """Return the standard deviation within rows of ``[P, S]``, mean over rows; NaN is ignored."""
     spreads = [float(row[row.isfinite()].std()) for row in known if int(row.isfinite().sum()) > 1]
     return sum(spreads) / len(spreads) if spreads else float("nan")
 
 
 def _ties(known: Tensor) -> float:
-    """Return the share of pairs in a row of ``[P, S]`` whose scores are the same."""
+    """Return the share of pairs within rows of ``[P, S]`` with equal scores."""
     first, second = torch.triu_indices(known.shape[1], known.shape[1], 1)
     gap = (known[:, first] - known[:, second]).abs()
     gap = gap[gap.isfinite()]
@@ -186,17 +186,17 @@ def _percent(value: float) -> str:
 
 
 def require_rate(policy: DiffusionPolicy, *, fps: float, label: str) -> None:
-    """Refuse prompts that count frames at another rate than the policy."""
+    """Refuse prompts of another frame rate than the policy's."""
     if abs(policy.fps - fps) > 1e-6:
         raise MotionkitError(
             f"{label} has {fps:g} frames per second, the policy {policy.fps:g}.",
-            why="a prompt's length in frames would be another time.",
+            why="a prompt's length in frames would be another duration.",
             fix="choose a dataset and a checkpoint of the same rate.",
         )
 
 
 def require_fit(policy: DiffusionPolicy, prompts: Sequence[Prompt], *, fps: float, label: str) -> None:
-    """Refuse prompts that the policy has too few frames for, or that count frames at another rate."""
+    """Refuse prompts that are too long for the policy, or of another frame rate."""
     require_rate(policy, fps=fps, label=label)
     longest = max(prompts, key=lambda prompt: prompt.length, default=None)
     if longest is not None and longest.length > policy.max_length:
@@ -209,18 +209,18 @@ def require_fit(policy: DiffusionPolicy, prompts: Sequence[Prompt], *, fps: floa
 
 
 def _compose(prompt: Prompt, most: int) -> str:
-    """Return advice for prompts that are too long: shorten them, or use fewer segments."""
+    """Return a command that makes prompts that fit: shorter ones, or with fewer segments."""
     command, fitting = f"motionkit compose --target-length {most}", most // MIN_SEGMENT
     if len(prompt.segments) <= fitting:
         return command
     return f"{command} --k-segments {fitting}: {len(prompt.segments)} segments of {MIN_SEGMENT} frames are longer"
 
 
-Trained = Sequence[tuple[Chosen, Reward]]  # the rewards that a run is trained with, as they were chosen and built
+Trained = Sequence[tuple[Chosen, Reward]]  # the rewards of a run: as chosen, and opened
 
 
 def open_reward(chosen: Chosen, dataset: TextMotionDataset, *, device: torch.device) -> Reward:
-    """Open a reward on the device that its option ``device`` names, else on that of the samples."""
+    """Open a reward on the device of its option ``device``, by default on that of the samples."""
     named = getattr(chosen.options, "device", "")
     place = resolve_device(named, flag=f"--reward.{chosen.label}.device") if named else device
     reward: Reward = chosen.build(dataset=dataset, device=place)
@@ -234,20 +234,19 @@ def open_judge(
     dataset: TextMotionDataset,  # training data
     *,
     device: torch.device,  # where the samples are
-    trained: Trained = (),  # the rewards of the run. A judge that is one of them is not opened twice.
+    trained: Trained = (),  # the rewards of the run; a judge that is one of them is not opened twice
 ) -> tuple[Reward | None, str]:
     """Open the judge.
 
     Returns:
-        The judge, or None with the reason why there is none. With a judge the reason is empty, or what is odd about it.
+        The judge and a warning, which may be empty; or None and the reason.
     """
     if chosen is None:
         # Prompts composed of the starter's clips are the starter's captions.
         source = getattr(dataset, "source_name", dataset.name)
-        if source == "starter":
-            chosen = choose_one("rewards", "tmr-dense", {"weights": "starter:judge"})
-        else:
+        if source != "starter":
             return _twin(trained, dataset, device, source)
+        chosen = choose_one("rewards", "tmr-dense", {"weights": "starter:judge"})
     for other, reward in trained:
         if (other.name, other.options) == (chosen.name, chosen.options):
             return reward, f"the judge is the reward {reward.name} itself, so it cannot tell whether that is gamed"
@@ -261,23 +260,19 @@ def _twin(trained: Trained, dataset: TextMotionDataset, device: torch.device, so
         if name and name not in {other.label for other, _ in trained}:
             try:
                 return open_reward(choose_one("rewards", name, {}), dataset, device=device), ""
-            except MotionkitError as error:  # the twin was not asked for: its error must not stop the run
+            except MotionkitError as error:  # the twin is a default: its error must not stop the run
                 why = f"{name}, which {chosen.label} names as its twin, cannot be used: {error.message}"
     return None, why
 
 
-# Prompts that are measured must not be the ones, nor come from the motions, that are trained on.
-
-
 def refuse_one_split(trained: str, measured: str) -> None:
     """Refuse to measure on the split that is trained on."""
-    if trained != measured:
-        return
-    raise MotionkitError(
-        f"prompts.split and heldout.split are both {trained}.",
-        why="what is measured would be what was trained on, not held out.",
-        fix="--set prompts.split=train, or --set heldout.prompts=0 to measure nothing.",
-    )
+    if trained == measured:
+        raise MotionkitError(
+            f"prompts.split and heldout.split are both {trained}.",
+            why="held-out scores would be measured on training data.",
+            fix="--set prompts.split=train, or --set heldout.prompts=0 to measure nothing.",
+        )
 
 
 def shared_sources(
@@ -285,23 +280,23 @@ def shared_sources(
     asked: Sequence[Prompt],  # prompts that are measured
     *,
     allowed: bool,  # ``heldout.allow_shared``
-    what: str,  # names both sides in the message, such as ``the train and the val prompts of humanml``
+    what: str,  # both sides, for the message, such as ``the train and the val prompts of humanml``
 ) -> list[str]:
-    """Return the motions that prompts of both sides come from, mirrored or not; sorted."""
+    """Return the motions that both sides have in common, a motion and its mirror image counted as one; sorted."""
     names = [{name for prompt in prompts for name in prompt.source_ids} for prompts in (trained, asked)]
     shared = shared_motions(*names)
     if shared and not allowed:
         raise MotionkitError(
             f"{what} share {len(shared)} of {len(names[1])} motions, such as {shared[0]}.",
-            why="what is measured would partly be what was trained on, not held out.",
+            why="held-out scores would partly be measured on training data.",
             fix="make splits that share no motion, or --set heldout.prompts=0 to measure nothing; "
-            "--set heldout.allow_shared=true measures all the same and notes it in the run.",
+            "--set heldout.allow_shared=true measures them anyway and notes it in the run.",
         )
     return shared
 
 
 def describe_shared(shared: Sequence[str]) -> str:
-    """Return the warning of a run that is measured on motions it trains on."""
+    """Return the warning of a run with shared motions."""
     return (
         f"{len(shared)} motion(s), such as {shared[0]}, are both trained on and measured (heldout.allow_shared); "
         "held-out scores will be optimistic."

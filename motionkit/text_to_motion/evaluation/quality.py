@@ -1,4 +1,4 @@
-"""Real motions beside a policy's: what they show, how near they are, and which are kept to be looked at."""
+"""Real motions to compare a policy with, and the quality of a policy on short captions."""
 
 from __future__ import annotations
 
@@ -33,17 +33,15 @@ from motionkit.text_to_motion.data.joined import reference_features, reference_j
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 from motionkit.text_to_motion.tmr.model import TMR
 
-# Motions of a held-out measurement that are kept to be looked at, before training and after it.
-
 
 @dataclass(frozen=True)
 class Shown:
-    """P motions, one per prompt, as they were measured."""
+    """Motions of a held-out measurement that are stored for the pages, one per prompt."""
 
     features: list[NDArray[np.float32]]  # each [T, D] float32, unnormalised
     texts: list[str]  # text of each; `` | `` between segments
     bounds: list[list[tuple[int, int]]]  # first and last frame + 1 of each segment
-    rewards: list[float]  # total of the training rewards, NaN if one could not be computed
+    rewards: list[float]  # weighted sum of the training rewards, NaN if one could not be computed
     segments: list[list[float]]  # reward of each segment, as many as `bounds` has
     skeleton: str  # name of the body
     fps: float
@@ -79,11 +77,7 @@ class Shown:
             self.save(folder / f"{name}.npz")
 
     def save(self, path: Path) -> None:
-        """Write an .npz file: ``features`` ``[sum of T, D]``, motion after motion, and the rest as JSON in ``about``.
-
-        Raises:
-            OSError: It cannot be written.
-        """
+        """Write an .npz file with ``features`` ``[sum of T, D]``, motion after motion, and the rest as JSON."""
         about = {
             "texts": self.texts,
             "bounds": self.bounds,
@@ -103,9 +97,9 @@ class Shown:
             with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
                 rows, about = file["features"].astype(np.float32), json.loads(str(file["about"]))
             texts = [str(text) for text in about["texts"]]
-            bounds = [[(int(start), int(end)) for start, end in one] for one in about["bounds"]]
+            bounds = [[(int(start), int(end)) for start, end in spans] for spans in about["bounds"]]
             rewards = [float("nan") if value is None else float(value) for value in about["rewards"]]
-            segments = [[float(value) for value in one] for one in about["segments"]]
+            segments = [[float(value) for value in values] for values in about["segments"]]
             skeleton, fps = str(about["skeleton"]), float(about["fps"])
         except FileNotFoundError as error:
             raise MotionkitError(f"{path} is missing.") from error
@@ -114,48 +108,48 @@ class Shown:
         ends = np.cumsum([spans[-1][1] if spans else 0 for spans in bounds])
         sizes = {len(texts), len(bounds), len(rewards), len(segments)}
         fits = rows.ndim == 2 and len(texts) > 0 and len(sizes) == 1 and ends[-1] == len(rows)
-        if not fits or any(len(one) != len(two) or not one for one, two in zip(bounds, segments, strict=True)):
+        if not fits or any(len(b) != len(s) or not b for b, s in zip(bounds, segments, strict=True)):
             raise MotionkitError(f"{path} cannot be read as held-out motions.", why="its parts do not fit each other.")
         return cls(np.split(rows, ends[:-1]), texts, bounds, rewards, segments, skeleton, fps)
 
 
 _CHUNK = 64  # motions sampled at a time
-_SHOWN = 12
+_SHOWN = 12  # motions that are stored for the page
 
 
 @dataclass(frozen=True)
 class Quality:
-    """What `measure_quality` found."""
+    """The result of `measure_quality`."""
 
-    # Frechet distance between the latents of generated motions and of the real clips; biased upwards when there are not
-    # many more clips than dimensions, so only figures of the same number of clips compare.
+    # Frechet distance between the latents of generated motions and of the real clips; biased upwards unless there are
+    # many more clips than dimensions, so figures compare only for the same number of clips.
     fid: float
     score: float  # the judge's mean score of the motions against their captions
-    real: float  # its mean score of the real clips against the same captions: what can be reached
+    real: float  # its mean score of the real clips against the same captions, for reference
     count: int
     shown: Shown  # some of the motions
-    # Mean ``movement``, ``statues`` and ``side`` of the motions, each beside that of the real clips (see
-    # `motionkit.motion.RealActions.measure`); without those that say nothing.
+    # Mean ``movement``, ``statues`` and ``side`` of the motions and of the real clips
+    # (`motionkit.motion.RealActions.measure`), if both are finite.
     moving: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 @torch.no_grad()
 def measure_quality(
-    policy: DiffusionPolicy,  # what is sampled
+    policy: DiffusionPolicy,
     clips: Sequence[TextClip],  # at least two real clips
     judge: Reward,  # scores motions
     tmr: TMR,  # the judge's encoder, whose latents are compared
     *,
     plan: StepPlan,  # reverse steps
     guidance: float,
-    actions: RealActions | None = None,  # what real clips of an action do; None leaves `Quality.moving` empty
+    actions: RealActions | None = None,  # real clips by action; None leaves `Quality.moving` empty
 ) -> Quality:
     """Sample the first caption of each clip at its length and compare with the clips.
 
-    Each clip has noise of its own, so the figures do not depend on the batches.
+    The noise depends on the clip alone, so the figures do not depend on the batches.
     """
     mix = RewardMix([(judge, 1.0)])
-    made, real, scores, truths = [], [], [], []
+    generated, real, scores, truths = [], [], [], []
     moved: list[list[dict[str, Tensor]]] = [[], []]
     shown: Shown | None = None
     for first in range(0, len(clips), _CHUNK):
@@ -172,7 +166,7 @@ def measure_quality(
         for row, (clip, prompt) in enumerate(zip(chunk, prompts, strict=True)):
             features[row, : prompt.length] = clip.features[: prompt.length].to(features)
         truth = type(done.motions)(features, done.lengths, skeleton=policy.skeleton, fps=policy.fps)
-        made.append(tmr.encode_crops(done.motions.features, crops).mu)
+        generated.append(tmr.encode_crops(done.motions.features, crops).mu)
         real.append(tmr.encode_crops(features, crops).mu)
         if actions is not None:
             moved[0].append(actions.measure(done.motions, done.prompts))
@@ -181,28 +175,28 @@ def measure_quality(
         truths.append(mix.score(truth, done.prompts).total)
     assert shown is not None, "the caller gives at least two clips"
     return Quality(
-        frechet(torch.cat(made), torch.cat(real)),
+        frechet(torch.cat(generated), torch.cat(real)),
         float(torch.cat(scores).mean()),
         float(torch.cat(truths).mean()),
         len(clips),
         shown,
-        _beside(*moved),
+        _means(*moved),
     )
 
 
-def _beside(
-    made: Sequence[Mapping[str, Tensor]], real: Sequence[Mapping[str, Tensor]]
+def _means(
+    generated: Sequence[Mapping[str, Tensor]], real: Sequence[Mapping[str, Tensor]]
 ) -> dict[str, tuple[float, float]]:
-    """Return the means of both by name if both have one."""
+    """Return the means of both by name if they are finite."""
     result = {}
-    for name in made[0] if made else ():
-        both = [float(torch.cat([one[name] for one in part]).nanmean()) for part in (made, real)]
-        if all(map(math.isfinite, both)):
-            result[name] = (both[0], both[1])
+    for name in generated[0] if generated else ():
+        means = [float(torch.cat([batch[name] for batch in batches]).nanmean()) for batches in (generated, real)]
+        if all(map(math.isfinite, means)):
+            result[name] = (means[0], means[1])
     return result
 
 
-# Real motions of a dataset with what they show, as rewards take them.
+# Real motions of a dataset with their prompts, as rewards take them.
 
 _STARTER = "starter"
 _MOST = 512  # clips of a split that kinetic features are compared with
@@ -214,7 +208,7 @@ def real_motions(
     count: int,  # most clips
     *,
     device: torch.device,
-    # Prompts of the split: in composite data the prompt of the same key says which actions a clip shows
+    # Prompts of the split; for composite data they describe the clips of the same key
     prompts: Sequence[Prompt] = (),
 ) -> tuple[MotionBatch, list[Prompt]] | None:
     """Return clips spread over a split, cut to the dataset's longest motion.
@@ -228,18 +222,18 @@ def real_motions(
         return None
     chosen = [clips[i] for i in range(0, len(clips), max(1, len(clips) // count))][:count]
     features = [clip.features[: dataset.max_length].to(device) for clip in chosen]
-    lengths = torch.tensor([len(each) for each in features], device=device)
+    lengths = torch.tensor([len(rows) for rows in features], device=device)
     asked = {prompt.key: prompt for prompt in prompts}
     shown = [
-        asked.get(clip.key) or Prompt((clip.captions[0],), (len(each),), clip.key)
-        for clip, each in zip(chosen, features, strict=True)
+        asked.get(clip.key) or Prompt((clip.captions[0],), (len(rows),), clip.key)
+        for clip, rows in zip(chosen, features, strict=True)
     ]
     motions = MotionBatch(pad_sequence(features, True), lengths, skeleton=dataset.skeleton, fps=dataset.fps)
     return motions, shown
 
 
 def single_clips(dataset: TextMotionDataset) -> TextMotionDataset | None:
-    """Return the dataset of the single clips behind a composite set if it is known; None for other data."""
+    """Return the dataset of the single clips that a composite set was made from, None if it is unknown."""
     source: TextMotionDataset | None = getattr(dataset, "source", None)
     if source is None and getattr(dataset, "source_name", "") == _STARTER:
         source = choose_one("datasets", _STARTER, {}).build()
@@ -247,43 +241,39 @@ def single_clips(dataset: TextMotionDataset) -> TextMotionDataset | None:
 
 
 def batches_of(features: Sequence[Tensor], skeleton: Skeleton, fps: float) -> Iterator[MotionBatch]:
-    """Yield motions of features ``[T, D]`` each, some at a time, in their order."""
+    """Yield batches of clips ``[T, D]`` in their order."""
     for first in range(0, len(features), _CHUNK):
         part = [clip.float() for clip in features[first : first + _CHUNK]]
-        lengths = torch.tensor([len(one) for one in part], device=part[0].device)
+        lengths = torch.tensor([len(rows) for rows in part], device=part[0].device)
         yield MotionBatch(pad_sequence(part, True), lengths, skeleton=skeleton, fps=fps)
 
 
 def bodies_of(features: Sequence[Tensor | None], skeleton: Skeleton, fps: float) -> list[Tensor | None]:
-    """Return `motionkit.metrics.body_positions` of features ``[T, D]`` each, as ``[T, 3 J]``; None stays None."""
+    """Return `motionkit.metrics.body_positions` of clips ``[T, D]``, each as ``[T, 3 J]``; None stays None."""
     result: list[Tensor | None] = [None] * len(features)
     rows = [row for row, clip in enumerate(features) if clip is not None]
     places = iter(rows)
     for batch in batches_of([clip for clip in features if clip is not None], skeleton, fps):
         body = body_positions(batch.joints, batch.headings).flatten(2)
-        for one, length in zip(body, batch.lengths.tolist(), strict=True):
-            result[next(places)] = one[:length]
+        for positions, length in zip(body, batch.lengths.tolist(), strict=True):
+            result[next(places)] = positions[:length]
     return result
 
 
 @dataclass(frozen=True)
 class RealAnswers:
-    """Real motions that do what prompts ask for."""
+    """Real motions of the actions that prompts ask for."""
 
-    # Number of the prompt that each motion answers, ascending; prompts without real clips have none.
-    places: tuple[int, ...]
-    motions: MotionBatch  # the motions
-    prompts: list[Prompt]  # what each of them shows: the prompt's texts with the motion's own lengths
+    places: tuple[int, ...]  # number of each motion's prompt, ascending; prompts without real clips are left out
+    motions: MotionBatch
+    prompts: list[Prompt]  # the texts of each motion's prompt, with the motion's lengths
 
 
 class RealMotions:
-    """The real motions of a split, by what they do; read at their first use.
+    """The real motions of a split by action; read at their first use.
 
-    Args:
-        dataset: The dataset. Of composite data the single clips count if they are known, else the parts of the
-            reference motions of `prompts`.
-        split: Its split.
-        prompts: Prompts of the split; of composite data only.
+    Composite data are represented by the single clips that they were made from if those are known, else by the segments
+    of the reference motions of `prompts` (prompts of the split, for composite data only).
     """
 
     def __init__(self, dataset: TextMotionDataset, split: Split, prompts: Sequence[Prompt] = ()) -> None:
@@ -295,7 +285,7 @@ class RealMotions:
 
     @property
     def actions(self) -> RealActions:
-        """What the real clips of an action do."""
+        """The real clips by action."""
         if self._actions is None:
             clips, source = self._read()
             self._clips = clips
@@ -309,14 +299,11 @@ class RealMotions:
         return self._actions
 
     def answers(self, prompts: Sequence[Prompt], *, device: torch.device | str = "cpu") -> RealAnswers | None:
-        """Return a real motion for each prompt: clips of its actions, one after the other.
+        """Return a real motion for each prompt: clips of its actions, one after the other; None if no prompt has one.
 
-        Of the clips of a segment's action (of its source clip alone if the prompt names it) the one whose length is
-        nearest to the segment's is taken, its middle where it is longer. Several are joined as the reference motions
-        of a composite set are: each starts where the one before it ends, blended at the seam.
-
-        Returns:
-            The motions; None if no prompt has one.
+        For each segment the clip of its action with the nearest length is taken (its source clip if the prompt names
+        it), and cut to its middle if it is longer. Clips are joined like the reference motions of a composite set:
+        each starts where the previous one ends, blended at the seam.
         """
         actions = self.actions
         features, shown, places = [], [], []
@@ -340,8 +327,8 @@ class RealMotions:
         """Return kinetic features of real clips, ``[M, F]`` (`motionkit.metrics.kinetic_features`).
 
         Args:
-            prompts: What the clips are to show: for each sample of each segment another clip of its action, where it
-                has so many, cut to the segment's length. None: the clips of the split, at most 512.
+            prompts: Prompts to find clips for: for each sample of each segment a clip of its action, cut to the
+                segment's length; clips repeat if the action has too few. None: the clips of the split, at most 512.
             samples: Samples of each prompt.
         """
         actions, wanted = self.actions, list[Tensor]()
@@ -350,7 +337,7 @@ class RealMotions:
             wanted = [self._clips[row].features for row in range(0, len(self._clips), every)]
         for prompt in prompts or ():
             for text, frames in zip(prompt.segments, prompt.frames, strict=True):
-                clips = [one for one in actions.of(text).clips if len(self._clips[one].features)]
+                clips = [number for number in actions.of(text).clips if len(self._clips[number].features)]
                 for index in range(samples if clips else 0):
                     wanted.append(_middle(self._clips[clips[index % len(clips)]].features, frames))
         parts = [
@@ -361,33 +348,35 @@ class RealMotions:
         return features[features.isfinite().all(1)].cpu()
 
     def own_bodies(self, prompts: Sequence[Prompt]) -> list[Tensor | None]:
-        """Return what each segment's own real clip does, ``[T, 3 J]`` (see `bodies_of`), segment after segment.
+        """Return the body positions ``[T, 3 J]`` (see `bodies_of`) of each segment's source clip, in order.
 
-        Returns:
-            None if a segment is of no clip that is known, or of one that is shorter than it.
+        None for segments whose source clip is unknown, or shorter than the segment.
         """
         _ = self.actions  # reads the clips
         asked = [(prompt, number, frames) for prompt in prompts for number, frames in enumerate(prompt.frames)]
         keys = [(prompt.key, number, frames) for prompt, number, frames in asked]
-        new = {key: one for key, one in zip(keys, asked, strict=True) if key not in self._bodies}
+        new = {key: segment for key, segment in zip(keys, asked, strict=True) if key not in self._bodies}
         windows = []
         for prompt, number, frames in new.values():
-            own = self._own(prompt, number)
-            windows.append(None if own is None or len(own) < frames else _middle(own, frames))
+            features = self._source_clip(prompt, number)
+            windows.append(None if features is None or len(features) < frames else _middle(features, frames))
         bodies = bodies_of(windows, self._dataset.skeleton, self._dataset.fps)
         self._bodies |= dict(zip(new, bodies, strict=True))
         return [self._bodies[key] for key in keys]
 
     def _window(self, actions: RealActions, prompt: Prompt, number: int, frames: int) -> Tensor | None:
-        """Return the features of a real clip that does what a segment asks for, at most `frames` long."""
-        own = self._own(prompt, number)
-        clips = [self._clips[one].features for one in actions.of(prompt.segments[number]).clips] if own is None else []
-        known = [one for one in (clips if own is None else [own]) if len(one)]
-        return _middle(min(known, key=lambda one: abs(len(one) - frames)), frames).float() if known else None
+        """Return the features of a real clip for a segment, at most `frames` long."""
+        source = self._source_clip(prompt, number)
+        if source is not None:
+            clips = [source]
+        else:
+            clips = [self._clips[row].features for row in actions.of(prompt.segments[number]).clips]
+        clips = [clip for clip in clips if len(clip)]
+        return _middle(min(clips, key=lambda clip: abs(len(clip) - frames)), frames).float() if clips else None
 
-    def _own(self, prompt: Prompt, number: int) -> Tensor | None:
-        """Return the features of the clip that a segment is of; None if it is of none that is known."""
-        # A prompt of one caption is called after its clip; the source of a segment may be in the split.
+    def _source_clip(self, prompt: Prompt, number: int) -> Tensor | None:
+        """Return the features of the clip that a segment was taken from; None if it is unknown."""
+        # A prompt of one caption is named after its clip; the source of a segment may be in the split.
         names = (
             f"{prompt.key}/{number}",
             *((prompt.key.rpartition("#")[0],) if len(prompt.segments) == 1 else ()),
@@ -396,7 +385,7 @@ class RealMotions:
         return next((self._clips[self._keys[name]].features for name in names if name in self._keys), None)
 
     def _read(self) -> tuple[Sequence[TextClip], TextMotionDataset]:
-        """Return the clips of single actions, and the dataset that they are of."""
+        """Return the clips of single actions, and their dataset."""
         source = single_clips(self._dataset)
         if source is not None:
             try:
@@ -417,13 +406,13 @@ class RealMotions:
 
 
 def _middle(features: Tensor, frames: int) -> Tensor:
-    """Return the middle `frames` frames of features; all if there are fewer."""
+    """Return the middle `frames` frames; all if there are fewer."""
     start = max(0, (len(features) - frames) // 2)
     return features[start : start + frames]
 
 
 def _joined(windows: Sequence[Tensor], skeleton: Skeleton, fps: float) -> Tensor:
-    """Return the features of clips that follow each other, ``[T, D]``."""
+    """Return the features of clips one after another, ``[T, D]``."""
     if len(windows) == 1:
         return windows[0]
     return reference_features(reference_joints(windows, skeleton, fps), skeleton)

@@ -1,4 +1,8 @@
-"""Text-motion retrieval of a TMR by the four protocols of its paper."""
+"""Text-motion retrieval with a TMR, by the protocols (a) to (d) of Petrovich et al., "TMR" (ICCV 2023), section 4.1.
+
+``normal``: all candidates; ``threshold``: all, and captions that mean nearly the same count as right; ``nsim``: items
+whose captions are unlike each other; ``guo``: batches of 32, averaged.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +24,7 @@ from motionkit.text_to_motion.tmr.files import open_tmr
 from motionkit.text_to_motion.tmr.model import TMR, encode_captions, encode_clips
 from motionkit.weights import located
 
-NSIM_ITEMS = 100  # items of protocol ``nsim``, where there is no list
-
-PROTOCOLS = {
-    "normal": "all candidates",
-    "threshold": "all; captions that say nearly the same count as right",
-    "nsim": "items whose captions are unlike each other",
-    "guo": "batches of 32, averaged",
-}
-"""The protocols (a) to (d) of Petrovich et al., "TMR" (ICCV 2023), section 4.1, by their names in its code."""
+NSIM_ITEMS = 100  # items of protocol ``nsim`` without a list
 
 _RELEASED = ("text_encoder.pt", "last_weights/text_encoder.pt")
 _WAYS = {"t2m": "text to motion", "m2t": "motion to text"}
@@ -37,31 +33,31 @@ _COLUMNS = {"R01": "R@1", "R02": "R@2", "R03": "R@3", "R05": "R@5", "R10": "R@10
 
 @dataclass(frozen=True)
 class RetrievalResult:
-    """What `measure_retrieval` found."""
+    """The result of `measure_retrieval`."""
 
-    # ``{protocol: {ties: {"t2m": {"R01": ...}, "m2t": ...}}}``, recalls in percent; a protocol that cannot be used
-    # holds ``{"why": ...}`` instead.
+    # ``{protocol: {ties: {"t2m": {"R01": ...}, "m2t": ...}}}``, recalls in percent; for a protocol that cannot be used
+    # ``{"why": ...}``.
     protocols: dict[str, dict[str, Any]]
     candidates: dict[str, int]  # items of each protocol
     notes: tuple[str, ...] = ()  # what a reader should know before comparing
-    # Percent of queries whose first hit shows the action that the caption names, side and tempo included, by direction;
-    # empty if the dataset does not name its actions.
+    # Percent of queries whose first hit shows the action of the caption, side and tempo included, by direction; empty
+    # if the dataset has no names of actions.
     right_action: Mapping[str, float] = field(default_factory=dict)
 
     def table(self, title: str) -> dict[str, Any]:
-        """Return the rows as the command line prints them: one per protocol, direction and convention of ties."""
+        """Return a table with a row per protocol, direction and convention of ties."""
         rows: list[tuple[object, ...]] = []
-        for name, found in self.protocols.items():
-            what = f"{name} ({self.candidates[name]})"
-            if "why" in found:
-                rows.append((what, "n/a", found["why"]))
+        for name, measured in self.protocols.items():
+            label = f"{name} ({self.candidates[name]})"
+            if "why" in measured:
+                rows.append((label, "n/a", measured["why"]))
                 continue
-            for way, words in _WAYS.items():
-                for ties, values in found.items():
-                    rows.append((what, words, ties, *(f"{values[way][key]:.2f}" for key in _COLUMNS)))
+            for direction, words in _WAYS.items():
+                for ties, values in measured.items():
+                    rows.append((label, words, ties, *(f"{values[direction][key]:.2f}" for key in _COLUMNS)))
         count = self.candidates["normal"]
-        for way, share in self.right_action.items():
-            rows.append((f"first hit shows the right action ({count})", _WAYS[way], "average", f"{share:.2f}"))
+        for direction, share in self.right_action.items():
+            rows.append((f"first hit shows the right action ({count})", _WAYS[direction], "average", f"{share:.2f}"))
         columns = ["protocol (candidates)", "direction", "ties", *_COLUMNS.values()]
         blank = ("",) * len(columns)
         full = [(*row, *blank[len(row) :]) for row in rows]
@@ -80,9 +76,9 @@ def open_retrieval(
         result = FoundModel(path, "rewards", "tmr-dense", "a released TMR")
     else:
         result = open_model(path)
-    other = "evaluator" in result.what
-    if result.kind != "rewards" or other:
-        wanted = shlex.join(["--evaluator", path] if other else [path])
+    is_evaluator = "evaluator" in result.what
+    if result.kind != "rewards" or is_evaluator:
+        wanted = shlex.join(["--evaluator", path] if is_evaluator else [path])
         raise MotionkitError(
             f"{result.describe()}; retrieval measures a TMR.", fix=f"motionkit eval text-to-motion {wanted}"
         )
@@ -115,8 +111,7 @@ def measure_retrieval(
     threshold: float = 0.95,  # see `retrieval_protocols`
     # Keys of the items of protocol ``nsim``; empty chooses `NSIM_ITEMS` by `motionkit.metrics.dissimilar`.
     nsim: Sequence[str] = (),
-    # Returns the name of the action that a caption describes, side and tempo included, empty if it is not known
-    # (`motionkit.motion.HasActions`).
+    # Returns the action of a caption, side and tempo included; empty if it is unknown (`motionkit.motion.HasActions`)
     action: Callable[[str], str] | None = None,
     progress: Callable[[int], None] | None = None,  # called with how many clips are done since its last call
 ) -> RetrievalResult:
@@ -130,9 +125,9 @@ def measure_retrieval(
     texts, sentences = encode_captions(tmr, [clip.captions[0] for clip in clips])
     similarity = texts @ encode_clips(tmr, [clip.features for clip in clips], progress=progress).T
     subset = _named(clips, nsim) if nsim else dissimilar(sentences, NSIM_ITEMS)
-    options: dict[str, Any] = {"threshold": threshold}
     by_ties = {
-        ties: retrieval_protocols(similarity, sentences, subset, **options, ties=ties) for ties in get_args(Ties)
+        ties: retrieval_protocols(similarity, sentences, subset, threshold=threshold, ties=ties)
+        for ties in get_args(Ties)
     }
     protocols: dict[str, dict[str, Any]] = {
         name: {ties: _by_way(values[name]) for ties, values in by_ties.items()} for name in by_ties["average"]
@@ -147,7 +142,7 @@ def measure_retrieval(
 def right_action(similarity: Tensor, actions: Sequence[str]) -> dict[str, float]:
     """Return the percent of queries whose first hit shows the same action, by direction.
 
-    Of equal similarities each counts for its share. Items whose action is not known are neither asked for nor found.
+    If several hits tie for the first place, each counts for its share. Items without a known action are left out.
 
     Returns:
         ``t2m`` and ``m2t``; empty if no action is known.
@@ -162,15 +157,15 @@ def right_action(similarity: Tensor, actions: Sequence[str]) -> dict[str, float]
     names = [actions[place] for place in known]
     same = torch.tensor([[name == other for other in names] for name in names], device=similarity.device)
     result = {}
-    for way, rows in (("t2m", similarity), ("m2t", similarity.T)):
+    for direction, rows in (("t2m", similarity), ("m2t", similarity.T)):
         rows = rows[known][:, known]
         first = rows == rows.amax(1, keepdim=True)
-        result[way] = float(100.0 * ((first & same).sum(1) / first.sum(1)).mean())
+        result[direction] = float(100.0 * ((first & same).sum(1) / first.sum(1)).mean())
     return result
 
 
 def read_nsim(path: Path) -> list[str]:
-    """Read a list of keys, one a line, such as TMR's ``splits/nsim_test.txt``."""
+    """Read a list of keys, one per line, such as TMR's ``splits/nsim_test.txt``."""
     keys = [line.strip() for line in read_text(path).splitlines() if line.strip()]
     if not keys:
         raise MotionkitError(f"{path} lists no clip.", fix="give the list of protocol nsim, or leave --nsim out.")
@@ -196,7 +191,7 @@ def _notes(tmr: TMR, listed: bool, count: int) -> tuple[str, ...]:
     assert tmr.text_model is not None
     notes = [
         f"threshold: sentences are compared by {tmr.text_model.name}; TMR's figures use all-mpnet-base-v2.",
-        "ties average is TMR's convention; optimistic gives the first of equal places.",
+        "ties average is TMR's convention; optimistic takes the best rank among equal similarities.",
     ]
     if not listed:
         notes.append(f"nsim: {count} items chosen here; --nsim FILE takes TMR's list.")

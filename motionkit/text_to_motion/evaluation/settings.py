@@ -15,10 +15,10 @@ from motionkit.plugins import Component
 
 
 class EvaluatorSettings(Group):
-    """The evaluator in whose space motions are compared."""
+    """The evaluator whose embeddings are compared."""
 
     weights: Annotated[str, Cli("--evaluator", panel="What")] = Field(
-        "starter", description="'starter', finest.tar, a folder that holds it, or a run of pretrain t2m-evaluator."
+        "starter", description="'starter', finest.tar, a folder with it, or a run of pretrain t2m-evaluator."
     )
     glove: Annotated[Path | None, Cli("--glove", panel="What")] = Field(
         None, description="Folder of our_vab_*, the words of a released evaluator; looked for above it."
@@ -29,7 +29,7 @@ class EvaluatorSettings(Group):
 
 
 class EvalPrompts(PromptSettings):
-    """Which prompts are asked."""
+    """Prompts of an evaluation."""
 
     k_segments: Annotated[int, Cli("--k-segments")] = Field(
         0, ge=0, le=1000, description="Segments per prompt of a composite set; must be the set's own."
@@ -44,14 +44,14 @@ class EvalSampler(Group):
 
     kind: Annotated[Literal["auto", "ddpm", "ddim"], Cli("--sampler")] = Field(
         "auto",
-        description="ddpm: ancestral, as MDM is evaluated; ddim: deterministic; auto: ddpm, on starter data the few "
-        "ddim steps that a policy is meant for.",
+        description="ddpm: ancestral, as MDM is evaluated; ddim: deterministic; auto: ddpm, on starter data ddim in a "
+        "few steps.",
     )
     inference_timesteps: Annotated[int, Cli("--inference-timesteps")] = Field(
         0,
         ge=0,
         le=10_000,
-        description="Sampling steps; 0: the few of --sampler auto, else the policy's own number, else all.",
+        description="Sampling steps; 0: the few of --sampler auto, else the policy's number, else all.",
     )
     guidance_scale: Annotated[float | None, Cli("--guidance-scale")] = Field(
         None, ge=0, description="Classifier-free guidance scale; default: that of the run or the policy, else 2.5."
@@ -59,7 +59,7 @@ class EvalSampler(Group):
 
 
 class MotionSettings(ProtocolSettings):
-    """What the commands that measure policies share."""
+    """Settings that all commands that measure policies have."""
 
     policy: Chosen = slot("policies", "mdm", gives="diffusion")
     dataset: Chosen | None = slot("datasets", None, description=DATA_HELP, gives=("text-motion", "composite"))
@@ -102,42 +102,42 @@ class TextToMotionSettings(MotionSettings):
         0, ge=0, le=1000, description="Repetitions with new prompts and noise; 0: those of the mode."
     )
     out: Annotated[Path | None, Cli("--out", panel="Run")] = Field(
-        None, description="Folder of the result; the same command with it goes on after a stop."
+        None, description="Folder of the result; the same command with it resumes after a stop."
     )
     overwrite: Annotated[bool, Cli("--overwrite", panel="Run")] = Field(
         False, description="Replace an evaluation in that folder."
     )
 
     def plan(self, policy: str) -> Mapping[str, object]:
-        """Return the data that follow from the run of the model."""
+        """Return the dataset, which may depend on the model's run."""
         return dataset_plan(policy, self.dataset)
 
 
 class CompareSettings(MotionSettings):
     """Ask several policies the same prompts with the same noise, and compare each with the first.
 
-    The interval of a difference is a bootstrap over prompts; "no difference" where it holds 0.
+    The interval of a difference is a bootstrap over prompts; "no difference" if it contains 0.
     """
 
     arguments: ClassVar[tuple[Argument, ...]] = (
         Argument("POLICY...", "Runs, policy folders, files, or starter; first: base.", many=True),
     )
 
-    judge: Chosen | None = slot("rewards", None, description="A reward to show beside the figures, paired like them.")
+    judge: Chosen | None = slot("rewards", None, description="A reward to measure as well, paired in the same way.")
     published: Annotated[bool, Cli("--published", panel="Output")] = Field(
-        False, description="Lay published figures beside these, with a note of what compares."
+        False, description="Also show published figures, with a note on which of them compare."
     )
     format: Annotated[Literal["table", "markdown", "latex", "csv"], Cli("--format", panel="Output")] = Field(
-        "table", description="Form of the tables on stdout; --json has all figures."
+        "table", description="Format of the tables on stdout; --json has all figures."
     )
 
     def plan(self, policies: Sequence[str]) -> Mapping[str, object]:
-        """Return the data that follow from the run of the model."""
+        """Return the dataset, which may depend on the model's run."""
         return dataset_plan(policies[0], self.dataset)
 
 
 class RetrievalSettings(ProtocolSettings):
-    """Measure a text-motion retrieval model by TMR's four protocols, both directions, both conventions of ties."""
+    """Measure a text-motion retrieval model by TMR's four protocols, in both directions and for both rules of ties."""
 
     arguments: ClassVar[tuple[Argument, ...]] = (
         Argument("TMR", "Run of pretrain tmr, TMR folder or file; default: the starter's.", STARTER),
@@ -150,39 +150,33 @@ class RetrievalSettings(ProtocolSettings):
         "", description="Text model: name, folder, hub id, or precomputed token_embeddings folder."
     )
     threshold: Annotated[float, Cli("--threshold")] = Field(
-        0.95, ge=0, le=1, description="Protocol threshold: captions count as alike from a cosine of 2 X - 1 on."
+        0.95, ge=0, le=1, description="Protocol threshold: captions count as equal from a cosine of 2 X - 1 on."
     )
     nsim: Annotated[Path | None, Cli("--nsim")] = Field(
-        None, description="Protocol nsim: file with one clip id a line; default: 100 items are chosen."
+        None, description="Protocol nsim: file with one clip id per line; default: 100 items are chosen."
     )
     device: Annotated[str, Cli("--device")] = Field("auto", description=DEVICE_HELP)
 
     def plan(self, model: str) -> Mapping[str, object]:
-        """Return the data that follow from the run of the model."""
+        """Return the dataset, which may depend on the model's run."""
         return dataset_plan(model, self.dataset)
 
 
-class AuditedEvaluator(Group):
+class AuditedEvaluator(EvaluatorSettings):
     """An evaluator that is audited as well."""
 
     weights: Annotated[str, Cli("--evaluator", panel="What")] = Field(
         "auto",
-        description="'starter', finest.tar, a folder that holds it, a run of pretrain t2m-evaluator, or none; "
+        description="'starter', finest.tar, a folder with it, a run of pretrain t2m-evaluator, or none; "
         "auto: the starter's on starter data.",
-    )
-    glove: Annotated[Path | None, Cli("--glove", panel="What")] = Field(
-        None, description="Folder of our_vab_*, the words of a released evaluator; looked for above it."
-    )
-    stats: Annotated[Path | None, Cli("--evaluator-stats", panel="What")] = Field(
-        None, description="Folder with mean and std of a released evaluator; looked for above it."
     )
 
 
 class SensitivitySettings(ProtocolSettings):
-    """Say what a reward does not see: real clips are changed, each in one way, and scored again.
+    """Measure what a reward does not see: real clips are changed, each in one way, and scored again.
 
-    Seen is what a change costs, as a share of what an unrelated caption costs. A folder gets the figures and
-    sensitivity.html.
+    Seen is the fall in score due to a change, as a share of the fall due to an unrelated caption. A folder gets the
+    figures and sensitivity.html.
     """
 
     arguments: ClassVar[tuple[Argument, ...]] = ()
@@ -190,7 +184,7 @@ class SensitivitySettings(ProtocolSettings):
     dataset: Chosen | None = slot(
         "datasets",
         None,
-        description="Where the clips come from; default: the data of the run that made a reward, or the starter's.",
+        description="Source of the clips; default: the data of the run that made a reward, or the starter's.",
         gives=("text-motion", "composite"),
     )
     reward: tuple[Chosen, ...] = slots("rewards", ("tmr-dense",), reads="motion", description="Rewards to audit.")
@@ -198,9 +192,9 @@ class SensitivitySettings(ProtocolSettings):
         "rewards", None, description="A judge to audit as well; default: the starter's own on starter data."
     )
     evaluator: AuditedEvaluator = AuditedEvaluator()
-    split: Split = Field("val", description="Split that the clips come from; that test was opened is noted.")
+    split: Split = Field("val", description="Split of the clips; the use of test is recorded.")
     clips: Annotated[int, Cli("--clips", panel="What")] = Field(
-        288, ge=0, le=1_000_000, description="Most clips of each change, spread over the split; 0: all that it fits."
+        288, ge=0, le=1_000_000, description="Most clips per change, spread over the split; 0: all that it applies to."
     )
     out: Annotated[Path | None, Cli("--out", panel="Run")] = Field(
         None, description="Folder of the result and of sensitivity.html; default: one below runs/eval-sensitivity."
@@ -209,7 +203,7 @@ class SensitivitySettings(ProtocolSettings):
         False, description="Replace an evaluation in that folder."
     )
     seed: Annotated[int, Cli("--seed", panel="Run")] = Field(
-        0, ge=0, lt=2**31, description="Seed of what changes draw, and of the unrelated captions."
+        0, ge=0, lt=2**31, description="Seed of random changes and of the unrelated captions."
     )
     device: Annotated[str, Cli("--device", panel="Run")] = Field("auto", description=DEVICE_HELP)
     threads: Annotated[int, Cli("--threads", panel="Run")] = Field(
@@ -236,7 +230,7 @@ retrieval = Component(
     reads="retrieval",
 )
 sensitivity = Component(
-    summary="Say what a reward does not see",
+    summary="Measure what a reward does not see",
     options=SensitivitySettings,
     factory="motionkit.text_to_motion.evaluation.protocols:Sensitivity",
     reads="reward",

@@ -34,7 +34,7 @@ class EvaluatorWordSettings(Group):
     width: int = Field(default=64, ge=1, le=384, description="Numbers per word of the starter's vectors.")
     dropout: float = Field(default=0.15, ge=0, lt=1, description="Share of words left out of training captions (0).")
     noise: float = Field(
-        default=0.5, ge=0, description="Std of noise on the word vectors in training, in units of their own (0)."
+        default=0.5, ge=0, description="Std of noise on the word vectors in training, relative to theirs (0)."
     )
 
 

@@ -29,7 +29,7 @@ from motionkit.text_to_motion.evaluator.model import (
 from motionkit.text_to_motion.evaluator.settings import PretrainEvaluatorSettings
 from motionkit.text_to_motion.pairs.data import PairBatch, below
 from motionkit.text_to_motion.pairs.negatives import ChangedCaptions, ChangedMotions
-from motionkit.text_to_motion.pairs.train import Beside, PairTrainer, info_nce, retrieval_figures, short_crops
+from motionkit.text_to_motion.pairs.train import CopyScores, PairTrainer, info_nce, retrieval_figures, short_crops
 from motionkit.training.device import autocast
 from motionkit.training.world import joined
 
@@ -72,25 +72,25 @@ def nce(
     *,
     temperature: float,  # in units of distance
     same: Tensor,  # see `same_caption`
-    beside: Beside | None = None,  # changed copies as further negatives; see `info_nce`
+    copies: CopyScores | None = None,  # changed copies as further negatives; see `info_nce`
 ) -> Tensor:
     """Symmetric InfoNCE of ``-distance / temperature`` over ``[B, B]``, without the pairs of `same_caption`."""
-    return info_nce((-distance / temperature).masked_fill(same, -torch.inf), beside)
+    return info_nce((-distance / temperature).masked_fill(same, -torch.inf), copies)
 
 
-def copies_apart(beside: Beside, *, temperature: float, margin: float) -> Tensor:
+def copies_apart(copies: CopyScores, *, temperature: float, margin: float) -> Tensor:
     """Return ``mean relu(margin - d)^2`` of changed copies, the published loss of wrong pairs.
 
     With a loss that only ranks copies below their clips they would be a few units away, where unrelated pairs are
     `margin` away.
 
     Args:
-        beside: Scores of the copies, see `scores`.
+        copies: Scores of the copies, see `scores`.
         temperature: That of the scores.
         margin: Distance from which a copy has loss 0.
     """
-    result = [(margin + temperature * copies).relu().square().mean() for copies in beside if copies is not None]
-    return torch.stack(result).sum()
+    losses = [(margin + temperature * scores).relu().square().mean() for scores in copies if scores is not None]
+    return torch.stack(losses).sum()
 
 
 def scores(text: Tensor, motion: Tensor, *, temperature: float) -> Tensor:
@@ -218,10 +218,10 @@ class PretrainEvaluator(PairTrainer[PretrainEvaluatorSettings]):
         """Measure retrieval by distance in the co-embedding, each clip with its first caption."""
         evaluator, clips = self.evaluator.eval(), self.val_clips
         texts = evaluator.encode_tokens([self._tokens[clip.captions[0]] for clip in clips])
-        whole = [Crop(0, 0, min(len(clip.features), self.max_length)) for clip in clips]
+        full = [Crop(0, 0, min(len(clip.features), self.max_length)) for clip in clips]
         short = short_crops(clips, self.settings.train.short)
         motions = [clip.features for clip in clips]
-        similarities = [-all_distances(texts, encode_clips(evaluator, motions, crops)) for crops in (whole, short)]
+        similarities = [-all_distances(texts, encode_clips(evaluator, motions, crops)) for crops in (full, short)]
         return retrieval_figures(*similarities)
 
     def losses(self, batch: PairBatch) -> dict[str, Tensor]:
@@ -242,11 +242,11 @@ class PretrainEvaluator(PairTrainer[PretrainEvaluatorSettings]):
         same = same_caption(tokens).to(device)
         shift = 1 + below(max(len(tokens) - 1, 1), batch.generator)
         parts = {"hinge": hinge(distance, shift, margin=loss.margin, same=same)}
-        beside = self.beside(batch, texts, motions)
+        copies = self.score_copies(batch, texts, motions)
         if loss.nce:
-            parts["nce"] = nce(distance, temperature=loss.temperature, same=same, beside=beside)
-        if beside is not None:
-            parts["negatives"] = copies_apart(beside, temperature=loss.temperature, margin=loss.margin)
+            parts["nce"] = nce(distance, temperature=loss.temperature, same=same, copies=copies)
+        if copies is not None:
+            parts["negatives"] = copies_apart(copies, temperature=loss.temperature, margin=loss.margin)
         return {name: value / self.world.size for name, value in parts.items()}
 
     def encode_copies(self, copies: ChangedMotions) -> Tensor:

@@ -112,7 +112,7 @@ def drift_alarms(
 
 
 def still_alarms(compared: Mapping[str, Paired]) -> list[str]:
-    """Return alarms if the motions after training hardly move, whatever they did before."""
+    """Return alarms if the motions after training hardly move; those before training do not matter."""
     texts = []
     movement, statues = compared.get("movement"), compared.get("statues")
     if movement is not None and movement.n and movement.after < LEAST_MOVEMENT:

@@ -151,7 +151,7 @@ def _has_driver() -> bool:
 class TrainPrompts(PromptSettings):
     """Which prompts the policy is trained on."""
 
-    split: Literal["train", "val"] = Field("train", description="Split the training prompts come from.")
+    split: Literal["train", "val"] = Field("train", description="Split of the training prompts.")
 
 
 class RolloutSettings(Group):
@@ -279,7 +279,7 @@ class RewardMixSettings(Group):
 
 
 class AuditSettings(Group):
-    """What is asked of the rewards before training."""
+    """Calibration of the rewards before training."""
 
     enabled: bool = Field(
         True,
@@ -300,7 +300,7 @@ class GrpoSettings(TrainerSettings):
         decide=decide,
     )
     preset: Annotated[Literal["auto", "cpu", "gpu"], Cli("--preset", panel="Run")] = Field(
-        "auto", description="Sizes of batches, where none are given; auto: gpu on a CUDA device, else cpu."
+        "auto", description="Sizes of batches that are not given; auto: gpu on a CUDA device, else cpu."
     )
     policy: Chosen = slot("policies", "mdm", gives="diffusion")
     dataset: Chosen = slot("datasets", "starter", gives=("text-motion", "composite"))

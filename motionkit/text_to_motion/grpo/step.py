@@ -53,9 +53,9 @@ class GRPO:
         *,
         reference: DiffusionPolicy | None = None,  # reference of the KL; None: the policy before training
         algorithm: str | Chosen = "grpo",  # update rule by name, or from a settings model, with its options
-        rollout: Group | None = None,  # options of the algorithm: what is sampled before each update
+        rollout: Group | None = None,  # the algorithm's sampling options
         sampler: Group | None = None,  # options of the algorithm: how it is sampled
-        objective: Group | None = None,  # options of the algorithm: what is maximised
+        objective: Group | None = None,  # the algorithm's options of the objective
         optim: GrpoOptimSettings | None = None,
         lora: LoraSettings | None = None,  # low-rank adapters, on by default; ``LoraSettings()`` trains all weights
         ema: EmaSettings | None = None,  # moving average of the weights

@@ -227,7 +227,7 @@ def _read(checkpoint: str, steps: int | None = None) -> _Parts:
             raise MotionkitError(
                 f"--policy.diffusion-steps {steps} has no effect: {checkpoint} has "
                 f"{document.settings.diffusion_steps} steps.",
-                why="its description says so; the option is for files whose args.json is wrong.",
+                why="its config gives it; the option is for files whose args.json is wrong.",
                 fix="leave it out; --inference-timesteps samples with fewer.",
             )
         return _Parts(

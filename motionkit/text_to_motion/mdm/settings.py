@@ -39,7 +39,7 @@ class MDMSettings(Group):
     diffusion_steps: int = Field(default=50, ge=2, le=10_000, description="steps of the noise schedule")
     noise_schedule: Literal["cosine", "linear"] = Field(default="cosine", description="form of the noise schedule")
     noise_shift: float = Field(
-        default=1.0, gt=0, le=1000, description="how many times as much noise each step has as the schedule says"
+        default=1.0, gt=0, le=1000, description="factor of the noise of each step, relative to the schedule"
     )
     pos_embed_max_len: int = Field(default=5000, ge=1, le=50_000, description="rows of the position table")
     patch_size: int = Field(default=1, ge=1, le=1024, description="frames per token")
@@ -167,7 +167,7 @@ class MdmModelSettings(Group):
         description="Tokens also write into half of their neighbours' frames (published: no); default: where the patch "
         "size is even.",
     )
-    clause_frames: bool = Field(default=True, description="Each frame is told its own clause (published: no).")
+    clause_frames: bool = Field(default=True, description="Each frame gets the text of its clause (published: no).")
     diffusion_steps: int = Field(
         default=50, ge=2, le=10_000, description="Steps of the noise schedule (published: 50 or 1000)."
     )
@@ -231,7 +231,7 @@ class MdmTrainSettings(Group):
         description="Loss weight of a timestep: its signal-to-noise ratio, but at least 1 and at most this "
         "(published: 1).",
     )
-    ema: float = Field(default=0.999, ge=0, lt=1, description="Decay of the averaged weights, which are what is saved.")
+    ema: float = Field(default=0.999, ge=0, lt=1, description="Decay of the averaged weights, which are saved.")
     final_rate: float = Field(default=0.02, ge=0, le=1, description="Learning rate at the end, as a share of its peak.")
     val_every: int = Field(default=250, ge=0, description="Steps between held-out losses; 0 at the end only.")
     val_clips: int = Field(default=256, ge=1, description="Held-out clips used for the loss.")
@@ -304,7 +304,7 @@ class MDMOptions(Group):
         default=None,
         ge=2,
         le=10_000,
-        description="Steps the policy was trained with, where its args.json is wrong: files of the guides' GRPO code "
+        description="Steps of the policy's training, if its args.json is wrong: files of the guides' GRPO code "
         "say 1000 whatever their base has.",
     )
     prefix: Annotated[Path | None, Place()] = Field(

@@ -23,9 +23,7 @@ from motionkit.text_to_motion.pairs.data import PairBatch, below, crop_of
 from motionkit.text_to_motion.pairs.settings import FAMILIES
 
 _COPIES = 6  # most copies of a clip, over all its captions; at least one per caption
-_MEMORY = 1 << 30
-"""Largest cache of copies, in bytes; if not even one per clip fits, each step makes new ones."""
-
+_MEMORY = 1 << 30  # largest cache of copies, in bytes; if not even one per clip fits, each step makes new ones
 _TRIES = 8  # draws of a clip with another caption
 _OTHER = "lively-statue"  # the change that needs another clip
 
@@ -151,8 +149,9 @@ class Negatives:
             return None
         generator = self._generator("motions", batch.step)
         drawn = (torch.rand(len(batch.rows), generator=generator) < self._share).tolist()
+        number = batch.epoch % self._count if self._count else batch.epoch
         keys = {
-            place: (batch.rows[place], batch.chosen[place], self._number(batch.epoch))
+            place: (batch.rows[place], batch.chosen[place], number)
             for place in range(len(batch.rows))[rows]
             if drawn[place]
         }
@@ -180,9 +179,6 @@ class Negatives:
             return ""
         changed = CAPTION_CHANGES[_drawn(weights, generator)].make(caption)
         return "" if changed in self.unreadable else changed
-
-    def _number(self, epoch: int) -> int:
-        return epoch % self._count if self._count else epoch
 
     def _copies(self, keys: Sequence[Copy]) -> dict[Copy, Tensor | None]:
         """Return copies, each ``[T, F]``, or None if no kind applies; those not in the cache are made together."""

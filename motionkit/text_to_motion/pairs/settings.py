@@ -68,7 +68,7 @@ def _weight(name: str, number: str) -> float:
 
 
 class PairTrainSettings(Group):
-    """Batches, augmentation and what is measured."""
+    """Batches, augmentation and measurements."""
 
     batch_size: Annotated[int, Cli("--batch-size")] = Field(default=64, ge=2, le=65536, description="Clips per step.")
     crop_share: float = Field(default=0.5, ge=0, le=1, description="Share of clips that are cropped at random.")

@@ -38,7 +38,7 @@ from motionkit.training.supervised import fit
 from motionkit.training.world import OneProcess, World, joined, share_of, sum_over
 
 
-class Beside(NamedTuple):
+class CopyScores(NamedTuple):
     """Scores of changed copies, over the temperature; ``-inf`` if a row has none, None if no row has one."""
 
     motions: Tensor | None = None  # [B], of text i and the changed copy of motion i
@@ -48,26 +48,26 @@ class Beside(NamedTuple):
 def info_nce(
     logits: Tensor,  # scores over the temperature, ``-inf`` for a pair that is left out
     # The copy of a motion is a further negative of its text, the copy of a caption one of its motion
-    beside: Beside | None = None,
+    copies: CopyScores | None = None,
 ) -> Tensor:
     """Symmetric InfoNCE of ``[B, B]`` logits, texts in rows; row i belongs to column i."""
     texts, motions = logits, logits.T
     # With copies the rows are [B, B + 1]: one more negative for each text, and for each motion.
-    if beside is not None and beside.motions is not None:
-        texts = torch.cat([texts, beside.motions[:, None]], 1)
-    if beside is not None and beside.captions is not None:
-        motions = torch.cat([motions, beside.captions[:, None]], 1)
+    if copies is not None and copies.motions is not None:
+        texts = torch.cat([texts, copies.motions[:, None]], 1)
+    if copies is not None and copies.captions is not None:
+        motions = torch.cat([motions, copies.captions[:, None]], 1)
     target = torch.arange(len(logits), device=logits.device)
     return (F.cross_entropy(texts, target) + F.cross_entropy(motions, target)) / 2
 
 
 def above_copies(
-    own: Tensor,  # [B] scores of the pairs, over the temperature
-    beside: Beside,  # scores of the copies; a row without one has loss 0
+    pairs: Tensor,  # [B] scores of the pairs, over the temperature
+    copies: CopyScores,  # a row without a copy has loss 0
 ) -> Tensor:
     """``softplus(score of the copy - score of the pair)``, summed over both kinds of copies and averaged over B."""
-    result = [F.softplus(copies - own).mean() for copies in beside if copies is not None]
-    return torch.stack(result).sum() if result else own.new_zeros(())
+    losses = [F.softplus(scores - pairs).mean() for scores in copies if scores is not None]
+    return torch.stack(losses).sum() if losses else pairs.new_zeros(())
 
 
 def statistics(clips: Sequence[TextClip], *, floor: Tensor) -> tuple[Tensor, Tensor]:
@@ -157,17 +157,17 @@ class PairTrainer(ABC, Generic[Settings]):
     def score(self, texts: Tensor, motions: Tensor) -> Tensor:
         """Return ``[B]`` scores of ``[B, D]`` texts and motions, over the temperature."""
 
-    def beside(
+    def score_copies(
         self,
         batch: PairBatch,
         texts: Tensor,  # [B, D] latents of the captions of all processes
         motions: Tensor,  # [B, D] latents of the motions
-    ) -> Beside | None:
+    ) -> CopyScores | None:
         """Return the scores of the changed copies of a batch; None in training without them."""
         if self.negatives is None:
             return None
         copies, captions = self.negatives.motions(batch, self.share), self.negatives.captions(batch, self.share)
-        result = Beside()
+        result = CopyScores()
         if self.negatives.of_motions:
             rows, mask = self._of_all(copies and self.encode_copies(copies), copies and copies.places, texts)
             result = result._replace(motions=self.score(texts, rows).masked_fill(~mask, -torch.inf))

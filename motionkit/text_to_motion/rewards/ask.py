@@ -36,7 +36,7 @@ def checked(scores: object, reward: Reward, valid: Tensor) -> RewardScores:
 
 
 def fault_of(scores: object, valid: Tensor) -> str:
-    """Return what is wrong with `scores`, to follow "returned"; empty if they are valid."""
+    """Return the defect of `scores`, as the end of a sentence; empty if they are valid."""
     if not isinstance(scores, RewardScores):
         return "None" if scores is None else f"a {type(scores).__name__}, not RewardScores"
     if fault := _fault(scores.total, (len(valid),), valid):

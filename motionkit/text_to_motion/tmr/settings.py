@@ -51,7 +51,7 @@ class TmrTextSettings(Group):
 
 
 class LossSettings(Group):
-    """Weights and constants of the loss (Petrovich et al. 2023); in brackets what was published, where it differs."""
+    """Weights and constants of the loss (Petrovich et al. 2023); in brackets the published value if it differs."""
 
     recons: float = Field(
         default=0.0,

@@ -17,7 +17,7 @@ from motionkit.text import CachedEncoder, StoredEncoder, TextEncoder, TextFeatur
 from motionkit.text_to_motion.pairs.data import PairBatch
 from motionkit.text_to_motion.pairs.negatives import ChangedCaptions, ChangedMotions
 from motionkit.text_to_motion.pairs.train import (
-    Beside,
+    CopyScores,
     PairTrainer,
     above_copies,
     info_nce,
@@ -96,9 +96,9 @@ def retrieval_metrics(tmr: TMR, clips: Sequence[TextClip], *, short: int) -> dic
     """
     texts, sentences = encode_captions(tmr, [clip.captions[0] for clip in clips])
     motions = [clip.features for clip in clips]
-    whole = texts @ encode_clips(tmr, motions).T
+    similarities = texts @ encode_clips(tmr, motions).T
     cut = texts @ encode_clips(tmr, motions, short_crops(clips, short)).T
-    return retrieval_figures(whole, cut, sentences=sentences)
+    return retrieval_figures(similarities, cut, sentences=sentences)
 
 
 # The losses of TMR: Petrovich et al., "TMR: Text-to-Motion Retrieval" (ICCV 2023), section 3.
@@ -139,7 +139,7 @@ def contrastive(
     # negative and left out. None: all pairs are negatives.
     sentences: Tensor | None = None,
     threshold: float = 0.8,  # see `sentences`
-    beside: Beside | None = None,  # changed copies as further negatives, which are not filtered; see `info_nce`
+    copies: CopyScores | None = None,  # changed copies as further negatives, which are not filtered; see `info_nce`
 ) -> Tensor:
     """Symmetric InfoNCE of cosines, without the pairs whose sentences are equivalent."""
     logits = F.normalize(text, dim=-1) @ F.normalize(motion, dim=-1).T / temperature
@@ -148,7 +148,7 @@ def contrastive(
             len(text), dtype=torch.bool, device=text.device
         )
         logits = logits.masked_fill(same, -torch.inf)
-    return info_nce(logits, beside)
+    return info_nce(logits, copies)
 
 
 def scores(text: Tensor, motion: Tensor, *, temperature: float) -> Tensor:
@@ -292,18 +292,18 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
         motion_z, text_z = (self._sample(latent, count, batch.generator) for latent in (motion, text))
         sentences = self.world.gather(sentence_embeddings(texts))
         all_texts, all_motions = joined(text_z, self.world), joined(motion_z, self.world)
-        beside = self.beside(batch, all_texts, all_motions)
+        copies = self.score_copies(batch, all_texts, all_motions)
         nce = contrastive(
             all_texts,
             all_motions,
             temperature=loss.temperature,
             sentences=sentences,
             threshold=loss.threshold,
-            beside=beside,
+            copies=copies,
         )
         parts = {"contrastive": nce / size, "latent": torch.nn.functional.smooth_l1_loss(all_texts, all_motions) / size}
-        if beside is not None:
-            parts["negatives"] = above_copies(self.score(all_texts, all_motions), beside) / size
+        if copies is not None:
+            parts["negatives"] = above_copies(self.score(all_texts, all_motions), copies) / size
         if self.variational:
             parts["kl"] = kl_latents(text, motion) / size
         if tmr.motion_decoder is not None:

@@ -188,7 +188,7 @@ def test_a_resumed_run_says_when_this_cpu_cannot_keep_it(
     set_up(settings)
     settle_matmul(settings, make_policy(), PROMPTS, samples=64)
     assert matmul_in_use() == "default"
-    assert "the run goes on with other bits" in caplog.text
+    assert "the run continues with other bits" in caplog.text
 
 
 def test_a_resumed_run_that_had_the_default_is_not_asked_again(tmp_path: Path, predictions: dict[str, float]) -> None:

@@ -27,7 +27,7 @@ from motionkit.text_to_motion.evaluator.train import PretrainEvaluator
 from motionkit.text_to_motion.pairs.data import PairBatches
 from motionkit.text_to_motion.pairs.negatives import Negatives
 from motionkit.text_to_motion.pairs.settings import FAMILIES, kinds_of
-from motionkit.text_to_motion.pairs.train import Beside, above_copies, info_nce
+from motionkit.text_to_motion.pairs.train import CopyScores, above_copies, info_nce
 from motionkit.text_to_motion.tmr.model import encode_captions, encode_clips
 from motionkit.text_to_motion.tmr.settings import PretrainTMRSettings
 from motionkit.text_to_motion.tmr.train import PretrainTMR, contrastive, scores
@@ -68,7 +68,7 @@ def test_a_copy_is_a_further_column_of_its_own_row() -> None:
     """Against a loop over rows."""
     logits = latents(4)[0]
     none = -torch.inf
-    beside = Beside(torch.tensor([0.3, none, 1.0, none]), torch.tensor([none, none, 0.5, 2.0]))
+    beside = CopyScores(torch.tensor([0.3, none, 1.0, none]), torch.tensor([none, none, 0.5, 2.0]))
     total = 0.0
     for i in range(4):
         row, column = logits[i].tolist(), logits[:, i].tolist()
@@ -76,7 +76,7 @@ def test_a_copy_is_a_further_column_of_its_own_row() -> None:
         column += [float(beside.captions[i])] if beside.captions[i] > none else []
         total -= float(torch.log_softmax(torch.tensor(row), 0)[i] + torch.log_softmax(torch.tensor(column), 0)[i])
     assert float(info_nce(logits, beside)) == pytest.approx(total / 8, rel=1e-6)
-    one_way = info_nce(logits, Beside(motions=beside.motions))
+    one_way = info_nce(logits, CopyScores(motions=beside.motions))
     assert float(info_nce(logits)) < float(one_way) < float(info_nce(logits, beside))
 
 
@@ -85,18 +85,18 @@ def test_no_filter_leaves_a_copy_out() -> None:
     sentences = torch.ones(3, 1)  # every other pair is a false negative
     assert float(contrastive(text, motion, temperature=0.1, sentences=sentences)) == 0.0
     copies = motion.flip(-1)
-    beside = Beside(motions=scores(text, copies, temperature=0.1))
-    found = contrastive(text, motion, temperature=0.1, sentences=sentences, beside=beside)
+    beside = CopyScores(motions=scores(text, copies, temperature=0.1))
+    found = contrastive(text, motion, temperature=0.1, sentences=sentences, copies=beside)
     own = scores(text, motion, temperature=0.1)
     assert float(found) == pytest.approx(float(F.softplus(beside.motions - own).mean()) / 2, rel=1e-5)
 
 
 def test_copies_score_below_their_pair() -> None:
     own = torch.tensor([1.0, 2.0])
-    beside = Beside(torch.tensor([1.0, -torch.inf]), torch.tensor([3.0, 0.0]))
+    beside = CopyScores(torch.tensor([1.0, -torch.inf]), torch.tensor([3.0, 0.0]))
     expected = (torch.log(torch.tensor(2.0)) + torch.log1p(torch.exp(torch.tensor([2.0, -2.0]))).sum()) / 2
     assert float(above_copies(own, beside)) == pytest.approx(float(expected), rel=1e-6)
-    assert float(above_copies(own, Beside())) == 0.0
+    assert float(above_copies(own, CopyScores())) == 0.0
 
 
 def test_copies_are_wrong_pairs_of_the_evaluator() -> None:
@@ -105,10 +105,10 @@ def test_copies_are_wrong_pairs_of_the_evaluator() -> None:
     distance = evaluator_loss.distances(text, motion)
     same = torch.zeros(4, 4, dtype=torch.bool)
     wrong = evaluator_loss.hinge(distance, 1, margin=10.0, same=same) - distance.diagonal().square().mean()
-    beside = Beside(motions=evaluator_loss.scores(text, motion.roll(-1, 0), temperature=2.0))
+    beside = CopyScores(motions=evaluator_loss.scores(text, motion.roll(-1, 0), temperature=2.0))
     found = evaluator_loss.copies_apart(beside, temperature=2.0, margin=10.0)
     assert float(found) == pytest.approx(float(wrong), rel=1e-5)
-    far = Beside(captions=torch.tensor([-5.0, -torch.inf, -4.5]))
+    far = CopyScores(captions=torch.tensor([-5.0, -torch.inf, -4.5]))
     assert float(evaluator_loss.copies_apart(far, temperature=2.0, margin=10.0)) == pytest.approx(1 / 3)
 
 
@@ -118,7 +118,7 @@ def test_rows_without_a_copy_have_a_gradient_without_nan() -> None:
     there = torch.tensor([True, False, False])
     for score in (partial(scores, temperature=0.1), partial(evaluator_loss.scores, temperature=1.0)):
         copies = torch.where(there[:, None], motion.flip(-1), motion.new_zeros(()))
-        beside = Beside(motions=score(text, copies).masked_fill(~there, -torch.inf))
+        beside = CopyScores(motions=score(text, copies).masked_fill(~there, -torch.inf))
         (info_nce(text @ motion.T, beside) + above_copies(score(text, motion), beside) + apart(beside)).backward()
         assert text.grad.isfinite().all()
         assert motion.grad.isfinite().all()

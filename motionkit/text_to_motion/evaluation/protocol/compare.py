@@ -1,4 +1,4 @@
-"""Policies on the same prompts with the same noise, compared prompt by prompt."""
+"""Paired comparison of policies on the same prompts with the same noise."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ NO_DIFFERENCE = "no difference"
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare_policies` found."""
+    """The result of `compare_policies`."""
 
-    names: list[str]  # the policies; the first is what the others are compared with
+    names: list[str]  # the policies; the others are compared with the first
     means: dict[str, dict[str, float]]  # figure of each policy, by quantity
     differences: dict[str, dict[str, Paired]]  # by quantity and other policy
     truth: dict[str, float]  # figures of the real motions
-    missing: dict[str, str] = field(default_factory=dict)  # why a quantity is not there
-    notes: dict[str, str] = field(default_factory=dict)  # what to know about one that is
-    prompts: int = 0  # prompts that each policy was asked
+    missing: dict[str, str] = field(default_factory=dict)  # by quantity, why it could not be measured
+    notes: dict[str, str] = field(default_factory=dict)  # by quantity, a remark on its figures
+    prompts: int = 0  # prompts per policy
 
     def verdict(self, quantity: str, name: str) -> str:
-        """Return better, worse, higher, lower, or `NO_DIFFERENCE` where the interval of the difference holds 0."""
+        """Return better, worse, higher, lower, or `NO_DIFFERENCE` if the interval of the difference contains 0."""
         paired = self.differences[quantity][name]
         low, high = paired.ci95
         if not paired.n or low <= 0 <= high:
@@ -76,14 +76,14 @@ class Comparison:
         return result
 
     def remarks(self) -> list[str]:
-        """Return why figures are n/a, and what to know about those that are there."""
+        """Return why figures are n/a, and the remarks on others, each for all quantities that share it."""
         by_reason: dict[str, list[str]] = {}
         for name, why in (self.missing | self.notes).items():
             by_reason.setdefault(f"{'n/a: ' if name in self.missing else ''}{why}", []).append(titled(name))
         return [f"{', '.join(names)} {why}" for why, names in by_reason.items()]
 
     def table(self, title: str) -> dict[str, Any]:
-        """Return a row per quantity: every policy, then each difference to the first with its interval."""
+        """Return a row per quantity: the figure of every policy, then each difference with its interval."""
         base, *others = self.names
         heads = ["", base, *others, "real"]
         for name in others:
@@ -116,8 +116,8 @@ def compare_policies(
 ) -> Comparison:
     """Sample every policy with the same prompts and noise, and compare each with the first.
 
-    Differences are paired by prompt; the interval is a percentile bootstrap over prompts (of both FIDs over the prompts
-    that both covariances are taken of, the real motions fixed). It holds no variance of training seeds.
+    Differences are paired by prompt; the interval is a percentile bootstrap over prompts. For the FID, each resample
+    gives both covariances, and the real motions stay fixed. The variance of training seeds is not included.
     """
     evaluator, questions = measurement.evaluator, measurement.questions
     asked = questions.draw(0, measurement.amount.prompts)
@@ -125,12 +125,12 @@ def compare_policies(
     first = next(iter(policies.values()))[0]
     real_text, real = measurement.real(first, 0)
     reference = measurement.real(first, -1)[1]
-    made = {name: measurement.generated(policy, how, asked, progress) for name, (policy, how) in policies.items()}
-    sheets = {name: measurement.sheet(text, found, reference, measurement.seed) for name, found in made.items()}
+    embedded = {name: measurement.generated(policy, how, asked, progress) for name, (policy, how) in policies.items()}
+    sheets = {name: measurement.sheet(text, motions, reference, measurement.seed) for name, motions in embedded.items()}
     truth = measurement.sheet(real_text, real, reference, measurement.seed)
     truth.values.pop("npss", None)  # a real motion is compared with itself
-    base, *others = made
-    columns = {name: _per_prompt(text, found) for name, found in made.items()}
+    base, *others = embedded
+    columns = {name: _per_prompt(text, motions) for name, motions in embedded.items()}
     means: dict[str, dict[str, float]] = {}
     differences: dict[str, dict[str, Paired]] = {}
     for quantity in _ordered(sheets[base].values):
@@ -141,52 +141,53 @@ def compare_policies(
     if "fid" in means:
         real_motions = FrechetReference(reference.motion)
         differences["fid"] = {
-            name: _fid_difference(made[base].motion, made[name].motion, real_motions) for name in others
+            name: _fid_difference(embedded[base].motion, embedded[name].motion, real_motions) for name in others
         }
-    sets = _set_differences(made, reference, base, others)
+    sets = _set_differences(embedded, reference, base, others)
     differences |= {name: pairs for name, pairs in sets.items() if name in means}
     merged = Sheet()
     for sheet in sheets.values():
         merged.add(sheet)
     wanted = {*EMBEDDED, *MOVING, "kinetic_fid", "npss"} - {"multimodality"}
     missing = {name: why for name, why in merged.missing.items() if name in wanted}
-    return Comparison(list(made), means, differences, truth.values, missing, merged.notes, measurement.amount.prompts)
+    names, prompts = list(embedded), measurement.amount.prompts
+    return Comparison(names, means, differences, truth.values, missing, merged.notes, prompts)
 
 
 def _ordered(names: Iterable[str]) -> list[str]:
-    """Return names of figures in the order of tables: rewards first."""
+    """Return names of figures in the order of the tables: rewards first."""
     result = dict.fromkeys(names)
     return [*(name for name in result if name.startswith(REWARD)), *(name for name in QUANTITIES if name in result)]
 
 
-def _per_prompt(text: Tensor, found: Embedded) -> dict[str, NDArray[np.float64]]:
-    """Return ``[P, 1]`` of each quantity that every prompt has a value of; a remainder of batches of 32 is NaN."""
-    count, whole = len(text), len(text) // _BATCH * _BATCH
-    columns: dict[str, Tensor] = dict(found.columns)
-    if whole:
-        hits = match_hits(text, found.motion)
-        own = distances(text[:whole, None], found.motion[:whole, None])[:, 0, 0]
-        rest = hits.new_full((count - whole,), torch.nan)
-        columns |= {f"r_precision_{k}": torch.cat([row, rest]) for k, row in enumerate(hits, 1)}
-        columns["mm_dist"] = torch.cat([own.double(), rest])
+def _per_prompt(text: Tensor, embedded: Embedded) -> dict[str, NDArray[np.float64]]:
+    """Return ``[P, 1]`` values of each quantity per prompt; NaN for prompts that do not fill a batch of 32."""
+    count, batched = len(text), len(text) // _BATCH * _BATCH
+    columns: dict[str, Tensor] = dict(embedded.columns)
+    if batched:
+        hits = match_hits(text, embedded.motion)
+        matched = distances(text[:batched, None], embedded.motion[:batched, None])[:, 0, 0]
+        remainder = hits.new_full((count - batched,), torch.nan)
+        columns |= {f"r_precision_{k}": torch.cat([row, remainder]) for k, row in enumerate(hits, 1)}
+        columns["mm_dist"] = torch.cat([matched.double(), remainder])
     return {name: values.double().cpu().numpy()[:, None] for name, values in columns.items()}
 
 
 def _fid_difference(base: Tensor, other: Tensor, reference: FrechetReference) -> Paired:
-    def both(rows: Tensor) -> tuple[float, float]:
+    def fids(rows: Tensor) -> tuple[float, float]:
         rows = rows.to(base.device)
         return reference.distance(base[rows]), reference.distance(other[rows])
 
-    return pair_distances(both, len(base), len(base))
+    return pair_distances(fids, len(base), len(base))
 
 
 def _set_differences(
-    made: Mapping[str, Embedded], real: Embedded, base: str, others: Sequence[str]
+    embedded: Mapping[str, Embedded], real: Embedded, base: str, others: Sequence[str]
 ) -> dict[str, dict[str, Paired]]:
-    """Return the differences of kinetic FID and NPSS if they can be taken."""
+    """Return the differences of kinetic FID and NPSS; empty if they cannot be measured."""
 
     def rows(name: str, *columns: str) -> NDArray[np.float64]:
-        result = torch.stack([made[name].moving[column] for column in columns], dim=-1)
+        result = torch.stack([embedded[name].moving[column] for column in columns], dim=-1)
         return result.double().cpu().numpy()[:, None]
 
     differences: dict[str, dict[str, Paired]] = {"kinetic_fid": {}, "npss": {}}
@@ -196,7 +197,7 @@ def _set_differences(
     clips = clips[clips.isfinite().all(1)].cpu()
     terms = ("npss_moved", "npss_power")
     for name in others:
-        kinetic = [rows(one, "kinetic")[..., 0] for one in (base, name)]
+        kinetic = [rows(policy, "kinetic")[..., 0] for policy in (base, name)]
         pairs = {
             "kinetic_fid": pair_kinetic_fid(kinetic[0], kinetic[1], clips),
             "npss": pair_npss(rows(base, *terms), rows(name, *terms)),
@@ -211,45 +212,43 @@ def _number(value: float) -> str:
     return f"{value:.4f}" if abs(value) < 0.1 else f"{value:.3f}" if abs(value) < 100 else f"{value:.1f}"
 
 
-_SMALL = 4_000_000  # parameters of a network whose layers are done before a second thread has woken up
+_SMALL = 4_000_000  # parameters of a network below which more threads make it slower
 
 
 def set_threads(policies: Sequence[DiffusionPolicy], wanted: int) -> None:
-    """Set torch's CPU threads: `wanted`, or for 0 one where all networks are small."""
+    """Set torch's CPU threads to `wanted`; for 0 to one if all networks are small."""
     sizes = [sum(parameter.numel() for parameter in policy.network.parameters()) for policy in policies]
     if wanted or max(sizes) < _SMALL:
         torch.set_num_threads(wanted or 1)
 
 
 def find_policy(path: str) -> FoundModel:
-    """Return which policy a path holds."""
-    result = open_model(path)
-    if "evaluator" in result.what:
-        raise MotionkitError(
-            f"{result.describe()}; what is measured is a policy.",
-            fix=f"motionkit eval text-to-motion --evaluator {shlex.quote(str(path))}",
-        )
-    if result.kind != "policies":
-        raise MotionkitError(
-            f"{result.describe()}; what is measured is a policy.",
-            fix=f"motionkit eval retrieval {shlex.quote(str(path))} measures a TMR.",
-        )
-    return result
+    """Return the policy that a path holds."""
+    model = open_model(path)
+    if model.kind == "policies":
+        return model
+    if "evaluator" in model.what:
+        fix = f"motionkit eval text-to-motion --evaluator {shlex.quote(path)}"
+    else:
+        fix = f"motionkit eval retrieval {shlex.quote(path)} measures a TMR."
+    raise MotionkitError(f"{model.describe()}; what is measured is a policy.", fix=fix)
 
 
 def open_policy(
-    found: FoundModel, chosen: Chosen, dataset: TextMotionDataset, *, full: bool, device: torch.device | str
+    model: FoundModel, chosen: Chosen, dataset: TextMotionDataset, *, full: bool, device: torch.device | str
 ) -> DiffusionPolicy:
-    """Open a policy with its moving average, its adapters and the options that were given."""
-    if chosen.label != found.plugin and found.plugin:
-        chosen = choose_one("policies", found.plugin, {})
-    given = chosen.options.model_fields_set
+    """Open a policy with its moving average and its adapters, and with the options that were given."""
+    if chosen.label != model.plugin and model.plugin:
+        chosen = choose_one("policies", model.plugin, {})
+    given_fields = chosen.options.model_fields_set
     if getattr(chosen.options, "reference", ""):
         raise MotionkitError(
-            "--reference has no effect in eval.", why="it is what training measures KL to.", fix="leave it out."
+            "--reference has no effect in eval.",
+            why="it is the reference of the KL term in training.",
+            fix="leave it out.",
         )
-    more: dict[str, object] = {"checkpoint": found.path}
-    if full and "padding" in type(chosen.options).model_fields and "padding" not in given:
+    more: dict[str, object] = {"checkpoint": model.path}
+    if full and "padding" in type(chosen.options).model_fields and "padding" not in given_fields:
         more["padding"] = "full"
     options = chosen.options.model_copy(update=more)
     policy: DiffusionPolicy = Chosen(chosen.kind, chosen.name, options).build(device=device, dataset=dataset)

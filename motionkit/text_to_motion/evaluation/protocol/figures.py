@@ -1,4 +1,4 @@
-"""The figures of one set of motions, and the reasons why one cannot be given."""
+"""The figures of a set of motions, with reasons for those that cannot be measured."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ QUANTITIES = (
     "r_precision_1", "r_precision_2", "r_precision_3", "mm_dist", "fid", "kid", "fid_guide", "diversity",
     "multimodality", "movement", "statues", "side", "kinetic_fid", "npss", "skate", "penetration", "float", "jerk",
 )  # fmt: skip
-"""Names of the figures, in the order of tables."""
+"""Names of the figures, in the order of the tables."""
 
 EMBEDDED = QUANTITIES[: QUANTITIES.index("movement")]  # those that need an evaluator
 MOVING = ("movement", "statues", "side")  # those that compare motions with real clips of the same action
-REWARD = "reward/"  # how the names of rewards begin, which stand beside the figures where they are asked for
+REWARD = "reward/"  # prefix of the names of rewards that are measured in addition
 BIASED = "biased, compare at equal n only"
 _BATCH, _PAIRS, _ENOUGH = 32, 300, 5
-_SILENT = "motions are shorter than 1 s, or real clips of their actions hardly move or are not known"
+_UNMOVED = "motions are shorter than 1 s, or real clips of their actions hardly move or are not known"
 
 
 @dataclass
 class Sheet:
     """Figures by name."""
 
-    values: dict[str, float] = field(default_factory=dict)  # what could be measured
-    missing: dict[str, str] = field(default_factory=dict)  # why another figure is not there
-    notes: dict[str, str] = field(default_factory=dict)  # what to know about one that is
+    values: dict[str, float] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)  # by name, why a figure could not be measured
+    notes: dict[str, str] = field(default_factory=dict)  # by name, a remark on a figure
 
     def add(self, other: Sheet) -> None:
-        """Take in the figures of another sheet."""
+        """Add the figures of another sheet."""
         self.values |= other.values
         self.missing |= other.missing
         self.notes |= other.notes
@@ -64,9 +64,9 @@ def embedding_figures(text: Tensor, motion: Tensor, real: Tensor | FrechetRefere
     """Return R-precision, MM-Dist, FID and Diversity of one replication.
 
     Args:
-        text: ``[N, E]`` embeddings of the captions, in the order that forms the batches of 32.
+        text: ``[N, E]`` embeddings of the captions; each 32 in a row are a batch.
         motion: ``[N, E]`` embeddings of their motions.
-        real: ``[M, E]`` embeddings of real motions, or their moments where no kernel distance can be wanted.
+        real: ``[M, E]`` embeddings of real motions, or their moments if no kernel distance is needed.
         count: M.
         seed: Seed of the pairs of Diversity.
     """
@@ -104,7 +104,7 @@ def _fid(motion: Tensor, real: Tensor | FrechetReference, count: int, name: str)
 
 
 def guide_figure(motion: Tensor, singles: Tensor) -> Sheet:
-    """Return the guide's FID of composite motions: against single clips ``[M, E]`` of the dataset they come from."""
+    """Return the guide's FID of composite motions: against the single clips ``[M, E]`` of their dataset."""
     return _fid(motion, singles, len(singles), "fid_guide")
 
 
@@ -124,58 +124,57 @@ def physics_figures(motions: MotionBatch) -> dict[str, Tensor]:
 
 def npss_columns(
     motions: MotionBatch,
-    truths: Sequence[Tensor | None],  # n features [T, D] as long as the motions; None if a prompt has no real motion
+    truths: Sequence[Tensor | None],  # N features [T, D] as long as the motions; None if a prompt has no real motion
 ) -> tuple[Tensor, Tensor]:
-    """Return the two terms of NPSS of each motion against the real motion of its prompt.
+    """Return the two terms of NPSS of each motion against the real motion of its prompt, ``[N]`` each.
 
-    Returns:
-        ``[N]`` each (see `motionkit.metrics.npss_terms`, of joint positions relative to root and heading); NaN without
-        a real motion.
+    See `motionkit.metrics.npss_terms`; it compares joint positions relative to root and heading. NaN without a real
+    motion.
     """
-    body = body_positions(motions.joints, motions.headings).flatten(2)
-    made = [body[row, :length] for row, length in enumerate(motions.lengths.tolist())]
-    return npss_rows(made, bodies_of(truths, motions.skeleton, motions.fps))
+    positions = body_positions(motions.joints, motions.headings).flatten(2)
+    bodies = [positions[row, :length] for row, length in enumerate(motions.lengths.tolist())]
+    return npss_rows(bodies, bodies_of(truths, motions.skeleton, motions.fps))
 
 
 def moving_figures(
     # [N] columns of `MOVING` and, in ``npss_moved`` and ``npss_power``, of `npss_columns`; [N, F] kinetic features in
     # ``kinetic``
-    found: Mapping[str, Tensor],
+    columns: Mapping[str, Tensor],
     real: Tensor,  # [M, F] kinetic features of real motions
 ) -> Sheet:
-    """Return the figures of how motions move."""
+    """Return the figures of movement, NPSS and kinetic FID."""
     sheet = Sheet()
     for name in MOVING:
-        known = found[name][found[name].isfinite()]
+        known = columns[name][columns[name].isfinite()]
         if len(known):
             sheet.values[name] = float(known.double().mean())
-            if name == "movement" and len(known) < len(found[name]):
-                sheet.notes[name] = f"of {len(known)} of {len(found[name])} motions"
+            if name == "movement" and len(known) < len(columns[name]):
+                sheet.notes[name] = f"of {len(known)} of {len(columns[name])} motions"
         else:
-            sheet.missing[name] = "no caption names a limb's side" if name == "side" else _SILENT
-    power = found["npss_power"].nansum()
+            sheet.missing[name] = "no caption names a limb's side" if name == "side" else _UNMOVED
+    power = columns["npss_power"].nansum()
     if float(power) > 0:
-        sheet.values["npss"] = float(found["npss_moved"].nansum() / power)
+        sheet.values["npss"] = float(columns["npss_moved"].nansum() / power)
     else:
         sheet.missing["npss"] = "no prompt has a real motion to compare with"
-    made, truth = (one[one.isfinite().all(1)] for one in (found["kinetic"], real))
-    few, width = min(len(made), len(truth)), made.shape[1]
+    generated, truth = (features[features.isfinite().all(1)] for features in (columns["kinetic"], real))
+    few, width = min(len(generated), len(truth)), generated.shape[1]
     if few <= width:
         sheet.missing["kinetic_fid"] = f"a covariance of width {width} needs more than {width} motions, there are {few}"
     else:
-        sheet.values["kinetic_fid"] = kinetic_fid(made, truth)
+        sheet.values["kinetic_fid"] = kinetic_fid(generated, truth)
         if few < _ENOUGH * width:
             sheet.notes["kinetic_fid"] = f"{BIASED} ({few} motions, width {width})"
     return sheet
 
 
 def require_finite(embeddings: Tensor, what: str) -> Tensor:
-    """Return `embeddings`, or refuse them where one is not finite."""
+    """Return `embeddings`; raise if one is not finite."""
     bad = int((~torch.isfinite(embeddings).all(-1)).sum())
     if bad:
         raise MotionkitError(
             f"{bad} of {embeddings.shape[:-1].numel()} {what} motions have no finite embedding.",
-            why="the motions hold NaN or infinity; no figure over them means anything.",
+            why="the motions hold NaN or infinity, so that no figure can be computed.",
             fix="look at the training run: alarms, gradient norm, precision.",
             code=1,
         )
@@ -190,9 +189,9 @@ _LATEX = str.maketrans(
 
 
 def formatted(tables: Sequence[Mapping[str, Any]], kind: Format) -> str:
-    """Return tables, as the command line prints them, in another format; ``table`` is the command line's own.
+    """Return tables of the command line in another format; an empty text for ``table``, which it prints itself.
 
-    LaTeX uses no package. In CSV tables follow each other after an empty line.
+    LaTeX needs no package. In CSV an empty line separates the tables.
 
     Example:
         >>> formatted([{"title": "x", "columns": ["", "a"], "rows": [("FID", "0.5")]}], "markdown").splitlines()[-1]
@@ -229,14 +228,14 @@ def _csv(table: Mapping[str, Any]) -> str:
     return out.getvalue().rstrip("\n")
 
 
-# Published figures on HumanML3D's test split, to be laid beside ours.
-
+# Published figures on HumanML3D's test split.
 
 COLUMNS = ("r_precision_1", "r_precision_2", "r_precision_3", "fid", "mm_dist", "diversity", "multimodality")
 _MDM = "fixed results of MDM's repository (evaluation of January 2024 on)"
 _LIST = "as cited by later papers"
 _LONG = "1,024 of 60 frames or more"
-"""DiP's evaluation leaves out clips shorter than a prefix and a block (20 + 40 frames), but not of its real motions."""
+"""DiP's evaluation leaves out prompts of clips shorter than a prefix and a block (20 + 40 frames), but keeps the real
+motions of such clips."""
 
 
 @dataclass(frozen=True)
@@ -245,8 +244,8 @@ class Published:
 
     name: str
     figures: tuple[str, ...]  # as printed, in the order of `COLUMNS`; empty if there is none
-    source: str  # where it stands
-    prompts: str  # motions that its FID is over
+    source: str
+    prompts: str  # number of motions of its FID
 
 
 PUBLISHED = (
@@ -281,12 +280,12 @@ PUBLISHED = (
     Published("MoMask", (".521", ".713", ".807", ".045", "2.958", "", "1.241"), _LIST, "whole split"),
 )
 """HumanML3D, test split, evaluator of Guo et al., 20 replications. Rows measured before MDM's correction of January
-2024 (R@3 of MDM about .61) are left out: they stand on another evaluation."""
+2024 (R@3 of MDM about .61) are left out, because that evaluation differs."""
 
 
 def comparable(dataset: str, split: str, evaluator: str, protocol: str, *, width: int) -> str:
-    """Return what of the published rows compares with ours, in a sentence."""
-    against = [
+    """Return a sentence on which of the published rows compare with ours."""
+    reasons = [
         text
         for wrong, text in (
             (dataset != "humanml", f"the data are {dataset}, not HumanML3D"),
@@ -298,20 +297,19 @@ def comparable(dataset: str, split: str, evaluator: str, protocol: str, *, width
         )
         if wrong
     ]
-    if against:
-        return f"nothing compares with the published rows: {'; '.join(against)}."
-    own = "1,024" if protocol == "mdm" else "whole split"
+    if reasons:
+        return f"nothing compares with the published rows: {'; '.join(reasons)}."
+    motions = "1,024" if protocol == "mdm" else "whole split"
     return (
         "R-precision and MM-Dist compare with every row but DiP's, whose prompts are of clips of 60 frames or more "
-        f"(--dataset.min-length 60 measures on those); FID with rows over as many motions ({own}) only; "
+        f"(--dataset.min-length 60 measures on those); FID with rows over as many motions ({motions}) only; "
         "published rows are means over 20 replications, ours is one draw of prompts."
     )
 
 
-# Replications as a table: means with intervals, reasons where there is no figure, and one sentence about it all.
+# The table of replications: means with intervals, or reasons; and a sentence that sums it up.
 
-
-_CHANCE = 0.12  # R@3 of real motions below which an evaluator knows nearly nothing; guessing reaches 3 / 32
+_CHANCE = 0.12  # R@3 of real motions below which an evaluator is hardly trained; guessing reaches 3 / 32
 
 Block = Mapping[str, Mapping[str, Any]]  # ``{name: {"mean", "ci95", ...}}``, or ``{"mean": None, "why"}``
 
@@ -338,7 +336,7 @@ def summarise(sheets: Sequence[Sheet]) -> dict[str, dict[str, Any]]:
 
 
 def table(title: str, columns: Mapping[str, Block]) -> dict[str, Any]:
-    """Return blocks side by side, a row per figure; reasons and notes stand in the last column."""
+    """Return blocks side by side, a row per figure, with reasons and notes in the last column."""
     names = [name for name in QUANTITIES if any(name in block for block in columns.values())]
     rows = []
     for name in names:
@@ -365,19 +363,19 @@ def explain() -> list[tuple[str, str, str, str]]:
 
 
 def titled(name: str) -> str:
-    """Return what tables call a figure; a reward has its own name."""
+    """Return the title of a figure in tables; a reward has its name."""
     return name.removeprefix(REWARD) if name.startswith(REWARD) else definition(tracked(name)).title()
 
 
 def tracked(name: str) -> str:
-    """Return the name that a figure is defined by in `motionkit.tracking`."""
+    """Return the name of a figure's definition in `motionkit.tracking`."""
     if name.startswith(REWARD):
         return f"{name}/mean"
     return f"physics/{name}" if name in ("skate", "penetration", "float", "jerk") else f"eval/{name}"
 
 
 def verdict(metrics: Block, truth: Block) -> str:
-    """Return one sentence: how near the policy is to real motion, by what could be measured."""
+    """Return a sentence on how near the policy is to real motion, by the figures that could be measured."""
     parts = []
     top, real = metrics.get("r_precision_3", {}).get("mean"), truth.get("r_precision_3", {}).get("mean")
     if top is not None and real:
@@ -393,9 +391,9 @@ def verdict(metrics: Block, truth: Block) -> str:
         many = f", which are many (above {MOST_STATUES:.0%})" if statues > MOST_STATUES else ""
         parts.append(f"{statues:.1%} of them are statues{many}")
     for name, unit in (("skate", "m/s"), ("jerk", "m/s^3")):
-        one, other = metrics.get(name, {}).get("mean"), truth.get(name, {}).get("mean")
-        if one is not None and other is not None:
-            parts.append(f"{name} is {one:.3g} {unit} (real: {other:.3g})")
+        value, real_value = metrics.get(name, {}).get("mean"), truth.get(name, {}).get("mean")
+        if value is not None and real_value is not None:
+            parts.append(f"{name} is {value:.3g} {unit} (real: {real_value:.3g})")
     passed = [
         titled(name)
         for name, sign in (("r_precision_3", 1), ("mm_dist", -1), ("fid", -1))
@@ -408,12 +406,12 @@ def verdict(metrics: Block, truth: Block) -> str:
     return "; ".join(parts) + "." if parts else "nothing could be measured."
 
 
-def _beats(one: Mapping[str, Any], other: Mapping[str, Any], sign: int) -> bool:
-    if one.get("mean") is None or other.get("mean") is None:
+def _beats(metric: Mapping[str, Any], truth: Mapping[str, Any], sign: int) -> bool:
+    if metric.get("mean") is None or truth.get("mean") is None:
         return False
-    # Beyond both intervals.
-    mine, theirs = ((block["ci95"][0], block["ci95"][1]) if sign > 0 else block["ci95"][::-1] for block in (one, other))
-    return bool(sign * (mine[0] - theirs[1]) > 0)
+    # The intervals must not overlap.
+    (low, high), (truth_low, truth_high) = metric["ci95"], truth["ci95"]
+    return bool(low > truth_high if sign > 0 else high < truth_low)
 
 
 def _cell(block: Mapping[str, Any]) -> str:

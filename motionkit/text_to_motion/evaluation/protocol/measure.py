@@ -1,4 +1,4 @@
-"""One replication: motions of every prompt, embedded, with all their figures."""
+"""A replication: motions of every prompt, their embeddings and all their figures."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from motionkit.contracts.dataset import (
     Split,
@@ -45,9 +46,8 @@ from motionkit.text_to_motion.evaluation.protocol.figures import (
 from motionkit.text_to_motion.evaluator.model import T2MEvaluator
 from motionkit.text_to_motion.rewards.mix import RewardMix
 
-# How a policy is sampled and how often: what was asked for, else what suits where it comes from.
+# How a policy is sampled, and how often.
 
-Mode = Literal["auto", "wo_mm", "mm_short", "debug", "full"]
 MDM_PROMPTS = 1024  # the original asks for 1,000 in whole batches of 32: 32 batches
 _FEW = 5
 
@@ -56,11 +56,11 @@ _FEW = 5
 class Amount:
     """How much is sampled."""
 
-    replications: int  # how often everything is repeated with new prompts and noise
+    replications: int  # repetitions with new prompts and noise
     prompts: int  # prompts per replication
     mm_prompts: int = 0  # prompts of MultiModality per replication; 0 leaves it out
     mm_repeats: int = 0  # motions of each of them
-    mm_pairs: int = 10  # pairs among these
+    mm_pairs: int = 10  # pairs among these motions
 
     @property
     def motions(self) -> int:
@@ -75,23 +75,23 @@ MODES: dict[str, tuple[int, int, int]] = {
     "full": (20, 100, 30),
     STARTER: (5, 50, 10),
 }
-"""Replications, and prompts and repeats of MultiModality, of the original's modes; `STARTER` is ours."""
+"""Replications, prompts and repeats of MultiModality: the modes of MDM's evaluation, and `STARTER`."""
 
 
 def amount_of(
-    mode: str,  # as in `MODES`, or ``auto``: that of the starter pack on its data, else ``wo_mm``
+    mode: str,  # a key of `MODES`, or ``auto``: `STARTER` on starter data, else ``wo_mm``
     protocol: str,  # ``mdm`` asks for 1,024 prompts, ``whole`` for every item of the split once
     *,
     starter: bool,  # whether the data are the starter's
     available: int,  # items of the split
-    replications: int = 0,  # how many instead; 0 keeps the mode's
-    limit: int = 0,  # prompts per replication instead; 0 keeps the protocol's
+    replications: int = 0,  # replaces the mode's number; 0 keeps it
+    limit: int = 0,  # replaces the protocol's number of prompts; 0 keeps it
 ) -> tuple[str, Amount]:
-    """Return the name of the mode that acts, and what it means."""
+    """Return the name of the mode that is used, and its amount."""
     name = (STARTER if starter else "wo_mm") if mode == "auto" else mode
-    own, mm_prompts, mm_repeats = MODES[name]
+    usual, mm_prompts, mm_repeats = MODES[name]
     prompts = limit or (MDM_PROMPTS if protocol == "mdm" else available)
-    return name, Amount(replications or own, prompts, min(mm_prompts, prompts), mm_repeats)
+    return name, Amount(replications or usual, prompts, min(mm_prompts, prompts), mm_repeats)
 
 
 @dataclass(frozen=True)
@@ -104,23 +104,23 @@ class Sampling:
 
 
 def sampling_of(
-    found: FoundModel,  # where it comes from
+    model: FoundModel,  # of the policy, with its run
     policy: DiffusionPolicy,
     *,
     starter: bool,  # whether it is evaluated on the starter's data
-    # ``auto`` takes what the policy is meant for: few deterministic steps on the starter's data (a run of `grpo`: those
-    # that it was measured with), else the ancestral sampler, as MDM is evaluated.
+    # ``auto``: a few deterministic steps on the starter's data (for a run of `grpo` those of its held-out
+    # measurements), else the ancestral sampler, as MDM is evaluated.
     kind: Literal["auto", "ddpm", "ddim"] = "auto",
-    steps: int = 0,  # number of steps; 0 leaves it to `kind` and to the policy, which may have a number of its own
-    guidance: float | None = None,  # guidance scale; None takes that of the run, else the policy's own, else 2.5
+    steps: int = 0,  # number of steps; 0 leaves it to `kind` and the policy
+    guidance: float | None = None,  # guidance scale; None takes that of the run, else of the policy, else 2.5
 ) -> Sampling:
     """Decide how a policy is sampled."""
-    own = _of_run(found)
-    scale = guidance if guidance is not None else float(own.get("guidance_scale", guidance_of(policy)))
+    stored = _run_sampler(model)
+    scale = guidance if guidance is not None else float(stored.get("guidance_scale", guidance_of(policy)))
     total = len(policy.schedule)
     if kind == "auto" and starter and not steps:
-        count = min(int(own.get("inference_timesteps") or _FEW), total)
-        spacing: Literal["early", "even"] = "even" if own.get("spacing") == "even" else "early"
+        count = min(int(stored.get("inference_timesteps") or _FEW), total)
+        spacing: Literal["early", "even"] = "even" if stored.get("spacing") == "even" else "early"
         plan = StepPlan.build(policy.schedule, DDIM(0.0), steps=policy.schedule.visited(spacing, count))
         kind = "ddim"
     else:
@@ -132,64 +132,61 @@ def sampling_of(
 
 
 def common_guidance(policies: Sequence[tuple[FoundModel, DiffusionPolicy]], guidance: float | None) -> float:
-    """Return one guidance scale for several policies: the one asked for, else that of tuned ones, else 2.5."""
+    """Return one guidance scale for several policies: `guidance`, else that of the tuned policies, else 2.5."""
     if guidance is not None:
         return guidance
-    own = (
-        _of_run(found).get("guidance_scale", policy.guidance if isinstance(policy, StoresGuidance) else None)
-        for found, policy in policies
+    stored = (
+        _run_sampler(model).get("guidance_scale", policy.guidance if isinstance(policy, StoresGuidance) else None)
+        for model, policy in policies
     )
-    scales = {float(scale) for scale in own if scale is not None}
+    scales = {float(scale) for scale in stored if scale is not None}
     if len(scales) > 1:
         listed = ", ".join(f"{scale:g}" for scale in sorted(scales))
         raise MotionkitError(
             f"the runs were made with different guidance scales: {listed}.",
-            why="guidance raises R-precision by itself; policies are compared at one value.",
+            why="a higher guidance alone raises R-precision, so policies are compared at one value.",
             fix="--guidance-scale X",
         )
     return scales.pop() if scales else GUIDANCE
 
 
-def _of_run(found: FoundModel) -> Mapping[str, Any]:
-    """Return the sampler settings of the run of `grpo` that made a policy; empty if there is none."""
-    if found.run is None or found.run.command != "grpo":
+def _run_sampler(model: FoundModel) -> Mapping[str, Any]:
+    """Return the sampler settings of the `grpo` run that made a policy; empty for other policies."""
+    if model.run is None or model.run.command != "grpo":
         return {}
-    own = found.run.config.get("sampler")
-    return own if isinstance(own, Mapping) else {}
+    settings = model.run.config.get("sampler")
+    return settings if isinstance(settings, Mapping) else {}
 
 
-# What a policy is asked: captions of a split with lengths, drawn anew for each replication.
+# Prompts of a split with lengths, drawn anew for each replication.
 
 _UNIT = 4
 
 
 @dataclass(frozen=True)
 class Question:
-    """A prompt, and the real motion that it describes."""
+    """A prompt and the real motion that it describes."""
 
-    prompt: Prompt  # as long as `truth`; its key is unique in the evaluation, so that the noise is too
+    prompt: Prompt  # as long as `truth`; its key, which seeds the noise, is unique in the evaluation
     truth: Tensor | None  # [T, F] unnormalised features; None if there is no real motion
 
 
 class Questions:
     """Questions of one split, the same for every policy and machine.
 
-    A clip is asked for as the public loaders serve it: one of its captions at random, cut to a multiple of 4 frames,
-    once in three times 4 frames shorter, at a random place. A composite prompt is asked for as it is.
-
-    Attributes:
-        kept: What was left out.
+    A clip becomes a question as in the public loaders: with one of its captions at random, cropped at random to a
+    multiple of 4 frames, in one of three cases 4 frames shorter. A composite prompt is used as it is.
     """
 
     def __init__(
         self,
-        dataset: TextMotionDataset,  # where clips and captions come from
-        split: Split,  # which of them
+        dataset: TextMotionDataset,
+        split: Split,
         *,
         longest: int,  # longest motion of the policy in frames
         k_segments: int = 0,  # segments per prompt; composite data only
         seed: int = 0,
-        trained: TrainedOn | None = None,  # what the policies were trained on, which is not asked for
+        trained: TrainedOn | None = None,  # training data of the policies, which are left out; `kept` has the rest
     ) -> None:
         self._seed, self._longest, self._crop = seed, longest, dataset.random_crop
         splits: Sequence[Split] | None = getattr(dataset, "splits", None)
@@ -203,7 +200,7 @@ class Questions:
         if not self.composite and k_segments > 1:
             raise MotionkitError(
                 f"--k-segments {k_segments} acts with composite data only.",
-                why="prompts that are joined on the way have no real motion to compare with.",
+                why="prompts that are joined from single clips have no real motion to compare with.",
                 fix=f"motionkit compose --k-segments {k_segments} --split {split} ... OUT, then --dataset composite.",
             )
         self._prompts = list(dataset.prompts(split, k_segments=k_segments)) if self.composite else []
@@ -223,11 +220,11 @@ class Questions:
 
     @property
     def what(self) -> str:
-        """What an item is called, in the plural."""
+        """The plural noun for the items, for messages."""
         return "composite prompts" if self.composite else "clips"
 
     def fingerprint(self) -> str:
-        """Return the fingerprint of the clips and prompts that are asked for."""
+        """Return the fingerprint of the clips and prompts."""
         return fingerprint(clips_fingerprint(self._clips), *map(prompt_fingerprint, self._prompts))
 
     @property
@@ -237,7 +234,7 @@ class Questions:
 
     @property
     def prompts(self) -> Sequence[Prompt]:
-        """The composite prompts of the split; none of other data."""
+        """The composite prompts of the split; empty for other data."""
         return self._prompts
 
     @property
@@ -256,8 +253,8 @@ class Questions:
     def draw(self, replication: int, count: int) -> list[Question]:
         """Return the questions of a replication.
 
-        The split is gone through in a new random order; where it has fewer than `count` items this starts again with
-        another order, so that an item comes again only after all others, with a new caption, cut and noise.
+        Items come in a new random order. If the split has fewer than `count`, another random order follows, so that an
+        item repeats only after all others, with a new caption, crop and noise.
         """
         rng = self._generator("ask", replication)
         order: list[int] = []
@@ -266,7 +263,7 @@ class Questions:
         return [self._question(rng, place, f"{replication}.{n}") for n, place in enumerate(order[:count])]
 
     def real(self, replication: int) -> list[Question]:
-        """Return every item of the split once, in a new random order; those of a composite set that have a motion."""
+        """Return every item of the split that has a real motion once, in a new random order."""
         rng = self._generator("real", replication)
         result = [self._question(rng, place, f"real {replication}") for place in rng.permutation(self.count).tolist()]
         return [question for question in result if question.truth is not None]
@@ -307,8 +304,8 @@ class Embedded:
     """N motions in the evaluator's space."""
 
     motion: Tensor  # [N, E]
-    columns: dict[str, Tensor]  # [N] per physics figure, per figure of `MOVING`, and per reward that was asked for
-    moving: dict[str, Tensor]  # what `moving_figures` takes beside the columns
+    columns: dict[str, Tensor]  # [N] per physics figure, per figure of `MOVING`, and per reward
+    moving: dict[str, Tensor]  # the further columns of `moving_figures`
 
 
 class Measurement:
@@ -317,15 +314,15 @@ class Measurement:
     def __init__(
         self,
         evaluator: T2MEvaluator,  # embeds texts and motions
-        questions: Questions,  # what is asked
+        questions: Questions,
         *,
-        actions: RealActions,  # what real clips of an action do
-        amount: Amount,  # how much
+        actions: RealActions,  # real clips by action
+        amount: Amount,
         seed: int = 0,  # seed of the noise and of pairs
         batch: int = 64,  # motions that are sampled at once
-        doubt: str = "",  # why the evaluator's figures would mean nothing; empty when they do
+        doubt: str = "",  # why the evaluator's figures are not valid; empty if they are
         singles: Questions | None = None,  # clips of single actions, for the guide's FID of composite motions
-        rewards: RewardMix | None = None,  # scores of motions that are wanted beside the figures
+        rewards: RewardMix | None = None,  # rewards that are measured as well
     ) -> None:
         self.rewards = rewards
         self.actions = actions
@@ -344,20 +341,20 @@ class Measurement:
     ) -> Replication:
         """Measure a policy and the real motions."""
         asked = self.questions.draw(replication, self.amount.prompts)
-        made = self.generated(policy, how, asked, progress)
+        generated = self.generated(policy, how, asked, progress)
         text = self.evaluator.encode_texts([self.evaluator.whole_text(question.prompt) for question in asked])
         real_text, real = self.real(policy, replication)
         seed = self.seed * 1_000_003 + replication
-        metrics = self.sheet(text, made, real, seed)
+        metrics = self.sheet(text, generated, real, seed)
         if self.singles is not None and "fid" in {*metrics.values, *metrics.missing}:
             single = self._embed(policy, self.singles.real(replication)).motion
-            metrics.add(guide_figure(made.motion, single))
+            metrics.add(guide_figure(generated.motion, single))
         if self.amount.mm_prompts:
             repeats = self._repeated(policy, how, asked[: self.amount.mm_prompts], progress)
             metrics.add(multimodality_figure(repeats, pairs=self.amount.mm_pairs, seed=seed))
         else:
             metrics.missing["multimodality"] = "this mode samples one motion per prompt"
-        # Another pass over the split: the same clips, cut and captioned anew, as the original's ground truth is.
+        # Another pass over the split: the same clips, cropped and captioned anew, as in the original's ground truth.
         _, again = self.real(policy, replication - 1)
         truth = self.sheet(real_text, real, again, seed)
         truth.missing["multimodality"] = "a text has one real motion"
@@ -371,7 +368,7 @@ class Measurement:
     def generated(
         self, policy: DiffusionPolicy, how: Sampling, asked: Sequence[Question], progress: Progress | None = None
     ) -> Embedded:
-        """Return the motions of a policy in the order of the questions; each depends on its own prompt alone."""
+        """Return the motions of a policy in the order of the questions; each depends on its prompt alone."""
 
         def make(part: list[int]) -> MotionBatch:
             prompts = [asked[i].prompt for i in part]
@@ -388,11 +385,9 @@ class Measurement:
 
         def read(part: list[int]) -> MotionBatch:
             truths = [questions[i].truth for i in part]
-            features = torch.nn.utils.rnn.pad_sequence(
-                [truth for truth in truths if truth is not None], batch_first=True
-            )
-            lengths = torch.tensor([questions[i].prompt.length for i in part], device=self.evaluator.mean.device)
+            features = pad_sequence([truth for truth in truths if truth is not None], batch_first=True)
             device = self.evaluator.mean.device
+            lengths = torch.tensor([questions[i].prompt.length for i in part], device=device)
             return MotionBatch(features.float().to(device), lengths, skeleton=policy.skeleton, fps=policy.fps)
 
         return self._in_batches(questions, read, "real")
@@ -402,9 +397,9 @@ class Measurement:
     ) -> Tensor:
         """Return ``[C, R, E]`` embeddings of R motions of each of C questions."""
         repeats, result = self.amount.mm_repeats, []
-        each = max(1, self.batch // repeats)
-        for first in range(0, len(asked), each):
-            prompts = [question.prompt for question in asked[first : first + each]]
+        prompts_at_once = max(1, self.batch // repeats)
+        for first in range(0, len(asked), prompts_at_once):
+            prompts = [question.prompt for question in asked[first : first + prompts_at_once]]
             done = sample(policy, prompts, how.plan, NoiseSource(self.seed), samples=repeats, guidance=how.guidance)
             padded = getattr(policy, "padding", "exact") != "exact"
             result.append(self._latents(done.motions, padded=padded).unflatten(0, (len(prompts), repeats)))
@@ -413,35 +408,36 @@ class Measurement:
         return require_finite(torch.cat(result), "generated")
 
     def real(self, policy: DiffusionPolicy, replication: int) -> tuple[Tensor, Embedded]:
-        """Return the real motions of one pass over the split, with their texts; each pass is embedded once."""
+        """Return the embeddings of texts and real motions of one pass over the split; each pass is embedded once."""
         if replication not in self._passes:
             questions = self.questions.real(replication)
             text = self.evaluator.encode_texts([self.evaluator.whole_text(question.prompt) for question in questions])
             self._passes[replication] = (text, self._embed(policy, questions))
         return self._passes[replication]
 
-    def sheet(self, text: Tensor, found: Embedded, real: Embedded, seed: int) -> Sheet:
-        """Return the figures of motions beside real ones, without those that are doubtful."""
-        if not len(found.motion):
+    def sheet(self, text: Tensor, motions: Embedded, real: Embedded, seed: int) -> Sheet:
+        """Return the figures of motions compared with real ones."""
+        if not len(motions.motion):
             return Sheet(missing=dict.fromkeys(QUANTITIES, "the set holds no real motions"))
-        sheet = embedding_figures(text, found.motion, real.motion, count=len(real.motion), seed=seed)
-        plain = {name: values for name, values in found.columns.items() if name not in MOVING}
+        sheet = embedding_figures(text, motions.motion, real.motion, count=len(real.motion), seed=seed)
+        plain = {name: values for name, values in motions.columns.items() if name not in MOVING}
         sheet.values |= {name: float(values.double().nanmean()) for name, values in plain.items()}
-        sheet.add(moving_figures(found.columns | found.moving, real.moving.get("kinetic", found.moving["kinetic"][:0])))
+        kinetic = real.moving.get("kinetic", motions.moving["kinetic"][:0])
+        sheet.add(moving_figures(motions.columns | motions.moving, kinetic))
         self._withhold(sheet)
         return sheet
 
     def _withhold(self, sheet: Sheet) -> None:
-        """Leave out the evaluator's figures if they cannot be trusted."""
+        """Leave out the evaluator's figures if they are not valid."""
         if self.doubt:
             sheet.missing |= {name: self.doubt for name in EMBEDDED if name in sheet.values}
             sheet.values = {name: value for name, value in sheet.values.items() if name not in EMBEDDED}
             sheet.notes = {name: note for name, note in sheet.notes.items() if name not in EMBEDDED}
 
     def _in_batches(
-        self, asked: Sequence[Question], make: Callable[[list[int]], MotionBatch], what: str, *, padded: bool = False
+        self, asked: Sequence[Question], make: Callable[[list[int]], MotionBatch], label: str, *, padded: bool = False
     ) -> Embedded:
-        """Embed motions in batches of similar lengths and return them in their own order."""
+        """Embed motions in batches of similar lengths; returns them in the order of the questions."""
         order = sorted(range(len(asked)), key=lambda i: asked[i].prompt.length)
         motion: list[Tensor] = []
         columns: dict[str, list[Tensor]] = {}
@@ -459,26 +455,26 @@ class Measurement:
                 moving.setdefault(name, []).append(values)
         if not order:
             return Embedded(self.evaluator.mean.new_zeros(0, self.evaluator.latent), {}, {})
-        back = torch.empty(len(order), dtype=torch.int64)
-        back[torch.tensor(order)] = torch.arange(len(order))
-        back = back.to(motion[0].device)
-        latents = require_finite(torch.cat(motion)[back], what)
-        sorted_back = [{name: torch.cat(values)[back] for name, values in part.items()} for part in (columns, moving)]
-        return Embedded(latents, *sorted_back)
+        inverse = torch.tensor(order).argsort().to(motion[0].device)  # from the order by length to that of `asked`
+        latents = require_finite(torch.cat(motion)[inverse], label)
+        return Embedded(
+            latents,
+            {name: torch.cat(values)[inverse] for name, values in columns.items()},
+            {name: torch.cat(values)[inverse] for name, values in moving.items()},
+        )
 
     def _scores(self, batch: MotionBatch, prompts: Sequence[Prompt]) -> dict[str, Tensor]:
         """Return ``[N]`` of each reward; NaN if it does not apply or cannot be computed."""
         if self.rewards is None:
             return {}
         terms = self.rewards.score(batch, prompts).terms
-        nan = batch.features.new_full((), torch.nan)
         return {
-            f"{REWARD}{term.name}": torch.where(term.scores.applying, term.scores.total, nan).to(batch.device)
+            f"{REWARD}{term.name}": torch.where(term.scores.applying, term.scores.total, torch.nan).to(batch.device)
             for term in terms
         }
 
     def _latents(self, batch: MotionBatch, *, padded: bool) -> Tensor:
-        """Embed a batch; without `padded` the frames past an end are the evaluator's zeros, whatever they hold."""
+        """Embed a batch; unless `padded`, frames past a motion's end are set to zero in the evaluator's space."""
         features = batch.features
         if not padded:
             mask = length_mask(batch.lengths, features.shape[1])

@@ -1,4 +1,4 @@
-"""`motionkit eval text-to-motion` from opened inputs to the result."""
+"""`motionkit eval text-to-motion`: opens the inputs, measures, and writes the result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from motionkit.page.html import definitions, details, note, result_page
 from motionkit.page.html import table as page_table
 from motionkit.runs import LOCK, TrainedOn, disk_errors, fingerprint_tensors, hold, write_bytes_atomic
 from motionkit.text_to_motion.evaluation.judge import require_fit
-from motionkit.text_to_motion.evaluation.protocol.figures import QUANTITIES, Sheet, explain, summarise, table, verdict
+from motionkit.text_to_motion.evaluation.protocol.figures import Sheet, explain, summarise, table, verdict
 from motionkit.text_to_motion.evaluation.protocol.measure import Amount, Measurement, Questions, Replication, Sampling
 from motionkit.text_to_motion.evaluation.quality import RealMotions, single_clips
 from motionkit.text_to_motion.evaluator.files import is_native, open_evaluator
@@ -31,28 +31,27 @@ from motionkit.text_to_motion.evaluator.model import T2MEvaluator
 from motionkit.text_to_motion.rewards.mix import RewardMix
 from motionkit.version import __version__
 
-# A check on real motions that the evaluator has its own statistics, not those of the dataset or of another body.
+# A check on real motions that the evaluator uses its own statistics, not those of the dataset or of another body.
 
 _CLIPS = 256
-_LEAST, _MOST = 0.2, 5.0
-"""Standard deviations of normalised real motions, median over the body's features; 1 in training."""
-_CENTRE = 3.0
-_HEADS, _CONTACTS = 4, 4
+_LEAST, _MOST = 0.2, 5.0  # standard deviations of normalised real motions, median over the body's features; 1 expected
+_CENTRE = 3.0  # largest mean of normalised real motions, median over the body's features; 0 expected
+_ROOT, _CONTACTS = 4, 4
 
 
 def doubt_of(
-    evaluator: T2MEvaluator,  # the evaluator; reads the features of `clips`
+    evaluator: T2MEvaluator,
     clips: Sequence[TextClip],  # real motions
     *,
-    # Whether it is in the layout of its authors, whose standard deviation of the root and the contacts is 25 times
-    # smaller than the dataset's (their ``feat_bias`` of 5, applied twice).
+    # Whether it has the layout of its authors, with a standard deviation of the root and the contacts 25 times smaller
+    # than the dataset's (their ``feat_bias`` of 5, applied twice).
     released: bool,
-    dataset: Normalizer,  # mean and Std of the dataset, which the generator uses
-    known: Normalizer | None = None,  # the evaluator's statistics that lie beside the dataset if there are any
+    dataset: Normalizer,  # mean and Std of the dataset, for the generator
+    known: Normalizer | None = None,  # the evaluator's statistics in the dataset's folder, if there are any
 ) -> str:
-    """Return why the evaluator's figures would mean nothing; empty if nothing speaks against them."""
+    """Return why the evaluator's figures are not valid; empty if no reason is known."""
     frames = torch.cat([clip.features.float() for clip in clips[:_CLIPS]]).to(evaluator.mean)
-    body = slice(_HEADS, -_CONTACTS)
+    body = slice(_ROOT, -_CONTACTS)
     normal = evaluator.normalize(frames)[:, body]
     spread, centre = float(normal.std(0).median()), float(normal.mean(0).abs().median())
     if not (_LEAST < spread < _MOST and centre < _CENTRE):
@@ -76,7 +75,7 @@ def _alike(first: torch.Tensor, second: torch.Tensor) -> bool:
 
 
 def page_of(title: str, sentence: str, facts: Mapping[str, str], shown: Mapping[str, Any], notes: Sequence[str]) -> str:
-    """Return the page."""
+    """Return the page of an evaluation."""
     parts = [
         "<h2>Figures</h2>",
         page_table(shown["columns"], shown["rows"], numbers=shown.get("numbers", ())),
@@ -85,18 +84,15 @@ def page_of(title: str, sentence: str, facts: Mapping[str, str], shown: Mapping[
         definitions(facts),
     ]
     meaning = {name: f"{text} Unit {unit}; better: {better}." for name, unit, better, text in explain()}
-    assert len(meaning) == len(QUANTITIES)
     parts.append(details("What each figure means", definitions(meaning), opened=True))
     return result_page(title, [sentence], parts, made_by="eval")
 
-
-# A folder with one file per replication, so that an evaluation that was stopped goes on where it was.
 
 PAGE, FOLDER = "evaluation.html", "replications"
 
 
 class ReplicationStore:
-    """The folder of an evaluation."""
+    """The folder of an evaluation, with a file per replication, so that it can be resumed."""
 
     def __init__(self, path: Path, key: Mapping[str, Any], *, overwrite: bool = False) -> None:
         self.path = path
@@ -105,11 +101,7 @@ class ReplicationStore:
 
     @contextmanager
     def opened(self) -> Iterator[int]:
-        """Claim the folder, and hold it while the block runs.
-
-        Yields:
-            How many replications it holds already.
-        """
+        """Claim the folder and lock it while the block runs; yields the number of replications in it."""
         before = self._before()
         with disk_errors("make the folder", self.path, code=2):
             (self.path / FOLDER).mkdir(parents=True, exist_ok=True)
@@ -121,7 +113,7 @@ class ReplicationStore:
             yield sum(1 for _ in (self.path / FOLDER).glob("[0-9]*.json"))
 
     def read(self, number: int) -> Replication | None:
-        """Return a replication that was measured before; None if there is none."""
+        """Return a stored replication, or None."""
         file = self.path / FOLDER / f"{number:04d}.json"
         if not file.is_file():
             return None
@@ -133,9 +125,9 @@ class ReplicationStore:
                 f"{file} is damaged.", why=str(error), fix="delete that file, and it is measured again."
             ) from error
 
-    def write(self, number: int, found: Replication, seconds: float) -> None:
-        """Keep a replication."""
-        parts = {"metrics": found.metrics, "ground_truth": found.truth}
+    def write(self, number: int, replication: Replication, seconds: float) -> None:
+        """Store a replication."""
+        parts = {"metrics": replication.metrics, "ground_truth": replication.truth}
         document = {name: vars(sheet) for name, sheet in parts.items()}
         self._write(f"{FOLDER}/{number:04d}.json", {"replication": number, "seconds": seconds, **document})
 
@@ -147,8 +139,8 @@ class ReplicationStore:
         self._write(RECORD, record)
 
     def _before(self) -> dict[str, Any] | None:
-        """Return the record of an evaluation that may go on or be replaced; None for a new place."""
-        record = find_record(self.path, besides={FOLDER, LOCK})  # a run that measured nothing may have left these
+        """Return the record of an evaluation that may be resumed or replaced; None for a new folder."""
+        record = find_record(self.path, besides={FOLDER, LOCK})  # left by a run that stopped before the first result
         if record is None or self._overwrite:
             return record
         if record.get("status") == "done":
@@ -162,8 +154,8 @@ class ReplicationStore:
         if changed:
             raise MotionkitError(
                 f"{self.path} holds an evaluation with another {', '.join(changed)}.",
-                why="its replications would not be repetitions of one thing.",
-                fix="give the same options to go on, choose another --out, or --overwrite it.",
+                why="its replications would not be repetitions of one measurement.",
+                fix="give the same options to resume it, choose another --out, or --overwrite it.",
             )
         return record
 
@@ -183,17 +175,17 @@ def _sheet(document: Mapping[str, Any]) -> Sheet:
 class Opened:
     """Inputs of an evaluation."""
 
-    evaluator: T2MEvaluator  # embeds texts and motions
-    questions: Questions  # what is asked
-    singles: Questions | None  # clips of single actions behind a composite set if they are known
-    real: RealMotions  # real motions of the split, by what they do
-    doubt: str  # why the evaluator's figures would mean nothing; empty when they do
+    evaluator: T2MEvaluator
+    questions: Questions
+    singles: Questions | None  # the single clips that a composite set was made from, if they are known
+    real: RealMotions  # real motions of the split, by action
+    doubt: str  # why the evaluator's figures are not valid; empty if they are
     dataset: str  # name of the data
-    split: Split  # their split
+    split: Split
     evaluator_name: str  # ``starter`` or a path
 
     def measurement(self, amount: Amount, *, seed: int, batch: int, rewards: RewardMix | None = None) -> Measurement:
-        """Return what replications share."""
+        """Return the measurement that replications share."""
         return Measurement(
             self.evaluator,
             self.questions,
@@ -221,30 +213,25 @@ def open_all(
     device: torch.device | str = "cpu",
     trained: TrainedOn | None = None,
 ) -> Opened:
-    """Open the evaluator and the questions, and check that everything fits."""
-    opened = open_evaluator(evaluator, glove=glove, stats=stats, device=device)
+    """Open the evaluator and the questions, and check that they fit the policies."""
+    embedder = open_evaluator(evaluator, glove=glove, stats=stats, device=device)
     longest = min(policy.max_length for policy in policies.values())
     questions = Questions(dataset, split, longest=longest, k_segments=k_segments, seed=seed, trained=trained)
     asked = [question.prompt for question in questions.draw(0, questions.count)]
     for policy in policies.values():
         require_fit(policy, asked, fps=dataset.fps, label=label)
-    opened.use_tokens(questions.tokens())
+    embedder.use_tokens(questions.tokens())
     source = single_clips(dataset)
     singles = Questions(source, split, longest=longest, seed=seed) if source is not None else None
-    real = [*questions.clips] or [*(singles.clips if singles is not None else [])]
+    clips = questions.clips or (singles.clips if singles is not None else ())
     doubt = ""
-    if real:
-        opened.check_width(real[0].features)
-        released = evaluator != STARTER and not is_native(Path(opened.origin))
-        doubt = doubt_of(
-            opened,
-            real,
-            released=released,
-            dataset=dataset.normalizer,
-            known=getattr(dataset, "evaluator_normalizer", None),
-        )
+    if clips:
+        embedder.check_width(clips[0].features)
+        released = evaluator != STARTER and not is_native(Path(embedder.origin))
+        known = getattr(dataset, "evaluator_normalizer", None)
+        doubt = doubt_of(embedder, clips, released=released, dataset=dataset.normalizer, known=known)
     motions = RealMotions(dataset, split, questions.prompts)
-    return Opened(opened, questions, singles, motions, doubt, label, split, evaluator)
+    return Opened(embedder, questions, singles, motions, doubt, label, split, evaluator)
 
 
 @dataclass(frozen=True)
@@ -252,31 +239,31 @@ class Outcome:
     """The result of an evaluation."""
 
     document: dict[str, Any]  # what ``--json`` prints
-    table: dict[str, Any]  # the table, as the command line prints it
-    notes: list[str] = field(default_factory=list)  # what to know before comparing
+    table: dict[str, Any]  # what the command line prints
+    notes: list[str] = field(default_factory=list)
     sentence: str = ""
 
 
 def evaluate(
-    found: FoundModel,  # where the policy comes from
+    model: FoundModel,  # of the policy, with its run
     policy: DiffusionPolicy,
     opened: Opened,  # the other inputs
-    how: Sampling,  # how it is sampled
-    amount: Amount,  # how much
-    out: Path,  # folder; see `ReplicationStore`
+    how: Sampling,
+    amount: Amount,
+    out: Path,  # folder of the `ReplicationStore`
     *,
     protocol: str,  # name of the protocol, for the record
     mode: str,  # name of the mode, for the record
     seed: int = 0,  # seed of prompts and noise
-    batch: int = 64,  # motions sampled at once; changes nothing but memory and time
+    batch: int = 64,  # motions sampled at once; changes memory and time only
     overwrite: bool = False,  # replace an evaluation in `out`
-    # Called with how many motions are done since its last call, those of earlier attempts included.
+    # Called with the number of motions since its last call, those of earlier attempts included
     progress: Callable[[int], None] | None = None,
 ) -> Outcome:
-    """Measure a policy, or go on with a measurement that was stopped."""
+    """Measure a policy, or resume a measurement that was stopped."""
     measurement = opened.measurement(amount, seed=seed, batch=batch)
     key = {
-        "policy": found.path,
+        "policy": model.path,
         "policy weights": fingerprint_tensors(policy.tensors()),
         "text model": getattr(policy, "inputs", {}).get("text_model", ""),
         "evaluator": opened.evaluator.fingerprint(),
@@ -296,22 +283,22 @@ def evaluate(
     with store.opened():
         for number in range(amount.replications):
             begun = time.process_time()
-            done = store.read(number)
-            if done is None:
-                done = measurement.replicate(policy, how, number, progress)
-                store.write(number, done, time.process_time() - begun)
+            replication = store.read(number)
+            if replication is None:
+                replication = measurement.replicate(policy, how, number, progress)
+                store.write(number, replication, time.process_time() - begun)
             elif progress is not None:
                 progress(amount.motions)
-            sheets.append(done)
-        outcome = _outcome(found, opened, how, amount, sheets, protocol=protocol, mode=mode, out=out)
+            sheets.append(replication)
+        outcome = _outcome(model, opened, how, amount, sheets, protocol=protocol, mode=mode, out=out)
         facts = {name: str(value) for name, value in outcome.document["how"].items()}
-        title = f"{found.path}: text to motion, {opened.split} split of {opened.dataset}"
+        title = f"{model.path}: text to motion, {opened.split} split of {opened.dataset}"
         store.finish(outcome.document, page_of(title, outcome.sentence, facts, outcome.table, outcome.notes))
     return outcome
 
 
 def _outcome(
-    found: FoundModel,
+    model: FoundModel,
     opened: Opened,
     how: Sampling,
     amount: Amount,
@@ -325,12 +312,12 @@ def _outcome(
     notes = _notes(opened, amount, protocol)
     multi = f", MultiModality {amount.mm_prompts} x {amount.mm_repeats}" if amount.mm_prompts else ""
     title = (
-        f"{found.path}, {opened.split} split of {opened.dataset}, protocol {protocol}: {amount.prompts} prompts x "
+        f"{model.path}, {opened.split} split of {opened.dataset}, protocol {protocol}: {amount.prompts} prompts x "
         f"{amount.replications}{multi}; {how.words}"
     )
     sentence = verdict(metrics, truth)
     facts = {
-        "policy": found.describe(),
+        "policy": model.describe(),
         "dataset": f"{opened.dataset}, {opened.split} split: {opened.questions.count} items, "
         f"{opened.questions.captions} captions",
         "evaluator": f"{opened.evaluator_name}, {opened.evaluator.latent} wide",
@@ -340,7 +327,7 @@ def _outcome(
         "interval": "mean ± 1.96 std / sqrt(replications)",
     }
     document = {
-        "policy": found.path,
+        "policy": model.path,
         "protocol": protocol,
         "mode": mode,
         "replications": amount.replications,
@@ -363,18 +350,16 @@ def _outcome(
 
 def _notes(opened: Opened, amount: Amount, protocol: str) -> list[str]:
     notes = [opened.doubt] if opened.doubt else []
-    count, what = opened.questions.count, opened.questions.what
-    if left_out := opened.questions.kept.sentence(what):
+    count, items = opened.questions.count, opened.questions.what
+    if left_out := opened.questions.kept.sentence(items):
         notes.insert(0, left_out)
     if amount.prompts > count:
         notes.append(
-            f"the {opened.split} split has {count} {what}: each is asked {amount.prompts / count:.2g} times per "
-            "replication, each time with a new caption, cut and noise, and again only after all others."
+            f"the {opened.split} split has {count} {items}: each is used {amount.prompts / count:.2g} times per "
+            "replication, each time with a new caption, crop and noise, and again only after all others."
         )
     if opened.evaluator_name == STARTER:
         notes.append("figures in the space of the starter's evaluator compare with each other only.")
     elif protocol == "mdm":
-        notes.append(
-            "MDM's figures compare 1,024 motions with the whole split; others of the field generate all of it."
-        )
+        notes.append("MDM's figures compare 1,024 motions with the whole split; other work generates all of it.")
     return notes

@@ -1,4 +1,4 @@
-"""The audit: every row's clips scored as they are, changed, and with unrelated captions."""
+"""The audit: clips are scored as they are, after each change, and with unrelated captions."""
 
 from __future__ import annotations
 
@@ -17,10 +17,8 @@ from motionkit.rl import stable_hash
 from motionkit.text import KINDS, Prompt, is_english, kinds_of, words_of
 from motionkit.text_to_motion.evaluation.sensitivity.bench import SOURCES, Audited, Bench, Clips, Example, Row, Scores
 
-# What a change gives away by itself: how often a classifier tells it without the other half of the pair.
-#
-# A reward is meant to compare a motion with a text. Where a change can be told from the motion alone, or from the text
-# alone, a reward may have learnt to smell what is changed and nothing about the text.
+# How often a classifier detects a change from the motion alone, or from the text alone. A reward should compare a
+# motion with a text. If one of them is enough to detect a change, a reward may have learnt that instead.
 
 FEWEST = 20  # clips from which a classifier is trained
 _FOLDS = 5
@@ -28,10 +26,9 @@ _RIDGE = 0.1  # weight of the squared norm, in units of the mean squared value o
 
 
 def motion_alone(examples: Sequence[Example], skeleton: Skeleton) -> float:
-    """Return how often a linear classifier tells changed motions from real ones, without their captions.
+    """Return the accuracy of a linear classifier of changed and real motions, without their captions.
 
-    Returns:
-        Accuracy on clips that it was not trained on, chance is 0.5; NaN with fewer than `FEWEST` clips.
+    It is the accuracy on held-out clips, chance is 0.5; NaN with fewer than `FEWEST` clips.
     """
     pairs = [(example.real, example.changed) for example in examples]
     if len(pairs) < FEWEST:
@@ -41,7 +38,7 @@ def motion_alone(examples: Sequence[Example], skeleton: Skeleton) -> float:
 
 
 def text_alone(examples: Sequence[Example]) -> float:
-    """Return how often a linear classifier of words tells changed captions from own ones; as `motion_alone`."""
+    """Return the accuracy of a linear classifier of changed and true captions by their words; as `motion_alone`."""
     pairs = [(words_of(example.own.text), words_of(example.asked.text)) for example in examples]
     if len(pairs) < FEWEST:
         return float("nan")
@@ -51,7 +48,7 @@ def text_alone(examples: Sequence[Example]) -> float:
 
 
 def summary(features: Tensor, skeleton: Skeleton) -> NDArray[np.float64]:
-    """Return averages of a clip ``[T, D]``: where joints are and how they spread, how fast and how evenly they move."""
+    """Return averages of a clip ``[T, D]``: mean and spread of positions, speeds and accelerations of the joints."""
     layout = feature_layout(skeleton)
     rows = features.double()
     places = torch.cat([rows[:, layout.positions], rows[:, layout.root_height]], dim=1)
@@ -68,47 +65,46 @@ def summary(features: Tensor, skeleton: Skeleton) -> NDArray[np.float64]:
 
 
 def _accuracy(real: NDArray[np.float64], changed: NDArray[np.float64]) -> float:
-    """Return the accuracy of ridge regression to +1 and -1, by clip: a clip and its change are never parted."""
+    """Return the accuracy of ridge regression to +1 and -1; a clip and its change are always in the same fold."""
     folds = np.random.default_rng(0).permutation(len(real)) % _FOLDS
     right = 0
     for fold in range(_FOLDS):
-        held = folds == fold
-        known = np.concatenate([real[~held], changed[~held]])
+        held_out = folds == fold
+        known = np.concatenate([real[~held_out], changed[~held_out]])
         centre, scale = known.mean(0), known.std(0)
         scale[scale < 1e-9] = 1.0
         sides = [(part - centre) / scale for part in (real, changed)]
-        x = np.concatenate([part[~held] for part in sides])
-        y = np.repeat([1.0, -1.0], (~held).sum())
+        x = np.concatenate([part[~held_out] for part in sides])
+        y = np.repeat([1.0, -1.0], (~held_out).sum())
         weights = np.linalg.solve(x.T @ x + _RIDGE * len(x) * np.eye(x.shape[1]), x.T @ y)
-        right += int((sides[0][held] @ weights > 0).sum() + (sides[1][held] @ weights < 0).sum())
+        right += int((sides[0][held_out] @ weights > 0).sum() + (sides[1][held_out] @ weights < 0).sum())
     return right / (2 * len(real))
 
 
 # How much of a change a reward sees: ratios of means, resampled by clip.
 
 _RESAMPLES = 1000
-_MANY = 2000  # clips from which fewer resamples do
+_MANY = 2000  # clips from which fewer resamples are enough
 _APART = 1e-9
 
 
 @dataclass(frozen=True)
 class Figure:
-    """What a reward makes of a change."""
+    """The sensitivity of a reward to a change."""
 
     real: float  # mean score of the clips
     changed: float  # mean score of the changed ones
     unrelated: float  # mean score of the clips with captions of other actions
-    # ``(real - changed) / (real - unrelated)``: 1 where the change costs as much as a caption that has nothing to do
-    # with the clip, 0 where it costs nothing; NaN if unrelated captions score no less.
+    # ``(real - changed) / (real - unrelated)``: 1 if the change costs as much as an unrelated caption, 0 if it costs
+    # nothing; NaN if unrelated captions score no less.
     seen: float
     ci95: tuple[float, float]  # percentile bootstrap interval of `seen` over clips
-    # ``real - changed`` in standard deviations over real clips: what is left to say of a reward that reads no text.
-    fall: float
+    fall: float  # ``real - changed`` in standard deviations over real clips, for rewards that read no text
     told: float  # share of the clips that score higher than their change; a tie counts half
     n: int
 
     def document(self) -> dict[str, object]:
-        """Return the figures as ``--json`` has them; what is not known is None."""
+        """Return the figures as ``--json`` has them; NaN becomes None."""
         numbers = {
             "seen": self.seen, "real": self.real, "changed": self.changed, "unrelated": self.unrelated,
             "fall_in_std": self.fall, "told_apart": self.told,
@@ -128,7 +124,7 @@ class Columns:
     reads_text: bool = True  # whether captions matter to the reward
 
     def figure(self, keep: NDArray[np.bool_] | None = None) -> Figure:
-        """Return what the reward sees of those clips that `keep` (``[n]``, all by default) marks."""
+        """Return the figure over the clips that `keep` (``[n]``, all by default) marks."""
         valid = np.isfinite(self.real) & np.isfinite(self.changed)
         if self.reads_text:
             valid &= np.isfinite(self.unrelated)
@@ -152,21 +148,19 @@ class Columns:
     def tells_apart(self) -> bool:
         """Whether the clips score higher with their captions than with unrelated ones, by two standard errors."""
         scale = (self.real - self.unrelated)[np.isfinite(self.real) & np.isfinite(self.unrelated)]
-        return len(scale) > 1 and bool(
-            scale.mean() > 2.0 * scale.std(ddof=1) / np.sqrt(len(scale)) and scale.mean() > 0
-        )
+        return len(scale) > 1 and bool(scale.mean() > max(2.0 * scale.std(ddof=1) / np.sqrt(len(scale)), 0.0))
 
     def share(self, keep: NDArray[np.bool_]) -> tuple[float, int]:
-        """Return what is seen of a few of the clips, and how many they are.
+        """Return the share seen over a few of the clips, and their number.
 
-        It is their mean fall over the mean ``real - unrelated`` of all clips of the row: of a few clips alone that is
-        too uncertain to divide by.
+        Their mean fall is divided by the mean ``real - unrelated`` of all clips of the row, because that of a few clips
+        is too uncertain.
         """
         valid = np.isfinite(self.real) & np.isfinite(self.changed) & np.isfinite(self.unrelated)
         scale = float((self.real - self.unrelated)[valid].mean()) if valid.any() else 0.0
-        kept = valid & keep
-        fall = float((self.real - self.changed)[kept].mean()) if kept.any() else float("nan")
-        return (fall / scale if scale > _APART else float("nan")), int(kept.sum())
+        selected = valid & keep
+        fall = float((self.real - self.changed)[selected].mean()) if selected.any() else float("nan")
+        return (fall / scale if scale > _APART else float("nan")), int(selected.sum())
 
 
 @lru_cache(maxsize=64)
@@ -181,8 +175,7 @@ def _known(value: float) -> float | None:
 
 
 PLAIN = "none of these"  # the kind of English captions that name nothing besides the action
-_UNKNOWN = frozenset({"not English"})
-"""The kind of other captions in which nothing was found: what they name is not known."""
+_UNKNOWN = frozenset({"not English"})  # the kind of other captions without a known word
 
 
 @dataclass(frozen=True)
@@ -190,10 +183,10 @@ class Measured:
     """One row of an audit."""
 
     row: Row
-    examples: tuple[Example, ...]  # clips and what became of them
+    examples: tuple[Example, ...]
     columns: Mapping[str, Columns]  # scores by reward
-    # How often a classifier tells the change without the other half of the pair: of a changed motion without its
-    # caption, of a changed caption without its motion; chance is 0.5, NaN if clips are few or it was not asked.
+    # How often a classifier detects a changed motion without its caption, or a changed caption without its motion;
+    # chance is 0.5, NaN if there are few clips or no classifier was trained.
     alone: float = float("nan")
 
     @property
@@ -204,19 +197,19 @@ class Measured:
 
 @dataclass(frozen=True)
 class Audit:
-    """What rewards see of changed clips."""
+    """The sensitivity of rewards to changes of clips."""
 
     names: tuple[str, ...]  # the rewards, and their weighted sum
     rows: tuple[Measured, ...]  # the rows that have clips
     missing: Mapping[str, str]  # why other rows have none
-    actions: tuple[str, ...]  # action of each clip, empty if it is not known
+    actions: tuple[str, ...]  # action of each clip, empty if it is unknown
     kinds: Mapping[str, frozenset[str]]  # by reward, the changes that it was trained against
-    reads_text: Mapping[str, bool]  # by reward, whether captions matter to it
-    constant: frozenset[str]  # rewards that return the same for everything
-    dead: frozenset[str] = frozenset()  # rewards that give no clip a finite score
-    # By reward, why captions could not be scored, by caption.
+    reads_text: Mapping[str, bool]  # by reward, whether captions change its scores
+    constant: frozenset[str]  # rewards that return the same value for everything
+    dead: frozenset[str] = frozenset()  # rewards without a finite score
+    # By reward and caption, why the caption could not be scored.
     unread: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()  # what a reader should know
+    notes: tuple[str, ...] = ()
     _figures: dict[tuple[str, str, str], Figure] = field(default_factory=dict, repr=False, compare=False)
     _named: dict[str, frozenset[str]] = field(default_factory=dict, repr=False, compare=False)
 
@@ -225,7 +218,7 @@ class Audit:
         return self._of_kind(row, name, "")
 
     def by_kind(self, row: Measured, name: str) -> dict[str, Figure]:
-        """Return a row's figures by what captions name; English ones that name nothing are `PLAIN`."""
+        """Return a row's figures by kind of caption; English captions of no kind are `PLAIN`."""
         result = {kind: self._of_kind(row, name, kind) for kind in (*KINDS, PLAIN)}
         return {kind: figure for kind, figure in result.items() if figure.n}
 
@@ -235,7 +228,7 @@ class Audit:
             keep = None
             if kind:
                 named = [self._kinds_of(example.caption) for example in row.examples]
-                keep = np.array([not own if kind == PLAIN else kind in own for own in named], dtype=bool)
+                keep = np.array([not kinds if kind == PLAIN else kind in kinds for kinds in named], dtype=bool)
             self._figures[key] = row.columns[name].figure(keep)
         return self._figures[key]
 
@@ -245,20 +238,20 @@ class Audit:
         return self._named[caption]
 
     def by_action(self, row: Measured, name: str) -> dict[str, tuple[float, int]]:
-        """Return what is seen and the number of clips by action if actions are known; see `Columns.share`."""
-        own = np.array([self.actions[example.place] for example in row.examples])
-        return {action: row.columns[name].share(own == action) for action in sorted(set(own.tolist()) - {""})}
+        """Return the share seen and the number of clips by action if actions are known; see `Columns.share`."""
+        actions = np.array([self.actions[example.place] for example in row.examples])
+        return {action: row.columns[name].share(actions == action) for action in sorted(set(actions.tolist()) - {""})}
 
 
 def audit(
     clips: Clips,
     audited: Sequence[Audited],
     *,
-    device: torch.device,  # where they score
+    device: torch.device,
     limit: int = 0,  # most clips of a row; 0 takes all that the change applies to
-    rows: Sequence[str] = (),  # names of rows, of `SOURCES`; empty for all
-    seed: int = 0,  # of what changes draw
-    classify: bool = False,  # also train classifiers of motions alone and of captions alone on each change
+    rows: Sequence[str] = (),  # names of `SOURCES`; empty for all
+    seed: int = 0,  # seed of random changes
+    classify: bool = False,  # also train the classifiers of `Measured.alone`
     progress: Callable[[int], None] | None = None,  # called with 1 after each row
 ) -> Audit:
     """Change real clips and score them."""
@@ -319,21 +312,17 @@ def audit(
         reads,
         frozenset(same),
         frozenset(dead),
-        {name: own for name, own in bench.unread.items() if own},
+        {name: reasons for name, reasons in bench.unread.items() if reasons},
         tuple(_notes(clips, bench)),
     )
 
 
 def _changed(bench: Bench, examples: Sequence[Example]) -> dict[str, Scores]:
-    return (
-        bench.score([example.changed for example in examples], [example.asked for example in examples])
-        if examples
-        else {}
-    )
+    return bench.score([example.changed for example in examples], [example.asked for example in examples])
 
 
 def _readable(bench: Bench, examples: tuple[Example, ...]) -> tuple[Example, ...]:
-    """Return the examples whose changed captions can be read: stored texts have no encoder for others."""
+    """Return the examples whose changed captions can be encoded; stored embeddings exist for few captions."""
     result = []
     for example in examples:
         try:
@@ -348,7 +337,7 @@ def _cached(
     bench: Bench, known: dict[tuple[Prompt, int], dict[str, float]], examples: Sequence[Example], asked: list[Prompt]
 ) -> dict[str, Scores]:
     """Return the scores of unchanged clips, each scored once."""
-    keys = [(prompt, one.place) for one, prompt in zip(examples, asked, strict=True)]
+    keys = [(prompt, example.place) for example, prompt in zip(examples, asked, strict=True)]
     new = [place for place, key in enumerate(keys) if key not in known]
     if new:
         scores = bench.score([examples[place].real for place in new], [asked[place] for place in new])
@@ -369,20 +358,20 @@ def _differ(first: Scores, second: Scores) -> bool:
 
 
 def _std(columns: Sequence[Scores]) -> float:
-    """Return the standard deviation over real clips: of the row that has most of them."""
+    """Return the standard deviation over real clips, of the row with the most clips."""
     values = max((column[np.isfinite(column)] for column in columns), key=len, default=np.empty(0))
     return float(values.std()) if len(values) > 1 and np.ptp(values) > 0 else float("nan")
 
 
 def _why_not(clips: Clips, row: Row) -> str:
-    texts = [text for own in clips.captions for text in own]
+    texts = [text for captions in clips.captions for text in captions]
     if row.family in ("text", "tempo") and not any(map(is_english, texts)):
         return "captions are not English"
     return f"no clip fits: {row.where}" if row.where else "no clip fits"
 
 
 def _notes(clips: Clips, bench: Bench) -> list[str]:
-    texts = [text for own in clips.captions for text in own]
+    texts = [text for captions in clips.captions for text in captions]
     foreign = [text for text in texts if not is_english(text)]
     notes = []
     if clips.left_out:
@@ -390,14 +379,14 @@ def _notes(clips: Clips, bench: Bench) -> list[str]:
     if foreign:
         who = "no caption is" if len(foreign) == len(texts) else f"{len(foreign)} of {len(texts)} captions are not"
         notes.append(
-            f"{who} English: tempo, direction, count and order are looked for in English words alone, sides in English "
+            f"{who} English: tempo, direction, count and order are recognised in English words only, sides in English "
             "and Chinese ones"
         )
     for name, why in bench.unread.items():
         if why:
             text, reason = next(iter(why.items()))
-            told = reason if repr(text) in reason else f"{text!r}: {reason}"
-            notes.append(f"{name} cannot read {len(why)} captions, which it is not asked: {told}")
+            message = reason if repr(text) in reason else f"{text!r}: {reason}"
+            notes.append(f"{name} cannot read {len(why)} captions, which are left out: {message}")
     for name, lost in bench.not_finite.items():
-        notes.append(f"{name} gave no finite score {lost} times; what it did not score is left out")
+        notes.append(f"{name} gave no finite score {lost} times; these are left out")
     return notes

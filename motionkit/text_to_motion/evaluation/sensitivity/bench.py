@@ -1,4 +1,4 @@
-"""What is audited: rewards of any kind, asked for the scores of motions and texts that they can read."""
+"""Rewards under audit, and the clips and changes that they are asked to score."""
 
 from __future__ import annotations
 
@@ -32,32 +32,32 @@ from motionkit.weights import located
 Scores = NDArray[np.float64]
 
 _BATCH = 64
-_FOLDERS = ("", "tmr", "evaluator")  # where a reward's weights lie below what its option ``weights`` names
+_FOLDERS = ("", "tmr", "evaluator")  # folders of a reward's weights below its option ``weights``
 
 
 @dataclass(frozen=True)
 class Audited:
     """One reward under audit."""
 
-    name: str  # what it is called; unique in an audit
+    name: str  # unique in an audit
     reward: Reward
-    weight: float = 1.0  # its weight in the sum of all rewards
+    weight: float = 1.0  # weight in the sum of all rewards
     summed: bool = True  # whether it is part of that sum; a judge and an evaluator are not
     # Changes that its weights were trained against (`motionkit.motion.changes.registry.CHANGES`,
-    # `motionkit.text.CAPTION_CHANGES`), as they say themselves.
+    # `motionkit.text.CAPTION_CHANGES`), by their config.
     kinds: frozenset[str] = frozenset()
-    own: bool = True  # whether it is one of motionkit's, whose cost is known
+    own: bool = True  # whether it is part of motionkit, so that its cost is known
 
     @classmethod
     def of(cls, chosen: Chosen, reward: Reward) -> Audited:
-        """Return a reward that was chosen, as it counts in the sum of all."""
+        """Return a chosen reward, as part of the sum."""
         kinds = kinds_of_reward(chosen.label, chosen.options)
         return cls(chosen.label, reward, chosen.weight, kinds=kinds, own=plugins.is_own(chosen.kind, chosen.name))
 
 
 @dataclass
 class Bench:
-    """Asks rewards for scores, NaN if one has none."""
+    """Asks rewards for scores; NaN if a reward gives none."""
 
     audited: Sequence[Audited]
     skeleton: Skeleton
@@ -70,12 +70,12 @@ class Bench:
 
     @property
     def names(self) -> list[str]:
-        """The rewards, and their weighted sum where several are summed."""
+        """The rewards, and their weighted sum if several are summed."""
         return [item.name for item in self.audited] + ([self.sum] if self.sum else [])
 
     @property
     def sum(self) -> str:
-        """What the weighted sum is called; empty for fewer than two rewards."""
+        """The name of the weighted sum; empty for fewer than two rewards."""
         parts = [
             f"{item.weight:g} {item.name}" if item.weight != 1 else item.name for item in self.audited if item.summed
         ]
@@ -83,13 +83,9 @@ class Bench:
 
     @torch.no_grad()
     def score(self, features: Sequence[Tensor], prompts: Sequence[Prompt]) -> dict[str, Scores]:
-        """Return the scores ``[N]`` by each name of `names`.
-
-        Raises:
-            MotionkitError: A reward returns something else than scores (exit code 1).
-        """
+        """Return the scores ``[N]`` for each of `names`."""
         result = {item.name: np.full(len(features), np.nan) for item in self.audited}
-        # Clips of one length together: little padding.
+        # Batches of similar lengths need little padding.
         order = sorted(range(len(features)), key=lambda place: len(features[place]))
         for start in range(0, len(order), _BATCH):
             places = order[start : start + _BATCH]
@@ -106,29 +102,29 @@ class Bench:
         padded = pad_sequence(list(features), batch_first=True).to(self.device)
         return MotionBatch(padded, lengths, skeleton=self.skeleton, fps=self.fps)
 
-    def _ask(self, one: Audited, motions: MotionBatch, prompts: Sequence[Prompt]) -> Scores:
-        unread = self.unread.setdefault(one.name, {})
+    def _ask(self, item: Audited, motions: MotionBatch, prompts: Sequence[Prompt]) -> Scores:
+        unread = self.unread.setdefault(item.name, {})
         known = [place for place, prompt in enumerate(prompts) if prompt.text not in unread]
         try:
-            return self._scores(one, motions, prompts, known)
+            return self._scores(item, motions, prompts, known)
         except MotionkitError as error:
             if len(known) < 2:
                 unread.update({prompts[place].text: error.message for place in known})
                 return np.full(len(prompts), np.nan)
-        # Some text cannot be read: each alone, so that the others keep their scores.
+        # Some text cannot be encoded: each is scored alone, so that the others keep their scores.
         result = np.full(len(prompts), np.nan)
         for place in known:
             try:
-                result[place] = self._scores(one, motions, prompts, [place])[place]
+                result[place] = self._scores(item, motions, prompts, [place])[place]
             except MotionkitError as error:
                 unread[prompts[place].text] = error.message
         if len(known) == sum(prompts[place].text in unread for place in known) and len(unread) == len(known):
-            # Not one text of the first batch could be scored: the reward is at fault, and says why.
-            self._scores(one, motions, prompts, known)
+            # No text of the first batch could be scored: the error is the reward's, and is raised.
+            self._scores(item, motions, prompts, known)
         return result
 
-    def _scores(self, one: Audited, motions: MotionBatch, prompts: Sequence[Prompt], places: Sequence[int]) -> Scores:
-        """Return the scores of `places`, NaN elsewhere, where the reward does not apply and where it is not finite."""
+    def _scores(self, item: Audited, motions: MotionBatch, prompts: Sequence[Prompt], places: Sequence[int]) -> Scores:
+        """Return the scores of `places`; NaN elsewhere, and if the reward does not apply or is not finite."""
         result = np.full(len(prompts), np.nan)
         if not places:
             return result
@@ -139,29 +135,25 @@ class Bench:
             part = MotionBatch(
                 motions.features[index, : int(lengths.max())], lengths, skeleton=motions.skeleton, fps=motions.fps
             )
-        scores = ask(one.reward, part, [prompts[place] for place in places])
+        scores = ask(item.reward, part, [prompts[place] for place in places])
         finite = scores.total.isfinite()
         if lost := int((scores.applying & ~finite).sum()):
-            self.not_finite[one.name] = self.not_finite.get(one.name, 0) + lost
+            self.not_finite[item.name] = self.not_finite.get(item.name, 0) + lost
         total = torch.where(scores.applying & finite, scores.total, torch.nan)
         result[list(places)] = total.double().cpu().numpy()
         return result
 
 
 def kinds_of_reward(name: str, options: object) -> frozenset[str]:
-    """Return what the weights that a reward's options name were trained against; see `trained_kinds`."""
+    """Return the changes that a reward's weights were trained against; see `trained_kinds`."""
     weights = str(getattr(options, "weights", ""))
     return trained_kinds("starter:evaluator" if weights == "starter" and name.startswith("mdm-") else weights)
 
-    # What a reward's option ``weights`` holds: ``starter``, ``starter:judge``, a run or a folder.
 
-
-def trained_kinds(weights: str) -> frozenset[str]:
-    """Return the kinds of changes that a model was trained against, by its own ``training.train.negatives``.
-
-    Returns:
-        The names; empty for a model that names none, and for weights without such a document.
-    """
+def trained_kinds(
+    weights: str,  # a reward's option ``weights``: ``starter``, ``starter:judge``, a run or a folder
+) -> frozenset[str]:
+    """Return the changes that a model was trained against, from ``training.train.negatives`` of its config."""
     head, _, name = weights.partition(":")
     place = weights_path(name or "tmr") if head == "starter" else located(weights)
     for folder in _FOLDERS:
@@ -181,13 +173,13 @@ def trained_kinds(weights: str) -> frozenset[str]:
     return frozenset()
 
 
-# Real clips as an audit changes them: joints, captions, and a clip of another action beside each.
+# Real clips with joints, captions, and for each a clip of another action.
 
-_TRIES = 16  # captions among which the one is taken that shares the fewest words if classes are not known
+_TRIES = 16  # candidates for the unrelated caption, the one that shares the fewest words, if actions are unknown
 
 
 class Clips:
-    """The clips of a split."""
+    """The clips of a split, for an audit."""
 
     def __init__(self, dataset: TextMotionDataset, split: Split, *, seed: int = 0) -> None:
         source = single_clips(dataset)
@@ -202,7 +194,7 @@ class Clips:
         if not self.clips:
             raise MotionkitError(
                 f"no clip of {name} has a caption.",
-                why="a reward is asked how well a motion fits its caption, and an unrelated one.",
+                why="a reward scores how well a motion fits its caption, and an unrelated one.",
                 fix="choose another dataset, or give its clips captions: motionkit convert --captions CSV",
             )
         self.captions = [tuple(text for text in clip.captions if text.strip()) for clip in self.clips]
@@ -213,7 +205,8 @@ class Clips:
                 why="what a reward sees is measured against an unrelated caption, and there is none.",
                 fix="choose a dataset with several captions.",
             )
-        self.actions = _actions(dataset, self.captions)
+        action = dataset.action if isinstance(dataset, HasActions) else lambda text: ""
+        self.actions = [action(texts[0]) for texts in self.captions]
         self.others = _others(self.captions, self.actions, np.random.default_rng(seed))
         self._joints: dict[int, Tensor] = {}
         self._features: dict[int, Tensor] = {}
@@ -229,7 +222,7 @@ class Clips:
         return self._joints[place]
 
     def features(self, place: int) -> Tensor:
-        """Return a clip ``[T, D]`` as changed ones are made: features of its joints."""
+        """Return a clip ``[T, D]``, computed from its joints like the changed clips."""
         if place not in self._features:
             self._features[place] = clip_features([self.joints(place)], self.skeleton)[0]
         return self._features[place]
@@ -244,8 +237,8 @@ class Clips:
         return self.captions[self.others[place]][0]
 
     def spread(self) -> Iterator[int]:
-        """Yield all clips in an order whose every beginning is spread over the split."""
-        # Steps of the golden ratio; a step that shares no divisor with the count reaches every clip.
+        """Yield all clips in an order in which the first n are spread over the split, for every n."""
+        # Steps of the golden ratio. A step that is coprime to the count reaches every clip.
         count = len(self)
         step = max(1, round(0.618 * count))
         while np.gcd(step, count) != 1:
@@ -263,25 +256,19 @@ class Clips:
 
     def other_wording(self, place: int) -> str:
         """Return another caption of the same motion or action; empty if there is none."""
-        own = self.captions[place]
-        for text in own[1:]:
-            if text != own[0]:
+        captions = self.captions[place]
+        for text in captions[1:]:
+            if text != captions[0]:
                 return text
         same = self.by_action.get(self.actions[place], [place])
         start = same.index(place)
-        return next((text for other in [*same[start:], *same] if (text := self.captions[other][0]) != own[0]), "")
-
-
-def _actions(dataset: TextMotionDataset, captions: Sequence[tuple[str, ...]]) -> list[str]:
-    if not isinstance(dataset, HasActions):
-        return [""] * len(captions)
-    return [dataset.action(own[0]) for own in captions]
+        return next((text for other in [*same[start:], *same] if (text := self.captions[other][0]) != captions[0]), "")
 
 
 def _others(captions: Sequence[tuple[str, ...]], actions: Sequence[str], rng: np.random.Generator) -> list[int]:
-    """Return for each clip another one whose caption says something else.
+    """Return for each clip another one with an unrelated caption.
 
-    Where actions are known (``walk/slow``), what stands before the slash differs; otherwise the caption that shares the
+    If actions are known (``walk/slow``), the part before the slash differs; otherwise the caption that shares the
     fewest words among a few is taken.
     """
     count, result = len(captions), []
@@ -291,8 +278,8 @@ def _others(captions: Sequence[tuple[str, ...]], actions: Sequence[str], rng: np
         drawn = [other for other in drawn if captions[other][0] != captions[place][0]]
         if not drawn:
             drawn = [other for other in range(count) if captions[other][0] != captions[place][0]]
-        own = actions[place].partition("/")[0]
-        apart = [other for other in drawn if own and actions[other].partition("/")[0] not in ("", own)]
+        action = actions[place].partition("/")[0]
+        apart = [other for other in drawn if action and actions[other].partition("/")[0] not in ("", action)]
         result.append(apart[0] if apart else min(drawn, key=lambda other: _shared(words[place], words[other])))
     return result
 
@@ -301,9 +288,9 @@ def _shared(first: frozenset[str], second: frozenset[str]) -> float:
     return len(first & second) / max(len(first | second), 1)
 
 
-# The rows of an audit: what is changed, in a motion, in a caption, or in two clips one after another.
+# The rows of an audit: changes of a motion, of a caption, or of two clips one after another.
 
-_CAPTIONS = 3  # captions of a clip among which one is looked for that a change applies to
+_CAPTIONS = 3  # captions of a clip that are tried for a change that applies to some
 
 
 @dataclass(frozen=True)
@@ -311,21 +298,21 @@ class Row:
     """A row of the table."""
 
     name: str  # name of the change
-    family: str  # what it takes away
+    family: str  # group of changes
     meaning: str  # what it does
-    where: str  # where it applies; empty for everywhere
+    where: str  # condition for a clip; empty if it applies to all
 
 
 @dataclass(frozen=True)
 class Example:
-    """A clip with its change, and what each is scored against."""
+    """A clip with its change and the prompts that they are scored with."""
 
     place: int  # number of the clip
-    caption: str  # what is said of it
+    caption: str
     real: Tensor  # [T, D] features of the clip
-    changed: Tensor  # [T', D] features of the changed clip, or the clip itself where its caption is changed
+    changed: Tensor  # [T', D] features of the changed clip, or of the clip itself if the caption is changed
     own: Prompt  # prompt of the clip
-    asked: Prompt  # prompt that the changed one is scored against
+    asked: Prompt  # prompt of the changed clip
     unrelated: Prompt  # prompt of another action
 
 
@@ -335,7 +322,7 @@ class Source(Protocol):
     row: Row
 
     def examples(self, clips: Clips, generator: torch.Generator, limit: int) -> list[Example]:
-        """Return examples that are spread over the clips: at most `limit`, as many as there are for 0."""
+        """Return examples that are spread over the clips: at most `limit`, all of them for 0."""
         ...
 
 
@@ -349,10 +336,10 @@ class OfMotion:
     def examples(self, clips: Clips, generator: torch.Generator, limit: int) -> list[Example]:
         """Return clips that the change applies to."""
         result = list(islice(self._changed(clips, generator), limit or None))
-        made = clip_features([joints for _, _, joints in result], clips.skeleton)
+        features = clip_features([joints for _, _, joints in result], clips.skeleton)
         return [
             _example(clips, place, caption, rows)
-            for (place, caption, _), rows in zip(result, made, strict=True)
+            for (place, caption, _), rows in zip(result, features, strict=True)
             if bool(rows.isfinite().all())
         ]
 
@@ -399,7 +386,7 @@ class OtherWording:
 
 
 class OfSegments:
-    """Examples of two clips one after another: the clips in the other order, or their captions."""
+    """Examples of two clips one after another: the clips in reverse order, or their captions."""
 
     def __init__(self, *, texts: bool) -> None:
         self._texts = texts
@@ -409,7 +396,7 @@ class OfSegments:
             self.row = Row("swapped-segments", "order", "the segments of a prompt in the other order", _PAIRS)
 
     def examples(self, clips: Clips, generator: torch.Generator, limit: int) -> list[Example]:
-        """Return pairs of clips that are not too long together."""
+        """Return pairs of clips that are short enough together."""
         return list(islice(self._pairs(clips), limit or None))
 
     def _pairs(self, clips: Clips) -> Iterator[Example]:
@@ -423,18 +410,18 @@ class OfSegments:
             joints = [one_after_another(pair, clips.skeleton, clips.fps)]
             if not self._texts:
                 joints.append(one_after_another(pair[::-1], clips.skeleton, clips.fps))
-            real, *made = clip_features(joints, clips.skeleton)
-            own = Prompt(texts, frames, clips.clips[place].key)
-            away = Prompt((clips.unrelated(other), clips.unrelated(clips.others[other])), frames, own.key)
-            asked = Prompt(texts[::-1], frames, own.key) if self._texts else own
-            yield Example(place, " | ".join(texts), real, made[0] if made else real, own, asked, away)
+            real, *changed = clip_features(joints, clips.skeleton)
+            prompt = Prompt(texts, frames, clips.clips[place].key)
+            away = Prompt((clips.unrelated(other), clips.unrelated(clips.others[other])), frames, prompt.key)
+            asked = Prompt(texts[::-1], frames, prompt.key) if self._texts else prompt
+            yield Example(place, " | ".join(texts), real, changed[0] if changed else real, prompt, asked, away)
 
 
 def _example(clips: Clips, place: int, caption: str, changed: Tensor | None = None, *, asked: str = "") -> Example:
     key, real = clips.clips[place].key, clips.features(place)
     changed = real if changed is None else changed
-    own, away = (Prompt((text,), (len(real),), key) for text in (caption, clips.unrelated(place)))
-    return Example(place, caption, real, changed, own, Prompt((asked or caption,), (len(changed),), key), away)
+    prompt, away = (Prompt((text,), (len(real),), key) for text in (caption, clips.unrelated(place)))
+    return Example(place, caption, real, changed, prompt, Prompt((asked or caption,), (len(changed),), key), away)
 
 
 _PAIRS = "two clips that are short enough together"
@@ -456,4 +443,4 @@ QUICK = (
     "mean-pose", "held-frame", "swing-0.3", "shuffled-pieces", "tempo-2", "no-path", "other-direction", "mirrored",
     "smaller-body",
 )  # fmt: skip
-"""Rows that a run looks at before it trains."""
+"""Rows of the audit at the start of a run."""

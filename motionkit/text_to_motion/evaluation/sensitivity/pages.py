@@ -1,4 +1,4 @@
-"""The folder of ``eval sensitivity``: document, and the page with the clips of which a reward sees least."""
+"""The page of ``eval sensitivity``, with the clips of which a reward sees least."""
 
 from __future__ import annotations
 
@@ -16,23 +16,21 @@ from motionkit.player import PlayerTrack, player_assets, player_fragment, track_
 from motionkit.text_to_motion.evaluation.pages import mid_action
 from motionkit.text_to_motion.evaluation.sensitivity.audit import Audit, Measured
 from motionkit.text_to_motion.evaluation.sensitivity.bench import SOURCES, Clips
-from motionkit.text_to_motion.evaluation.sensitivity.words import ASKED, main_table, tables, verdict, worst_actions
+from motionkit.text_to_motion.evaluation.sensitivity.words import ASKED, tables, verdict, worst_actions
 
-_SHOWN = 4
-"""Clips in the player, for each reward."""
+_SHOWN = 4  # clips in the player, for each reward
 
 _TOLD_ALONE = (
-    "how often a linear classifier, trained on other clips, tells the change from averages of the motion without its "
-    "caption, or from the words of the caption without its motion; chance is 50 %. Where it is high, a reward may have "
+    "how often a linear classifier, trained on other clips, detects the change from averages of the motion without its "
+    "caption, or from the words of the caption without its motion; chance is 50 %. If it is high, a reward may have "
     "learnt what a change looks like and nothing about captions: lively-statue is harder"
 )
 
 
-def sensitivity_page(document: Mapping[str, Any], found: Audit, clips: Clips) -> str:
-    """Return the page as HTML that loads nothing."""
-    title = f"eval sensitivity: {', '.join(found.names)}"
-    main = main_table(found, "")
-    others = tables(found, "")[1:]
+def sensitivity_page(document: Mapping[str, Any], audit: Audit, clips: Clips) -> str:
+    """Return the page as HTML without external files."""
+    title = f"eval sensitivity: {', '.join(audit.names)}"
+    main, *further = tables(audit, "")
     facts = {
         "clips": f"{document['clips']} of the {document['split']} split of {document['dataset']}, at most "
         f"{document['most_clips_a_change'] or 'all'} for a change; {document['cpu_seconds']:.0f} CPU-seconds",
@@ -46,45 +44,45 @@ def sensitivity_page(document: Mapping[str, Any], found: Audit, clips: Clips) ->
     }
     parts = [
         "<h2>What is seen of each change</h2>",
-        # The change comes first here: it is the head of an entry where the table becomes a list.
+        # The change comes first, because it is the heading of an entry if a narrow page shows the table as a list.
         table(
             ["change", "kind", *main["columns"][2:]],
             [(change, kind, *cells) for kind, change, *cells in main["rows"]],
             numbers=main["numbers"],
         ),
         note("* trained against this change. In brackets: 95 % intervals."),
-        _players(found, clips),
-        *(details(one["title"], table(one["columns"], one["rows"], numbers=one["numbers"])) for one in others),
+        _players(audit, clips),
+        *(details(part["title"], table(part["columns"], part["rows"], numbers=part["numbers"])) for part in further),
         "<h2>How it was measured</h2>",
         definitions(facts),
-        *(note(_sentence(text, found.names)) for text in document["notes"]),
-        details("What each change does", definitions(_meanings(found))),
+        *(note(_sentence(text, audit.names)) for text in document["notes"]),
+        details("What each change does", definitions(_meanings(audit))),
     ]
-    lead = [verdict(found, name).sentence for name in found.names]
+    lead = [verdict(audit, name).sentence for name in audit.names]
     return result_page(title, lead, parts, made_by="eval", see="docs/rewards.md says what each figure means.")
 
 
 def _sentence(text: str, names: Sequence[str]) -> str:
-    """Return a note with a capital letter, but where it begins with the name of a reward."""
+    """Return a note with a capital letter, unless it begins with the name of a reward."""
     return text if text.startswith(tuple(f"{name} " for name in names)) else text[:1].upper() + text[1:]
 
 
-def _meanings(found: Audit) -> dict[str, str]:
+def _meanings(audit: Audit) -> dict[str, str]:
     meanings = {}
     for name, source in SOURCES.items():
         where = f" Applies: {source.row.where}." if source.row.where else ""
-        missing = f" Not measured: {found.missing[name]}." if name in found.missing else ""
+        missing = f" Not measured: {audit.missing[name]}." if name in audit.missing else ""
         meanings[name] = f"{source.row.meaning[:1].upper()}{source.row.meaning[1:]}.{where}{missing}"
     return meanings
 
 
-def _players(found: Audit, clips: Clips) -> str:
+def _players(audit: Audit, clips: Clips) -> str:
     """Return the clips of which the first reward that reads texts sees least, real and changed side by side."""
     parts = []
-    for name in found.names:
-        if not found.reads_text[name]:
+    for name in audit.names:
+        if not audit.reads_text[name]:
             continue
-        shown = [_player(found, clips, name, row, place) for row, place in _least(found, name)]
+        shown = [_player(audit, clips, name, row, place) for row, place in _least(audit, name)]
         if any(shown):
             parts += [f"<h3>{escape(name)}</h3>", *shown]
         break
@@ -94,39 +92,39 @@ def _players(found: Audit, clips: Clips) -> str:
     return f"<h2>What is not seen</h2>{note(words)}{player_assets()}{''.join(parts)}"
 
 
-def _least(found: Audit, name: str) -> list[tuple[Measured, int]]:
-    """Return rows with the number of an example: of the worst actions, else of what is seen least."""
+def _least(audit: Audit, name: str) -> list[tuple[Measured, int]]:
+    """Return rows with the number of an example: of the worst actions, else of the rows that are seen least."""
     picked: list[tuple[Measured, int]] = []
-    for action, _, _ in worst_actions(found, name):
+    for action, _, _ in worst_actions(audit, name):
         used = {row.row.name for row, _ in picked}
-        shares = [(found.by_action(row, name).get(action, (np.nan, 0))[0], row) for row in _of_motion(found)]
+        shares = [(audit.by_action(row, name).get(action, (np.nan, 0))[0], row) for row in _of_motion(audit)]
         known = [(share, row) for share, row in shares if np.isfinite(share) and row.row.name not in used]
         if known:
             row = min(known, key=lambda pair: pair[0])[1]
-            places = [n for n, example in enumerate(row.examples) if found.actions[example.place] == action]
+            places = [n for n, example in enumerate(row.examples) if audit.actions[example.place] == action]
             picked.append((row, _blindest(row, name, places)))
         if len(picked) == _SHOWN:
             return picked
     if not picked:
-        rows = sorted(_of_motion(found), key=lambda row: found.figure(row, name).seen)
+        rows = sorted(_of_motion(audit), key=lambda row: audit.figure(row, name).seen)
         picked = [(row, _blindest(row, name, list(range(row.n)))) for row in rows[:_SHOWN]]
     return picked
 
 
-def _of_motion(found: Audit) -> list[Measured]:
-    """Return the rows that change a motion and that captions ask about."""
+def _of_motion(audit: Audit) -> list[Measured]:
+    """Return the rows that change a motion in something that captions ask for."""
     tests = {test for topic in ASKED.values() for test in topic}
-    return [row for row in found.rows if row.row.name in tests and row.row.family != "text"]
+    return [row for row in audit.rows if row.row.name in tests and row.row.family != "text"]
 
 
 def _blindest(row: Measured, name: str, places: list[int]) -> int:
-    """Return the example that loses least by its change."""
+    """Return the example with the smallest fall in score."""
     columns = row.columns[name]
     falls = np.nan_to_num(columns.real - columns.changed, nan=np.inf)
     return min(places, key=lambda place: float(falls[place]))
 
 
-def _player(found: Audit, clips: Clips, name: str, row: Measured, place: int) -> str:
+def _player(audit: Audit, clips: Clips, name: str, row: Measured, place: int) -> str:
     example, columns = row.examples[place], row.columns[name]
     scores = float(columns.real[place]), float(columns.changed[place])
     try:

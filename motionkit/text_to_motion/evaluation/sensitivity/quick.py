@@ -1,4 +1,4 @@
-"""The short audit of a run's own rewards, before it trains."""
+"""The short audit of a run's rewards, before it trains."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from motionkit.text_to_motion.evaluation.sensitivity.words import document, main
 
 _CLIPS, _FEW = 64, 8
 _SECONDS = 30.0
-_PASSES = len(QUICK) + 2  # how often a clip is scored: changed in each way, as it is, and with an unrelated caption
+_PASSES = len(QUICK) + 2  # how often a clip is scored: after each change, as it is, and with an unrelated caption
 
 
 @dataclass(frozen=True)
 class Quick:
-    """What a run says of its rewards."""
+    """The result of `quick_audit`."""
 
     sentences: tuple[str, ...]  # one for each reward, and for their sum
-    alarms: tuple[str, ...]  # what is wrong with what is trained on
+    alarms: tuple[str, ...]  # defects of the sum that is trained on
     document: dict[str, Any]  # the figures, JSON-able, with the table of a page
 
 
@@ -36,11 +36,8 @@ def quick_audit(
 ) -> Quick | str:
     """Audit the rewards of a run on a few clips and changes; about two seconds for a reward on the starter.
 
-    A reward of another package may be slow: it is first asked for a few clips, and the number of clips follows from how
-    long that takes.
-
-    Returns:
-        What was found, or why nothing could be measured: a run goes on without it.
+    Rewards of another package may be slow: two clips are timed first, which gives the number of clips. If nothing could
+    be measured, the reason is returned, and a run goes on without the audit.
     """
     try:
         with torch.random.fork_rng(devices=[]):
@@ -57,8 +54,8 @@ def quick_audit(
         return f"a reward raised {in_words(error)}"
     if not result.rows:
         return "no clip of the split can be changed"
-    verdicts = {name: verdict(result, name) for name in result.names}
-    trained = verdicts[result.names[-1]]
+    verdicts = [verdict(result, name) for name in result.names]
+    trained = verdicts[-1]
     alarms = []
     if trained.dead:
         alarms.append(trained.sentence)
@@ -68,8 +65,8 @@ def quick_audit(
         asked = ", ".join(trained.topics("unseen"))
         why = f" ({asked})" if asked and not trained.constant else ""
         alarms.append(f"the reward {trained.name} sees nothing of what captions ask for{why}: {_WHAT_THEN}")
-    made = {"split": split, "clips": limit, **document(result), "table": main_table(result, "")}
-    return Quick(tuple(one.sentence for one in verdicts.values()), tuple(alarms), made)
+    figures = {"split": split, "clips": limit, **document(result), "table": main_table(result, "")}
+    return Quick(tuple(reward.sentence for reward in verdicts), tuple(alarms), figures)
 
 
 _WHAT_THEN = "motionkit eval sensitivity shows it, and its gain will not be what you want"
@@ -82,5 +79,5 @@ def _affordable(clips: Clips, audited: Sequence[Audited], device: torch.device) 
     prompts = [Prompt((clips.captions[place][0],), (len(rows),)) for place, rows in zip(places, features, strict=True)]
     begun = time.monotonic()
     Bench(audited, clips.skeleton, clips.fps, device).score(features, prompts)
-    each = (time.monotonic() - begun) / len(places)
-    return min(_CLIPS, int(_SECONDS / (max(each, 1e-6) * _PASSES)))
+    seconds = (time.monotonic() - begun) / len(places)
+    return min(_CLIPS, int(_SECONDS / (max(seconds, 1e-6) * _PASSES)))

@@ -1,4 +1,4 @@
-"""What an audit says: a sentence, the tables, the document."""
+"""The sentences, tables and document of an audit."""
 
 from __future__ import annotations
 
@@ -12,15 +12,11 @@ from motionkit.text import KINDS
 from motionkit.text_to_motion.evaluation.sensitivity.audit import PLAIN, Audit, Figure, Measured
 from motionkit.text_to_motion.evaluation.sensitivity.bench import SOURCES
 
-UNSEEN, SEEN = 0.2, 0.6
-"""Below the first a change is not seen, from the second on it is; between them it is seen in part."""
-
-UNSEEN_STD, SEEN_STD = 0.2, 1.0
-"""The same for the fall of a reward that reads no text, in standard deviations over real clips."""
-
-DISTURBED = 0.1  # what a change that should not matter may cost at most
-FEWEST = 5  # clips from which a figure is shown, and counts in the sentence
-_WIDEST = 1.0  # widest interval of a figure that counts in the sentence
+UNSEEN, SEEN = 0.2, 0.6  # a change is not seen below the first and seen from the second on, else seen in part
+UNSEEN_STD, SEEN_STD = 0.2, 1.0  # the same for rewards that read no text, in standard deviations over real clips
+DISTURBED = 0.1  # largest cost of a change that should not matter
+FEWEST = 5  # clips from which a figure is shown and used in the sentence
+_WIDEST = 1.0  # widest interval of a figure that is used in the sentence
 
 ASKED: Mapping[str, tuple[str, ...]] = {
     "movement": ("mean-pose", "held-frame", "swing-0.3", "lively-statue"),
@@ -33,7 +29,7 @@ ASKED: Mapping[str, tuple[str, ...]] = {
     "direction": ("other-direction", "text-direction"),
     "counts": ("text-count",),
 }
-"""What captions ask for, and the rows that test it. The row that is seen least counts: an optimiser finds it."""
+"""What captions ask for, with the rows that test it. The row that is seen least counts: an optimiser exploits it."""
 
 PHYSICS: Mapping[str, tuple[str, ...]] = {
     "the floor": ("above-floor", "below-floor"),
@@ -48,29 +44,28 @@ _LEAST_ROWS = 3
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a reward sees, by what captions ask for."""
+    """The sensitivity of a reward, by what captions ask for."""
 
     name: str
-    reads_text: bool  # whether captions matter to it
-    constant: bool  # whether it returns the same for everything
+    reads_text: bool  # whether captions change its scores
+    constant: bool  # whether it returns the same value for everything
     # By topic of `ASKED` and `PHYSICS`, the figure of the row that is seen least: `Figure.seen`, or `Figure.fall` for a
     # reward that reads no text.
     levels: Mapping[str, float]
-    disturbed: Mapping[str, float]  # rows that should not matter and cost more than `DISTURBED`, with that cost
-    # Whether unrelated captions score less than own ones, by two standard errors; True where fewer than `FEWEST` clips
-    # say so.
+    disturbed: Mapping[str, float]  # rows that should not matter but cost more than `DISTURBED`, with the cost
+    # Whether unrelated captions score less than true ones, by two standard errors; True with fewer than `FEWEST` clips.
     unrelated: bool = True
     dead: bool = False  # whether it gives no clip a finite score
 
     def topics(self, level: str) -> list[str]:
-        """Return the topics that are ``unseen``, seen in ``part``, or ``seen``."""
+        """Return the topics of a level: ``unseen``, ``part`` or ``seen``."""
         low, high = (UNSEEN, SEEN) if self.reads_text else (UNSEEN_STD, SEEN_STD)
         ranges = {"unseen": (-np.inf, low), "part": (low, high), "seen": (high, np.inf)}
         return [name for name, value in self.levels.items() if ranges[level][0] <= value < ranges[level][1]]
 
     @property
     def sees_nothing(self) -> bool:
-        """Whether it sees nothing of what captions ask for: no gain in it says that a caption is met better."""
+        """Whether it sees nothing of what captions ask for, so that a gain in it does not mean better motions."""
         asked = [name for name in self.levels if name in ASKED]
         return (
             self.dead
@@ -101,15 +96,15 @@ class Verdict:
         return f"{self.name} {'' if self.reads_text else '(reads no text) '}{text}"
 
 
-def verdict(found: Audit, name: str) -> Verdict:
-    """Return what an audit says of a reward."""
-    rows = {row.row.name: row for row in found.rows}
-    reads = found.reads_text[name]
-    if not (apart := _tells_apart(found, name)):  # shares of what an unrelated caption costs would be noise
-        return Verdict(name, reads, name in found.constant, {}, {}, apart, name in found.dead)
+def verdict(audit: Audit, name: str) -> Verdict:
+    """Return the verdict on a reward."""
+    rows = {row.row.name: row for row in audit.rows}
+    reads = audit.reads_text[name]
+    if not (apart := _tells_apart(audit, name)):  # shares of what an unrelated caption costs would be noise
+        return Verdict(name, reads, name in audit.constant, {}, {}, apart, name in audit.dead)
     levels: dict[str, float] = {}
     for topic, tests in {**ASKED, **PHYSICS}.items():
-        figures = [found.figure(rows[test], name) for test in tests if test in rows]
+        figures = [audit.figure(rows[test], name) for test in tests if test in rows]
         values = [
             figure.seen if reads else figure.fall for figure in figures if figure.n >= FEWEST and not _vague(figure)
         ]
@@ -118,67 +113,69 @@ def verdict(found: Audit, name: str) -> Verdict:
         if any(np.isfinite(values)):
             levels[topic] = float(np.nanmin(values))
     disturbed = {}
-    for row in found.rows:
-        figure = found.figure(row, name)
+    for row in audit.rows:
+        figure = audit.figure(row, name)
         known = reads and figure.n >= FEWEST and not _vague(figure)
         if row.row.family == "harmless" and known and figure.seen > DISTURBED:
             disturbed[row.row.name] = figure.seen
-    return Verdict(name, reads, name in found.constant, levels, disturbed, apart, name in found.dead)
+    return Verdict(name, reads, name in audit.constant, levels, disturbed, apart, name in audit.dead)
 
 
-def _tells_apart(found: Audit, name: str) -> bool:
-    """Whether unrelated captions score less than own ones, see `Verdict.unrelated`."""
-    largest = max(found.rows, key=lambda row: row.n, default=None)
-    if largest is None or not found.reads_text[name] or found.figure(largest, name).n < FEWEST:
+def _tells_apart(audit: Audit, name: str) -> bool:
+    """Return `Verdict.unrelated`."""
+    largest = max(audit.rows, key=lambda row: row.n, default=None)
+    if largest is None or not audit.reads_text[name] or audit.figure(largest, name).n < FEWEST:
         return True
     return largest.columns[name].tells_apart()
 
 
 def _vague(figure: Figure) -> bool:
-    """Whether an interval is so wide that a figure says nothing."""
+    """Whether the interval of a figure is too wide to draw a conclusion."""
     low, high = figure.ci95
     return bool(high - low > _WIDEST)
 
 
 def tables(
-    found: Audit,
+    audit: Audit,
     title: str,  # title of the first table
     names: Sequence[str] = (),  # rewards that get the further tables; all that read texts by default
 ) -> list[dict[str, Any]]:
-    """Return the tables of an audit: all rewards, then what each sees by kind of caption and of which actions least."""
+    """Return the tables of an audit: all rewards, then for each its kinds of captions and worst actions."""
     detailed = [
         name
-        for name in found.names
-        if found.reads_text[name] and (not names or name in names) and _tells_apart(found, name)
+        for name in audit.names
+        if audit.reads_text[name] and (not names or name in names) and _tells_apart(audit, name)
     ]
-    further = [one(found, name) for one in (kind_table, action_table) for name in detailed]
-    return [main_table(found, title), *(table for table in further if table["rows"])]
+    further = [make(audit, name) for make in (kind_table, action_table) for name in detailed]
+    return [main_table(audit, title), *(table for table in further if table["rows"])]
 
 
-def main_table(found: Audit, title: str) -> dict[str, Any]:
-    """Return a row per change, a column per reward; one of what is told without the other half if it is known."""
-    alone = any(np.isfinite(row.alone) for row in found.rows)
+def main_table(audit: Audit, title: str) -> dict[str, Any]:
+    """Return a row per change and a column per reward, with a last column for `Measured.alone` if it is known."""
+    alone = any(np.isfinite(row.alone) for row in audit.rows)
     body: list[list[str]] = []
-    by_name = {row.row.name: row for row in found.rows}
+    by_name = {row.row.name: row for row in audit.rows}
     for name, source in SOURCES.items():
         if name in by_name:
             row = by_name[name]
-            cells = [_cell(found, row, reward) for reward in found.names]
-            own = [_percent(row.alone)] if alone else []
-            body.append([_family(source.row.family), name, str(row.n), *cells, *own])
-        elif name in found.missing:
-            body.append([_family(source.row.family), name, "0", *["n/a"] * (len(found.names) + alone)])
-    columns = ["", "change", "clips", *found.names, *(["told alone"] if alone else [])]
+            cells = [_cell(audit, row, reward) for reward in audit.names]
+            told_alone = [_percent(row.alone)] if alone else []
+            body.append([_family(source.row.family), name, str(row.n), *cells, *told_alone])
+        elif name in audit.missing:
+            body.append([_family(source.row.family), name, "0", *["n/a"] * (len(audit.names) + alone)])
+    columns = ["", "change", "clips", *audit.names, *(["told alone"] if alone else [])]
     return {"title": title, "columns": columns, "rows": body, "numbers": list(range(2, len(columns)))}
 
 
-def kind_table(found: Audit, name: str) -> dict[str, Any]:
-    """Return a row per change, a column per kind of caption."""
+def kind_table(audit: Audit, name: str) -> dict[str, Any]:
+    """Return a row per change and a column per kind of caption."""
     kinds = [*KINDS, PLAIN]
     body = []
-    for row in found.rows:
-        figures = found.by_kind(row, name)
-        shown = {kind: _short(figure) for kind, figure in figures.items() if figure.n >= FEWEST}
+    for row in audit.rows:
+        figures = audit.by_kind(row, name)
+        shown = {
+            kind: f"{_percent(figure.seen)} ({figure.n})" for kind, figure in figures.items() if figure.n >= FEWEST
+        }
         if shown:
             body.append([row.row.name, *(shown.get(kind, "") for kind in kinds)])
     columns = ["change", *(f"names {kind}" if kind != PLAIN else kind for kind in kinds)]
@@ -190,28 +187,28 @@ def kind_table(found: Audit, name: str) -> dict[str, Any]:
     }
 
 
-def action_table(found: Audit, name: str) -> dict[str, Any]:
-    """Return the actions of which a reward sees least."""
+def action_table(audit: Audit, name: str) -> dict[str, Any]:
+    """Return a table of the actions of which a reward sees least."""
     body = []
-    for action, mean, worst in worst_actions(found, name)[:_BADLY]:
-        share, count = found.by_action(worst, name)[action]
+    for action, mean, worst in worst_actions(audit, name)[:_BADLY]:
+        share, count = audit.by_action(worst, name)[action]
         body.append([action, _percent(mean), worst.row.name, f"{_percent(share)} ({count})"])
     columns = ["action", "seen", "least", "of it (clips)"]
     title = f"{name}: the actions of which it sees least, on average over what should be seen"
     return {"title": title, "columns": columns, "rows": body, "numbers": [1, 3]}
 
 
-def worst_actions(found: Audit, name: str) -> list[tuple[str, float, Measured]]:
-    """Return actions with the mean of what is seen of them and the row that is seen least, the worst first.
+def worst_actions(audit: Audit, name: str) -> list[tuple[str, float, Measured]]:
+    """Return actions with their mean share seen and their least seen row, the worst first.
 
-    Rows about physics, about captions and about two segments, and those that should not matter, are left out, and so
-    are actions with fewer than three rows.
+    Rows of physics, of captions and of two segments, rows that should not matter, and actions with fewer than three
+    rows are left out.
     """
     by_action: dict[str, list[tuple[float, Measured]]] = {}
-    for row in found.rows:
+    for row in audit.rows:
         if row.row.family in ("harmless", "physics", "text") or row.row.name == "swapped-segments":
             continue
-        for action, (share, _) in found.by_action(row, name).items():
+        for action, (share, _) in audit.by_action(row, name).items():
             if np.isfinite(share):
                 by_action.setdefault(action, []).append((share, row))
     listed = [
@@ -219,79 +216,75 @@ def worst_actions(found: Audit, name: str) -> list[tuple[str, float, Measured]]:
         for action, seen in by_action.items()
         if len(seen) >= _LEAST_ROWS
     ]
-    return sorted(listed, key=lambda one: one[1])
+    return sorted(listed, key=lambda entry: entry[1])
 
 
-def document(found: Audit) -> dict[str, Any]:
+def document(audit: Audit) -> dict[str, Any]:
     """Return the audit as ``--json`` has it."""
-    verdicts = {name: verdict(found, name) for name in found.names}
+    verdicts = {name: verdict(audit, name) for name in audit.names}
     return {
         "rewards": {
             name: {
-                "sentence": one.sentence,
-                "reads_text": one.reads_text,
-                "constant": one.constant,
-                "dead": one.dead,
-                "sees_nothing": one.sees_nothing,
-                "does_not_see": one.topics("unseen"),
-                "sees_in_part": one.topics("part"),
-                "sees": one.topics("seen"),
-                "levels": dict(one.levels),
-                "disturbed_by": dict(one.disturbed),
-                "trained_against": sorted(found.kinds.get(name, ())),
-                "cannot_read": len(found.unread.get(name, ())),
+                "sentence": reward.sentence,
+                "reads_text": reward.reads_text,
+                "constant": reward.constant,
+                "dead": reward.dead,
+                "sees_nothing": reward.sees_nothing,
+                "does_not_see": reward.topics("unseen"),
+                "sees_in_part": reward.topics("part"),
+                "sees": reward.topics("seen"),
+                "levels": dict(reward.levels),
+                "disturbed_by": dict(reward.disturbed),
+                "trained_against": sorted(audit.kinds.get(name, ())),
+                "cannot_read": len(audit.unread.get(name, ())),
             }
-            for name, one in verdicts.items()
+            for name, reward in verdicts.items()
         },
-        "rows": [_row_document(found, row) for row in found.rows],
-        "missing": dict(found.missing),
-        "notes": list(found.notes),
+        "rows": [_row_document(audit, row) for row in audit.rows],
+        "missing": dict(audit.missing),
+        "notes": list(audit.notes),
     }
 
 
-def _row_document(found: Audit, row: Measured) -> dict[str, Any]:
+def _row_document(audit: Audit, row: Measured) -> dict[str, Any]:
     scores = {}
-    for name in found.names:
+    for name in audit.names:
         scores[name] = {
-            **found.figure(row, name).document(),
-            "trained_against": row.row.name in found.kinds.get(name, ()),
-            "by_kind": {kind: figure.document() for kind, figure in found.by_kind(row, name).items()},
+            **audit.figure(row, name).document(),
+            "trained_against": row.row.name in audit.kinds.get(name, ()),
+            "by_kind": {kind: figure.document() for kind, figure in audit.by_kind(row, name).items()},
             "by_action": {
                 action: {"n": count, "seen": share if np.isfinite(share) else None}
-                for action, (share, count) in found.by_action(row, name).items()
+                for action, (share, count) in audit.by_action(row, name).items()
             },
         }
     about = {"change": row.row.name, "family": row.row.family, "meaning": row.row.meaning, "where": row.row.where}
-    told = row.alone if np.isfinite(row.alone) else None
-    return {**about, "n": row.n, "told_alone": told, "scores": scores}
+    told_alone = row.alone if np.isfinite(row.alone) else None
+    return {**about, "n": row.n, "told_alone": told_alone, "scores": scores}
 
 
-def _cell(found: Audit, row: Measured, name: str) -> str:
-    figure = found.figure(row, name)
-    if name in found.dead:
+def _cell(audit: Audit, row: Measured, name: str) -> str:
+    figure = audit.figure(row, name)
+    if name in audit.dead:
         return "no score"
-    if name in found.constant:
+    if name in audit.constant:
         return "0"
-    mark = " *" if row.row.name in found.kinds.get(name, ()) else ""
-    if not found.reads_text[name] and (row.row.family == "text" or row.row.name == "other-wording"):
+    mark = " *" if row.row.name in audit.kinds.get(name, ()) else ""
+    if not audit.reads_text[name] and (row.row.family == "text" or row.row.name == "other-wording"):
         return "reads no text"
     if figure.n < FEWEST:
         return "too few"
-    if not found.reads_text[name] or not _tells_apart(found, name):
+    if not audit.reads_text[name] or not _tells_apart(audit, name):
         return f"{figure.fall:+.2f} std{mark}" if np.isfinite(figure.fall) else "n/a"
     if not np.isfinite(figure.seen):
         return "n/a"
     low, high = figure.ci95
-    told = f", {figure.told:.0%} right" if row.row.family == "text" else ""
-    return f"{_percent(figure.seen)} ({round(100 * low)}..{round(100 * high)}){told}{mark}"
-
-
-def _short(figure: Figure) -> str:
-    return f"{_percent(figure.seen)} ({figure.n})"
+    right = f", {figure.told:.0%} right" if row.row.family == "text" else ""
+    return f"{_percent(figure.seen)} ({round(100 * low)}..{round(100 * high)}){right}{mark}"
 
 
 def _percent(value: float) -> str:
-    # Rounded to a whole number first: a value just below nought is "0%", not "-0%".
+    # Rounded to a whole number first: a value just below zero is "0%", not "-0%".
     return f"{round(100 * value)}%" if np.isfinite(value) else "n/a"
 
 

@@ -111,7 +111,7 @@ class CreditObjective(SegmentObjective):
 
 
 class HoldObjective(ObjectiveSettings):
-    """What is minimised beside the negative reward, by algorithms that follow its gradient."""
+    """Loss terms besides the negative reward, of algorithms that follow its gradient."""
 
     anchor: float = Field(
         5.0, ge=0.0, description="Smoothness penalty: keeps motions from jittering more than the reference's; 0 is off."
@@ -214,7 +214,7 @@ class EasyTuneRollout(RolloutSettings):
 
 
 class EasyTuneObjective(HoldObjective):
-    """What is minimised beside the negative reward of each step's prediction."""
+    """Loss terms besides the negative reward of each step's prediction."""
 
     step_weight: Literal["uniform", "signal"] = Field(
         "uniform", description="Weight of a step's reward; signal: alpha-bar, since early predictions are blurred."
@@ -281,7 +281,7 @@ class GrpoObjective(CreditObjective):
         0.2, gt=0.0, description="Clip range of the normalised ratio; acts from the second inner epoch on."
     )
     clip_high: float | None = Field(
-        None, gt=0.0, description="Clip range upwards, where it differs (DAPO: 0.28); default: clip_range."
+        None, gt=0.0, description="Upper clip range, if it differs (DAPO: 0.28); default: clip_range."
     )
     kl_coef: Annotated[float, Cli("--kl-coef")] = Field(
         0.0, ge=0.0, description="Weight of the closed-form KL to the reference, per dimension."
@@ -376,7 +376,7 @@ class GradientSampler(TrainSampler):
 
 
 class GradientObjective(HoldObjective):
-    """What is minimised beside the negative reward."""
+    """Loss terms besides the negative reward."""
 
     chain: Literal["all", "first", "last"] = Field(
         "all",
@@ -423,7 +423,7 @@ class MixedRollout(ExploredRollout):
 
 
 class MixedObjective(HoldObjective):
-    """What is minimised beside the negative rewards."""
+    """Loss terms besides the negative rewards."""
 
     save_memory: Literal["auto", "on", "off"] = Field(
         "auto", description="Compute each step twice and keep one in memory; auto: for large networks and many steps."
@@ -444,7 +444,7 @@ class MixedOptions(Group):
 class NftObjective(MatchingObjective, CreditObjective):
     """The errors of an implicit better and an implicit worse policy that are minimised."""
 
-    nft_beta: float = Field(1.0, gt=0.0, description="How far the implicit policies lie from the one that samples.")
+    nft_beta: float = Field(1.0, gt=0.0, description="Distance of the implicit policies from the sampling policy.")
 
 
 class NftOptions(MatchingOptions):
