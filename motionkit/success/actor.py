@@ -166,11 +166,7 @@ def is_actor(place: Path) -> bool:
     return find_model(place.expanduser(), ARTIFACT, DOCUMENT) is not None
 
 
-def load_actor(
-    place: Path,  # the folder
-    *,
-    device: torch.device | str = "cpu",  # where it computes
-) -> Actor:
+def load_actor(place: Path, *, device: torch.device | str = "cpu") -> Actor:
     """Load an actor from its folder, from a run, or from one of a run's checkpoints."""
     folder = place.expanduser()
     if (model := find_model(folder, ARTIFACT, DOCUMENT)) is None:

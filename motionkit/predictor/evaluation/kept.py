@@ -234,11 +234,7 @@ def keep_predictions(
 
 
 @torch.no_grad()
-def keep_paths(
-    model: Predictor,
-    long_runs: LongRuns,
-    clips: ClipSet,  # skeleton and rate
-) -> tuple[KeptPath, ...]:
+def keep_paths(model: Predictor, long_runs: LongRuns, clips: ClipSet) -> tuple[KeptPath, ...]:
     """Return the model's run along each drawn path, up to 10 seconds or the first time that was measured.
 
     Of each path the start is taken whose mean distance is nearest to that of all starts.
