@@ -56,7 +56,7 @@ class Trunk(nn.Module):
             nn.init.zeros_(self.period.bias)
         self.layers = nn.ModuleList(UnrolledLinear(width, width) for _ in range(settings.layers))
 
-    def told_period(self, hidden: Tensor) -> Tensor:
+    def predicted_period(self, hidden: Tensor) -> Tensor:
         """Return the soft period ``[N, F, 4]`` read out of a hidden state; latent_consistency compares it."""
         assert self.bridge is not None, "a network without an encoder has no period"
         return torch.tanh(self.bridge(hidden))

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from motionkit.predictor.stages import Stage
 from motionkit.predictor.train_settings import GROUPS, TrainMplSettings
 
 _STAGES = ("stage1_teacher", "stage2_mixed", "stage3_freerun")

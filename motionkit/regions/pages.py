@@ -110,7 +110,7 @@ def _row(folder: Path, entry: Mapping[str, Any], compared: bool) -> str:
             return ""
         head = {"image": "image", "region": "the data say"}.get(name, name if compared else "the policy says")
         words = {"image": "", "region": str(entry.get("caption"))}.get(name, str(captions.get(name) or "nothing"))
-        scores_html = _told(scores.get(name)) if name in sides else ""
+        scores_html = _score_list(scores.get(name)) if name in sides else ""
         cells.append(
             f'<figure><img src="{address}" alt="{escape(words or head)}"><figcaption><b>{escape(head)}</b>'
             f"{'<q>' + escape(words) + '</q>' if words else ''}{scores_html}</figcaption></figure>"
@@ -126,7 +126,7 @@ def _row(folder: Path, entry: Mapping[str, Any], compared: bool) -> str:
     return f'<div class="strip wide" {marks}>{mark}{"".join(cells)}</div>'
 
 
-def _told(scores: object) -> str:
+def _score_list(scores: object) -> str:
     values = scores if isinstance(scores, Mapping) else {}
     parts = [
         f"<span>{escape(_score(str(name)))} <b>{value:.2f}</b></span>"

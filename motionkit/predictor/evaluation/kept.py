@@ -52,7 +52,7 @@ class KeptClip:
     start: float  # seconds of the clip before the window begins
     # GeoDeg of the clip in degrees by milliseconds, mean over its windows; None if it ends before
     errors: Mapping[str, float | None]
-    own: Mapping[str, float | None]  # the same of this window
+    window_errors: Mapping[str, float | None]  # the same of this window
     truth: Floats  # [T, J, 3] joints in metres, the known frames first
     predicted: Floats  # the same with the prediction after the known frames
     # [2, T, 2] contacts of truth and prediction, left and right foot; None if they are not known
@@ -100,7 +100,7 @@ class Predictions:
         about = {
             "clips": [
                 {"key": clip.key, "rank": clip.rank, "start": clip.start, "errors": dict(clip.errors),
-                 "own": dict(clip.own), "frames": len(clip.truth), "feet": clip.feet is not None}
+                 "own": dict(clip.window_errors), "frames": len(clip.truth), "feet": clip.feet is not None}
                 for clip in self.clips
             ],
             "paths": [

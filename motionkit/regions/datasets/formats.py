@@ -62,7 +62,7 @@ class Coco:
         if refs_table is None and path.is_dir() and (file := _refs_file(path, refs, instances)) is not None:
             documents.append(file)
             refs_table = _read_refs(file)
-        self._refs = list(_refs(refs_table) if refs_table is not None else _own(self._annotations))
+        self._refs = list(_refs(refs_table) if refs_table is not None else _from_annotations(self._annotations))
         if not self._refs:
             raise MotionkitError(
                 f"{path} has no sentences.", why=f"wanted are {_WANTED}.",
@@ -121,7 +121,7 @@ def _refs(table: object) -> Iterator[_Ref]:
             yield _Ref(row.get("ann_id"), row.get("image_id"), texts or (None,), split_of(row.get("split")))
 
 
-def _own(annotations: Mapping[object, Mapping[str, Any]]) -> Iterator[_Ref]:
+def _from_annotations(annotations: Mapping[object, Mapping[str, Any]]) -> Iterator[_Ref]:
     """Yield the sentences in annotations."""
     for key, annotation in annotations.items():
         texts = next(
