@@ -52,7 +52,7 @@ class Coco:
         tables = [content.get(name) for name in ("images", "annotations")]
         if not all(isinstance(table, list) and table for table in tables):
             raise MotionkitError(
-                f"{instances} is no COCO file with {' and '.join(('images', 'annotations'))}.",
+                f"{instances} is not a COCO file with images and annotations.",
                 why=f"found were {', '.join(map(str, list(content)[:8])) or 'nothing'}; wanted are {_WANTED}.",
             )
         self._files = {row["id"]: row.get("file_name") for row in _rows(content["images"])}

@@ -137,7 +137,7 @@ def _plan(folder: Path, info: Info) -> _Plan:
                 for part in ("chunk_index", "file_index", "from_timestamp")
             )
             if not (0 <= chunk < 1e6 and 0 <= file < 1e6 and 0 <= begins < 1e8):
-                raise MotionkitError(f"the place of episode {number} in {key} is no place.", fix=_AGAIN)
+                raise MotionkitError(f"the place of episode {number} in {key} is not valid.", fix=_AGAIN)
             path = folder / VIDEO.format(video_key=key, chunk_index=int(chunk), file_index=int(file))
             if not path.is_file():
                 raise MotionkitError(
