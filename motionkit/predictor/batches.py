@@ -268,7 +268,7 @@ class TrainingData:
 
     clips: ClipSet  # all of them
     train: Windows  # windows to train on
-    val: Windows | None  # windows to choose the best model by; None where no clip is for validation
+    val: Windows | None  # windows to choose the best model by; None if no clip is for validation
     notes: tuple[str, ...]  # what a person should know, a sentence each
     items: TrainedOn  # as in `open_training_clips`
     inputs: Mapping[str, str]  # likewise

@@ -104,7 +104,7 @@ class Sums:
         return Sums(times @ self.angles, times @ self.right, times @ self.seen, times @ self.poses)
 
     def figures(self) -> dict[str, Tensor]:
-        """Return each figure ``[...]`` of sums ``[..., K]``; NaN where there is nothing to measure."""
+        """Return each figure ``[...]`` of sums ``[..., K]``; NaN if there is nothing to measure."""
         hits = (self.right / self.seen).nanmean(-1)  # a gait that is not seen is 0 / 0
         return {
             "period_deg": torch.rad2deg(self.angles[..., 0]) / self.angles[..., 1],

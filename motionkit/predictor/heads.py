@@ -165,7 +165,7 @@ class Delta(nn.Module):
         now: Tensor,  # [N, F, D] frames
         earlier: Tensor,  # [N, F, L, D] the frames at `lags` before each
         memory: tuple[Tensor, Tensor] | None,  # keys and values of all frames up to the last of `now`
-        condition: Tensor | None,  # [N, F, 4 K + 1] of the path ahead, zeros where there is none; None: zeros
+        condition: Tensor | None,  # [N, F, 4 K + 1] of the path ahead, zeros without one; None: zeros
         *,
         masks: Masks | None = None,  # dropout of the roll-out
         period: Tensor | None = None,  # [N, F, 4] soft period of the frames

@@ -359,7 +359,7 @@ def _errors(errors: Mapping[str, float | None]) -> str:
 
 
 def _path_player(path: KeptPath, predictions: Predictions) -> str:
-    """Return a player; empty where the joints or the path cannot be drawn."""
+    """Return a player; empty if the joints or the path cannot be drawn."""
     known, end = predictions.known / predictions.fps, len(path.predicted) / predictions.fps
     try:
         drawn = PlayerTrack(
@@ -378,7 +378,7 @@ def _path_player(path: KeptPath, predictions: Predictions) -> str:
 
 
 def _player(clip: KeptClip, predictions: Predictions) -> str:
-    """Return a player; empty where the joints cannot be drawn."""
+    """Return a player; empty if the joints cannot be drawn."""
     known, end = predictions.known / predictions.fps, len(clip.truth) / predictions.fps
     whose = "prediction" if predictions.predictor == _MODEL else f"prediction of {predictions.predictor}"
     sides: Sequence[tuple[str, Any, str]] = (

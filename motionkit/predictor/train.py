@@ -210,7 +210,7 @@ class TrainMpl:
         )  # fmt: skip
         objective = Objective(settings, self._body, network, self.batches)
         validation = None if self.data.val is None else Validation.of(self.data.clips, self.data.val)
-        metrics: dict[str, float] = {}  # of the newest step; none where a run is resumed after its last one
+        metrics: dict[str, float] = {}  # of the newest step; none if a run is resumed after its last one
 
         def step_fn(step: int) -> Mapping[str, float]:
             nonlocal metrics

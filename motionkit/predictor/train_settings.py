@@ -95,7 +95,7 @@ class WindowSettings(Group):
     shot_batches: int = Field(
         6, ge=1, le=64, description="Optimiser steps of the one-shot head per update; each costs a tenth of a free run."
     )
-    path_share: float = Field(0.5, ge=0, le=1, description="Share of windows with a command, where command is both.")
+    path_share: float = Field(0.5, ge=0, le=1, description="Share of windows with a command, if command is both.")
     path_off: float = Field(
         0.15, ge=0, le=10,
         description="Std in metres (and radians) that a command begins off the motion, which comes back to it in time.",

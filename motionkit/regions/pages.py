@@ -91,7 +91,7 @@ def gallery(folder: Path) -> str:
         f"Held-out regions: {groups}. From the left: the image; the region, with the data's caption; and, {when}the "
         f"mask that the policy drew of {caption}. The yellow line is the region. IoU: its own mask of its caption; "
         "judge: the mask that the policy before training draws of it."
-        + (" Uniqueness: 1 where the caption is true of the object and of no other." if unique else "")
+        + (" Uniqueness: 1 if the caption is true of the object and of no other." if unique else "")
     )
     orders = {"in order": "place", **({"gain": "gain"} if compared else {}), "IoU": "iou", "METEOR": "meteor"}
     listed = f'<div id="regions">{"".join(rows)}</div>'

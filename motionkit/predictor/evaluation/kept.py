@@ -83,7 +83,7 @@ class Predictions:
     fps: float  # frames per second
     names: tuple[str, ...]  # joint names
     parents: tuple[int, ...]  # parent of each joint, -1 for the root
-    paths: tuple[KeptPath, ...] = ()  # a run along each drawn path; empty where none was made
+    paths: tuple[KeptPath, ...] = ()  # a run along each drawn path; empty if none was made
 
     def keep(self, run: Run) -> None:
         """Write ``RUN/heldout/predictions.npz``, as output of the run."""
@@ -319,7 +319,7 @@ class Continued(NamedTuple):
     """Known frames and their prediction."""
 
     predicted: Motion  # known frames and the prediction after them
-    truth: Motion | None  # the clip itself over the same time; None where it ends before
+    truth: Motion | None  # the clip itself over the same time; None if it ends before
     known: float  # seconds of known frames
     path: PathError | None = None  # how well the path was followed; None without one
 
