@@ -279,7 +279,7 @@ def worst_table(worst: object) -> str:
         values = [_degrees(clip["geo_deg"].get(key)) for key in keys]
         rows.append((clip.get("clip", ""), clip.get("windows", ""), *values, _degrees(other.get(far))))
     words = f"The clips with the largest GeoDeg of {worst.get('of', _MODEL)} at {far} ms, degrees; the last column: "
-    words += f"{baseline} on the same clip. Where both are large, the clip is hard; where one is, look at the model."
+    words += f"{baseline} on the same clip. If both are large, the clip is hard; if only one is, look at the model."
     return f"<h2>Worst clips</h2>{note(words)}{table(columns, rows, numbers=range(1, len(columns)))}"
 
 
