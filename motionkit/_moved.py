@@ -364,8 +364,9 @@ success.classifier: encoders.success._card encoders.success._classifier encoders
     encoders.success._native
 success.classifier_network: encoders.success._network
 success.collect: trainers.reward_collect._acting trainers.reward_collect._import trainers.reward_collect._kept
-    trainers.reward_collect._open trainers.reward_collect._trainer success.collected trainers._collected
+    trainers.reward_collect._open trainers.reward_collect._trainer
 success.collect_settings: trainers.reward_collect trainers.reward_collect._settings
+success.collected: trainers._collected
 success.environments.arm: environments.reach._arm environments.reach._environment environments.reach._links
     environments.reach._picture
 success.environments.canvas: environments._canvas

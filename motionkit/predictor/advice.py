@@ -68,7 +68,7 @@ def suggest(
     window = _window(profile.lengths)
     suggested = (epochs, batch, window)
     epochs, batch, window = (
-        _whole(fixed or {}, key, value) for key, value in zip(("epochs", "batch", "seq_len"), suggested, strict=True)
+        _fixed_or(fixed or {}, key, value) for key, value in zip(("epochs", "batch", "seq_len"), suggested, strict=True)
     )
     complexity = profile.complexity
     raw = 1e-3 * max(1.5, math.log10(frames)) / 5 / (1 + complexity) * math.sqrt(batch / 8)
@@ -140,7 +140,7 @@ def _window_reason(lengths: Sequence[int], window: int, fps: float) -> str:
     return f"{window / fps:.2g} s at {fps:g} fps; {long_enough} {verb} at least as long{padded}."
 
 
-def _whole(fixed: Mapping[str, Any], key: str, suggested: int) -> int:
+def _fixed_or(fixed: Mapping[str, Any], key: str, suggested: int) -> int:
     """Return the fixed setting if it is a positive integer, else the suggestion."""
     value = fixed.get(key)
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else suggested

@@ -28,7 +28,7 @@ class WindowBatch:
     valid: Tensor  # [N] int64 frames of the truth that are real
     offsets: Tensor  # [N, J, 3]
     contacts_known: Tensor  # [N] bool
-    told: Tensor  # [N] bool: windows that are told their path
+    conditioned: Tensor  # [N] bool: windows that are conditioned on their path
     future: int  # frames F of the window
 
     def map(self, change: Callable[..., Tensor], *others: WindowBatch) -> WindowBatch:
@@ -36,11 +36,11 @@ class WindowBatch:
         batches = self, *others
         known = self.known.map(change, *(batch.known for batch in others))
         truth = self.truth.map(change, *(batch.truth for batch in others))
-        valid, offsets, sure, told = (
+        valid, offsets, sure, conditioned = (
             change(*(getattr(batch, name) for batch in batches))
-            for name in ("valid", "offsets", "contacts_known", "told")
+            for name in ("valid", "offsets", "contacts_known", "conditioned")
         )
-        return WindowBatch(known, truth, valid, offsets, sure, told, self.future)
+        return WindowBatch(known, truth, valid, offsets, sure, conditioned, self.future)
 
     def later(self, shift: Tensor, frames: int) -> WindowBatch:
         """Return windows that begin `shift` (``[N]``) frames later and predict `frames`; P stays."""
@@ -51,7 +51,7 @@ class WindowBatch:
         moved = motion.map(lambda values: values[rows, places])
         return WindowBatch(
             moved.part(0, past), moved.part(past), (self.valid - shift).clamp(0, frames), self.offsets,
-            self.contacts_known, self.told, frames,
+            self.contacts_known, self.conditioned, frames,
         )  # fmt: skip
 
     def steps_from(self, shift: Tensor, frames: int) -> Tensor:
@@ -137,14 +137,14 @@ _WAVE = 6.0  # seconds in which a bent path swings from side to side: nearly a c
 
 
 class Augmentation:
-    """Random augmentation of windows. Also draws which windows are told their path; `told` is their share.
+    """Random augmentation of windows. Also draws which windows are conditioned on their path, a share `conditioned`.
 
-    Speed and curvature change only in windows that are told their path. A free run has to come back to the speed of the
-    clips: when its windows changed speed too, free walks on CMU went faster and faster.
+    Speed and curvature change only in those windows. A free run has to come back to the speed of the clips: when its
+    windows changed speed too, free walks on CMU went faster and faster.
     """
 
-    def __init__(self, settings: AugmentationSettings, names: Sequence[str], *, fps: float, told: float) -> None:
-        self._settings, self._fps, self._told = settings, fps, told
+    def __init__(self, settings: AugmentationSettings, names: Sequence[str], *, fps: float, conditioned: float) -> None:
+        self._settings, self._fps, self._conditioned = settings, fps, conditioned
         self._order = torch.tensor(mirror_order(names))
         self._slowest, self._fastest = settings.speed_scale_range
 
@@ -160,15 +160,15 @@ class Augmentation:
         drawn = torch.rand(3, count, generator=generator).to(device)
         turned = torch.randn(count, generator=generator).to(device)
         curve = torch.randn(2, count, generator=generator).to(device)
-        batch = replace(batch, told=drawn[2] < self._told)
+        batch = replace(batch, conditioned=drawn[2] < self._conditioned)
         if self._slowest < self._fastest:
             speed = self._slowest + (self._fastest - self._slowest) * drawn[0]
-            batch = _where(batch.told, batch, lambda part, rows: resampled(part, speed[rows]))
+            batch = _where(batch.conditioned, batch, lambda part, rows: resampled(part, speed[rows]))
         if self._settings.mirror and self.mirrors:
             order = self._order.to(device)
             batch = _where(drawn[1] < self._settings.mirror, batch, lambda part, rows: mirrored(part, order))
         if self._settings.bend:
-            batch = bent(batch, self._settings.bend * curve * batch.told, round(_WAVE * self._fps))
+            batch = bent(batch, self._settings.bend * curve * batch.conditioned, round(_WAVE * self._fps))
         if self._settings.yaw:
             batch = off_heading(batch, turned * torch.pi / 180 * self._settings.yaw)
         return batch
@@ -268,7 +268,7 @@ class TrainingData:
 
     clips: ClipSet  # all of them
     train: Windows  # windows to train on
-    val: Windows | None  # windows to choose the best model by; None where no clip is for validation
+    val: Windows | None  # windows to choose the best model by; None if no clip is for validation
     notes: tuple[str, ...]  # what a person should know, a sentence each
     items: TrainedOn  # as in `open_training_clips`
     inputs: Mapping[str, str]  # likewise

@@ -31,7 +31,7 @@ class DataFacts:
 
     frames: int  # frames of the training clips
     clips: int  # number of them
-    # Share of the training frames by gait; empty where the skeleton has no known feet
+    # Share of the training frames by gait; empty if the skeleton has no known feet
     gaits: Mapping[str, float] = field(default_factory=dict)
     contacts: int = 0  # how many of them have known foot contacts
     validation: int = 0  # number of validation clips

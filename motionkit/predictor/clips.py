@@ -211,7 +211,7 @@ def _refuse_mixed(name: str, skeletons: dict[str, list[str]]) -> None:
     raise MotionkitError(
         f"{name} holds {len(skeletons)} skeletons, and a predictor is made for one.",
         why=f"{counted}.",
-        fix="--retarget first brings them to one where a model is trained; or motionkit convert FILES OUT --to mpl, "
+        fix="--retarget first brings them to one if a model is trained; or motionkit convert FILES OUT --to mpl, "
         "which makes a folder for each: give one of them.",
     )
 

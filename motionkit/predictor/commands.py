@@ -56,7 +56,7 @@ def predict(
 ) -> Mapping[str, Any]:
     """Continue a clip with a motion predictor, freely or along a path.
 
-    A page (.html) or a film (.mp4, .gif) shows the clip itself beside the prediction, where it is long enough, and
+    A page (.html) or a film (.mp4, .gif) shows the clip itself beside the prediction, if it is long enough, and
     the path as a dashed line. How far the root was from the path is printed; above 0.3 m in the mean it is a
     warning. --fix feet holds feet where they stand, in the known frames too, and prints how fast they slid before
     and after.

@@ -104,7 +104,7 @@ class Sums:
         return Sums(times @ self.angles, times @ self.right, times @ self.seen, times @ self.poses)
 
     def figures(self) -> dict[str, Tensor]:
-        """Return each figure ``[...]`` of sums ``[..., K]``; NaN where there is nothing to measure."""
+        """Return each figure ``[...]`` of sums ``[..., K]``; NaN if there is nothing to measure."""
         hits = (self.right / self.seen).nanmean(-1)  # a gait that is not seen is 0 / 0
         return {
             "period_deg": torch.rad2deg(self.angles[..., 0]) / self.angles[..., 1],
@@ -118,7 +118,7 @@ class Sums:
 class Probe:
     """Errors of an encoder and its baselines on the same frames."""
 
-    own: Sums  # the encoder
+    encoder: Sums  # the encoder
     still: Sums  # a constant prediction: one phase, one gait, the pose held
     going: Sums  # the same, with a pose that turns on at a constant angular velocity
 
@@ -130,7 +130,7 @@ class Probe:
         """
         encoder, still, going = (
             {name: float(value) for name, value in sums.drawn(sums.seen.new_ones(len(sums.seen))).figures().items()}
-            for sums in (self.own, self.still, self.going)
+            for sums in (self.encoder, self.still, self.going)
         )
         figures: dict[str, float] = {}
         skills: list[float] = []
@@ -154,15 +154,15 @@ class Probe:
 
         Figures of fewer than two clips have none.
         """
-        clips = len(self.own.seen)
+        clips = len(self.encoder.seen)
         if clips < 2:
             return {}
-        measured = {name: int(values.isfinite().sum()) for name, values in self.own.figures().items()}
+        measured = {name: int(values.isfinite().sum()) for name, values in self.encoder.figures().items()}
         draw = torch.randint(clips, (_RESAMPLES, clips), generator=torch.Generator().manual_seed(seed))
         times = torch.zeros(_RESAMPLES, clips, dtype=torch.float64).scatter_add_(
             1, draw, torch.ones(draw.shape).double()
         )
-        encoder, still, going = (sums.drawn(times).figures() for sums in (self.own, self.still, self.going))
+        encoder, still, going = (sums.drawn(times).figures() for sums in (self.encoder, self.still, self.going))
         intervals = {}
         for figure, name, others in (
             ("period_deg", "constant", still), ("gait_accuracy", "prior", still), ("gait_balanced", "prior", still),

@@ -243,7 +243,7 @@ def export_onnx(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tu
     times in 6D: ``lively.share`` times the ratio of movement, known to newest, to the ``power``, at most ``gain``.
     Movement is the mean length by which a joint's 6D changes a frame, over the last ``lively.frames`` frames. The
     points of a condition lie ``ahead`` frames ahead, seen from where the root is, each no further away than one gets
-    at ``steer.fastest`` metres a second, if that is no null; along a path no step is longer either. After the first
+    at ``steer.fastest`` metres a second, unless that is null; along a path no step is longer either. After the first
     shot each step of the root is pulled towards the ways that leave the joints ``stand.feet`` where they are: by the
     share ``held``, times the lesser contact of a foot in both frames, times its part of a softmax over both feet of
     their negative mean height by ``level``, along a path times 1 minus how far from it the step leads by ``astray``

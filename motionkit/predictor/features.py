@@ -25,7 +25,7 @@ class Course:
         self,
         command: Tensor,  # [N, F, 3] steps as in `MotionState`; after its end the path goes on as its last step
         ahead: Sequence[int],  # frames ahead of the K points that are read
-        given: Tensor | None = None,  # [N] bool: samples that are told the path; None for all
+        given: Tensor | None = None,  # [N] bool: samples that are conditioned on the path; None for all
         # Largest step of a root in metres: points out of reach are moved nearer, in their direction. None: no limit.
         fastest: float | None = None,
     ) -> None:

@@ -203,7 +203,9 @@ def read_template(path: Path) -> NormTemplate:
     table = read_json(path, dict, fix="leave out bundle: the statistics of the clips are measured anyway.")
     turn = _numbers(table, "StdY", path)
     if turn is None or not len(turn) or len(turn) % 6 or not bool((turn > 0).all()):
-        raise MotionkitError(f"{path} is no norm_template.json.", why="StdY must be 6 numbers above 0 for each joint.")
+        raise MotionkitError(
+            f"{path} is not a norm_template.json.", why="StdY must be 6 numbers above 0 for each joint."
+        )
     mean_x = _numbers(table, "MuX", path)
     if mean_x is not None and len(mean_x) != _ROOT + 9 * (len(turn) // 6):
         raise MotionkitError(

@@ -56,7 +56,7 @@ class Trunk(nn.Module):
             nn.init.zeros_(self.period.bias)
         self.layers = nn.ModuleList(UnrolledLinear(width, width) for _ in range(settings.layers))
 
-    def told_period(self, hidden: Tensor) -> Tensor:
+    def predicted_period(self, hidden: Tensor) -> Tensor:
         """Return the soft period ``[N, F, 4]`` read out of a hidden state; latent_consistency compares it."""
         assert self.bridge is not None, "a network without an encoder has no period"
         return torch.tanh(self.bridge(hidden))
@@ -165,7 +165,7 @@ class Delta(nn.Module):
         now: Tensor,  # [N, F, D] frames
         earlier: Tensor,  # [N, F, L, D] the frames at `lags` before each
         memory: tuple[Tensor, Tensor] | None,  # keys and values of all frames up to the last of `now`
-        condition: Tensor | None,  # [N, F, 4 K + 1] of the path ahead, zeros where there is none; None: zeros
+        condition: Tensor | None,  # [N, F, 4 K + 1] of the path ahead, zeros without one; None: zeros
         *,
         masks: Masks | None = None,  # dropout of the roll-out
         period: Tensor | None = None,  # [N, F, 4] soft period of the frames

@@ -39,7 +39,7 @@ class Frames:
     weights: Tensor  # [N, F] of each frame; 0 where the truth is filled up. They sum to 1.
     offsets: Tensor  # [N, J, 3] metres
     contacts_known: Tensor  # [N] bool
-    told: Tensor  # [N] bool: windows that are told their path
+    conditioned: Tensor  # [N] bool: windows that are conditioned on their path
 
     @property
     def true_turn(self) -> Tensor:
@@ -93,14 +93,14 @@ def root(frames: Frames, skeleton: Skeleton) -> Tensor:
 def place(frames: Frames, skeleton: Skeleton) -> Tensor:
     """Metres between the root and where the true one is, plus half a metre per radian between their headings.
 
-    Seen from the last known frame: what was missed in a step counts in all frames after it. 0 for windows that are not
-    told their path: with it free walks on CMU went faster and faster.
+    Seen from the last known frame: what was missed in a step counts in all frames after it. 0 for windows without
+    a path: with it free walks on CMU went faster and faster.
     """
     (where, yaw), (there, facing) = (follow(state.steps) for state in (frames.predicted.state, frames.truth))
     squared = (where - there).square().sum(-1)
     apart = squared > _TINY  # between equal places the gradient is 0
     away = torch.where(apart, torch.where(apart, squared, 1.0).sqrt(), 0.0)
-    return torch.where(frames.told[:, None], away + _METRES * (yaw - facing).abs(), 0.0)
+    return torch.where(frames.conditioned[:, None], away + _METRES * (yaw - facing).abs(), 0.0)
 
 
 def contacts(frames: Frames, skeleton: Skeleton) -> Tensor:

@@ -366,13 +366,13 @@ class Objective:
     ) -> dict[str, Tensor]:
         last = part.known.part(part.known.frames - 1)
         weights = frame_weights(part.mask(), fade)
-        frames = Frames(predicted, part.truth, last, weights, part.offsets, part.contacts_known, part.told)
+        frames = Frames(predicted, part.truth, last, weights, part.offsets, part.contacts_known, part.conditioned)
         losses = self._joint(frames, values.weights)
         if (encoder := self._network.encoder) is not None and values.weights["latent_consistency"] > 0:
             with torch.no_grad():  # the target: the encoder on the true frames
                 period = periods(encoder, part.known.then(part.truth), part.known.frames)
             away = latent_consistency(
-                trunk.told_period(predicted.hidden), period, cosine=self._settings.loss.latent_cosine
+                trunk.predicted_period(predicted.hidden), period, cosine=self._settings.loss.latent_cosine
             )  # fmt: skip
             losses["latent_consistency"] = frames.mean(away)
         return losses
@@ -384,7 +384,7 @@ class Objective:
             return None
         away = torch.randn(len(start), 3, generator=generator).to(start.device)
         path = batch.steps_from(start, frames + max(ahead))
-        course = Course(path, ahead, given=batch.told)
+        course = Course(path, ahead, given=batch.conditioned)
         scale = self._settings.train.path_off
         return course if not scale else course.off(scale * away, max(ahead))
 

@@ -279,7 +279,7 @@ def worst_table(worst: object) -> str:
         values = [_degrees(clip["geo_deg"].get(key)) for key in keys]
         rows.append((clip.get("clip", ""), clip.get("windows", ""), *values, _degrees(other.get(far))))
     words = f"The clips with the largest GeoDeg of {worst.get('of', _MODEL)} at {far} ms, degrees; the last column: "
-    words += f"{baseline} on the same clip. Where both are large, the clip is hard; where one is, look at the model."
+    words += f"{baseline} on the same clip. If both are large, the clip is hard; if only one is, look at the model."
     return f"<h2>Worst clips</h2>{note(words)}{table(columns, rows, numbers=range(1, len(columns)))}"
 
 
@@ -359,7 +359,7 @@ def _errors(errors: Mapping[str, float | None]) -> str:
 
 
 def _path_player(path: KeptPath, predictions: Predictions) -> str:
-    """Return a player; empty where the joints or the path cannot be drawn."""
+    """Return a player; empty if the joints or the path cannot be drawn."""
     known, end = predictions.known / predictions.fps, len(path.predicted) / predictions.fps
     try:
         drawn = PlayerTrack(
@@ -378,7 +378,7 @@ def _path_player(path: KeptPath, predictions: Predictions) -> str:
 
 
 def _player(clip: KeptClip, predictions: Predictions) -> str:
-    """Return a player; empty where the joints cannot be drawn."""
+    """Return a player; empty if the joints cannot be drawn."""
     known, end = predictions.known / predictions.fps, len(clip.truth) / predictions.fps
     whose = "prediction" if predictions.predictor == _MODEL else f"prediction of {predictions.predictor}"
     sides: Sequence[tuple[str, Any, str]] = (

@@ -136,9 +136,9 @@ class _Recent:
         rows = rows[-reach:]
         self.count, self._reach, self._most = len(rows), reach, most
         self.rows = np.empty((reach + most + _ROOM, rows.shape[1]), np.float32)
-        self.told = {head: np.empty((len(self.rows), head.told), np.float32) for head in heads}
+        self.memories = {head: np.empty((len(self.rows), head.memory_size), np.float32) for head in heads}
         self.rows[: self.count] = rows
-        for head, memory in self.told.items():
+        for head, memory in self.memories.items():
             head.remember(rows, memory[: self.count])
 
     def movement(self, six: int) -> float:
@@ -151,12 +151,12 @@ class _Recent:
         """Append rows, and make room for the frames that a head writes next."""
         end = self.count + len(rows)
         self.rows[self.count : end] = rows
-        for head, memory in self.told.items():
+        for head, memory in self.memories.items():
             head.remember(rows, memory[self.count : end])
         self.count = end
         if end + 2 * self._most > len(self.rows):
             self.count = min(end, self._reach)
-            for values in (self.rows, *self.told.values()):
+            for values in (self.rows, *self.memories.values()):
                 values[: self.count] = values[end - self.count : end].copy()
 
 
@@ -299,7 +299,7 @@ class _Head:
         self._layers = [self._linear(f"trunk.layers.{layer}", 0.5) for layer in range(len(layers))]
         self._film = self._linear("trunk.film.linear") if "trunk.film.linear.weight" in tensors else None
         self._period = self._linear("trunk.period") if encoder is not None else None
-        self.told = 0
+        self.memory_size = 0
         """Numbers that are remembered of a frame: its key and its value."""
         if "trunk.attention.key.weight" in tensors:
             self._attention(heads)
@@ -308,13 +308,13 @@ class _Head:
         raise NotImplementedError
 
     def remember(self, rows: Array, memory: Array) -> None:
-        """Write keys and values ``[T, told]`` of rows."""
-        if self.told:
+        """Write keys and values ``[T, memory_size]`` of rows."""
+        if self.memory_size:
             np.matmul(rows, self._memory[0], out=memory)
             memory += self._memory[1]
 
     def features(self, rows: Array, memory: Array, condition: Array | None) -> Array:
-        """Return the hidden state after the last of some rows, of which keys and values are told."""
+        """Return the hidden state after the last of some rows, whose keys and values are given."""
         six, now = self._six, rows[-1]
         earlier = rows[self._lags - 1]
         weight, bias = self._reading
@@ -332,11 +332,11 @@ class _Head:
         hidden = _gelu(hidden)
         if self._encoder is not None and self._period is not None:
             hidden += self._encoder.period(rows, self._joints, self._fps) @ self._period[0] + self._period[1]
-        if self.told:
+        if self.memory_size:
             hidden += self._attended(hidden, memory[-self._window :])
         if self._film is not None:
-            told_path = self._film[1] if condition is None else condition @ self._film[0] + self._film[1]
-            shift = np.tanh(told_path)
+            film = self._film[1] if condition is None else condition @ self._film[0] + self._film[1]
+            shift = np.tanh(film)
             shift *= 0.5
             hidden += hidden * shift[: len(hidden)]
             hidden += shift[len(hidden) :]
@@ -378,7 +378,7 @@ class _Head:
         key, value = (self._linear(f"trunk.attention.{name}") for name in ("key", "value"))
         weight, bias = (np.concatenate(parts, axis=-1) for parts in zip(key, value, strict=True))
         self._memory = np.ascontiguousarray(weight), (bias - self._t["mean"] @ weight).astype(np.float32)
-        self.told = weight.shape[1]
+        self.memory_size = weight.shape[1]
         width = key[0].shape[1]
         self._query = self._linear("trunk.attention.query", 1 / math.sqrt(width // heads))
         self._out = self._linear("trunk.attention.out")
@@ -398,18 +398,18 @@ class _Delta(_Head):
         units = np.concatenate([tensors["turn_std"], tensors["root_std"], np.ones(_FEET)]).astype(np.float32)
         rest = np.concatenate([np.tile([1.0, 0, 0, 0, 1, 0], self._joints), np.zeros(_ROOT + _FEET)])
         weight, bias = self._linear("head")
-        self._said = weight * units, (bias * units + rest).astype(np.float32)
+        self._output = weight * units, (bias * units + rest).astype(np.float32)
 
     def run(self, recent: _Recent, rotation: Array, frames: int, course: _Course | None) -> Motion:
         begin, six = recent.count, self._six
-        rows, memory = recent.rows, recent.told[self]
+        rows, memory = recent.rows, recent.memories[self]
         here = 0.0, 0.0, 0.0
         rotations = np.empty((frames, *rotation.shape), np.float32)
         for frame in range(frames):
             end = begin + frame
             condition = None if course is None else course.at(here, frame)
-            output: Array = self.features(rows[:end], memory[:end], condition) @ self._said[0]
-            output += self._said[1]
+            output: Array = self.features(rows[:end], memory[:end], condition) @ self._output[0]
+            output += self._output[1]
             columns = output[:six].reshape(-1, 2, 3).transpose(1, 2, 0)
             rotation = np.matmul(_orthonormal(columns[0], columns[1]), rotation, out=rotations[frame])
             row, before = rows[end], rows[end - 1]
@@ -454,7 +454,9 @@ class _Shot(_Head):
         condition = None if course is None else course.at((0.0, 0.0, 0.0), 0)
         rows = recent.rows[: recent.count]
         weight, bias = self._head(frames)
-        way = (self.features(rows, recent.told[self][: recent.count], condition) @ weight).reshape(bias.shape) + bias
+        way = (self.features(rows, recent.memories[self][: recent.count], condition) @ weight).reshape(
+            bias.shape
+        ) + bias
         if len(way) != frames or frames >= len(self._t["way_std"]):
             way = self._t["basis"][:frames] @ way
         now, six = rows[-1], self._six

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from motionkit.predictor.stages import Stage
 from motionkit.predictor.train_settings import GROUPS, TrainMplSettings
 
 _STAGES = ("stage1_teacher", "stage2_mixed", "stage3_freerun")
@@ -164,7 +163,8 @@ def values_at(settings: TrainMplSettings, done: float) -> Values:
 
     Without stages weight and horizon of free runs rise linearly over `freerun.ramp_epochs`; a stage sets them.
     """
-    stage = _stage(settings, done)
+    epoch = min(settings.run.epochs, math.floor(done + 1e-9) + 1)
+    stage = next((stage for stage in settings.stages if stage.range[0] <= epoch <= stage.range[1]), None)
     trainer = {} if stage is None else stage.trainer
     run, free = settings.run.epochs, settings.freerun
     rise = 1.0 if stage is not None else min(1.0, done / (free.ramp_epochs or max(1e-9, _RAMP * run)))
@@ -214,8 +214,3 @@ def too_few_epochs(settings: TrainMplSettings) -> bool:
 
 def _end_epoch(settings: TrainMplSettings) -> int:
     return settings.teacher.end_epoch or max(1, round(_END * settings.run.epochs))
-
-
-def _stage(settings: TrainMplSettings, done: float) -> Stage | None:
-    epoch = min(settings.run.epochs, math.floor(done + 1e-9) + 1)
-    return next((stage for stage in settings.stages if stage.range[0] <= epoch <= stage.range[1]), None)

@@ -40,7 +40,7 @@ class PredictorSettings(Group):
         None, ge=0, lt=1, description="Dropout while training; default: 0.3 below 10,000 training frames, else 0.02."
     )
     shot: float = Field(1.0, gt=0, le=60, description="Seconds that the one-shot head predicts at once.")
-    shot_share: float = Field(0.75, ge=0, le=1, description="Share of the one-shot head where there are both.")
+    shot_share: float = Field(0.75, ge=0, le=1, description="Share of the one-shot head if there are both.")
     cosines: int = Field(10, ge=1, le=1024, description="Cosines of time that the one-shot head gives for a feature.")
     command: Annotated[Command, Cli("--command")] = Field(
         "both", description="Trained with the path of the root ahead (path), without (none), or for either use (both)."

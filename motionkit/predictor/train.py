@@ -160,7 +160,9 @@ class TrainMpl:
         lasts = {"epochs": epochs, "num_steps": steps}
         self.settings = settings.model_copy(update={"run": settings.run.model_copy(update=lasts)})
         clips = self.data.clips
-        self._augment = Augmentation(settings.augmentation, clips.names, fps=clips.fps, told=settings.told)
+        self._augment = Augmentation(
+            settings.augmentation, clips.names, fps=clips.fps, conditioned=settings.conditioned
+        )
         self._body = Body.of(clips.names, clips.parents, clips.fps)
         encoder, place, self._encoder_from = find_encoder(settings.encoder, clips)
         self.predictor, notes = new_predictor(self.settings, self.data, encoder)
@@ -208,7 +210,7 @@ class TrainMpl:
         )  # fmt: skip
         objective = Objective(settings, self._body, network, self.batches)
         validation = None if self.data.val is None else Validation.of(self.data.clips, self.data.val)
-        metrics: dict[str, float] = {}  # of the newest step; none where a run is resumed after its last one
+        metrics: dict[str, float] = {}  # of the newest step; none if a run is resumed after its last one
 
         def step_fn(step: int) -> Mapping[str, float]:
             nonlocal metrics
@@ -352,7 +354,7 @@ class TrainMpl:
 
 def _further(settings: TrainMplSettings, data: TrainingData) -> int:
     """Return the frames beyond a window that its path and a faster resampling need."""
-    if not settings.told:
+    if not settings.conditioned:
         return 0
     ahead = max(settings.model.ahead_frames(data.clips.fps))
     fastest = max(1.0, settings.augmentation.speed_scale_range[1])

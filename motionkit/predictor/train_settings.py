@@ -95,7 +95,7 @@ class WindowSettings(Group):
     shot_batches: int = Field(
         6, ge=1, le=64, description="Optimiser steps of the one-shot head per update; each costs a tenth of a free run."
     )
-    path_share: float = Field(0.5, ge=0, le=1, description="Share of windows with a command, where command is both.")
+    path_share: float = Field(0.5, ge=0, le=1, description="Share of windows with a command, if command is both.")
     path_off: float = Field(
         0.15, ge=0, le=10,
         description="Std in metres (and radians) that a command begins off the motion, which comes back to it in time.",
@@ -206,7 +206,7 @@ class AugmentationSettings(Group):
     mirror: float = Field(0.5, ge=0, le=1, description="Share of windows with left and right swapped.")
     noise_std: float = Field(0.0, ge=0, description="Std of noise on what the network reads, in deviations.")
     speed_scale_range: tuple[float, float] = Field(
-        (0.75, 1.2), description="Slowest and fastest speed that windows that are told a path are resampled to."
+        (0.75, 1.2), description="Slowest and fastest speed that windows conditioned on a path are resampled to."
     )
     bend: float = Field(0.3, ge=0, le=10, description="Std in radians per metre of curves that paths are bent along.")
     yaw: float = Field(0.0, ge=0, le=180, description="Std in degrees of noise on the heading.")
@@ -288,14 +288,14 @@ class TrainMplSettings(TrainerSettings):
             idle["loss.latent_cosine"] = "the weight of latent_consistency is 0"
         if self.model.command != "both":
             idle["train.path_share"] = f"--command is {self.model.command}"
-        if not self.told:
+        if not self.conditioned:
             paths = ("train.path_off", "augmentation.bend", "augmentation.speed_scale_range")
-            idle |= dict.fromkeys(paths, "no window is told its path")
+            idle |= dict.fromkeys(paths, "no window is conditioned on its path")
         return idle
 
     @property
-    def told(self) -> float:
-        """Share of windows that are told their path."""
+    def conditioned(self) -> float:
+        """Share of windows that are conditioned on their path."""
         return {"none": 0.0, "path": 1.0, "both": self.train.path_share}[self.model.command]
 
     def weighs(self, loss: str) -> bool:

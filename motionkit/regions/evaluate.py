@@ -83,13 +83,13 @@ class Sa2va:
                     batch=settings.batch_size, temperature=settings.temperature, seed=settings.seed, progress=step,
                 )  # fmt: skip
         before = others[0] if others else None
-        figures = summarise(after, before, equal, data=of_data(after.wanted, known), seed=settings.seed)
+        figures = summarise(after, before, equal, data=of_data(after.references, known), seed=settings.seed)
         equal_temperature = None if equal is None else equal.temperature
         effects = [f"Worse: {text}" for text in side_effects(figures)] if before is not None else []
         notes = [
             *filter(None, [kept.sentence("regions")]), *effects, *_notes(settings, len(index), count - kept.left_out),
             describe_sampled(settings.temperature, equal_temperature, 0.0 if equal is None else equal.nats, len(index)),
-            *known.notes(label), *limits_of(models.policy, after.wanted),
+            *known.notes(label), *limits_of(models.policy, after.references),
         ]  # fmt: skip
         sentence = verdict(figures, compared=before is not None, equal=equal_temperature)
         title = f"{models.label}: {len(index):,} regions of the {settings.split} split of {label}"
@@ -153,7 +153,7 @@ class RegionModels:
 def open_region_data(model: str, chosen: Chosen | None) -> tuple[str, RegionDataset]:
     """Return the data and their name: those asked for, those of the model's run, else the built-in shapes."""
     if chosen is None:
-        info = None if model == STARTER else _found(model).run
+        info = None if model == STARTER else _find_model(model).run
         table = info.config.get("dataset") if info is not None else None
         chosen = choose_from_file("datasets", table) or choose_one("datasets", _SHAPES, {})
     return chosen.label, chosen.build()
@@ -172,7 +172,7 @@ def open_region_models(
         policy = chosen.build(device=device, dataset=data)
         start = _open(base, None, data, device) if base else None
         return RegionModels(policy, start, chosen.label, base, None)
-    info = None if model == STARTER else _found(model).run
+    info = None if model == STARTER else _find_model(model).run
     policy = _open(model, chosen, data, device)
     if base:
         return RegionModels(policy, _open(base, None, data, device), model, base, info)
@@ -191,7 +191,7 @@ def open_region_models(
 
 def _open(model: str, chosen: Chosen | None, data: RegionDataset, device: torch.device) -> RegionPolicy:
     if chosen is None and model != STARTER:
-        located = _found(model)
+        located = _find_model(model)
         table = located.run.config.get("policy") if located.run is not None else None
         chosen = choose_from_file("policies", table) or choose_one("policies", located.plugin, {})
     if chosen is None:
@@ -202,7 +202,7 @@ def _open(model: str, chosen: Chosen | None, data: RegionDataset, device: torch.
     return policy
 
 
-def _found(model: str) -> FoundModel:
+def _find_model(model: str) -> FoundModel:
     located = open_model(model)
     if gives_of_model(located) != "regions":
         raise MotionkitError(

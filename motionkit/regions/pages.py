@@ -91,7 +91,7 @@ def gallery(folder: Path) -> str:
         f"Held-out regions: {groups}. From the left: the image; the region, with the data's caption; and, {when}the "
         f"mask that the policy drew of {caption}. The yellow line is the region. IoU: its own mask of its caption; "
         "judge: the mask that the policy before training draws of it."
-        + (" Uniqueness: 1 where the caption is true of the object and of no other." if unique else "")
+        + (" Uniqueness: 1 if the caption is true of the object and of no other." if unique else "")
     )
     orders = {"in order": "place", **({"gain": "gain"} if compared else {}), "IoU": "iou", "METEOR": "meteor"}
     listed = f'<div id="regions">{"".join(rows)}</div>'
@@ -110,7 +110,7 @@ def _row(folder: Path, entry: Mapping[str, Any], compared: bool) -> str:
             return ""
         head = {"image": "image", "region": "the data say"}.get(name, name if compared else "the policy says")
         words = {"image": "", "region": str(entry.get("caption"))}.get(name, str(captions.get(name) or "nothing"))
-        scores_html = _told(scores.get(name)) if name in sides else ""
+        scores_html = _score_list(scores.get(name)) if name in sides else ""
         cells.append(
             f'<figure><img src="{address}" alt="{escape(words or head)}"><figcaption><b>{escape(head)}</b>'
             f"{'<q>' + escape(words) + '</q>' if words else ''}{scores_html}</figcaption></figure>"
@@ -126,7 +126,7 @@ def _row(folder: Path, entry: Mapping[str, Any], compared: bool) -> str:
     return f'<div class="strip wide" {marks}>{mark}{"".join(cells)}</div>'
 
 
-def _told(scores: object) -> str:
+def _score_list(scores: object) -> str:
     values = scores if isinstance(scores, Mapping) else {}
     parts = [
         f"<span>{escape(_score(str(name)))} <b>{value:.2f}</b></span>"

@@ -181,13 +181,7 @@ class PretrainRegions:
             return (np.arange(size) + (step - 1) * size) % self.data.count("train")
         return regions_of_part(self.part, size, step, self.settings.seed)
 
-    def _loss(
-        self,
-        all_index: NDArray[np.int64],  # regions of all processes
-        share: slice,  # which of them are this process's
-        world: World,  # the processes
-        split: Split = "train",  # split that they are of
-    ) -> Tensor:
+    def _loss(self, all_index: NDArray[np.int64], share: slice, world: World, split: Split = "train") -> Tensor:
         """Return this process's share of the loss of captions, masks and absent objects."""
         policy, index = self.policy, all_index[share]
         seen, masks, captions = self._open(split, index)

@@ -101,4 +101,4 @@ meteor = Component(
 )
 length = Component("Captions that are neither short nor long", LengthOptions, f"{_FACTORY}:Length", reads="text")
 distinct = Component("Share of a caption's words that are said once", NoOptions, f"{_FACTORY}:Distinct", reads="text")
-rule = Component("1 where a text matches by a rule, else 0", RuleOptions, f"{_FACTORY}:Rule", reads="text")
+rule = Component("1 if a text matches by a rule, else 0", RuleOptions, f"{_FACTORY}:Rule", reads="text")

@@ -166,15 +166,11 @@ def is_actor(place: Path) -> bool:
     return find_model(place.expanduser(), ARTIFACT, DOCUMENT) is not None
 
 
-def load_actor(
-    place: Path,  # the folder
-    *,
-    device: torch.device | str = "cpu",  # where it computes
-) -> Actor:
+def load_actor(place: Path, *, device: torch.device | str = "cpu") -> Actor:
     """Load an actor from its folder, from a run, or from one of a run's checkpoints."""
     folder = place.expanduser()
     if (model := find_model(folder, ARTIFACT, DOCUMENT)) is None:
-        fault = "is no folder of an actor" if folder.exists() else "does not exist"
+        fault = "is not a folder of an actor" if folder.exists() else "does not exist"
         raise MotionkitError(
             f"{folder} {fault}.", fix="give a run of motionkit ppo or reward-collect --policy ppo, or RUN/actor."
         )

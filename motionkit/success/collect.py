@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
@@ -20,6 +19,7 @@ from motionkit.success.actor import ARTIFACT as ACTOR
 from motionkit.success.actor import Actor, load_actor, save_actor
 from motionkit.success.actor_settings import ActorSpec, spec_of
 from motionkit.success.collect_settings import POLICIES, QuotaSettings, RewardCollectSettings
+from motionkit.success.collected import Collected
 from motionkit.success.environments.open import open_environment
 from motionkit.success.episodes import ARTIFACT, Collector, ColumnName, Quota, Trajectories
 from motionkit.success.ppo.backend import Sb3Ppo
@@ -30,23 +30,6 @@ from motionkit.success.reward_frames import Env
 from motionkit.training.base import Figure
 from motionkit.training.device import describe_device, set_up
 from motionkit.training.steps import Parts, State, restore, run_steps
-
-
-class Collected:
-    """Episodes that a collector has written, as a part of checkpoints; see `motionkit.training.steps.Stateful`."""
-
-    def __init__(self, collector: Collector) -> None:
-        self._collector = collector
-
-    def state(self) -> State:
-        """Return the number of episodes, and those that are running."""
-        arrays, values = self._collector.state()
-        return State({name: torch.from_numpy(array) for name, array in arrays.items()}, values)
-
-    def load_state(self, state: State) -> None:
-        """Go back to it."""
-        self._collector.rewind({name: tensor.numpy() for name, tensor in state.tensors.items()}, state.values)
-
 
 Choose = Callable[[NDArray[Any]], NDArray[Any]]
 """``choose(observed) -> actions``."""

@@ -131,7 +131,7 @@ def _fitted(foreign: Foreign, key: str, value: Any) -> Any:
     """Convert a value to motionkit's form."""
     if key == "reward.gpu_id":
         if value in (0, "0"):
-            foreign.notes.append("gpu_id 0 is --device auto: the first GPU where there is one.")
+            foreign.notes.append("gpu_id 0 is --device auto: the first GPU if there is one.")
             return "auto"
         return value
     if key == "reward.model.freeze_encoder" and isinstance(value, bool):
@@ -245,7 +245,7 @@ class RewardBatchSettings(Group):
 
 
 class AugmentSettings(Group):
-    """Changes of the training images; none where the encoder is frozen."""
+    """Changes of the training images; none if the encoder is frozen."""
 
     shift: int = Field(2, ge=0, le=64, description="Most pixels that an image is moved by, each way.")
     brightness: float = Field(0.1, ge=0, lt=1, description="Most that an image's brightness is changed by, as a share.")
@@ -258,7 +258,7 @@ class ThresholdSettings(Group):
         "precision", description="precision: the lowest threshold that reaches it; f: the highest F-measure."
     )
     precision: Annotated[float, Cli("--threshold.precision")] = Field(
-        0.95, gt=0, le=1, description="Precision to reach; where nothing does, the F-measure decides."
+        0.95, gt=0, le=1, description="Precision to reach; if nothing does, the F-measure decides."
     )
     beta: float = Field(0.5, gt=0, le=100, description="Weight of recall in the F-measure.")
 

@@ -21,7 +21,7 @@ from motionkit.motion import HUMANML, Caption, Normalizer, joints_to_features, r
 from motionkit.runs import write_bytes_atomic
 from motionkit.success.episodes import Collector, export_lerobot, open_episodes
 from motionkit.success.episodes.lerobot import read_info
-from motionkit.success.episodes.lerobot_read import _own, _plan
+from motionkit.success.episodes.lerobot_read import _exported_manifest, _plan
 from motionkit.text import StoredEncoder, write_table
 from motionkit.text_to_motion.data.composite import KIND, CompositeOptions
 from motionkit.text_to_motion.data.composite import component as composite
@@ -236,7 +236,7 @@ def _make_lerobot(scratch: Path) -> None:
 
 def _read_lerobot(folder: Path) -> None:
     """Read all but the pictures: a program of its own decodes them, and no reader here may start one."""
-    _own(folder)
+    _exported_manifest(folder)
     _plan(folder, read_info(folder))
 
 

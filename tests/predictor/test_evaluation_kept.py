@@ -88,7 +88,7 @@ def test_the_window_is_the_one_nearest_to_its_clip(data: EvalData, kept: tuple[d
         mean = sum(values) / len(values)
         near = min(range(len(values)), key=lambda place: abs(values[place] - mean))
         assert one.start == pytest.approx(near * 5 / 30.0)
-        assert one.own["400"] == pytest.approx(values[near])
+        assert one.window_errors["400"] == pytest.approx(values[near])
         assert one.errors["400"] == pytest.approx(mean)
 
 
@@ -115,8 +115,8 @@ def test_a_clip_that_ends_early_is_cut_there(data: EvalData) -> None:
     evaluate(EvalData(data.clips, windows, None, ()), None, HORIZONS, keep=caught.append)
     (one,) = caught[0].clips
     assert one.truth.shape[0] == 25 + 6
-    assert (one.errors["400"], one.own["400"]) == (None, None)
-    assert one.errors["100"] == pytest.approx(one.own["100"])
+    assert (one.errors["400"], one.window_errors["400"]) == (None, None)
+    assert one.errors["100"] == pytest.approx(one.window_errors["100"])
 
 
 def test_the_order_falls_back_to_a_nearer_horizon() -> None:

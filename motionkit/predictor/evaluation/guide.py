@@ -55,7 +55,7 @@ def guide_name(figure: str) -> str:
 
 def evaluate_teacher(
     predictor: Predictor,
-    # Clips, whose test split is taken (or validation, or training, where that is empty); or windows
+    # Clips, whose test split is taken (or validation, or training, if that is empty); or windows
     data: ClipSet | Windows,
     *,
     body: Body | None = None,  # the skeleton, for windows

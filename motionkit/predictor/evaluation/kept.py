@@ -52,7 +52,7 @@ class KeptClip:
     start: float  # seconds of the clip before the window begins
     # GeoDeg of the clip in degrees by milliseconds, mean over its windows; None if it ends before
     errors: Mapping[str, float | None]
-    own: Mapping[str, float | None]  # the same of this window
+    window_errors: Mapping[str, float | None]  # the same of this window
     truth: Floats  # [T, J, 3] joints in metres, the known frames first
     predicted: Floats  # the same with the prediction after the known frames
     # [2, T, 2] contacts of truth and prediction, left and right foot; None if they are not known
@@ -83,7 +83,7 @@ class Predictions:
     fps: float  # frames per second
     names: tuple[str, ...]  # joint names
     parents: tuple[int, ...]  # parent of each joint, -1 for the root
-    paths: tuple[KeptPath, ...] = ()  # a run along each drawn path; empty where none was made
+    paths: tuple[KeptPath, ...] = ()  # a run along each drawn path; empty if none was made
 
     def keep(self, run: Run) -> None:
         """Write ``RUN/heldout/predictions.npz``, as output of the run."""
@@ -100,7 +100,7 @@ class Predictions:
         about = {
             "clips": [
                 {"key": clip.key, "rank": clip.rank, "start": clip.start, "errors": dict(clip.errors),
-                 "own": dict(clip.own), "frames": len(clip.truth), "feet": clip.feet is not None}
+                 "own": dict(clip.window_errors), "frames": len(clip.truth), "feet": clip.feet is not None}
                 for clip in self.clips
             ],
             "paths": [
@@ -234,11 +234,7 @@ def keep_predictions(
 
 
 @torch.no_grad()
-def keep_paths(
-    model: Predictor,
-    long_runs: LongRuns,
-    clips: ClipSet,  # skeleton and rate
-) -> tuple[KeptPath, ...]:
+def keep_paths(model: Predictor, long_runs: LongRuns, clips: ClipSet) -> tuple[KeptPath, ...]:
     """Return the model's run along each drawn path, up to 10 seconds or the first time that was measured.
 
     Of each path the start is taken whose mean distance is nearest to that of all starts.
@@ -323,7 +319,7 @@ class Continued(NamedTuple):
     """Known frames and their prediction."""
 
     predicted: Motion  # known frames and the prediction after them
-    truth: Motion | None  # the clip itself over the same time; None where it ends before
+    truth: Motion | None  # the clip itself over the same time; None if it ends before
     known: float  # seconds of known frames
     path: PathError | None = None  # how well the path was followed; None without one
 

@@ -61,7 +61,7 @@ class LeftOut:
         """How many are at fault."""
         return sum(count for reason, count in self.counts.items() if reason not in BY_DESIGN)
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Return counts and names in words; empty if nothing is left out."""
         parts = []
         for reason, count in sorted(self.counts.items(), key=lambda pair: -pair[1]):
@@ -262,7 +262,7 @@ class RegionFiles:
             index.image, index.named, held_out=options.held_out, by_hash=by_hash, place=source.place
         )
         counts = ", ".join(f"{len(self._members[split]):,} {split}" for split in SPLITS)
-        left_out = index.left_out.said()
+        left_out = index.left_out.describe()
         pictures = len(np.unique(index.image))
         self.summary = f"{counts} regions of {pictures:,} images{f'; left out: {left_out}' if left_out else ''}"
         if left_out:
@@ -274,14 +274,14 @@ class RegionFiles:
         place, bad = self._source.place, left_out.unusable
         if not usable:
             raise MotionkitError(
-                f"{place} has no region that can be used.", why=left_out.said() or "it has no rows.",
+                f"{place} has no region that can be used.", why=left_out.describe() or "it has no rows.",
                 fix="docs/region-data.md describes the formats.",
             )  # fmt: skip
         if bad > self._options.bad_share * (bad + usable):
             share = min(0.99, round(bad / (bad + usable) + 0.005, 2))
             raise MotionkitError(
                 f"{bad:,} of {bad + usable:,} regions of {place} cannot be used.",
-                why=f"{left_out.said()}.",
+                why=f"{left_out.describe()}.",
                 fix=f"repair them, or go on with the others: --dataset.bad-share {share:g}",
             )
 

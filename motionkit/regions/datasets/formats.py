@@ -52,7 +52,7 @@ class Coco:
         tables = [content.get(name) for name in ("images", "annotations")]
         if not all(isinstance(table, list) and table for table in tables):
             raise MotionkitError(
-                f"{instances} is no COCO file with {' and '.join(('images', 'annotations'))}.",
+                f"{instances} is not a COCO file with images and annotations.",
                 why=f"found were {', '.join(map(str, list(content)[:8])) or 'nothing'}; wanted are {_WANTED}.",
             )
         self._files = {row["id"]: row.get("file_name") for row in _rows(content["images"])}
@@ -62,7 +62,7 @@ class Coco:
         if refs_table is None and path.is_dir() and (file := _refs_file(path, refs, instances)) is not None:
             documents.append(file)
             refs_table = _read_refs(file)
-        self._refs = list(_refs(refs_table) if refs_table is not None else _own(self._annotations))
+        self._refs = list(_refs(refs_table) if refs_table is not None else _from_annotations(self._annotations))
         if not self._refs:
             raise MotionkitError(
                 f"{path} has no sentences.", why=f"wanted are {_WANTED}.",
@@ -121,7 +121,7 @@ def _refs(table: object) -> Iterator[_Ref]:
             yield _Ref(row.get("ann_id"), row.get("image_id"), texts or (None,), split_of(row.get("split")))
 
 
-def _own(annotations: Mapping[object, Mapping[str, Any]]) -> Iterator[_Ref]:
+def _from_annotations(annotations: Mapping[object, Mapping[str, Any]]) -> Iterator[_Ref]:
     """Yield the sentences in annotations."""
     for key, annotation in annotations.items():
         texts = next(

@@ -18,11 +18,11 @@ class RegionReading(Group):
     path: Path | None = Field(None, description="File or folder (required).")
     split: Literal["auto", "hash"] = Field(
         "auto",
-        description="auto: the data's own splits where they name all three, else as hash; hash: by the bytes of each "
+        description="auto: the data's own splits if they name all three, else as hash; hash: by the bytes of each "
         "image, so that no image is in two splits.",
     )
     held_out: float = Field(
-        0.05, gt=0, le=0.4, description="Share of the images in val, and in test, where hash splits."
+        0.05, gt=0, le=0.4, description="Share of the images in val, and in test, if hash splits."
     )
     bad_share: float = Field(
         0.2,
@@ -62,7 +62,7 @@ class CocoOptions(RegionReading):
     path: Path | None = Field(
         None, description="Folder with instances.json and refs.json, or one JSON file (required)."
     )
-    refs: str = Field("", description="Part of the name of the refs file, such as unc, where there are several.")
+    refs: str = Field("", description="Part of the name of the refs file, such as unc, if there are several.")
     images: Path | None = Field(None, description="Folder of the images; default: images or train2014 beside the JSON.")
 
 

@@ -114,7 +114,7 @@ def verdict(
     head = "the judge draws its captions better" if sure else "the judge sees no clear gain"
     if worse := [short for short, _ in _effects(figures)]:
         head += f", {'but' if sure else 'and'} {' and '.join(worse)}"
-    return f"{head}: {changes}.{_beside(figures, equal)}"
+    return f"{head}: {changes}.{_equal_entropy_sentence(figures, equal)}"
 
 
 _MAIN = (
@@ -122,7 +122,7 @@ _MAIN = (
 )  # fmt: skip
 
 
-def _beside(figures: Figures, equal: float | None) -> str:
+def _equal_entropy_sentence(figures: Figures, equal: float | None) -> str:
     name = "cycle_iou"
     sampled = figures.get(name, {})
     other = sampled.get("equal_entropy")

@@ -86,7 +86,7 @@ class SplitFigures:
     counts: NDArray[np.int64]  # [R, 2] int64, pixels in both masks and in either, of the data's captions
     greedy: RegionFigures  # scores of captions of the likeliest words, with ``referring_iou`` and ``no_target``
     sampled: RegionFigures  # scores of sampled captions
-    wanted: Sequence[str]  # r captions of the data
+    references: Sequence[str]  # r captions of the data
 
 
 @dataclass(frozen=True)

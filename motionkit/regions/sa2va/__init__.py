@@ -17,7 +17,7 @@ class Sa2vaOptions(Group):
     checkpoint: str = Field(
         min_length=1, description="Folder of the model, id on the Hugging Face hub, or a run or folder of sa2va-rl."
     )
-    base: str = Field("", description="Folder of the model that a run was trained on, where it is no longer in place.")
+    base: str = Field("", description="Folder of the model that a run was trained on, if it is no longer in place.")
     weights: Literal["student", "ema"] = Field(
         "student", description="Of a guide's checkpoint: pytorch_model.bin or ema_model.bin."
     )

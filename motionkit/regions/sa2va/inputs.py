@@ -89,9 +89,9 @@ class Words:
             )
         self._chat, end = _TEMPLATES[name]
         self._tokenizer, self.longest = tokenizer, longest
-        self.image, self.seg, self.end = (self._one(token) for token in (IMAGE, SEG, end))
+        self.image, self.seg, self.end = (self._token_number(token) for token in (IMAGE, SEG, end))
         for token in (IMAGE_BEGIN, IMAGE_END, REGION_BEGIN, REGION_END):
-            self._one(token)
+            self._token_number(token)
         added = {str(token): number for number, token in tokenizer.added_tokens_decoder.items()}
         spelled = {*added, IMAGE, IMAGE_BEGIN, IMAGE_END, REGION_BEGIN, REGION_END, SEG, end}
         self._special = re.compile("|".join(map(re.escape, sorted(spelled, key=len, reverse=True))))
@@ -100,7 +100,7 @@ class Words:
         self.barred[barred] = True
         self.barred[len(tokenizer) :] = True  # rows of the output that are not tokens
 
-    def _one(self, token: str) -> int:
+    def _token_number(self, token: str) -> int:
         number = self._tokenizer.convert_tokens_to_ids(token)
         if number is None or number == self._tokenizer.unk_token_id:
             raise MotionkitError(

@@ -116,7 +116,7 @@ def dims_of(config: Mapping[str, Any]) -> Dims:
         words, vision = config["llm_config"], config["vision_config"]
         heads = int(words["num_attention_heads"])
         head = int(words.get("head_dim") or words["hidden_size"] // heads)
-        side = _one(config.get("force_image_size") or vision["image_size"]) // _one(vision["patch_size"])
+        side = _integer(config.get("force_image_size") or vision["image_size"]) // _integer(vision["patch_size"])
         factor = round(1 / float(config["downsample_ratio"]))
         return Dims(
             int(words["hidden_size"]), int(words["num_hidden_layers"]), int(words["intermediate_size"]), heads * head,
@@ -144,8 +144,8 @@ def by_config(config: Mapping[str, Any]) -> dict[str, int]:
     """Return the same of a published model by its config.json; small vectors are left out."""
     dims, vision = dims_of(config), config["vision_config"]
     width, inner = int(vision["hidden_size"]), int(vision["intermediate_size"])
-    patch = _one(vision["patch_size"])
-    cells = (_one(vision["image_size"]) // patch) ** 2 + 1
+    patch = _integer(vision["patch_size"])
+    cells = (_integer(vision["image_size"]) // patch) ** 2 + 1
     layer = 4 * width**2 + 2 * width * inner
     attention = 2 * dims.width * dims.queries + 2 * dims.width * dims.keys
     words = dims.layers * (attention + 3 * dims.width * dims.inner)
@@ -159,7 +159,7 @@ def by_config(config: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
-def _one(value: Any) -> int:
+def _integer(value: Any) -> int:
     return int(value[0] if isinstance(value, (list, tuple)) else value)
 
 

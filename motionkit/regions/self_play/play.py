@@ -26,7 +26,7 @@ from motionkit.regions.self_play.settings import CurriculumSettings, Sa2vaObject
 from motionkit.rl import Surrogate, group_std, shuffled, weighted_mean
 from motionkit.training.world import OneProcess, World, mean_over, of_main, rows_of, share_of, sum_over
 
-_TOLD = 1  # marks the order of the regions with captions
+_CAPTIONED = 1  # marks the order of the regions with captions
 
 ENDLESS = 1 << 20
 """Largest number of regions that are shuffled for each pass."""
@@ -65,14 +65,14 @@ class RegionOrder:
         task = self.open("train", self._index(step))
         return task if self._part is None else replace(task, captions=("",) * len(task))
 
-    def told(self, step: int, absent: float = 0.0) -> Task:
+    def captioned(self, step: int, absent: float = 0.0) -> Task:
         """Return this process's regions with captions for a step: its own, or those of the captioned part in turn.
 
         A share `absent` of them gets the caption of an absent object and an empty mask.
         """
         index = self._index(step)
         if self._part is not None:
-            index = regions_of_part(self._part, self._batch, step, self._seed, _TOLD)[self._share]
+            index = regions_of_part(self._part, self._batch, step, self._seed, _CAPTIONED)[self._share]
         task = self.open("train", index)
         first = np.arange(self._batch)[self._share] < round(absent * self._batch)  # whichever process has them
         if not first.any() or not isinstance(self._data, NamesAbsent):

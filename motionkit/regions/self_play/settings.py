@@ -46,7 +46,7 @@ class LoopSettings(Group):
         1.0, ge=0, le=1e6, description="Weight of loop 2: caption, mask, the partner's caption."
     )
     caption_to_mask_end: float | None = Field(None, ge=0, le=1e6, description=_END)
-    third: float = Field(1.0, ge=0, le=1e6, description="Weight of loop 3, where there is one.")
+    third: float = Field(1.0, ge=0, le=1e6, description="Weight of loop 3, if there is one.")
     balance: Literal["none", "gradient", "progress"] = Field(
         "none",
         description="Factor on each weight. gradient: the loops' gradients get one norm; progress: a loop whose reward "

@@ -54,7 +54,7 @@ class SelfPlayAlarms:
         self._patience = max(1, patience)
         self._recent: deque[Mapping[str, float]] = deque(maxlen=self._patience)
         self._first: dict[str, float] = {}
-        self._said: list[str] = []
+        self._reported: list[str] = []
 
     def begin(self, watched: Mapping[str, float], count: int) -> None:
         """Take in the metrics of `count` watched regions before training."""
@@ -68,8 +68,8 @@ class SelfPlayAlarms:
         if len(self._recent) == self._patience:
             for loop in sorted({name.partition("/")[0] for name in self._recent[-1]}):
                 texts |= {**self._flat(loop), **self._collapse(loop), **self._drift(loop)}
-        fresh = {key: text for key, text in texts.items() if key not in self._said}
-        self._said += fresh
+        fresh = {key: text for key, text in texts.items() if key not in self._reported}
+        self._reported += fresh
         return list(fresh.values())
 
     def _mean(self, name: str) -> float | None:
@@ -147,14 +147,14 @@ class SelfPlayAlarms:
         if not self._recent and not self._first:
             return State()
         return State(
-            values={"recent": [dict(metrics) for metrics in self._recent], "first": self._first, "said": self._said}
+            values={"recent": [dict(metrics) for metrics in self._recent], "first": self._first, "said": self._reported}
         )
 
     def load_state(self, state: State) -> None:
         """Put it back."""
         self._recent.extend(state.values.get("recent", []))
         self._first = dict(state.values.get("first", {}))
-        self._said = list(state.values.get("said", []))
+        self._reported = list(state.values.get("said", []))
 
 
 _logger = logging.getLogger("motionkit.sa2va_rl")

@@ -265,7 +265,7 @@ class Sa2vaRl:
         self.inputs = inputs_of({"dataset": self.data, "policy": self.policy, **named}, picked)
         self.items = trained_on(str(getattr(settings.policy.options, "checkpoint", ""))) | trained_pictures(self.data)
         self.notes: list[str] = []
-        self.held, self.watched = (self._held_out(split) for split in ("test", "val"))
+        self.test_index, self.val_index = (self._held_out(split) for split in ("test", "val"))
         with torch.no_grad():  # a policy may refuse images of that size
             self.policy.see(self.data.regions("train", np.zeros(1, np.int64)).images)
 
@@ -333,7 +333,7 @@ class Sa2vaRl:
         parts: Parts = {
             **learner.parts(), **averages, "best": best, "before": kept, "balance": balance, "alarms": alarms
         }  # fmt: skip
-        heldout, watched = order.open("test", self.held), order.open("val", self.watched)
+        heldout, watched = order.open("test", self.test_index), order.open("val", self.val_index)
         if (checkpoint := run.checkpoint()) is not None:
             restore(parts, checkpoint)
         else:
@@ -351,7 +351,7 @@ class Sa2vaRl:
 
         def step_fn(step: int) -> Mapping[str, float]:
             regions = order.at(step)
-            captioned = regions if self.part is None else order.told(step)
+            captioned = regions if self.part is None else order.captioned(step)
             # [B * G]: the samples of a region are adjacent
             rows = regions.repeated(settings.rollout.group_size)
             weights = self._weights(step)
@@ -368,7 +368,7 @@ class Sa2vaRl:
                     loop_rows = rows
                     absent = getattr(loop, "absent", 0.0)
                     if self.reads[name] and (self.part is not None or absent):
-                        shown = order.told(step, absent)
+                        shown = order.captioned(step, absent)
                         loop_rows = shown.repeated(settings.rollout.group_size)
                     scored[name] = roll_out(
                         name, loop, self.rewards[name], loop_rows, turn, group=settings.rollout.group_size,
@@ -411,17 +411,17 @@ class Sa2vaRl:
         if best.tensors:
             self.policy.load_tensors(best.tensors)
         _logger.info("measuring %d held-out regions before and after training", len(heldout))
-        known = look_up(self.data, "test", self.held)
+        known = look_up(self.data, "test", self.test_index)
         figures = measure_both(self.policy, heldout, start.applied, known, settings.rollout.temperature)
         if self.world.main:
             self.policy.save(run.artifact(ARTIFACT), tensors=self.policy.tensors())
         before, after = figures.greedy
-        write_gallery(run.artifact(GALLERY), self.data, "test", self.held, after, before)
+        write_gallery(run.artifact(GALLERY), self.data, "test", self.test_index, after, before)
         return summary_of(figures, self.policy, heldout, known, self.data.name, best.step, settings.seed)
 
     def _watch(self, watched: Task, start: Weights) -> dict[str, float]:
         """Return the metrics of the watched regions, of greedy captions."""
-        means = measure(self.policy, watched, start, look_up(self.data, "val", self.watched)).means
+        means = measure(self.policy, watched, start, look_up(self.data, "val", self.val_index)).means
         once = {name: f"regions/{name}" for name in ("referring_iou", "no_target")}
         named = {name: f"regions/{name}_greedy" for name in CAPTIONS} | once
         return {key: means[name] for name, key in named.items() if name in means}

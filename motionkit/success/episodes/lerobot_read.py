@@ -82,7 +82,7 @@ def cached_lerobot(folder: Path) -> tuple[Path, list[str]]:
 
 def _convert(folder: Path, out: Path) -> list[str]:
     info = read_info(folder)
-    plan, manifest = _plan(folder, info), _own(folder)
+    plan, manifest = _plan(folder, info), _exported_manifest(folder)
     widths: dict[Any, int] = {name: values.shape[1] for name, values in plan.columns.items()}
     names = ("environment", "choices", "licence")
     ours: dict[str, Any] = {} if manifest is None else {name: getattr(manifest, name) for name in names}
@@ -109,7 +109,7 @@ def _add(collector: Collector, plan: _Plan, pictures: Mapping[str, NDArray[np.ui
         collector.add(frames, label, row == rows[-1], success_once=once, **numbers)
 
 
-def _own(folder: Path) -> Manifest | None:
+def _exported_manifest(folder: Path) -> Manifest | None:
     """Return the manifest that `export_lerobot` wrote; None for other datasets."""
     path = folder / OWN
     return as_model(path, Manifest, read_json(path, dict, fix=_AGAIN), fix=_AGAIN) if path.is_file() else None
@@ -137,7 +137,7 @@ def _plan(folder: Path, info: Info) -> _Plan:
                 for part in ("chunk_index", "file_index", "from_timestamp")
             )
             if not (0 <= chunk < 1e6 and 0 <= file < 1e6 and 0 <= begins < 1e8):
-                raise MotionkitError(f"the place of episode {number} in {key} is no place.", fix=_AGAIN)
+                raise MotionkitError(f"the place of episode {number} in {key} is not valid.", fix=_AGAIN)
             path = folder / VIDEO.format(video_key=key, chunk_index=int(chunk), file_index=int(file))
             if not path.is_file():
                 raise MotionkitError(

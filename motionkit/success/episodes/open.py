@@ -109,7 +109,9 @@ def read_file(path: Path) -> Trajectory | None:
             shape = getattr(values, "shape", type(values).__name__)
             raise MotionkitError(f"{path} is not a trajectory: {name} is {shape}, with {len(labels)} labels.", fix=fix)
         if not np.isfinite(values).all() or values.min() < 0 or values.max() > 255:
-            raise MotionkitError(f"{path}: {name} holds values that are no picture's.", why="0 to 1 or 0 to 255.")
+            raise MotionkitError(
+                f"{path}: {name} holds values outside of a picture's range.", why="0 to 1 or 0 to 255."
+            )
     if not np.isfinite(labels).all():
         raise MotionkitError(f"{path}: a label is not finite.")
     called = {plain_name(name): name for name in images}

@@ -70,7 +70,7 @@ class _Footer:
         fields: dict[int, Any] = {}
         field = 0
         while (head := self._byte()) != 0:
-            field = field + (head >> 4) if head >> 4 else self._whole()
+            field = field + (head >> 4) if head >> 4 else self._signed()
             kind = head & 15
             fields[field] = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind)
         return fields
@@ -87,7 +87,7 @@ class _Footer:
         if kind in (_TRUE, _FALSE, _BYTE):  # a truth value in a list is a byte
             return self._byte()
         if kind < _DOUBLE:
-            return self._whole()
+            return self._signed()
         if kind == _DOUBLE:
             return self._bytes(8)
         if kind == _BINARY:
@@ -130,7 +130,7 @@ class _Footer:
                 return number
         raise ValueError("its footer is damaged")
 
-    def _whole(self) -> int:
+    def _signed(self) -> int:
         """Return a signed number, in zigzag."""
         number = self._number()
         return (number >> 1) ^ -(number & 1)

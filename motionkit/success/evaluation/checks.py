@@ -36,13 +36,7 @@ _ECE = 0.1
 _EPISODES = 10
 
 
-def run_checks(
-    scored: Scored,  # held-out frames
-    figures: Mapping[str, float | int],  # their `figures`
-    card: Card,  # how the classifier was made
-    *,
-    seed: int,
-) -> tuple[Check, ...]:
+def run_checks(scored: Scored, figures: Mapping[str, float | int], card: Card, *, seed: int) -> tuple[Check, ...]:
     """Return all checks."""
     return (
         _auroc(figures["auroc"]),

@@ -68,7 +68,7 @@ def open_demonstrations(place: Path, spec: ActorSpec, settings: CloneSettings, *
         raise MotionkitError(
             f"none of the {len(episodes.records)} episodes of {place} succeeds.",
             why="a policy that does what was done in them would fail as they do.",
-            fix="give demonstrations of success: motionkit reward-collect --policy scripted makes them where an "
+            fix="give demonstrations of success: motionkit reward-collect --policy scripted makes them if the "
             "environment knows how.",
         )
     elif left := len(episodes.records) - len(good):

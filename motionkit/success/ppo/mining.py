@@ -19,7 +19,7 @@ from motionkit.metrics import AtThreshold
 from motionkit.runs import Run, TrainedOn
 from motionkit.success.classifier import ARTIFACT as CLASSIFIER
 from motionkit.success.classifier import save_classifier
-from motionkit.success.collect import Collected
+from motionkit.success.collected import Collected
 from motionkit.success.episodes import Collector, Episodes, open_episodes
 from motionkit.success.evaluation.data import Split
 from motionkit.success.evaluation.report import measure_classifier

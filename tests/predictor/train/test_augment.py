@@ -28,9 +28,9 @@ def batch(clips: ClipSet) -> WindowBatch:
     return WindowBatches(windows, batch_size=16, accumulate=1, seed=0, device=torch.device("cpu"))(1)[0]
 
 
-def augmentation(clips: ClipSet, *, told: float = 1.0, **changes: Any) -> Augmentation:
+def augmentation(clips: ClipSet, *, conditioned: float = 1.0, **changes: Any) -> Augmentation:
     every = {"bend": 0.3, "speed_scale_range": (0.75, 1.2), **changes}
-    return Augmentation(AugmentationSettings(**every), clips.names, fps=30.0, told=told)
+    return Augmentation(AugmentationSettings(**every), clips.names, fps=30.0, conditioned=conditioned)
 
 
 def whole(batch: WindowBatch) -> MotionState:
@@ -85,7 +85,7 @@ def test_it_draws_the_same_for_the_same_seed_and_keeps_shares(clips: ClipSet, ba
     made = [augment(batch, torch.Generator().manual_seed(seed)).truth.rotations for seed in (1, 1, 2)]
     assert torch.equal(made[0], made[1])
     assert not torch.equal(made[0], made[2])
-    half = augmentation(clips, told=0.0, mirror=0.5)(batch, torch.Generator().manual_seed(0))
+    half = augmentation(clips, conditioned=0.0, mirror=0.5)(batch, torch.Generator().manual_seed(0))
     kept = (half.truth.contacts == batch.truth.contacts).all(-1).all(-1)
     flipped = (half.truth.rotations != batch.truth.rotations).flatten(1).any(1)
     assert 0 < int(flipped.sum()) < len(kept)
@@ -94,17 +94,17 @@ def test_it_draws_the_same_for_the_same_seed_and_keeps_shares(clips: ClipSet, ba
 def test_what_is_off_changes_nothing(clips: ClipSet, batch: WindowBatch) -> None:
     off = augmentation(clips, mirror=0.0, bend=0.0, speed_scale_range=(1.0, 1.0))
     assert off(batch, torch.Generator().manual_seed(0)).truth is batch.truth
-    assert not Augmentation(AugmentationSettings(), ("a", "b"), fps=30.0, told=1.0).mirrors
+    assert not Augmentation(AugmentationSettings(), ("a", "b"), fps=30.0, conditioned=1.0).mirrors
 
 
 def test_only_windows_that_are_told_their_path_get_other_speeds_and_curves(clips: ClipSet, batch: WindowBatch) -> None:
-    changed = augmentation(clips, told=0.5, mirror=0.0)(batch, torch.Generator().manual_seed(0))
-    assert 0 < int(changed.told.sum()) < len(changed.told)
+    changed = augmentation(clips, conditioned=0.5, mirror=0.0)(batch, torch.Generator().manual_seed(0))
+    assert 0 < int(changed.conditioned.sum()) < len(changed.conditioned)
     for name in ("rotations", "steps"):
         other = (getattr(changed.truth, name) != getattr(batch.truth, name)).flatten(1).any(1)
-        assert torch.equal(other, changed.told), name
-    assert not augmentation(clips, told=0.0)(batch, torch.Generator().manual_seed(0)).told.any()
-    assert augmentation(clips, told=1.0)(batch, torch.Generator().manual_seed(0)).told.all()
+        assert torch.equal(other, changed.conditioned), name
+    assert not augmentation(clips, conditioned=0.0)(batch, torch.Generator().manual_seed(0)).conditioned.any()
+    assert augmentation(clips, conditioned=1.0)(batch, torch.Generator().manual_seed(0)).conditioned.all()
 
 
 def test_a_bent_path_by_a_slow_loop(batch: WindowBatch) -> None:
@@ -145,6 +145,8 @@ def test_all_changes_keep_steps_beyond_the_window(clips: ClipSet) -> None:
     windows = cut_windows(clips.clips[:12], past=10, future=20, stride=7)
     batches = WindowBatches(windows, batch_size=16, accumulate=1, seed=0, device=torch.device("cpu"), further=15)
     settings = AugmentationSettings(mirror=0.5, speed_scale_range=(0.8, 1.2), bend=0.3, yaw=3.0)
-    changed = Augmentation(settings, clips.names, fps=30.0, told=1.0)(batches(1)[0], torch.Generator().manual_seed(0))
+    changed = Augmentation(settings, clips.names, fps=30.0, conditioned=1.0)(
+        batches(1)[0], torch.Generator().manual_seed(0)
+    )
     assert changed.truth.frames == 35
     assert changed.future == 20

@@ -126,7 +126,7 @@ def test_a_place_that_is_missed_counts_in_all_frames_after() -> None:
     frames = frames_of(replace(truth, steps=steps), last, truth)
     whole = (5 * 0.05 + 0.5 * 0.2) / 6
     assert float(joint()(frames, EVERY)["place"]) == pytest.approx(whole)
-    one = replace(frames, told=torch.tensor([True, False]))  # of two windows that weigh alike
+    one = replace(frames, conditioned=torch.tensor([True, False]))  # of two windows that weigh alike
     assert float(joint()(one, EVERY)["place"]) == pytest.approx(whole / 2)
 
 

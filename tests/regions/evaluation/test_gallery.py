@@ -47,7 +47,7 @@ def test_the_first_the_best_and_the_worst_are_shown(tmp_path: Path) -> None:
     assert "a caption it sampled" in gallery(folder)
     older["regions"][0]["scores"]["after"]["unique"] = 1.0
     (folder / INDEX).write_text(json.dumps(older))
-    assert "Uniqueness: 1 where the caption is true" in gallery(folder)
+    assert "Uniqueness: 1 if the caption is true" in gallery(folder)
     (folder / "30-after.webp").unlink()
     assert gallery(folder).count('<div class="strip wide"') == 23
     (folder / INDEX).write_text("{")

@@ -124,8 +124,8 @@ def test_what_the_projector_reads(tmp_path: Path, layer: int, more: float) -> No
     ("changes", "why"),
     [
         ({"lacking": "mlp1"}, "ignores regions"),
-        ({"lacking": "text_hidden_fcs"}, "no Sa2VA"),
-        ({"auto_map": {}}, "no Sa2VA"),
+        ({"lacking": "text_hidden_fcs"}, "not a Sa2VA"),
+        ({"auto_map": {}}, "not a Sa2VA"),
         ({"llm_config": {"architectures": ["Phi3ForCausalLM"]}}, "'Phi3ForCausalLM', which is not supported"),
         ({"llm_config": None}, "'none', which is not supported"),
     ],

@@ -124,27 +124,27 @@ def test_regions_come_without_captions_and_those_of_the_part_in_turn() -> None:
     found = order([3, 5, 7, 9, 11, 13, 15, 17])
     data = Shapes(ShapesOptions(scenes="words", images=400, captioned=0.1))
     assert set(found.at(1).captions) == {""}
-    told = [text for step in (1, 2) for text in found.told(step).captions]
+    told = [text for step in (1, 2) for text in found.captioned(step).captions]
     assert sorted(told) == sorted(data.regions("train", np.array([3, 5, 7, 9, 11, 13, 15, 17])).captions)
-    assert len(order([3]).told(1)) == 4  # a part of one region comes again
+    assert len(order([3]).captioned(1)) == 4  # a part of one region comes again
 
 
 def test_a_share_of_the_captions_is_of_what_is_not_there() -> None:
-    found = order([3, 5, 7, 9, 11, 13, 15, 17]).told(1, 0.5)
-    plain = order([3, 5, 7, 9, 11, 13, 15, 17]).told(1)
+    found = order([3, 5, 7, 9, 11, 13, 15, 17]).captioned(1, 0.5)
+    plain = order([3, 5, 7, 9, 11, 13, 15, 17]).captioned(1)
     assert not found.masks[:2].any()
     assert torch.equal(found.masks[2:], plain.masks[2:])
     assert found.captions[2:] == plain.captions[2:]
     assert not set(found.captions[:2]) & set(plain.captions[:2])
     whole = order(None)
-    assert whole.told(3).captions == whole.at(3).captions
-    assert whole.told(3, 0.5).captions[2:] == whole.at(3).captions[2:]
-    assert not whole.told(3, 0.5).masks[:2].any()
+    assert whole.captioned(3).captions == whole.at(3).captions
+    assert whole.captioned(3, 0.5).captions[2:] == whole.at(3).captions[2:]
+    assert not whole.captioned(3, 0.5).masks[:2].any()
 
 
 def test_an_absent_object_that_is_there_is_not_taught_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     part = [3, 5, 7, 9, 11, 13, 15, 17]
-    plain = order(part).told(1)
+    plain = order(part).captioned(1)
     whole = Shapes.absent
 
     def absent(self: Shapes, split: Split, index: NDArray[np.int64]) -> tuple[str, ...]:
@@ -153,7 +153,7 @@ def test_an_absent_object_that_is_there_is_not_taught_to_be_missing(monkeypatch:
         return (there, *whole(self, split, index)[1:])
 
     monkeypatch.setattr(Shapes, "absent", absent)
-    found = order(part).told(1, 0.5)
+    found = order(part).captioned(1, 0.5)
     assert torch.equal(found.masks[0], plain.masks[0])
     assert found.captions[0] == plain.captions[0]
     assert not found.masks[1].any()

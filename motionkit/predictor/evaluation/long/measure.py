@@ -334,7 +334,7 @@ class Runs:
     names: tuple[str, ...]  # a path of `DRAWN`, else the kind
     path: Tensor | None  # [N, F, 3] that the root is asked to take; None for free runs
     ends: Mapping[str, Tensor]  # [N] int64 frames to measure at, by key
-    asked: Tensor  # [N, F', 3] what the root is compared with: the path, or the truth
+    target: Tensor  # [N, F', 3] what the root is compared with: the path, or the truth
     reach: Tensor  # [N] int64 frames of it
 
     @property
@@ -386,7 +386,7 @@ class LongRow:
     """A predictor and how its runs are made."""
 
     predictor: Predictor
-    told: bool = True  # whether it is told the path
+    conditioned: bool = True  # on the path
     dragged: bool = False  # whether the root is put on the path, whatever was predicted
 
 
@@ -398,8 +398,8 @@ def long_rows(clips: ClipSet, predictor: Predictor | None) -> dict[str, LongRow]
     """
     hold = Extrapolation(clips.names, clips.fps, keep=0.0)
     rows = {} if predictor is None else {MODEL: LongRow(predictor)}
-    rows[HOLD] = LongRow(hold, told=False)
-    rows[DRAGGED] = LongRow(predictor or hold, told=False, dragged=True)
+    rows[HOLD] = LongRow(hold, conditioned=False)
+    rows[DRAGGED] = LongRow(predictor or hold, conditioned=False, dragged=True)
     train = [clip for clip in clips.clips if clip.split == "train"]
     if Matching.enough(train, clips.fps):
         rows[MATCHING] = LongRow(Matching(clips.names, clips.fps, train))
@@ -479,7 +479,7 @@ def run_figures(
     for place in torch.arange(len(runs.index)).split(_AT_ONCE):
         index = runs.index[place]
         path = None if runs.path is None else longer(runs.path[place], runs.frames)[:, : runs.frames]
-        if row.told:
+        if row.conditioned:
             made = predict_checked(row.predictor, runs.windows.known(index), runs.frames, path)
         else:  # the same for all paths from one start
             starts, whose = index.unique(return_inverse=True)
@@ -496,7 +496,7 @@ def _figures(made: MotionState, runs: Runs, place: Tensor, body: Body, real: Map
     index, reach = runs.index[place], runs.reach[place]
     offsets = runs.windows.offsets[runs.windows.clip[index]]
     labels = [runs.labels[number] for number in place.tolist()]
-    path = runs.asked[place]
+    path = runs.target[place]
     far = min(made.frames, path.shape[1])
     distance, heading = path_errors(made.steps[:, :far], path[:, :far].double())
     valid = runs.windows.valid[index]
