@@ -1,4 +1,4 @@
-"""What a search found: its document, its files, and the sentence about whether it was worth it."""
+"""The result of a search: its document, its files, and a one-sentence verdict."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Spread:
-    """Values of one group of settings with several seeds."""
+    """Values of the same settings with several seeds."""
 
-    values: Mapping[int, float]  # By seed; those that have one
+    values: Mapping[int, float]  # By seed; failed ones are left out
 
     @property
     def mean(self) -> float:
@@ -38,13 +38,13 @@ class Spread:
 
     def document(self) -> dict[str, Any]:
         """Return them as JSON."""
-        found = list(self.values.values())
-        return {"seeds": list(self.values), "values": found, "mean": self.mean, "range": [min(found), max(found)]}
+        values = list(self.values.values())
+        return {"seeds": list(self.values), "values": values, "mean": self.mean, "range": [min(values), max(values)]}
 
 
 @dataclass(frozen=True)
 class StudyResult:
-    """What a search found."""
+    """The result of a search."""
 
     plan: Plan  # The search
     base: Base  # Trainer and settings
@@ -55,62 +55,66 @@ class StudyResult:
     @cached_property
     def best(self) -> FrozenTrial:
         """The trial with the best value."""
-        found = best_trial(open_study(self.plan, self.folder), self.plan)
-        assert found is not None
-        return found
+        best = best_trial(open_study(self.plan, self.folder), self.plan)
+        assert best is not None
+        return best
 
     @property
     def baseline(self) -> float | None:
         """The value of trial 0, the base."""
-        return next((one.value for one in self.trials if one.params == self.plan.first and one.value is not None), None)
+        return next(
+            (trial.value for trial in self.trials if trial.params == self.plan.first and trial.value is not None), None
+        )
 
     def spread(self, who: str) -> Spread | None:
-        """Return the values with other seeds; of ``best`` where the base is the best, those of the base."""
+        """Return the values of ``best`` or ``base`` with other seeds; the same for both if the base is the best."""
         if who == "best" and self.best.params == self.plan.first:
             who = "base"
-        found = {seed: value for seed, value in self.repeated.get(who, {}).items() if value is not None}
-        return Spread(found) if found else None
+        values = {seed: value for seed, value in self.repeated.get(who, {}).items() if value is not None}
+        return Spread(values) if values else None
 
     @cached_property
     def outcome(self) -> str:
         """``better``, ``no difference``, ``worse``, ``base`` (nothing beat it) or ``untested``."""
         if self.best.params == self.plan.first:
             return "base"
-        one, other = self.spread("best"), self.spread("base")
-        if one is None or other is None:
+        best, base = self.spread("best"), self.spread("base")
+        if best is None or base is None:
             return "untested"
-        if not self.plan.better(one.mean, other.mean):
+        if not self.plan.better(best.mean, base.mean):
             return "worse"
         ends = (min, max) if self.plan.direction == "maximize" else (max, min)
-        apart = self.plan.better(ends[0](one.values.values()), ends[1](other.values.values()))
+        apart = self.plan.better(ends[0](best.values.values()), ends[1](base.values.values()))
         return "better" if apart else "no difference"
 
     @property
     def worth_it(self) -> bool:
-        """Whether the best settings are to replace the base's."""
+        """Whether the best settings should replace the base's."""
         return self.outcome in ("better", "no difference", "untested")
 
     @property
     def verdict(self) -> str:
-        """One sentence."""
+        """The outcome in one sentence."""
         name = self.plan.value
         if self.outcome == "base":
             return f"Nothing beat the base settings: {name} {self.best.value:.4f}."
-        one, other = self.spread("best"), self.spread("base")
-        if one is None or other is None:
+        best, base = self.spread("best"), self.spread("base")
+        if best is None or base is None:
             start = "" if self.baseline is None else f", the base {self.baseline:.4f}"
             return f"The best trial reached {name} {self.best.value:.4f}{start}; one seed, so part of that is luck."
-        told = f"{name} {_ranged(one)} against the base's {_ranged(other)} on {len(one.values)} further seeds"
+        comparison = f"{name} {_ranged(best)} against the base's {_ranged(base)} on {len(best.values)} further seeds"
         return {
-            "better": f"The best settings beat the base beyond the spread of seeds: {told}.",
-            "no difference": f"The best settings are ahead on average, but not beyond the spread of seeds: {told}.",
-            "worse": f"The best trial was luck: {told}. Keep the base.",
+            "better": f"The best settings beat the base beyond the spread of seeds: {comparison}.",
+            "no difference": (
+                f"The best settings are ahead on average, but not beyond the spread of seeds: {comparison}."
+            ),
+            "worse": f"The best trial was luck: {comparison}. Keep the base.",
         }[self.outcome]
 
     @cached_property
     def importances(self) -> dict[str, float]:
-        """How much each setting decides, by PED-ANOVA; empty with too few trials."""
-        done = [one for one in self.trials if one.state.name == "COMPLETE"]
+        """Importance of each setting by PED-ANOVA; empty with too few trials."""
+        done = [trial for trial in self.trials if trial.state.name == "COMPLETE"]
         if len(done) < 4 or len(self.plan.space) < 2:
             return {}
         import optuna
@@ -118,14 +122,14 @@ class StudyResult:
         study = open_study(self.plan, self.folder)
         study.sampler, study.pruner = make_sampler(self.plan, 0), make_pruner(self.plan, 0)
         try:
-            found = optuna.importance.get_param_importances(study, normalize=True)
-        except (RuntimeError, ValueError, ZeroDivisionError):  # all values alike
+            importances = optuna.importance.get_param_importances(study, normalize=True)
+        except (RuntimeError, ValueError, ZeroDivisionError):  # all values are equal
             return {}
-        return {key: float(value) for key, value in found.items()}
+        return {key: float(value) for key, value in importances.items()}
 
     @property
     def changes(self) -> list[tuple[str, Any, Any]]:
-        """Key, the base's value and the best one, for all that differ."""
+        """Key, the base's value and the best value of each setting that differs."""
         first = self.plan.first
         return [(key, first[key], value) for key, value in self.best.params.items() if value != first[key]]
 
@@ -133,29 +137,29 @@ class StudyResult:
         """Return all trials as JSON."""
         return [
             {
-                "number": one.number,
-                "state": state_of(one),
-                "value": one.value if one.state.name == "COMPLETE" else None,
-                "params": one.params,
-                "seconds": None if one.duration is None else round(one.duration.total_seconds(), 3),
-                "watched": {str(step): value for step, value in one.intermediate_values.items()},
-                **({"reason": one.user_attrs["reason"]} if "reason" in one.user_attrs else {}),
+                "number": trial.number,
+                "state": state_of(trial),
+                "value": trial.value if trial.state.name == "COMPLETE" else None,
+                "params": trial.params,
+                "seconds": None if trial.duration is None else round(trial.duration.total_seconds(), 3),
+                "watched": {str(step): value for step, value in trial.intermediate_values.items()},
+                **({"reason": trial.user_attrs["reason"]} if "reason" in trial.user_attrs else {}),
             }
-            for one in self.trials
+            for trial in self.trials
         ]
 
     def document(self) -> dict[str, Any]:
-        """Return the parts of the summary document."""
-        one, other = self.spread("best"), self.spread("base")
+        """Return the search's part of the summary document."""
+        best, base = self.spread("best"), self.spread("base")
         return {
             "trials": self.rows(),
             "best": {
                 "number": self.best.number, "value": self.best.value, "params": self.best.params,
-                "repeated": None if one is None else one.document(),
+                "repeated": None if best is None else best.document(),
             },
             "baseline": {
                 "value": self.baseline, "params": self.plan.first,
-                "repeated": None if other is None else other.document(),
+                "repeated": None if base is None else base.document(),
             },
             "trainer": self.plan.trainer, "value": self.plan.value, "direction": self.plan.direction,
             "sampler": self.plan.sampler, "pruner": self.plan.pruner, "why": self.plan.why,
@@ -178,31 +182,31 @@ class StudyResult:
 
     def tables(self) -> list[dict[str, Any]]:
         """Return the tables for people."""
-        found = []
-        rows: list[tuple[object, ...]] = [(name, each.mean, *_ends(each)) for name, each in self._groups()]
+        tables = []
+        rows: list[tuple[object, ...]] = [(name, spread.mean, *_ends(spread)) for name, spread in self._groups()]
         if rows:
             columns = [f"{self.plan.value}, {self.plan.seeds} further seeds", "mean", "lowest", "highest"]
-            found.append({"title": "", "columns": columns, "rows": rows, "numbers": [1, 2, 3]})
+            tables.append({"title": "", "columns": columns, "rows": rows, "numbers": [1, 2, 3]})
         if self.changes:
             rows = [(key, _short(before), _short(after)) for key, before, after in self.changes]
             title = f"What the best trial ({self.best.number}) changes"
-            found.append({"title": title, "columns": ["setting", "base", "best"], "rows": rows, "numbers": [1, 2]})
+            tables.append({"title": title, "columns": ["setting", "base", "best"], "rows": rows, "numbers": [1, 2]})
         if self.importances:
             rows = [(key, f"{100 * value:.0f} %") for key, value in self.importances.items() if value >= 0.005]
             columns = ["setting", "share"]
             title = "What decides the value (PED-ANOVA)"
-            found.append({"title": title, "columns": columns, "rows": rows, "numbers": [1]})
-        return found
+            tables.append({"title": title, "columns": columns, "rows": rows, "numbers": [1]})
+        return tables
 
     def _groups(self) -> list[tuple[str, Spread]]:
         groups = [("base", self.spread("base"))]
         if self.best.params != self.plan.first:
             groups.insert(0, ("best", self.spread("best")))
-        return [(name, each) for name, each in groups if each is not None]
+        return [(name, spread) for name, spread in groups if spread is not None]
 
     def counts(self) -> str:
-        """Return how many trials ended how, in words."""
-        states = [state_of(one) for one in counted(self.trials)]
+        """Return how many trials ended in each state, in words."""
+        states = [state_of(trial) for trial in counted(self.trials)]
         return ", ".join(f"{states.count(name)} {name}" for name in dict.fromkeys(states))
 
 
@@ -215,27 +219,27 @@ def state_of(trial: FrozenTrial) -> str:
     return {"FAIL": "failed"}.get(trial.state.name, trial.state.name.lower())
 
 
-def _ranged(one: Spread) -> str:
-    low, high = _ends(one)
-    return f"{one.mean:.4f} ({low:.4f} to {high:.4f})"
+def _ranged(spread: Spread) -> str:
+    low, high = _ends(spread)
+    return f"{spread.mean:.4f} ({low:.4f} to {high:.4f})"
 
 
-def _ends(one: Spread) -> tuple[float, float]:
-    return min(one.values.values()), max(one.values.values())
+def _ends(spread: Spread) -> tuple[float, float]:
+    return min(spread.values.values()), max(spread.values.values())
 
 
 def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-# The page of a search: the verdict first, then history, what decides, all trials, and what changes.
+# The page of a search: the verdict first, then history, importances, all trials, and the changes.
 
 _SHOWN = 300
-"""Trials in the table, and lines in the chart; the best ones where there are more."""
+"""Most trials in the table, and lines in the chart; the best ones if there are more."""
 
 
 def study_page(result: StudyResult) -> str:
-    """Return the page as HTML that loads nothing."""
+    """Return the page as HTML without external resources."""
     plan = result.plan
     title = f"Search of {plan.trainer}: {plan.study}"
     parts = [
@@ -259,18 +263,18 @@ def _how(result: StudyResult) -> str:
 
 
 def _figures(result: StudyResult) -> list[tuple[str, str]]:
-    found = [("best trial", f"{result.best.value:.4f} (trial {result.best.number})")]
+    figures = [("best trial", f"{result.best.value:.4f} (trial {result.best.number})")]
     if result.baseline is not None:
-        found.append(("base, trial 0", f"{result.baseline:.4f}"))
+        figures.append(("base, trial 0", f"{result.baseline:.4f}"))
     for who, name in (("best", "best, further seeds"), ("base", "base, further seeds")):
         if (spread := result.spread(who)) is not None:
-            found.append((name, f"{spread.mean:.4f}"))
-    return found
+            figures.append((name, f"{spread.mean:.4f}"))
+    return figures
 
 
 def _charts(result: StudyResult) -> list[str]:
-    done = [one for one in result.trials if one.state.name == "COMPLETE" and one.value is not None]
-    points = [(float(one.number), float(one.value or 0.0)) for one in done]
+    done = [trial for trial in result.trials if trial.state.name == "COMPLETE" and trial.value is not None]
+    points = [(float(trial.number), float(trial.value or 0.0)) for trial in done]
     best: list[tuple[float, float]] = []
     for number, value in points:
         best.append((number, value if not best or result.plan.better(value, best[-1][1]) else best[-1][1]))
@@ -278,57 +282,58 @@ def _charts(result: StudyResult) -> list[str]:
         [Curve("best so far", best), Curve("", points, faint=True, dots=True)], x_label="trial",
         y_label=result.plan.value, zero=False, above=True, height=222,
     )  # fmt: skip
-    found = [figure(history, "Every finished trial, and the best so far.", title="History")]
+    charts = [figure(history, "Every finished trial, and the best so far.", title="History")]
     if result.importances:
         shown = [(_tail(key, result), round(100 * value, 1)) for key, value in result.importances.items()][:14]
         chart = bars(shown, label="Share of the value's variation, %")
-        found.append(
+        charts.append(
             figure(chart, "Which settings tell good trials from others, in % (PED-ANOVA).", title="What decides")
         )
-    return found
+    return charts
 
 
 def _parallel(result: StudyResult) -> list[str]:
-    done = [one for one in result.trials if one.state.name == "COMPLETE" and one.value is not None]
+    done = [trial for trial in result.trials if trial.state.name == "COMPLETE" and trial.value is not None]
     if len(done) < 2:
         return []
-    done.sort(key=lambda one: float(one.value or 0.0), reverse=result.plan.direction == "maximize")
+    done.sort(key=lambda trial: float(trial.value or 0.0), reverse=result.plan.direction == "maximize")
     axes = []
     for key in result.importances or result.plan.space:
-        one = result.plan.dimensions[key]
-        logarithmic = bool(getattr(one, "log", False))
+        logarithmic = bool(getattr(result.plan.dimensions[key], "log", False))
         values = [trial.params.get(key) for trial in done[:_SHOWN]]
         axes.append((_tail(key, result), values, logarithmic))
-    chart = parallel(axes[:10], [float(one.value or 0.0) for one in done[:_SHOWN]], better=result.plan.direction)
+    chart = parallel(axes[:10], [float(trial.value or 0.0) for trial in done[:_SHOWN]], better=result.plan.direction)
     words = "A line for each finished trial, the best tenth in colour: where it is narrow, the setting matters."
     return [figure(chart, words, title="Trials through their settings")]
 
 
 def _tables(result: StudyResult) -> list[str]:
-    found = []
-    for one in result.tables()[:2]:
-        head = one["title"] or "Further seeds"
-        rows = [[f"{cell:.4f}" if isinstance(cell, float) else cell for cell in row] for row in one["rows"]]
-        found.append(f"<h2>{escape(head)}</h2>{table(one['columns'], rows, numbers=one['numbers'])}")
-    return found
+    sections = []
+    for shown in result.tables()[:2]:
+        head = shown["title"] or "Further seeds"
+        rows = [[f"{cell:.4f}" if isinstance(cell, float) else cell for cell in row] for row in shown["rows"]]
+        sections.append(f"<h2>{escape(head)}</h2>{table(shown['columns'], rows, numbers=shown['numbers'])}")
+    return sections
 
 
 def _trials(result: StudyResult) -> str:
     keys = list(result.plan.space)
     rows: list[list[object]] = []
-    for one in result.trials[:_SHOWN]:
-        value: Any = one.value if one.state.name == "COMPLETE" else None
-        reason = str(one.user_attrs.get("reason", ""))
-        seconds = "" if one.duration is None else f"{one.duration.total_seconds():.1f}"
-        said = f"{state_of(one)}: {reason}" if reason else state_of(one)
-        params = ", ".join(f"{_tail(key, result)} {_short_value(one.params[key])}" for key in keys if key in one.params)
-        rows.append([one.number, "" if value is None else f"{value:.4f}", seconds, said, params])
+    for trial in result.trials[:_SHOWN]:
+        value: Any = trial.value if trial.state.name == "COMPLETE" else None
+        reason = str(trial.user_attrs.get("reason", ""))
+        seconds = "" if trial.duration is None else f"{trial.duration.total_seconds():.1f}"
+        ending = f"{state_of(trial)}: {reason}" if reason else state_of(trial)
+        params = ", ".join(
+            f"{_tail(key, result)} {_short_value(trial.params[key])}" for key in keys if key in trial.params
+        )
+        rows.append([trial.number, "" if value is None else f"{value:.4f}", seconds, ending, params])
     columns = ["trial", "value", "s", "ended", "settings"]
     return details(f"All {count(len(result.trials), 'trial')}", table(columns, rows, numbers=(1, 2)))
 
 
 def _tail(key: str, result: StudyResult) -> str:
-    """Return the end of a key that tells it from the others."""
+    """Return the shortest end of a key that is unique in the space."""
     parts = key.split(".")
     for first in range(len(parts) - 1, 0, -1):
         tail = ".".join(parts[first:])
@@ -341,17 +346,17 @@ def _short_value(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-# The result merged into the user's own settings file.
+# The result merged into the user's settings file.
 
 
 def write_config(path: Path, result: StudyResult) -> tuple[list[tuple[str, Any, Any]], list[str]]:
     """Write the best settings into a settings file, which keeps its other settings.
 
-    Only what the search changed is written. A file that is missing is made, with all that differs from the defaults.
-    Where the best settings are no better than the base, nothing is written.
+    Only settings that the search changed are written; a new file gets all that differ from the defaults. Nothing is
+    written if the best settings are no better than the base.
 
     Returns:
-        Key, value before (None where there was none) and value now; and what the user should know.
+        Key, value before (None if unset) and value after of each change; and notes for the user.
     """
     from motionkit.clips.profile.settings_file import merge_settings, read_settings
 
@@ -373,15 +378,15 @@ def write_config(path: Path, result: StudyResult) -> tuple[list[tuple[str, Any, 
 
 
 def merged(have: Mapping[str, Any], result: StudyResult) -> dict[str, Any]:
-    """Return the top-level keys of a file that the best settings change, whole."""
+    """Return the top-level keys of a file that the best settings change, with all that they hold."""
     params = {key: new for key, _, new in result.changes}
     start = dict(have)
     for key in params:
         top = key.partition(".")[0]
         if any(part.isdecimal() for part in key.split(".")) and not isinstance(start.get(top), list):
             start[top] = result.plan.base[top]  # a list cannot be written in part
-    whole = with_values(start, params)
-    return {top: whole[top] for top in dict.fromkeys(key.partition(".")[0] for key in params)}
+    settings = with_values(start, params)
+    return {top: settings[top] for top in dict.fromkeys(key.partition(".")[0] for key in params)}
 
 
 def diff_lines(changes: list[tuple[str, Any, Any]]) -> list[str]:

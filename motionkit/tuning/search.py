@@ -1,4 +1,4 @@
-"""A whole search: trials, the winner and the base with further seeds, the result."""
+"""A complete search: trials, then winner and base with further seeds, then the result."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 
-# Several processes at one search.
+# Several processes that work on one search.
 
 _POLL = 0.3
 _GRACE = 60.0
-"""Seconds that processes have to save after a signal."""
+"""Seconds for processes to save their work after a signal."""
 
 
 def cores() -> int:
@@ -62,36 +62,36 @@ def run_processes(
     folder: Path,
     phase: str,  # ``search`` or ``seeds``
     jobs: int,
-    code: Collection[str] = (),  # what may make code run, see `Base.code`
+    code: Collection[str] = (),  # files and options that may run code, see `Base.code`
     *,
     stopped: Callable[[], int],  # returns the signal that asks to stop, or 0
-    look: Callable[[], bool],  # called a few times a second; returns whether anything has ended since the last call
-    left: Callable[[], bool],  # returns whether there is work that nobody does
+    look: Callable[[], bool],  # polled; returns whether a trial has ended since the last call
+    left: Callable[[], bool],  # returns whether there is work left
 ) -> None:
-    """Run workers until nothing is left; where some died, others are started.
+    """Run workers until no work is left; new ones replace those that died.
 
     Raises:
-        MotionkitError: All of them died before anything ended (exit code 1).
+        MotionkitError: All of them died before a trial ended (exit code 1).
     """
     threads = max(1, cores() // jobs)
-    if (given := os.environ.get("OMP_NUM_THREADS", "")).isdecimal():
-        threads = min(threads, max(1, int(given)))
+    if (limit := os.environ.get("OMP_NUM_THREADS", "")).isdecimal():
+        threads = min(threads, max(1, int(limit)))
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     (folder / WORKERS).mkdir(exist_ok=True)
     log = folder / WORKERS / f"{phase}.log"
     while left():
         progressed = False
-        with log.open("ab") as said:
-            # A session of their own: Ctrl-C reaches them once, through us.
+        with log.open("ab") as output:
+            # A new session for each: Ctrl-C reaches them once, through this process.
             running = [
                 subprocess.Popen(
                     [sys.executable, "-m", "motionkit.tuning.worker", str(folder), phase, *code],
-                    env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,
+                    env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
                 )
                 for _ in range(jobs)
             ]  # fmt: skip
         try:
-            while any(one.poll() is None for one in running):
+            while any(process.poll() is None for process in running):
                 time.sleep(_POLL)
                 progressed |= look()
                 if number := stopped():
@@ -103,59 +103,59 @@ def run_processes(
             raise
         progressed |= look()
         if not progressed and left():
-            codes = [one.returncode for one in running]
+            codes = [process.returncode for process in running]
             lines = log.read_text(errors="replace").strip().splitlines()
             why = lines[-1] if lines else f"exit codes {', '.join(map(str, codes))}"
             raise MotionkitError("the processes of the search died.", why=why, fix=f"see {log}", code=1)
 
 
 def _end(running: list[subprocess.Popen[bytes]], number: int) -> None:
-    for one in running:
-        if one.poll() is None:
-            one.send_signal(number)
+    for process in running:
+        if process.poll() is None:
+            process.send_signal(number)
     until = time.monotonic() + _GRACE
-    for one in running:
+    for process in running:
         try:
-            one.wait(max(0.1, until - time.monotonic()))
+            process.wait(max(0.1, until - time.monotonic()))
         except subprocess.TimeoutExpired:
-            one.kill()
-            one.wait()
+            process.kill()
+            process.wait()
 
 
 _ELSEWHERE = 3.0
-"""How many times as long as the longest trial one that runs elsewhere is waited for."""
+"""Longest wait for trials of other machines, in durations of the longest trial so far."""
 
 _EVERY = 15.0
-"""Seconds without a word, after which the trials that run are told of."""
+"""Seconds without output after which the progress of running trials is printed."""
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A trial that has ended, for the line that the user sees."""
+    """A trial that has ended, as reported to the user."""
 
     what: str  # ``trial 7`` or ``best, seed 2``
     done: int  # How many have ended
     total: int  # How many there will be
     value: float | None  # Its value; None without
-    note: str  # What else is to be said: why there is no value, or the best so far
-    seconds: float | None  # How long it took; None where that is unknown
-    left: float | None  # Seconds that are left, about; None where that is unknown
+    note: str  # Why there is no value, or the best so far
+    seconds: float | None  # How long it took; None if unknown
+    left: float | None  # Estimated seconds left; None if unknown
 
 
 def search(
-    plan: Plan,  # what to do; study.json in the folder holds it
+    plan: Plan,  # as in the folder's study.json
     base: Base,  # trainer and settings
     run: Run,  # the run; its folder is the study folder
     *,
     jobs: int,
-    tell: Callable[[Finished], None],  # is told each trial that ends
-    say: Callable[[str], None],  # is told what begins, and now and then how far it is
-    steps: int = 0,  # steps of a trial; 0 where they are not known
+    tell: Callable[[Finished], None],  # called with each trial that ends
+    say: Callable[[str], None],  # called with lines about what begins and how far it is
+    steps: int = 0,  # steps of a trial; 0 if unknown
 ) -> StudyResult | None:
     """Search in the folder of an open run.
 
     Returns:
-        The result; None when it was stopped, in which case it goes on by ``--resume``.
+        The result; None if it was stopped, in which case ``--resume`` continues it.
 
     Raises:
         MotionkitError: No trial succeeds, or the storage fails (exit code 1).
@@ -173,18 +173,20 @@ def search(
     if run.stop_requested:
         return None
     _wait(study, run, say)
-    found = study.get_trials(deepcopy=False)
+    trials = study.get_trials(deepcopy=False)
     best = best_trial(study, plan)
     if best is None:
-        reasons = list(dict.fromkeys(str(one.user_attrs.get("reason", "no reason given")) for one in counted(found)))
+        reasons = list(
+            dict.fromkeys(str(trial.user_attrs.get("reason", "no reason given")) for trial in counted(trials))
+        )
         why = "; ".join(reasons[:3])
         raise MotionkitError(
-            f"no trial of {len(counted(found))} succeeded.", why=why, fix=f"see {folder / 'trials'}", code=1
+            f"no trial of {len(counted(trials))} succeeded.", why=why, fix=f"see {folder / 'trials'}", code=1
         )
-    if hopeless(found):
-        raise MotionkitError("the first trials all failed.", why=str(found[0].user_attrs.get("reason")), code=1)
+    if hopeless(trials):
+        raise MotionkitError("the first trials all failed.", why=str(trials[0].user_attrs.get("reason")), code=1)
     tidy_trials(plan, folder)
-    if plan.seeds and best.params != plan.first:  # a base that nothing beat has nothing to be compared with
+    if plan.seeds and best.params != plan.first:  # if nothing beat the base there is nothing to compare
         list_seeds(plan, folder)
         say(f"the best settings and the base with {plan.seeds} further seeds")
         teller = _Teller(plan, open_seeds(plan, folder), run, tell, say, steps, seeds=True)
@@ -207,7 +209,7 @@ def _phase(plan: Plan, base: Base, run: Run, phase: str, jobs: int, teller: _Tel
         def left() -> bool:
             trials = teller.study.get_trials(deepcopy=False)
             if phase == "seeds":
-                return any(one.state.name == "WAITING" for one in trials)
+                return any(trial.state.name == "WAITING" for trial in trials)
             return len(counted(trials)) < plan.trials and not hopeless(trials)
 
         run_processes(folder, phase, jobs, base.code, stopped=lambda: run.signals.received, look=look, left=left)
@@ -224,18 +226,18 @@ def _phase(plan: Plan, base: Base, run: Run, phase: str, jobs: int, teller: _Tel
 
 
 def _wait(study: Study, run: Run, say: Callable[[str], None]) -> None:
-    """Wait for trials of other machines, not much longer than the longest one took."""
-    told = False
+    """Wait for trials of other machines, up to `_ELSEWHERE` times the longest duration so far."""
+    announced = False
     while not run.stop_requested:
         trials = study.get_trials(deepcopy=False)
-        longest = max((one.duration.total_seconds() for one in trials if one.duration is not None), default=0.0)
+        longest = max((trial.duration.total_seconds() for trial in trials if trial.duration is not None), default=0.0)
         limit = max(60.0, _ELSEWHERE * longest)
-        running = [one for one in trials if one.state.name == "RUNNING" and _age(one) < limit]
+        running = [trial for trial in trials if trial.state.name == "RUNNING" and _age(trial) < limit]
         if not running:
             return
-        if not told:
-            say(f"waiting for trials of other machines: {', '.join(str(one.number) for one in running)}")
-            told = True
+        if not announced:
+            say(f"waiting for trials of other machines: {', '.join(str(trial.number) for trial in running)}")
+            announced = True
         time.sleep(0.5)
 
 
@@ -247,7 +249,7 @@ def _age(trial: FrozenTrial) -> float:
 
 
 class _Teller:
-    """Tells the user, and metrics.jsonl, each trial that ended since it last looked, and how far the others are."""
+    """Reports ended trials and the progress of running ones to the user, and the values to metrics.jsonl."""
 
     def __init__(
         self, plan: Plan, study: Study, run: Run, tell: Callable[[Finished], None], say: Callable[[str], None],
@@ -257,52 +259,52 @@ class _Teller:
         self._plan, self._run, self._tell, self._seeds = plan, run, tell, seeds
         self._say_line, self._steps = say, steps
         self._spoken = time.monotonic()
-        ended = [one for one in counted(study.get_trials(deepcopy=False)) if one.state.is_finished()]
-        self._known = {one.number for one in ended}
+        ended = [trial for trial in counted(study.get_trials(deepcopy=False)) if trial.state.is_finished()]
+        self._known = {trial.number for trial in ended}
         self._done = 0
         self._begun = time.monotonic()
-        for count, one in enumerate(ended, start=1):
-            self._log(count, one)
+        for count, trial in enumerate(ended, start=1):
+            self._log(count, trial)
 
     def look(self) -> bool:
-        """Tell what is new; returns whether anything is."""
-        found = False
-        for one in self.study.get_trials(deepcopy=False):
-            if one.number in self._known or not one.state.is_finished():
+        """Report trials that ended since the last call; returns whether there are any."""
+        news = False
+        for trial in self.study.get_trials(deepcopy=False):
+            if trial.number in self._known or not trial.state.is_finished():
                 continue
-            self._known.add(one.number)
-            if LOST in one.user_attrs:
+            self._known.add(trial.number)
+            if LOST in trial.user_attrs:
                 continue
-            found = True
+            news = True
             self._done += 1
-            self._say(one)
-        return found
+            self._say(trial)
+        return news
 
     def tell_running(self) -> None:
-        """Say how far the trials are that run on this disk, where nothing was said for a while."""
+        """Report the progress of trials that run on this disk, if nothing was printed for `_EVERY` seconds."""
         from optuna.trial import TrialState
 
         now = time.monotonic()
         if now - self._spoken < _EVERY:
             return
         self._spoken = now
-        everything = self.study.get_trials(deepcopy=False)
+        trials = self.study.get_trials(deepcopy=False)
         parts, fresh = [], 0
-        for one in everything:
+        for trial in trials:
             folder = self._run.directory
-            place = seed_folder(folder, one.params) if self._seeds else trial_folder(folder, one.number)
-            if one.state != TrialState.RUNNING or place is None:
+            place = seed_folder(folder, trial.params) if self._seeds else trial_folder(folder, trial.number)
+            if trial.state != TrialState.RUNNING or place is None:
                 continue
             at = last_metrics(place / "metrics.jsonl").get("step", 0)
             fresh += at if isinstance(at, int) else 0
-            parts.append(f"{self._name(one)}: step {at}" + (f" of {self._steps}" if self._steps else ""))
+            parts.append(f"{self._name(trial)}: step {at}" + (f" of {self._steps}" if self._steps else ""))
         if not parts:
             return
         left = ""
         if self._steps and fresh:
             done = self._done + fresh / self._steps
-            ended = sum(one.state.is_finished() for one in counted(everything))
-            rest = self._total(everything) - ended - fresh / self._steps
+            ended = sum(trial.state.is_finished() for trial in counted(trials))
+            rest = self._total(trials) - ended - fresh / self._steps
             left = f"  eta {duration(max(0.0, rest) * (now - self._begun) / done)}"
         self._say_line(f"{', '.join(parts)}{left}")
 
@@ -311,14 +313,14 @@ class _Teller:
             return f"{trial.params.get('settings')}, seed {trial.params.get('seed')}"
         return f"trial {trial.number}{', the base' if place_of(trial) == 0 else ''}"
 
-    def _total(self, everything: Sequence[FrozenTrial]) -> int:
-        return len([one for one in everything if LOST not in one.user_attrs]) if self._seeds else self._plan.trials
+    def _total(self, trials: Sequence[FrozenTrial]) -> int:
+        return len([trial for trial in trials if LOST not in trial.user_attrs]) if self._seeds else self._plan.trials
 
     def _say(self, trial: FrozenTrial) -> None:
         self._spoken = time.monotonic()
-        everything = self.study.get_trials(deepcopy=False)
-        done = sum(one.state.is_finished() for one in counted(everything))
-        total = self._total(everything)
+        trials = self.study.get_trials(deepcopy=False)
+        done = sum(entry.state.is_finished() for entry in counted(trials))
+        total = self._total(trials)
         rate = self._done / max(time.monotonic() - self._begun, 1e-6)
         self._log(done, trial)
         note = ""
