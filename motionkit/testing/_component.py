@@ -74,25 +74,27 @@ def check_component(kind: str, name: str) -> Component:
         ''
     """
     component = plugins.get(kind, name, typed=True)
-    found = Findings(f"{kind} plugin {name!r}")
+    findings = Findings(f"{kind} plugin {name!r}")
     summary = component.summary.strip()
-    found.expect(bool(summary) and "\n" not in summary, "Its summary must be one line that says what it does.")
-    found.expect(":" in component.factory, f"Its factory {component.factory!r} must have the form 'module:attribute'.")
+    findings.expect(bool(summary) and "\n" not in summary, "Its summary must be one line that says what it does.")
+    findings.expect(
+        ":" in component.factory, f"Its factory {component.factory!r} must have the form 'module:attribute'."
+    )
     row = plugins.KINDS[kind]
-    for verb, word, known in (("gives", component.gives, row.gives), ("reads", component.reads, row.reads)):
-        words = plugins.either(known) or "nothing"
-        found.expect(not word or word in known, f"It {verb} {word!r}; {kind} {verb.rstrip('s')} {words}.")
+    for verb, word, words_of_kind in (("gives", component.gives, row.gives), ("reads", component.reads, row.reads)):
+        words = plugins.either(words_of_kind) or "nothing"
+        findings.expect(not word or word in words_of_kind, f"It {verb} {word!r}; {kind} {verb.rstrip('s')} {words}.")
     if component.twin:
         names = {entry.name for entry in plugins.available(kind)} - {name}
-        found.expect(
+        findings.expect(
             component.twin in names, f"Its twin {component.twin!r} is no other {row.singular} that is installed."
         )
     for metric in component.metrics:
         ours = metric.name in METRICS
-        found.expect(not ours, f"The metric {metric.name!r} is motionkit's own; its definition counts.")
+        findings.expect(not ours, f"The metric {metric.name!r} is motionkit's own; its definition counts.")
     slots = slots_of(component.options)
     for leaf in leaves(component.options):
-        found.expect(
+        findings.expect(
             bool(leaf.help) or leaf.path[0] in slots,
             f"Option {leaf.key!r} needs a description: it becomes the flag's help.",
         )
@@ -101,12 +103,12 @@ def check_component(kind: str, name: str) -> Component:
         if len(defaults) == len(component.options.model_fields):
             component.options.model_validate(defaults)
     except ValueError as error:
-        found.expect(False, f"Its own defaults are refused by its options: {error}")
+        findings.expect(False, f"Its own defaults are refused by its options: {error}")
     if not component.missing():
         component.load()
     if heavy := _imports_of(kind, name):
-        found.expect(False, f"Finding it imports {', '.join(heavy)}; the light half must leave that to the factory.")
-    found.close()
+        findings.expect(False, f"Finding it imports {', '.join(heavy)}; the light half must leave that to the factory.")
+    findings.close()
     return component
 
 

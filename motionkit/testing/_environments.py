@@ -45,93 +45,93 @@ def check_environment(
     if not isinstance(environment, (str, Component)):
         return _check(environment, steps)
     component = component_of("environments", environment)
-    several, one = (
+    several, single = (
         cast("Environment", component.build(options_of(component, options), num_envs=count)) for count in (_COPIES, 1)
     )
     try:
-        _check(several, steps, one)
+        _check(several, steps, single)
     finally:
-        for opened in (several, one):
+        for opened in (several, single):
             opened.close()
             opened.close()
 
 
-def _check(environment: Environment, steps: int, one: Environment | None = None) -> None:
-    found = Findings(f"environment {environment.spec.get('name', type(environment).__name__)!r}")
-    _check_card(found, environment)
-    found.close()
-    _check_starts(found, environment, one)
-    found.close()
-    _check_steps(found, environment)
-    _check_clipping(found, environment)
-    _check_end(found, environment, steps)
+def _check(environment: Environment, steps: int, single: Environment | None = None) -> None:
+    findings = Findings(f"environment {environment.spec.get('name', type(environment).__name__)!r}")
+    _check_card(findings, environment)
+    findings.close()
+    _check_starts(findings, environment, single)
+    findings.close()
+    _check_steps(findings, environment)
+    _check_clipping(findings, environment)
+    _check_end(findings, environment, steps)
     if isinstance(environment, Stored):
-        _check_stored(found, environment)
+        _check_stored(findings, environment)
     if isinstance(environment, Scripted):
-        _check_scripted(found, environment, steps)
-    found.close()
+        _check_scripted(findings, environment, steps)
+    findings.close()
 
 
-def _check_card(found: Findings, environment: Environment) -> None:
-    found.expect(environment.num_envs >= 1, f"num_envs is {environment.num_envs}.")
-    found.expect(environment.max_steps >= 1, f"max_steps is {environment.max_steps}.")
-    found.expect("name" in environment.spec, "Its spec has no name.")
+def _check_card(findings: Findings, environment: Environment) -> None:
+    findings.expect(environment.num_envs >= 1, f"num_envs is {environment.num_envs}.")
+    findings.expect(environment.max_steps >= 1, f"max_steps is {environment.max_steps}.")
+    findings.expect("name" in environment.spec, "Its spec has no name.")
     try:
         json.dumps(dict(environment.spec))
     except (TypeError, ValueError) as error:
-        found.expect(False, f"Its spec is no JSON: {error}.")
-    found.expect(
+        findings.expect(False, f"Its spec is no JSON: {error}.")
+    findings.expect(
         bool(environment.cameras) or environment.state_size > 0, "It shows nothing: no camera, and no state vector."
     )
     space = environment.action_space
     vector = isinstance(space, Box) and len(space.shape) == 1
-    found.expect(vector or isinstance(space, Discrete), f"action_space must be a vector or n choices, is {space}.")
+    findings.expect(vector or isinstance(space, Discrete), f"action_space must be a vector or n choices, is {space}.")
 
 
-def _check_starts(found: Findings, environment: Environment, one: Environment | None) -> None:
+def _check_starts(findings: Findings, environment: Environment, single: Environment | None) -> None:
     count = environment.num_envs
     seeds = np.arange(10, 10 + count)
     first = _reset(environment, seeds)
-    if not _check_seen(found, environment, first):
+    if not _check_seen(findings, environment, first):
         return
     kept = {name: value.copy() for name, value in first.items()}
-    others = _reset(environment, seeds + 1000)
+    later = _reset(environment, seeds + 1000)
     changed = [name for name in kept if not np.array_equal(first[name], kept[name])]
-    found.expect(not changed, f"What {', '.join(changed)} returned changes with a later reset.")
+    findings.expect(not changed, f"What {', '.join(changed)} returned changes with a later reset.")
     again = _reset(environment, seeds)
-    found.expect(_same(again, kept), "The same seeds give another start.")
+    findings.expect(_same(again, kept), "The same seeds give another start.")
     together = _reset(environment, np.full(count, 10))
-    found.expect(
+    findings.expect(
         all(_same(_copy(together, copy), _copy(kept, 0)) for copy in range(count)),
         "The start of a seed depends on the copy.",
     )
-    if one is not None:
-        alone = _reset(one, seeds[-1:])
-        found.expect(_same(alone, _copy(kept, count - 1)), "The start of a seed depends on the number of copies.")
+    if single is not None:
+        alone = _reset(single, seeds[-1:])
+        findings.expect(_same(alone, _copy(kept, count - 1)), "The start of a seed depends on the number of copies.")
     if count > 1:
         _reset(environment, seeds)
         environment.reset(np.array([1]), seeds[1:2] + 1000)
         part = _look(environment)
-        found.expect(_same(_copy(part, 0), _copy(kept, 0)), "reset changes a copy that it was not called for.")
-        found.expect(_same(_copy(part, 1), _copy(others, 1)), "reset of one copy gives another start than of all.")
+        findings.expect(_same(_copy(part, 0), _copy(kept, 0)), "reset changes a copy that it was not called for.")
+        findings.expect(_same(_copy(part, 1), _copy(later, 1)), "reset of one copy gives another start than of all.")
 
 
-def _check_seen(found: Findings, environment: Environment, seen: Seen) -> bool:
+def _check_seen(findings: Findings, environment: Environment, seen: Seen) -> bool:
     count, size = environment.num_envs, environment.state_size
     states = seen["states"]
-    fine = found.expect(
+    fine = findings.expect(
         states.shape == (count, size) and states.dtype == np.float32,
         f"states must be [{count}, {size}] float32, are {list(states.shape)} {states.dtype}.",
     )
-    fine &= found.expect(bool(np.isfinite(states).all()), "states are not finite.")
+    fine &= findings.expect(bool(np.isfinite(states).all()), "states are not finite.")
     names = set(seen) - {"states"}
-    fine &= found.expect(
+    fine &= findings.expect(
         names == set(environment.cameras), f"frames are of {sorted(names)}, cameras are {sorted(environment.cameras)}."
     )
     for name, (height, width) in environment.cameras.items():
         if name in seen:
             frames = seen[name]
-            fine &= found.expect(
+            fine &= findings.expect(
                 frames.shape == (count, height, width, 3) and frames.dtype == np.uint8,
                 f"frames of {name} must be [{count}, {height}, {width}, 3] uint8, are {list(frames.shape)} "
                 f"{frames.dtype}.",
@@ -139,7 +139,7 @@ def _check_seen(found: Findings, environment: Environment, seen: Seen) -> bool:
     return fine
 
 
-def _check_steps(found: Findings, environment: Environment) -> None:
+def _check_steps(findings: Findings, environment: Environment) -> None:
     count = environment.num_envs
     _reset(environment, np.arange(count))
     for number in range(min(3, environment.max_steps)):
@@ -147,31 +147,33 @@ def _check_steps(found: Findings, environment: Environment) -> None:
         for name, kind in (("reward", np.float32), ("success", np.bool_), ("terminated", np.bool_),
                            ("truncated", np.bool_)):  # fmt: skip
             value = np.asarray(getattr(step, name))
-            found.expect(
+            findings.expect(
                 value.shape == (count,) and value.dtype == kind,
                 f"{name} must be [{count}] {np.dtype(kind).name}, is {list(value.shape)} {value.dtype}.",
             )
-        found.expect(bool(np.isfinite(step.reward).all()), "reward is not finite.")
-        found.expect(len(step.infos) == count, f"infos must be {count} mappings, one per copy, are {len(step.infos)}.")
-        if not _check_seen(found, environment, _look(environment)) or found.sentences:
+        findings.expect(bool(np.isfinite(step.reward).all()), "reward is not finite.")
+        findings.expect(
+            len(step.infos) == count, f"infos must be {count} mappings, one per copy, are {len(step.infos)}."
+        )
+        if not _check_seen(findings, environment, _look(environment)) or findings.sentences:
             return
 
 
-def _check_clipping(found: Findings, environment: Environment) -> None:
+def _check_clipping(findings: Findings, environment: Environment) -> None:
     space = environment.action_space
     if not isinstance(space, Box) or not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
         return
     beyond = _FAR * (space.high - space.low)
     for bound, far in ((space.high, space.high + beyond), (space.low, space.low - beyond)):
-        led = []
+        seen = []
         for action in (bound, far):
             _reset(environment, np.arange(environment.num_envs))
             environment.step(np.tile(action, (environment.num_envs, 1)).astype(np.float32))
-            led.append(_look(environment))
-        found.expect(_same(*led), "An action beyond its space does something else than the action at the bound.")
+            seen.append(_look(environment))
+        findings.expect(_same(*seen), "An action beyond its space does something else than the action at the bound.")
 
 
-def _check_end(found: Findings, environment: Environment, steps: int) -> None:
+def _check_end(findings: Findings, environment: Environment, steps: int) -> None:
     count = environment.num_envs
     _reset(environment, np.arange(count))
     over = np.zeros(count, np.bool_)
@@ -180,7 +182,7 @@ def _check_end(found: Findings, environment: Environment, steps: int) -> None:
         if over.all():
             break
     if environment.max_steps <= steps:
-        found.expect(bool(over.all()), f"An episode is not over after max_steps, {environment.max_steps}.")
+        findings.expect(bool(over.all()), f"An episode is not over after max_steps, {environment.max_steps}.")
     if not over.any():
         return
     # One copy begins anew, where there are several: it must go on while the others stand still.
@@ -192,13 +194,13 @@ def _check_end(found: Findings, environment: Environment, steps: int) -> None:
     after = _look(environment)
     for copy in np.flatnonzero(over).tolist():
         if copy != running:
-            found.expect(
+            findings.expect(
                 _same(_copy(after, copy), _copy(before, copy)),
                 "A step changes a copy whose episode is over: its last state is lost.",
             )
 
 
-def _check_stored(found: Findings, environment: Environment) -> None:
+def _check_stored(findings: Findings, environment: Environment) -> None:
     assert isinstance(environment, Stored)
     _reset(environment, np.arange(environment.num_envs))
     environment.step(_draw(environment, 0))
@@ -206,9 +208,9 @@ def _check_stored(found: Findings, environment: Environment) -> None:
     shown = {name: value.copy() for name, value in _look(environment).items()}
     first = _walk(environment)
     environment.set_state(kept)
-    found.expect(_same(_look(environment), shown), "set_state does not go back to what get_state returned.")
+    findings.expect(_same(_look(environment), shown), "set_state does not go back to what get_state returned.")
     again = _walk(environment)
-    found.expect(_same(again, first), "The same actions lead elsewhere after set_state.")
+    findings.expect(_same(again, first), "The same actions lead elsewhere after set_state.")
 
 
 def _walk(environment: Environment) -> Seen:
@@ -218,20 +220,22 @@ def _walk(environment: Environment) -> Seen:
     return {**seen, "success": np.stack([step.success for step in steps]).T, "reward": steps[-1].reward}
 
 
-def _check_scripted(found: Findings, environment: Environment, steps: int) -> None:
+def _check_scripted(findings: Findings, environment: Environment, steps: int) -> None:
     assert isinstance(environment, Scripted)
     _reset(environment, np.arange(environment.num_envs))
     succeeded = False
     for _ in range(min(steps, environment.max_steps)):
         actions = np.asarray(environment.scripted())
         shape = _draw(environment, 0).shape
-        if not found.expect(actions.shape == shape, f"scripted must return {list(shape)}, not {list(actions.shape)}."):
+        if not findings.expect(
+            actions.shape == shape, f"scripted must return {list(shape)}, not {list(actions.shape)}."
+        ):
             return
         step = environment.step(actions)
         succeeded |= bool(step.success.any())
         if succeeded or step.done.all():
             break
-    found.expect(succeeded or environment.max_steps > steps, "Its scripted policy reaches no success in an episode.")
+    findings.expect(succeeded or environment.max_steps > steps, "Its scripted policy reaches no success in an episode.")
 
 
 def _reset(environment: Environment, seeds: NDArray[np.int64]) -> Seen:

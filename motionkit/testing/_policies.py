@@ -30,42 +30,44 @@ REGION_TOLERANCE = 1e-4
 
 
 def check_region_policy(
-    found: Findings, policy: RegionPolicy, images: Sequence[NDArray[np.uint8]] | None, captions: Sequence[str]
+    findings: Findings, policy: RegionPolicy, images: Sequence[NDArray[np.uint8]] | None, captions: Sequence[str]
 ) -> None:
     """Add violations of a region policy; see `motionkit.testing.check_policy`.
 
     Args:
-        found: Where they go.
+        findings: Collects the violations.
         policy: The policy.
         images: At least two images that it sees; None takes those of the built-in shapes.
         captions: Texts in words that it knows, one for each image.
     """
     images, captions = _inputs(images, captions)
     count = len(images)
-    found.expect(not policy.network.training, "Its network must be in eval mode.")
+    findings.expect(not policy.network.training, "Its network must be in eval mode.")
     with torch.no_grad():
         seen = policy.see(images)
-    if not found.expect(len(seen) == count, f"see must give {count} rows, gave {len(seen)}."):
+    if not findings.expect(len(seen) == count, f"see must give {count} rows, gave {len(seen)}."):
         return
     masks = torch.zeros(count, *policy.mask_size, dtype=torch.bool, device=policy.device)
     masks |= masks_at([_block(place) for place in range(count)], policy.mask_size).to(policy.device)
-    _check_captions(found, policy, seen, masks)
-    _check_masks(found, policy, seen, captions)
-    _check_groups(found, policy, seen, masks, captions)
-    _check_tensors(found, policy)
+    _check_captions(findings, policy, seen, masks)
+    _check_masks(findings, policy, seen, captions)
+    _check_groups(findings, policy, seen, masks, captions)
+    _check_tensors(findings, policy)
 
 
-def check_saved(found: Findings, policy: RegionPolicy, component: Component, options: dict[str, Any]) -> None:
+def check_saved(findings: Findings, policy: RegionPolicy, component: Component, options: dict[str, Any]) -> None:
     """Add a violation where a policy that was saved does not come back."""
     if "checkpoint" not in component.options.model_fields:
         return
     with TemporaryDirectory() as place:
         policy.save(Path(place), tensors=policy.tensors())
-        given = component.options.model_validate({**options, "checkpoint": place})
-        again = component.build(given, device="cpu", dataset=None).tensors()
+        checked = component.options.model_validate({**options, "checkpoint": place})
+        again = component.build(checked, device="cpu", dataset=None).tensors()
     kept = policy.tensors()
-    same = again.keys() == kept.keys() and all(torch.equal(kept[name].cpu(), one.cpu()) for name, one in again.items())
-    found.expect(same, "A folder that save wrote, opened by the option checkpoint, has other weights.")
+    same = again.keys() == kept.keys() and all(
+        torch.equal(kept[name].cpu(), tensor.cpu()) for name, tensor in again.items()
+    )
+    findings.expect(same, "A folder that save wrote, opened by the option checkpoint, has other weights.")
 
 
 def _inputs(
@@ -85,93 +87,99 @@ def _block(place: int) -> NDArray[np.bool_]:
     return mask
 
 
-def _check_captions(found: Findings, policy: RegionPolicy, seen: Any, masks: torch.Tensor) -> None:
+def _check_captions(findings: Findings, policy: RegionPolicy, seen: Any, masks: torch.Tensor) -> None:
     count = len(masks)
     noise = torch.rand(count, policy.longest, generator=torch.Generator().manual_seed(0)).to(policy.device)
-    said = policy.sample_captions(seen, masks, noise=noise)
-    fits = said.ids.ndim == 2 and len(said.ids) == count == len(said.texts) and said.ids.shape[1] <= policy.longest
-    if not found.expect(fits, f"sample_captions must give {count} texts and ids [N, L], L at most longest."):
+    captions = policy.sample_captions(seen, masks, noise=noise)
+    fits = (
+        captions.ids.ndim == 2
+        and len(captions.ids) == count == len(captions.texts)
+        and captions.ids.shape[1] <= policy.longest
+    )
+    if not findings.expect(fits, f"sample_captions must give {count} texts and ids [N, L], L at most longest."):
         return
-    found.expect(said.ended.dtype == torch.bool and said.ended.shape == (count,), "ended must be [N] bool.")
+    findings.expect(captions.ended.dtype == torch.bool and captions.ended.shape == (count,), "ended must be [N] bool.")
     again = policy.sample_captions(seen, masks, noise=noise)
-    found.expect(said.texts == again.texts, "The same noise gives other captions.")
+    findings.expect(captions.texts == again.texts, "The same noise gives other captions.")
     rows = torch.tensor([count - 1, 0], device=policy.device)
     some = policy.sample_captions(seen.select(rows), masks[rows], noise=noise[rows])
-    found.expect(
-        some.texts == [said.texts[-1], said.texts[0]],
+    findings.expect(
+        some.texts == [captions.texts[-1], captions.texts[0]],
         "A caption depends on its batch, or on its order.",
     )
     with torch.enable_grad():
-        scores = policy.score_words(seen, masks, said.ids)
-    shape = tuple(said.ids.shape)
-    fits = all(tuple(one.shape) == shape for one in (scores.log_prob, scores.entropy, scores.mask))
-    if not found.expect(fits, f"score_words must give log_prob, entropy and mask of the ids' shape {shape}."):
+        scores = policy.score_words(seen, masks, captions.ids)
+    shape = tuple(captions.ids.shape)
+    fits = all(tuple(values.shape) == shape for values in (scores.log_prob, scores.entropy, scores.mask))
+    if not findings.expect(fits, f"score_words must give log_prob, entropy and mask of the ids' shape {shape}."):
         return
-    behind = ~scores.mask
-    zero = bool((scores.log_prob[behind] == 0).all()) and bool((scores.entropy[behind] == 0).all())
-    found.expect(zero, "log_prob and entropy must be 0 behind the end of a caption.")
+    padding = ~scores.mask
+    zero = bool((scores.log_prob[padding] == 0).all()) and bool((scores.entropy[padding] == 0).all())
+    findings.expect(zero, "log_prob and entropy must be 0 behind the end of a caption.")
     fine = bool(scores.log_prob.isfinite().all()) and bool((scores.log_prob <= REGION_TOLERANCE).all())
-    found.expect(fine, "log_prob must be finite and not above 0 for words that the policy sampled itself.")
-    found.expect(bool((scores.entropy >= -REGION_TOLERANCE).all()), "entropy must not be below 0.")
-    alone = policy.score_words(seen.select(rows[:1]), masks[rows[:1]], said.ids[rows[:1]])
+    findings.expect(fine, "log_prob must be finite and not above 0 for words that the policy sampled itself.")
+    findings.expect(bool((scores.entropy >= -REGION_TOLERANCE).all()), "entropy must not be below 0.")
+    alone = policy.score_words(seen.select(rows[:1]), masks[rows[:1]], captions.ids[rows[:1]])
     near = torch.allclose(alone.log_prob[0], scores.log_prob[-1], atol=REGION_TOLERANCE, rtol=REGION_TOLERANCE)
-    found.expect(near, "A caption scored alone differs from the same caption in a batch.")
+    findings.expect(near, "A caption scored alone differs from the same caption in a batch.")
 
 
-def _check_masks(found: Findings, policy: RegionPolicy, seen: Any, captions: Sequence[str]) -> None:
+def _check_masks(findings: Findings, policy: RegionPolicy, seen: Any, captions: Sequence[str]) -> None:
     count, size = len(captions), (policy.action_size,)
     with torch.no_grad():
         prompts = policy.prompts(seen, captions)
-        if not found.expect(
+        if not findings.expect(
             tuple(prompts.shape) == (count, *size), f"prompts must be [N, {size[0]}], are {list(prompts.shape)}."
         ):
             return
         logits = policy.draw(seen, prompts)
-        wanted = (count, *policy.mask_size)
-        if not found.expect(tuple(logits.shape) == wanted, f"draw must give {list(wanted)}, not {list(logits.shape)}."):
+        expected = (count, *policy.mask_size)
+        if not findings.expect(
+            tuple(logits.shape) == expected, f"draw must give {list(expected)}, not {list(logits.shape)}."
+        ):
             return
-        found.expect(bool(logits.isfinite().all()), "draw gives logits that are not finite.")
+        findings.expect(bool(logits.isfinite().all()), "draw gives logits that are not finite.")
         row = torch.tensor([count - 1], device=policy.device)
         alone = policy.draw(seen.select(row), policy.prompts(seen.select(row), captions[-1:]))
     near = torch.allclose(alone[0], logits[-1], atol=1e-3, rtol=1e-3)
-    found.expect(near, "A mask drawn alone differs from the same mask in a batch.")
+    findings.expect(near, "A mask drawn alone differs from the same mask in a batch.")
 
 
 def _check_groups(
-    found: Findings, policy: RegionPolicy, seen: Any, masks: torch.Tensor, captions: Sequence[str]
+    findings: Findings, policy: RegionPolicy, seen: Any, masks: torch.Tensor, captions: Sequence[str]
 ) -> None:
     named = dict(policy.network.named_parameters())
     kept = {name: one.requires_grad for name, one in named.items()}
-    for group, own in names_by_group(policy.groups, named).items():
-        if not found.expect(bool(own), f"groups[{group!r}] matches no parameter of its network."):
+    for group, names in names_by_group(policy.groups, named).items():
+        if not findings.expect(bool(names), f"groups[{group!r}] matches no parameter of its network."):
             continue
         for one in named.values():
             one.requires_grad_(False)
-        for name in own:
+        for name in names:
             named[name].requires_grad_(True)
         with torch.enable_grad():
             words = policy.score_words(seen, masks, policy.encode(captions)).log_prob.sum()
             total = words + policy.draw(seen, policy.prompts(seen, captions)).square().mean()
             reached: tuple[Any, ...] = (
-                torch.autograd.grad(total, [named[name] for name in own], allow_unused=True)
+                torch.autograd.grad(total, [named[name] for name in names], allow_unused=True)
                 if total.requires_grad
                 else ()
             )
         fine = any(one is not None and bool(one.abs().sum() > 0) for one in reached)
-        found.expect(fine, f"No gradient of words or masks reaches groups[{group!r}].")
+        findings.expect(fine, f"No gradient of words or masks reaches groups[{group!r}].")
     for name, one in named.items():
         one.requires_grad_(kept[name])
 
 
-def _check_tensors(found: Findings, policy: RegionPolicy) -> None:
-    before = {name: one.detach().clone() for name, one in policy.tensors().items()}
-    if not found.expect(bool(before), "tensors() is empty: nothing of it would be saved."):
+def _check_tensors(findings: Findings, policy: RegionPolicy) -> None:
+    before = {name: tensor.detach().clone() for name, tensor in policy.tensors().items()}
+    if not findings.expect(bool(before), "tensors() is empty: nothing of it would be saved."):
         return
-    policy.load_tensors({name: torch.zeros_like(one) for name, one in before.items()})
-    changed = all(not bool(one.any()) for one in policy.tensors().values())
+    policy.load_tensors({name: torch.zeros_like(tensor) for name, tensor in before.items()})
+    changed = all(not bool(tensor.any()) for tensor in policy.tensors().values())
     policy.load_tensors(before)
-    back = all(torch.equal(one, before[name]) for name, one in policy.tensors().items())
-    found.expect(changed and back, "load_tensors does not put back what it is given.")
+    back = all(torch.equal(tensor, before[name]) for name, tensor in policy.tensors().items())
+    findings.expect(changed and back, "load_tensors does not put back what it is given.")
 
 
 TOLERANCE = 1e-4
@@ -216,60 +224,67 @@ def check_policy(
         built = component.build(options_of(component, options), device="cpu")
     else:
         component, built = None, policy
-    found = Findings(f"policy {type(built).__name__!r}")
+    findings = Findings(f"policy {type(built).__name__!r}")
     if hasattr(built, "sample_captions"):
-        check_region_policy(found, cast("RegionPolicy", built), images, captions)
+        check_region_policy(findings, cast("RegionPolicy", built), images, captions)
         if component is not None:
-            check_saved(found, cast("RegionPolicy", built), component, options or {})
+            check_saved(findings, cast("RegionPolicy", built), component, options or {})
     else:
-        _check_diffusion(found, cast("DiffusionPolicy", built))
-    found.close()
+        _check_diffusion(findings, cast("DiffusionPolicy", built))
+    findings.close()
 
 
-def _check_diffusion(found: Findings, policy: DiffusionPolicy) -> None:
-    found.expect(not policy.network.training, "Its network must be in eval mode: dropout would break the ratio audit.")
+def _check_diffusion(findings: Findings, policy: DiffusionPolicy) -> None:
+    findings.expect(
+        not policy.network.training, "Its network must be in eval mode: dropout would break the ratio audit."
+    )
     lengths = torch.tensor([40, 32])
-    found.expect(policy.max_length >= 40, f"max_length {policy.max_length} is too short to be of use.")
+    findings.expect(policy.max_length >= 40, f"max_length {policy.max_length} is too short to be of use.")
     prompts = [Prompt((text,), (int(n),), key=text) for text, n in zip(TEXTS, lengths.tolist(), strict=False)]
     noise = torch.randn(2, 40, policy.normalizer.width, generator=torch.Generator().manual_seed(0))
     predicted = _predict(policy, noise, prompts, lengths)
-    if found.expect(
+    if findings.expect(
         predicted.shape == noise.shape,
         f"predict must return [N, T, D] = {list(noise.shape)}, returned {list(predicted.shape)}.",
     ):
-        _check_values(found, policy, noise, prompts, lengths, predicted)
-    _check_gradient(found, policy, noise, prompts, lengths)
+        _check_values(findings, policy, noise, prompts, lengths, predicted)
+    _check_gradient(findings, policy, noise, prompts, lengths)
 
 
 def _check_values(
-    found: Findings, policy: DiffusionPolicy, noise: Tensor, prompts: list[Prompt], lengths: Tensor, predicted: Tensor
+    findings: Findings,
+    policy: DiffusionPolicy,
+    noise: Tensor,
+    prompts: list[Prompt],
+    lengths: Tensor,
+    predicted: Tensor,
 ) -> None:
     valid = torch.arange(40) < lengths[:, None]
-    found.expect(predicted.dtype == torch.float32, f"predict must return float32, returned {predicted.dtype}.")
-    found.expect(bool(predicted[valid].isfinite().all()), "predict is not finite on valid frames.")
+    findings.expect(predicted.dtype == torch.float32, f"predict must return float32, returned {predicted.dtype}.")
+    findings.expect(bool(predicted[valid].isfinite().all()), "predict is not finite on valid frames.")
     dirty = noise.clone()
     dirty[~valid] = torch.nan
     padded = _predict(policy, dirty, prompts, lengths)
-    found.expect(_near(padded[valid], predicted[valid]), "What stands in the padding changes the prediction.")
+    findings.expect(_near(padded[valid], predicted[valid]), "What stands in the padding changes the prediction.")
     alone = _predict(policy, noise[1:, :32], prompts[1:], lengths[1:])
-    found.expect(
+    findings.expect(
         _near(alone[0], predicted[1, :32]), "A sample predicted alone differs from the same sample in a batch."
     )
     guided = _predict(policy, noise, prompts, lengths, guidance=2.5)
-    found.expect(bool(guided[valid].isfinite().all()), "predict with guidance is not finite.")
+    findings.expect(bool(guided[valid].isfinite().all()), "predict with guidance is not finite.")
 
 
 def _check_gradient(
-    found: Findings, policy: DiffusionPolicy, noise: Tensor, prompts: list[Prompt], lengths: Tensor
+    findings: Findings, policy: DiffusionPolicy, noise: Tensor, prompts: list[Prompt], lengths: Tensor
 ) -> None:
     parameters = [p for p in policy.network.parameters() if p.requires_grad]
-    if not found.expect(bool(parameters), "No parameter of its network can be trained."):
+    if not findings.expect(bool(parameters), "No parameter of its network can be trained."):
         return
     with torch.enable_grad():
         out = policy.predict(noise, torch.zeros(2, dtype=torch.int64), policy.condition(prompts), lengths)
         gradients = torch.autograd.grad(out[:, :32].square().mean(), parameters, allow_unused=True)
     reached = any(gradient is not None and bool(gradient.abs().sum() > 0) for gradient in gradients)
-    found.expect(reached, "No gradient reaches its network's parameters.")
+    findings.expect(reached, "No gradient reaches its network's parameters.")
 
 
 def _predict(
@@ -310,15 +325,15 @@ def check_predictor(predictor: str | Component | Predictor, *, options: dict[str
     if isinstance(predictor, (str, Component)):
         component = component_of("policies", predictor)
         predictor = cast("Predictor", component.build(options_of(component, options), device="cpu", dataset=None))
-    found = Findings(f"predictor {type(predictor).__name__!r}")
-    found.expect(predictor.past >= 2, f"past is {predictor.past}; a predictor reads two frames or more.")
-    found.expect(predictor.fps > 0, f"fps is {predictor.fps}.")
-    found.expect(len(set(predictor.names)) == len(predictor.names), "Two joints have one name.")
-    known = _known(predictor)
+    findings = Findings(f"predictor {type(predictor).__name__!r}")
+    findings.expect(predictor.past >= 2, f"past is {predictor.past}; a predictor reads two frames or more.")
+    findings.expect(predictor.fps > 0, f"fps is {predictor.fps}.")
+    findings.expect(len(set(predictor.names)) == len(predictor.names), "Two joints have one name.")
+    context = _known(predictor)
     command = 0.01 * torch.ones(2, _LONGER, 3, dtype=torch.float64)
     for path in (None, command):
-        _check_answers(found, predictor, known, path)
-    found.close()
+        _check_answers(findings, predictor, context, path)
+    findings.close()
 
 
 def _known(predictor: Predictor) -> MotionState:
@@ -335,36 +350,36 @@ def _known(predictor: Predictor) -> MotionState:
     return MotionState(rotations, steps, torch.ones(shape).double(), torch.full((*shape, 2), 0.5).double())
 
 
-def _check_answers(found: Findings, predictor: Predictor, known: MotionState, command: Tensor | None) -> None:
+def _check_answers(findings: Findings, predictor: Predictor, context: MotionState, command: Tensor | None) -> None:
     how = "with a command" if command is not None else "without a command"
-    before = known.map(Tensor.clone)
+    before = context.map(Tensor.clone)
     try:
-        answer = predictor.predict(known, _FRAMES, command=command)
+        answer = predictor.predict(context, _FRAMES, command=command)
     except MotionkitError as error:
-        found.expect(False, f"predict {how} raised: {error}")
+        findings.expect(False, f"predict {how} raised: {error}")
         return
     joints = len(predictor.names)
-    wanted = {"rotations": (2, _FRAMES, joints, 3, 3), "steps": (2, _FRAMES, 3), "heights": (2, _FRAMES),
+    shapes = {"rotations": (2, _FRAMES, joints, 3, 3), "steps": (2, _FRAMES, 3), "heights": (2, _FRAMES),
               "contacts": (2, _FRAMES, 2)}  # fmt: skip
-    for name, shape in wanted.items():
+    for name, shape in shapes.items():
         values: Tensor = getattr(answer, name)
-        if not found.expect(
+        if not findings.expect(
             tuple(values.shape) == shape, f"{name} {how} must be {list(shape)}, not {list(values.shape)}."
         ):
             return
-        found.expect(bool(values.isfinite().all()), f"{name} {how} must be finite.")
+        findings.expect(bool(values.isfinite().all()), f"{name} {how} must be finite.")
     turned = answer.rotations.double()
     off = (turned @ turned.mT - torch.eye(3, dtype=torch.float64)).abs().max()
-    found.expect(float(off) < 1e-3, f"rotations {how} must be orthonormal; they are off by {float(off):.2g}.")
-    for name in wanted:
-        same = torch.equal(getattr(known, name), getattr(before, name))
-        found.expect(same, f"predict {how} changed the {name} that it was given.")
-    again = predictor.predict(known, _FRAMES, command=command)
-    one = predictor.predict(
-        known.map(lambda values: values[:1]), _FRAMES, command=None if command is None else command[:1]
+    findings.expect(float(off) < 1e-3, f"rotations {how} must be orthonormal; they are off by {float(off):.2g}.")
+    for name in shapes:
+        same = torch.equal(getattr(context, name), getattr(before, name))
+        findings.expect(same, f"predict {how} changed the {name} that it was given.")
+    again = predictor.predict(context, _FRAMES, command=command)
+    single = predictor.predict(
+        context.map(lambda values: values[:1]), _FRAMES, command=None if command is None else command[:1]
     )
-    for name in wanted:
+    for name in shapes:
         first = getattr(answer, name)
-        found.expect(torch.equal(first, getattr(again, name)), f"The same question {how} had two answers ({name}).")
-        near = torch.allclose(first[:1], getattr(one, name), atol=PREDICTOR_TOLERANCE)
-        found.expect(near, f"{name} {how} depend on the other samples of the batch.")
+        findings.expect(torch.equal(first, getattr(again, name)), f"The same question {how} had two answers ({name}).")
+        near = torch.allclose(first[:1], getattr(single, name), atol=PREDICTOR_TOLERANCE)
+        findings.expect(near, f"{name} {how} depend on the other samples of the batch.")

@@ -39,39 +39,39 @@ def check_protocol(name: str, *words: Any, settings: dict[str, Any] | None = Non
         MotionkitError: It refused its inputs.
     """
     component = check_component("protocols", name)
-    found = Findings(f"protocol {name!r}")
+    findings = Findings(f"protocol {name!r}")
     model = component.options
     if not issubclass(model, ProtocolSettings):
         raise AssertionError(f"the settings of protocol {name!r} must extend ProtocolSettings.")
-    found.expect(bool(vars(model).get("__doc__")), "Its settings need a docstring: it is the help of the command.")
+    findings.expect(bool(vars(model).get("__doc__")), "Its settings need a docstring: it is the help of the command.")
     chosen = options_of(component, settings)
-    taken = len(model.arguments)
-    found.expect(len(words) == taken, f"Its command takes {taken} words beside options; the check got {len(words)}.")
-    found.close()
-    found.expect(isinstance(chosen.plan(*words), Mapping), "The plan of its settings must be a mapping.")
+    count = len(model.arguments)
+    findings.expect(len(words) == count, f"Its command takes {count} words beside options; the check got {len(words)}.")
+    findings.close()
+    findings.expect(isinstance(chosen.plan(*words), Mapping), "The plan of its settings must be a mapping.")
     if model.explains:
-        _expect(found, lambda: explained(name, component))
-    results = [_measured(found, name, component, chosen, words) for _ in range(2)]
+        _expect(findings, lambda: explained(name, component))
+    results = [_measured(findings, name, component, chosen, words) for _ in range(2)]
     first = results[0]
     for metric, value in first.figures.items():
-        found.expect(math.isfinite(value), f"The figure {metric!r} is {value}.")
+        findings.expect(math.isfinite(value), f"The figure {metric!r} is {value}.")
     for table in first.tables:
         rows, width = table.get("rows", ()), len(table.get("columns", ()))
         fits = all(len(row) == width for row in rows)
-        found.expect(fits, f"The table {table.get('title', '')!r} has a row of another width than its columns.")
-    found.expect(dict(results[1].figures) == dict(first.figures), "Measuring again gives other figures; use a seed.")
-    found.close()
+        findings.expect(fits, f"The table {table.get('title', '')!r} has a row of another width than its columns.")
+    findings.expect(dict(results[1].figures) == dict(first.figures), "Measuring again gives other figures; use a seed.")
+    findings.close()
     return first
 
 
-def _measured(found: Findings, name: str, component: Component, settings: Any, words: Sequence[Any]) -> Result:
-    return _expect(found, lambda: measured(name, build_protocol(name, component, settings, Quiet()), words))
+def _measured(findings: Findings, name: str, component: Component, settings: Any, words: Sequence[Any]) -> Result:
+    return _expect(findings, lambda: measured(name, build_protocol(name, component, settings, Quiet()), words))
 
 
-def _expect(found: Findings, make: Callable[[], Result]) -> Result:
+def _expect(findings: Findings, make: Callable[[], Result]) -> Result:
     try:
         return make()
     except ProtocolError as error:
-        found.expect(False, f"{error.message[:1].upper()}{error.message[1:]}")
-        found.close()
+        findings.expect(False, f"{error.message[:1].upper()}{error.message[1:]}")
+        findings.close()
         raise

@@ -85,10 +85,12 @@ def sample_record(reads: str) -> Record:
         case "mask":
             # Discs of different sizes against discs beside them: all overlap, none is empty.
             y, x = torch.meshgrid(torch.arange(16), torch.arange(16), indexing="ij")
-            away = ((x - 7) ** 2 + (y - 7) ** 2).float().sqrt()
-            beside = ((x - 9) ** 2 + (y - 7) ** 2).float().sqrt()
+            distance = ((x - 7) ** 2 + (y - 7) ** 2).float().sqrt()
+            reference_distance = ((x - 9) ** 2 + (y - 7) ** 2).float().sqrt()
             radius = torch.tensor([3.0, 4.0, 5.0, 6.0])[:, None, None]
-            return MaskBatch(away < radius, beside < 4.0 + 0 * radius, torch.tensor([0.9, 0.4, 0.7, 0.2]))
+            return MaskBatch(
+                distance < radius, reference_distance < 4.0 + 0 * radius, torch.tensor([0.9, 0.4, 0.7, 0.2])
+            )
         case "text":
             return TextBatch(list(TEXTS), [(TEXTS[0], text.upper()) for text in TEXTS])
     raise ValueError(f"no reward reads {reads!r}: motion, image, mask or text.")
@@ -105,8 +107,10 @@ def equal(first: Any, second: Any) -> bool:
     """Whether two records hold the same values; NaN equals NaN."""
     pairs = zip(contents(first).values(), contents(second).values(), strict=True)
     return all(
-        torch.equal(one.nan_to_num(7.0), two.nan_to_num(7.0)) if isinstance(one, Tensor) else list(one) == list(two)
-        for one, two in pairs
+        torch.equal(value.nan_to_num(7.0), other.nan_to_num(7.0))
+        if isinstance(value, Tensor)
+        else list(value) == list(other)
+        for value, other in pairs
     )
 
 
@@ -191,20 +195,20 @@ def check_reward(
     else:
         built = reward
     batch = samples if samples is not None else sample_record(reads)
-    asked = list(prompts) if prompts is not None else prompts_for(batch)
-    found = Findings(f"reward {getattr(built, 'name', type(built).__name__)!r}")
-    found.expect(isinstance(getattr(built, "name", None), str), "It needs a 'name'; metrics are logged under it.")
+    questions = list(prompts) if prompts is not None else prompts_for(batch)
+    findings = Findings(f"reward {getattr(built, 'name', type(built).__name__)!r}")
+    findings.expect(isinstance(getattr(built, "name", None), str), "It needs a 'name'; metrics are logged under it.")
     everyone = range(len(batch))
     before = rows(batch, everyone)
-    scores = _score(built, batch, asked)
-    if _check_shape(found, scores, asked):
-        found.expect(equal(batch, before), "It changes what it is given.")
-        again = _total(built, rows(before, everyone), asked)
+    scores = _score(built, batch, questions)
+    if _check_shape(findings, scores, questions):
+        findings.expect(equal(batch, before), "It changes what it is given.")
+        again = _total(built, rows(before, everyone), questions)
         total = _told(scores)
-        found.expect(torch.equal(again, total), "Scoring the same samples twice gives different scores.")
-        _check_independence(found, built, before, asked, total)
-        _check_segments(found, scores, asked)
-    found.close()
+        findings.expect(torch.equal(again, total), "Scoring the same samples twice gives different scores.")
+        _check_independence(findings, built, before, questions, total)
+        _check_segments(findings, scores, questions)
+    findings.close()
 
 
 def _score(reward: Reward, batch: Record, prompts: Sequence[Prompt]) -> RewardScores:
@@ -222,41 +226,43 @@ def _total(reward: Reward, batch: Record, prompts: Sequence[Prompt]) -> Tensor:
     return _told(_score(reward, batch, prompts))
 
 
-def _check_shape(found: Findings, scores: RewardScores, prompts: Sequence[Prompt]) -> bool:
+def _check_shape(findings: Findings, scores: RewardScores, prompts: Sequence[Prompt]) -> bool:
     fault = fault_of(scores, valid_segments(prompts, torch.device("cpu")))
-    if not found.expect(not fault, f"It returns {fault}."):
+    if not findings.expect(not fault, f"It returns {fault}."):
         return False
     return all(
         [
-            found.expect(scores.total.dtype == torch.float32, f"total must be float32, is {scores.total.dtype}."),
-            found.expect(
+            findings.expect(scores.total.dtype == torch.float32, f"total must be float32, is {scores.total.dtype}."),
+            findings.expect(
                 bool(_told(scores).isfinite().all()), "total is not finite for ordinary samples; does padding leak in?"
             ),
         ]
     )
 
 
-def _check_independence(found: Findings, reward: Reward, batch: Record, prompts: list[Prompt], total: Tensor) -> None:
-    for other, sentence in padded(batch):
-        found.expect(_near(_total(reward, other, prompts), total), sentence)
+def _check_independence(
+    findings: Findings, reward: Reward, batch: Record, prompts: list[Prompt], total: Tensor
+) -> None:
+    for changed, sentence in padded(batch):
+        findings.expect(_near(_total(reward, changed, prompts), total), sentence)
     order = list(range(len(batch)))[::-1]
     turned = _total(reward, rows(batch, order), [prompts[i] for i in order])
-    found.expect(_near(turned[order], total), "The order of the batch changes the scores.")
+    findings.expect(_near(turned[order], total), "The order of the batch changes the scores.")
     alone = [_total(reward, rows(batch, [i]), [prompts[i]]) for i in range(len(batch))]
-    found.expect(_near(torch.cat(alone), total), "A sample scored alone gets another score than in a batch.")
+    findings.expect(_near(torch.cat(alone), total), "A sample scored alone gets another score than in a batch.")
     spread = _total(reward, spoiled(batch), prompts)
-    found.expect(_near(spread[1:], total[1:]), "A sample that is unusable changes the scores of the others.")
+    findings.expect(_near(spread[1:], total[1:]), "A sample that is unusable changes the scores of the others.")
 
 
-def _check_segments(found: Findings, scores: RewardScores, prompts: Sequence[Prompt]) -> None:
+def _check_segments(findings: Findings, scores: RewardScores, prompts: Sequence[Prompt]) -> None:
     if scores.segments is None:
         return
     counts = torch.tensor([len(prompt.segments) for prompt in prompts])
-    own = torch.arange(scores.segments.shape[1]) < counts[:, None]
-    found.expect(bool((scores.segments[~own] == 0).all()), "segments must be 0 past a sample's last segment.")
-    mean = (scores.segments * own).sum(dim=1) / counts
-    told = scores.applying
-    found.expect(_near(mean[told], scores.total[told]), "The mean of a sample's segments must be its total.")
+    is_segment = torch.arange(scores.segments.shape[1]) < counts[:, None]
+    findings.expect(bool((scores.segments[~is_segment] == 0).all()), "segments must be 0 past a sample's last segment.")
+    mean = (scores.segments * is_segment).sum(dim=1) / counts
+    applying = scores.applying
+    findings.expect(_near(mean[applying], scores.total[applying]), "The mean of a sample's segments must be its total.")
 
 
 def _near(first: Tensor, second: Tensor) -> bool:

@@ -58,25 +58,25 @@ def check_algorithm(name: str, *, options: Mapping[str, Any] | None = None) -> N
         AssertionError: Lists all violations, a sentence each.
     """
     check_component("algorithms", name)
-    found = Findings(f"algorithm {name!r}")
+    findings = Findings(f"algorithm {name!r}")
     engine = _engine(name, options or {})
     rule = engine.algorithm
-    found.expect(rule.passes >= 1, f"passes must be at least 1, is {rule.passes}.")
-    found.expect(rule.samples >= 1, f"samples must be at least 1, is {rule.samples}.")
-    found.close()
+    findings.expect(rule.passes >= 1, f"passes must be at least 1, is {rule.passes}.")
+    findings.expect(rule.samples >= 1, f"samples must be at least 1, is {rule.samples}.")
+    findings.close()
     before = _weights(engine)
     metrics = engine.step(_PROMPTS) | engine.step(_PROMPTS)
     for metric, value in metrics.items():
-        found.expect(_is_defined(metric), f"The metric {metric!r} is not defined in motionkit.tracking.")
+        findings.expect(_is_defined(metric), f"The metric {metric!r} is not defined in motionkit.tracking.")
         loss = metric.startswith("loss/")
-        found.expect(not loss or math.isfinite(value), f"{metric} is {value} after two updates.")
+        findings.expect(not loss or math.isfinite(value), f"{metric} is {value} after two updates.")
     after = _weights(engine)
-    found.expect(not torch.equal(before, after), "Two updates leave all trained parameters as they were.")
+    findings.expect(not torch.equal(before, after), "Two updates leave all trained parameters as they were.")
     again = _engine(name, options or {})
     for _ in range(2):
         again.step(_PROMPTS)
-    found.expect(torch.equal(_weights(again), after), "The same seed gives other parameters after two updates.")
-    found.close()
+    findings.expect(torch.equal(_weights(again), after), "The same seed gives other parameters after two updates.")
+    findings.close()
 
 
 def _engine(name: str, options: Mapping[str, Any]) -> GRPO:
@@ -113,7 +113,7 @@ def check_loop(name: str, *, options: Mapping[str, Any] | None = None) -> None:
         AssertionError: Lists all violations, a sentence each.
     """
     check_component("loops", name)
-    found = Findings(f"loop {name!r}")
+    findings = Findings(f"loop {name!r}")
     policy: RegionPolicy = choose_one("policies", "tiny-sa2va", {}).build(device="cpu", dataset=None)
     loop = choose_one("loops", name, dict(options or {})).build(policy=policy)
     task = _task(policy)
@@ -126,30 +126,30 @@ def check_loop(name: str, *, options: Mapping[str, Any] | None = None) -> None:
 
     played = play()
     count = len(task.captions)
-    found.expect(len(played.made.masks) == count, f"made.masks has {len(played.made.masks)} rows, not {count}.")
-    found.expect(len(played.made.texts) == count, f"made.texts has {len(played.made.texts)} rows, not {count}.")
-    found.close()
+    findings.expect(len(played.made.masks) == count, f"made.masks has {len(played.made.masks)} rows, not {count}.")
+    findings.expect(len(played.made.texts) == count, f"made.texts has {len(played.made.texts)} rows, not {count}.")
+    findings.close()
     again = play()
     same = torch.equal(again.made.masks.masks, played.made.masks.masks)
     same = same and list(again.made.texts.texts) == list(played.made.texts.texts)
-    found.expect(same, "The same noise gives other samples; draw from turn.noise alone.")
+    findings.expect(same, "The same noise gives other samples; draw from turn.noise alone.")
     for parameter in policy.network.parameters():
         parameter.requires_grad_(True)
     if played.direct is not None:
         loss = played.direct(torch.zeros(count))
-        found.expect(tuple(loss.shape) == (count,), f"direct gives {tuple(loss.shape)}, not ({count},).")
+        findings.expect(tuple(loss.shape) == (count,), f"direct gives {tuple(loss.shape)}, not ({count},).")
     else:
         terms = played.terms()
         shape = tuple(terms.log_ratio.shape)
-        found.expect(shape[:1] == (count,) and len(shape) == 2, f"log_ratio is {shape}, not ({count}, S).")
+        findings.expect(shape[:1] == (count,) and len(shape) == 2, f"log_ratio is {shape}, not ({count}, S).")
         for part in (terms.kl, terms.mask):
-            found.expect(tuple(part.shape) == shape, f"a term is {tuple(part.shape)}, log_ratio {shape}.")
+            findings.expect(tuple(part.shape) == shape, f"a term is {tuple(part.shape)}, log_ratio {shape}.")
         off = float(terms.log_ratio.detach()[terms.mask].abs().max())
-        found.expect(off < 1e-4, f"Before any update the log-ratio is {off}, not 0.")
-        found.expect(float(terms.kl.detach()[terms.mask].abs().max()) < 1e-4, "Before any update the KL is not 0.")
+        findings.expect(off < 1e-4, f"Before any update the log-ratio is {off}, not 0.")
+        findings.expect(float(terms.kl.detach()[terms.mask].abs().max()) < 1e-4, "Before any update the KL is not 0.")
         loss = terms.log_ratio.sum()
-    found.expect(loss.requires_grad, "The log-ratios have no gradient; compute them anew in terms().")
-    found.close()
+    findings.expect(loss.requires_grad, "The log-ratios have no gradient; compute them anew in terms().")
+    findings.close()
 
 
 def _task(policy: RegionPolicy) -> Task:
@@ -175,18 +175,20 @@ def check_trainer(name: str, folder: Path, *, settings: dict[str, Any] | None = 
         AssertionError: Lists all violations, a sentence each.
     """
     component = check_component("trainers", name)
-    found = Findings(f"trainer {name!r}")
-    if not found.expect(issubclass(component.options, TrainerSettings), "Its settings must extend TrainerSettings."):
-        found.close()
+    findings = Findings(f"trainer {name!r}")
+    if not findings.expect(issubclass(component.options, TrainerSettings), "Its settings must extend TrainerSettings."):
+        findings.close()
     chosen = options_of(component, settings)
     trainer = build_trainer(name, component, chosen)
-    found.expect(isinstance(getattr(trainer, "shape_keys", None), tuple), "It needs 'shape_keys', a tuple of settings.")
+    findings.expect(
+        isinstance(getattr(trainer, "shape_keys", None), tuple), "It needs 'shape_keys', a tuple of settings."
+    )
     trainer.prepare()
-    found.expect(not any(folder.iterdir()), "prepare() must not write anything.")
+    findings.expect(not any(folder.iterdir()), "prepare() must not write anything.")
     try:
         json.dumps(dict(trainer.describe()))
     except TypeError as error:
-        found.expect(False, f"describe() is not JSON-able: {error}")
+        findings.expect(False, f"describe() is not JSON-able: {error}")
     placed = chosen.model_copy(update={"run": chosen.run.model_copy(update={"out": folder / "run"})})
     steps: list[int] = []
 
@@ -195,11 +197,11 @@ def check_trainer(name: str, folder: Path, *, settings: dict[str, Any] | None = 
         return nullcontext()
 
     outcome = run_trainer(name.replace(".", " "), trainer, Resolved(placed, {}), component=component, watch=watch)
-    found.expect(not component.page or outcome.page is not None, "Its page could not be written; see the warning.")
+    findings.expect(not component.page or outcome.page is not None, "Its page could not be written; see the warning.")
     total = chosen.run.num_steps
-    found.expect(
+    findings.expect(
         bool(steps) and max(steps) == total, f"It was asked for {total} steps and logged up to {max(steps, default=0)}."
     )
-    found.expect((folder / "run" / "checkpoints" / "last").is_file(), "It leaves no checkpoint.")
-    found.close()
+    findings.expect((folder / "run" / "checkpoints" / "last").is_file(), "It leaves no checkpoint.")
+    findings.close()
     return outcome.document
