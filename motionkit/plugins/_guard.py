@@ -5,7 +5,8 @@ a command line library ends a program with code 0. All of these become a `Plugin
 that names a file, and a stop by a real signal pass unchanged.
 
 Calls are not wrapped individually. `catching` surrounds a whole command, or a part of it, and the traceback shows
-whether code of a plugin was running. A plugin that ends the process (`os._exit`, a segmentation fault) cannot be caught.
+whether code of a plugin was running. A plugin that ends the process (`os._exit`, a segmentation fault) cannot be
+caught.
 """
 
 from __future__ import annotations
