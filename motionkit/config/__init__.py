@@ -2,7 +2,7 @@
 
 from motionkit.config._choose import installed, owners_of, split_choice
 from motionkit.config._given import Foreign, Given, interpolate, read_layers, renamed, slot_words, words_for
-from motionkit.config._problems import Place, Problem, SettingsError, require_places
+from motionkit.config._problems import HUB_ID, Place, Problem, SettingsError, require_places
 from motionkit.config._resolve import (
     Draft,
     Preset,
@@ -36,6 +36,7 @@ from motionkit.config._tree import Leaf, dotted, leaves
 from motionkit.config.sources import NOT_SETTINGS, PREFIX, Layer, as_recorded, cache_folder, variable, with_later
 
 __all__ = [
+    "HUB_ID",
     "NOT_SETTINGS",
     "PREFIX",
     "CheckpointSettings",

@@ -1,11 +1,11 @@
-"""Phase 1: which plugins fill the slots, from the layers alone. No option is read.
+"""Phase 1: choose the plugins for the slots from the layers; no option is read.
 
 A higher layer wins. For a slot that holds several plugins a list (``--reward a --reward b``, ``reward = ["a", "b"]``)
 replaces the choice of lower layers, and tables in files (``[reward.a]``) add to one another. Options never choose.
 
-``./file.py:attribute`` is code. It runs when its name was typed: on the command line, in a ``MOTIONKIT_*`` variable, or
+``./file.py:attribute`` is code. It runs if its name was typed: on the command line, in a ``MOTIONKIT_*`` variable, or
 as a `Chosen` in Python. A settings file or a run folder may come from anywhere, so a Python file that it names is
-refused until the same name has been typed as well.
+refused unless the same name was typed as well.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from motionkit import plugins
 from motionkit.config._problems import Problem
 from motionkit.config._slots import Chosen, Group, Slot, slots_of
 from motionkit.config._tree import dotted, group_of, leaves
-from motionkit.config.sources import Layer
+from motionkit.config.sources import Layer, dotted_keys
 from motionkit.errors import MotionkitError, did_you_mean
 
 
@@ -29,11 +29,11 @@ class Pick:
     """One chosen plugin."""
 
     kind: str  # Plugin kind
-    name: str  # What it is chosen by
-    origin: str  # Where the choice was made
+    name: str  # Name as given
+    origin: str  # Origin of the choice
     since: int = 0  # Number of the layer that made the choice; 0 for the default
     weight: float = 1.0  # Weight in a mixture
-    weight_origin: str = "default"  # Where the weight was given
+    weight_origin: str = "default"  # Origin of the weight
     listed: bool = False  # Whether the weight was given with the name, ``NAME=WEIGHT``, which wins over tables
     given: Chosen | None = None  # The plugin with its options, from Python
     typed: bool = False  # Whether the name was typed, so that it may be a Python file
@@ -57,67 +57,67 @@ class Pick:
 
 @dataclass
 class Picks:
-    """What fills every slot."""
+    """The chosen plugins of all slots."""
 
-    slots: Mapping[str, Slot]  # The slots, by the name of their field
-    of: dict[str, list[Pick]] = field(default_factory=dict)  # The chosen plugins of each slot, by the name of the field
-    # What went wrong; a slot that could not be filled has its default.
+    slots: Mapping[str, Slot]  # By field name
+    of: dict[str, list[Pick]] = field(default_factory=dict)  # The chosen plugins of each slot, by field name
+    # Errors of slots that could not be filled and have their default.
     errors: list[MotionkitError] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)  # What is odd without being wrong
-    notes: list[str] = field(default_factory=list)  # Lines for the user, of slots that decided by themselves
+    warnings: list[str] = field(default_factory=list)  # Oddities that are not errors
+    notes: list[str] = field(default_factory=list)  # Lines for the user about automatic choices
 
 
 def choose(
     model: type[BaseModel],
-    layers: Sequence[Layer],  # what files, variables and the command line hold
+    layers: Sequence[Layer],  # files, variables and the command line
     typed: Iterable[str] = (),  # words of the command line whose flags are not in `layers` yet
 ) -> Picks:
     """Fill the slots of `model` from `layers`, lowest first."""
-    found = Picks(slots_of(model))
-    for name, slot in sorted(found.slots.items(), key=lambda item: item[1].decide is not None):
+    picks = Picks(slots_of(model))
+    for name, slot in sorted(picks.slots.items(), key=lambda item: item[1].decide is not None):
         try:
-            found.of[name] = _pick(name, slot, layers)
-            _mark_typed(name, slot, found.of[name], layers)
-            _decide(slot, found, found.of[name], layers, typed)
+            picks.of[name] = _pick(name, slot, layers)
+            _mark_typed(name, slot, picks.of[name], layers)
+            _decide(slot, picks, picks.of[name], layers, typed)
         except MotionkitError as error:
-            found.errors.append(error)
-            try:  # the flags of what was typed are there, so that Typer finds no other error before this one
+            picks.errors.append(error)
+            try:  # keep the flags of typed plugins, so that Typer raises no other error before this one
                 top = [layer for layer in layers[-1:] if not layer.from_file]
-                found.of[name] = _pick(name, slot, top)
-                _mark_typed(name, slot, found.of[name], top)
+                picks.of[name] = _pick(name, slot, top)
+                _mark_typed(name, slot, picks.of[name], top)
             except MotionkitError:
-                found.of[name] = _pick(name, slot, ())
-    return found
+                picks.of[name] = _pick(name, slot, ())
+    return picks
 
 
 def _pick(name: str, slot: Slot, layers: Sequence[Layer]) -> list[Pick]:
-    """Return the chosen plugins; nothing when a slot that may stay empty was not filled."""
-    found = [_read(slot, word, "default", 0) for word in slot.default]
+    """Return the chosen plugins; none if a slot that may stay empty was not filled."""
+    picks = [_read(slot, word, "default", 0) for word in slot.default]
     by_default = True
     for index, layer in enumerate(layers):
-        wanted, table = split_choice(slot, layer.table.get(name))
+        choice, table = split_choice(slot, layer.table.get(name))
         tables = [word for word, value in table.items() if isinstance(value, Mapping)]
         origin = layer.origin_of((name,))
-        if wanted is not None:
-            below, found = found, [_read(slot, item, origin, index) for item in wanted]
-            for pick, old in zip(found, below, strict=False):
+        if choice is not None:
+            below, picks = picks, [_read(slot, item, origin, index) for item in choice]
+            for pick, old in zip(picks, below, strict=False):
                 pick.since = old.since if pick.name == old.name and pick.given is None else index
         elif slot.many and layer.from_file and tables:
-            found = [] if by_default else found
-            found += [Pick(slot.kind, word, origin) for word in tables if not any(p.is_called(word) for p in found)]
-        by_default &= wanted is None and not (layer.from_file and tables)
-    names = [pick.name for pick in found]
+            picks = [] if by_default else picks
+            picks += [Pick(slot.kind, word, origin) for word in tables if not any(p.is_called(word) for p in picks)]
+        by_default &= choice is None and not (layer.from_file and tables)
+    names = [pick.name for pick in picks]
     if repeated := [item for item in sorted(names) if names.count(item) > 1]:
         raise MotionkitError(
             f"{name} {repeated[0]!r} is chosen twice.", fix=f"choose it once: --{name} {repeated[0]}=WEIGHT"
         )
-    if slot.many and slot.default and not found:
+    if slot.many and slot.default and not picks:
         raise MotionkitError(f"no {name} is chosen.", fix=f"--{name} {slot.default[0]}")
-    return found
+    return picks
 
 
 def _read(slot: Slot, item: Any, origin: str, index: int) -> Pick:
-    """Read ``NAME``, ``NAME=WEIGHT`` or what Python gave."""
+    """Read ``NAME``, ``NAME=WEIGHT`` or a `Chosen`."""
     if isinstance(item, Chosen):
         return Pick(slot.kind, item.name, origin, index, item.weight, origin, listed=True, given=item)
     name, equals, weight = str(item).strip().partition("=") if slot.many else (str(item), "", "")
@@ -129,7 +129,7 @@ def _read(slot: Slot, item: Any, origin: str, index: int) -> Pick:
 
 
 def read_weight(value: Any) -> float:
-    """Read a weight."""
+    """Return a weight as a finite number."""
     try:
         weight = float(value)
     except (TypeError, ValueError):
@@ -140,19 +140,19 @@ def read_weight(value: Any) -> float:
 
 
 def split_choice(slot: Slot, raw: Any) -> tuple[list[Any] | None, dict[str, Any]]:
-    """Split what a layer holds for a slot into the choice (None when it makes none) and the options beside it."""
+    """Split a layer's value for a slot into the choice (None if it makes none) and the options."""
     table = dict(raw) if isinstance(raw, Mapping) else {"": raw}
-    wanted = table.pop("", None)
+    choice = table.pop("", None)
     if not slot.many:
         named = table.pop("name", None)
-        return [wanted or named] if wanted or named else None, table
-    if isinstance(wanted, str):
-        return [part.strip() for part in wanted.split(",") if part.strip()], table
-    return wanted if wanted is None else list(wanted) if isinstance(wanted, (list, tuple)) else [wanted], table
+        return [choice or named] if choice or named else None, table
+    if isinstance(choice, str):
+        return [part.strip() for part in choice.split(",") if part.strip()], table
+    return choice if choice is None else list(choice) if isinstance(choice, (list, tuple)) else [choice], table
 
 
 def _mark_typed(name: str, slot: Slot, picks: Sequence[Pick], layers: Sequence[Layer]) -> None:
-    """Mark the plugins whose name was typed; refuse Python files whose name stands in files only."""
+    """Mark the plugins whose name was typed; refuse Python files that only settings files name."""
     typed = {*slot.default}
     for layer in layers:
         typed |= layer.code or set()
@@ -161,46 +161,39 @@ def _mark_typed(name: str, slot: Slot, picks: Sequence[Pick], layers: Sequence[L
     for pick in picks:
         pick.typed = pick.given is not None or pick.name in typed
         if plugins.is_file(pick.name) and not pick.typed:
-            # Weights of tables count when names are typed; weights of a list have to be typed again.
+            # Weights in tables still apply to typed names; weights in a list have to be typed again.
             words = [item.name + (f"={item.weight:g}" if item.listed else "") for item in picks]
             raise plugins.code_error(f"{pick.origin}: {name}", pick.name, typed_again(name, words))
 
 
 def typed_again(name: str, words: Iterable[str]) -> list[str]:
-    """Return the flags that name plugins for a slot."""
+    """Return the flags that choose plugins for a slot."""
     return [part for word in words for part in (dotted((name,)), word)]
 
 
-def _decide(slot: Slot, found: Picks, own: Sequence[Pick], layers: Sequence[Layer], typed: Iterable[str]) -> None:
+def _decide(slot: Slot, filled: Picks, chosen: Sequence[Pick], layers: Sequence[Layer], typed: Iterable[str]) -> None:
     if slot.decide is None:
         return
-    others = {name: [pick.name for pick in picks] for name, picks in found.of.items() if picks is not own}
-    for pick in own:
-        name, note = slot.decide(pick.name, set(_keys(slot, layers, typed)), others)
+    other_names = {name: [pick.name for pick in picks] for name, picks in filled.of.items() if picks is not chosen}
+    for pick in chosen:
+        name, note = slot.decide(pick.name, set(_keys(slot, layers, typed)), other_names)
         if name != pick.name:
             pick.name, pick.origin = name, f"{pick.name}, {pick.origin}"
-        found.notes += [note] if note else []
+        filled.notes += [note] if note else []
 
 
 def _keys(slot: Slot, layers: Sequence[Layer], typed: Iterable[str]) -> Iterator[str]:
     """Yield the dotted keys that the layers set, and those of typed flags that any plugin of the slot's kind has."""
     for layer in layers:
-        yield from _dotted_keys(layer.table)
+        yield from dotted_keys(layer.table)
     words = {word.partition("=")[0].replace("--no-", "--") for word in typed}
     for leaf in (leaf for _, options in installed(slot) for leaf in leaves(options)) if words else ():
         if leaf.flag in words:
             yield leaf.key
 
 
-def _dotted_keys(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    for name, value in table.items():
-        yield f"{prefix}{name}"
-        if isinstance(value, Mapping):
-            yield from _dotted_keys(value, f"{prefix}{name}.")
-
-
 def installed(slot: Slot, *, builtin: bool = False) -> Iterator[tuple[str, type[BaseModel]]]:
-    """Yield name and options model of the installed plugins that a slot may hold (of ours alone, with `builtin`)."""
+    """Yield name and options model of the installed plugins for a slot (only built-in ones with `builtin`)."""
     for entry in plugins.available(slot.kind):
         if entry.builtin or not builtin:
             try:
@@ -220,24 +213,24 @@ def owners_of(slot: Slot, path: tuple[str, ...] = (), *, flag: str = "") -> list
 
 # Phase 2: one ordinary nested model in which the options of the chosen plugins are fields like all others.
 #
-# `concrete` makes the model, and `own_table` turns what a layer holds for a slot into a table of that model. Laying the
-# layers over each other, validation and errors then know no slots. `settings_of` puts the plugins back.
+# `concrete` makes the model, and `own_table` turns a layer's value for a slot into a table of that model, so that
+# merging, validation and errors need not know about slots. `settings_of` puts the plugins back.
 
 
 def concrete(model: type[BaseModel], picks: Picks) -> type[BaseModel]:
     """Return `model` with the options of the chosen plugins in place of its slots.
 
-    A plugin that cannot be used is noted in `picks.errors`; its slot is left empty.
+    The error of a plugin that cannot be used goes to `picks.errors`, and its slot stays empty.
 
     Raises:
         TypeError: A group of a plugin does not extend the settings' group of the same name.
     """
     fields: dict[str, Any] = {}
     for name, slot in picks.slots.items():
-        each: dict[str, Any] = {}
+        by_plugin: dict[str, Any] = {}
         for pick in picks.of[name]:
             try:
-                each[pick.name] = (Annotated[pick.options, AfterValidator(pick.chosen)], ...)
+                by_plugin[pick.name] = (Annotated[pick.options, AfterValidator(pick.chosen)], ...)
                 if pick.given is None:
                     plugins.require_fit(
                         slot.kind, pick.name, gives=slot.gives, reads=slot.reads, slot=dotted((name,)), typed=pick.typed
@@ -248,11 +241,11 @@ def concrete(model: type[BaseModel], picks: Picks) -> type[BaseModel]:
             if slot.spread:
                 fields |= _spread(model, pick.options)
             elif pick.given is not None:
-                each[pick.name] = (Any, pick.given)
+                by_plugin[pick.name] = (Any, pick.given)
         if slot.many:
-            fields[name] = (Annotated[create_model(name, __base__=Group, **each), AfterValidator(_as_tuple)], ...)
+            fields[name] = (Annotated[create_model(name, __base__=Group, **by_plugin), AfterValidator(_as_tuple)], ...)
         else:
-            fields[name] = (Any, None) if slot.spread or not each else each[picks.of[name][0].name]
+            fields[name] = (Any, None) if slot.spread or not by_plugin else by_plugin[picks.of[name][0].name]
     return create_model(model.__name__, __base__=model, **fields) if fields else model
 
 
@@ -262,19 +255,19 @@ def _as_tuple(group: BaseModel) -> tuple[Any, ...]:
 
 def _spread(model: type[BaseModel], options: type[BaseModel]) -> dict[str, Any]:
     for name, info in options.model_fields.items():
-        own, shared = group_of(info), group_of(model.model_fields[name]) if name in model.model_fields else None
-        if own is None or shared is None or not issubclass(own, shared):
+        group, shared = group_of(info), group_of(model.model_fields[name]) if name in model.model_fields else None
+        if group is None or shared is None or not issubclass(group, shared):
             raise TypeError(f"{options.__name__}.{name} must be a group that extends {model.__name__}.{name}")
     return {name: (info.annotation, info) for name, info in options.model_fields.items()}
 
 
-def settings_of(found: BaseModel, picks: Picks) -> dict[str, Any]:
+def settings_of(validated: BaseModel, picks: Picks) -> dict[str, Any]:
     """Return the values of the declared model from a valid concrete one.
 
     Raises:
         ValidationError: Groups of a spread plugin do not fit each other.
     """
-    values = dict(found)
+    values = dict(validated)
     for name, slot in picks.slots.items():
         if slot.spread:
             (pick,) = picks.of[name]
@@ -284,9 +277,9 @@ def settings_of(found: BaseModel, picks: Picks) -> dict[str, Any]:
 
 
 def own_table(name: str, picks: Picks, index: int, layers: Sequence[Layer], problems: list[Problem]) -> dict[str, Any]:
-    """Return what layer number `index` holds for the plugins in the slot `name`, as a table of the concrete model."""
+    """Return the options that layer `index` sets for the plugins in slot `name`, as a table of the concrete model."""
     slot, layer, chosen = picks.slots[name], layers[index], picks.of[name]
-    wanted, table = split_choice(slot, layer.table.get(name))
+    choice, table = split_choice(slot, layer.table.get(name))
     if slot.many:
         return _by_plugin(name, slot, table, chosen, layer, problems)
     if table and not chosen:
@@ -296,9 +289,9 @@ def own_table(name: str, picks: Picks, index: int, layers: Sequence[Layer], prob
         )
     if not table or belongs(picks, name, index, layers):
         return table
-    if wanted:  # its options are another plugin's
+    if choice:  # its options are another plugin's
         return {}
-    # A lower layer that names no plugin is for whichever is chosen, which takes the options that it has.
+    # A lower layer that names no plugin applies to any plugin, as far as it has the options.
     known = chosen[0].options.model_fields
     for option in table:
         if option not in known:
@@ -307,7 +300,7 @@ def own_table(name: str, picks: Picks, index: int, layers: Sequence[Layer], prob
 
 
 def belongs(picks: Picks, name: str, index: int, layers: Sequence[Layer]) -> bool:
-    """Whether layer number `index` is for the chosen plugin: it is not below the choice, or it is of the same place."""
+    """Whether layer `index` applies to the chosen plugin: it is not below the choice, or has the same source."""
     since, layer = picks.of[name][0].since, layers[index]
     named = split_choice(picks.slots[name], layer.table.get(name))[0] is not None
     return index >= since or (not named and layer.name == layers[since].name)
@@ -321,8 +314,8 @@ def idle(key: str, origin: str, pick: Pick) -> str:
 def _by_plugin(
     name: str, slot: Slot, table: Mapping[str, Any], chosen: Sequence[Pick], layer: Layer, problems: list[Problem]
 ) -> dict[str, Any]:
-    """Give each table and each option without a name to the plugin it belongs to."""
-    found: dict[str, dict[str, Any]] = {}
+    """Assign each table, and each option without a plugin's name, to the plugin it belongs to."""
+    tables: dict[str, dict[str, Any]] = {}
     for word, value in table.items():
         if isinstance(value, Mapping):
             owners = [pick for pick in chosen if pick.is_called(word)][:1]
@@ -332,15 +325,15 @@ def _by_plugin(
             owners = [pick for pick in chosen if only or word in pick.options.model_fields]
             part = {word: value}
         if len(owners) == 1:
-            found.setdefault(owners[0].name, {}).update(part)
+            tables.setdefault(owners[0].name, {}).update(part)
         elif not (isinstance(value, Mapping) and layer.from_file):  # files may hold tables for other choices
             problems.append(_no_owner(name, slot, word, value, owners, chosen, layer))
     for pick in chosen:
-        if "weight" in found.get(pick.name, {}):
-            weight = read_weight(found[pick.name].pop("weight"))
+        if "weight" in tables.get(pick.name, {}):
+            weight = read_weight(tables[pick.name].pop("weight"))
             if not pick.listed:
                 pick.weight, pick.weight_origin = weight, layer.origin_of((name, pick.name, "weight"))
-    return found
+    return tables
 
 
 def _no_owner(

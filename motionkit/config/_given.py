@@ -1,4 +1,4 @@
-"""What was given: files, variables, ``--set`` and flags, as layers."""
+"""User input as layers: files, variables, ``--set`` and flags."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from motionkit import plugins
 from motionkit.config._problems import Problem, SettingsError
 from motionkit.config._slots import Group, slots_of
 from motionkit.config._tree import MISSING, Leaf, dotted, leaves
-from motionkit.config.sources import Layer, nested, read_environment, read_file
+from motionkit.config.sources import Layer, dotted_keys, nested, read_environment, read_file
 from motionkit.documents import parse_yaml
 from motionkit.errors import MotionkitError
 
-# Settings files that were written for another tool: what they mean here.
+# Settings files of other tools, translated to the settings here.
 
 
 @dataclass
 class Foreign:
-    """Another tool's settings, while they are given the names that they have here.
+    """Another tool's settings, renamed to those here.
 
     `Translated.translate` returns one. Values are validated later, as those of any file.
     """
@@ -35,11 +35,11 @@ class Foreign:
     path: Path  # The file
     values: dict[str, Any] = field(default_factory=dict)  # By dotted key here
     sources: dict[str, str] = field(default_factory=dict)  # By dotted key here, the key in the file
-    notes: list[str] = field(default_factory=list)  # What the user should know, a paragraph each
+    notes: list[str] = field(default_factory=list)  # Notes for the user, a paragraph each
     typed: Collection[str] = ()  # Keys of the other tool that were typed, in place of those of the file
 
     def put(self, key: str, value: Any, source: str) -> None:
-        """Set a value; `source` is its key in the file, or what it follows from."""
+        """Set a value; `source` is its key in the file, or what it was derived from."""
         self.values[key] = value
         self.sources[key] = source
 
@@ -47,49 +47,43 @@ class Foreign:
         """Return the values as a layer, with the key in the file as part of each origin.
 
         Args:
-            from_file: Whether it stands for a file, not for the command line.
+            from_file: Whether the values come from a file, not from the command line.
         """
-        table: dict[str, Any] = {}
-        for key, value in self.values.items():
-            *groups, last = key.split(".")
-            into = table
-            for group in groups:
-                into = into.setdefault(group, {})
-            into[last] = value
+        table = _merged({}, self.values)
         return Layer(str(self.path), table, from_file=from_file, origin=self._origin, notes=tuple(self.notes))
 
     def _origin(self, path: tuple[str, ...]) -> str:
-        for end in range(len(path), 0, -1):  # a table of the file is one source for all that it holds
+        for end in range(len(path), 0, -1):  # a table of the file is the source of all values in it
             if (source := self.sources.get(".".join(path[:end]))) is not None:
                 return f"{'command line' if source in self.typed else self.path}: {source}"
         return str(self.path)
 
 
 class Translated(Group):
-    """A group that may know the settings of other tools, and those of runs that are older than it."""
+    """A group that can translate settings of other tools and of older runs."""
 
     @classmethod
     def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the settings of a run, ``config.json``, as they were meant when they were recorded.
+        """Return the settings of a run, ``config.json``, with the meaning they had when they were recorded.
 
-        A setting that came later has a default that may not be what the run did; such a one is put in here.
+        A setting that was added later is filled in if its default differs from what the run did.
         """
         return table
 
     @classmethod
     def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
-        """Return what a settings file means that was written for another tool.
+        """Translate a settings file of another tool.
 
         Returns:
-            Its values by their names here; None for a file of motionkit's own.
+            Its values by their names here; None for a file of motionkit.
         """
         return None
 
     @classmethod
     def is_foreign(cls, key: str) -> bool:
-        """Whether a dotted key is another tool's, so that ``--set`` takes it.
+        """Whether a dotted key is another tool's, so that ``--set`` accepts it.
 
-        With a file of that tool such values replace those of the file, before it is translated.
+        If a file of that tool is given, such values replace those of the file before it is translated.
         """
         return False
 
@@ -98,12 +92,12 @@ class Translated(Group):
         cls,
         sets: Mapping[str, Any],  # values by dotted key, all of them `is_foreign`
     ) -> Foreign:
-        """Return what another tool's dotted names mean that were typed and that no file goes with."""
+        """Translate dotted keys of another tool that were typed without a file of that tool."""
         raise NotImplementedError
 
 
 def renamed(pairs: Mapping[str, str]) -> str:
-    """Return keys of a file with their names here, in one line; those that stay as they are come last."""
+    """Return keys of a file with their names here, in one line; unchanged ones come last."""
     moved = [f"{old} → {new}" for old, new in pairs.items() if old != new]
     same = [old for old, new in pairs.items() if old == new]
     return ", ".join(moved + ([f"unchanged: {', '.join(same)}"] if same else []))
@@ -111,17 +105,17 @@ def renamed(pairs: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True)
 class Given:
-    """What the command line gave."""
+    """The input of a command line."""
 
     # Path of a key to its value (text, or a list of texts for a flag that repeats).
     flags: Mapping[tuple[str, ...], Any] = field(default_factory=dict)
     sets: Sequence[str] = ()  # ``key=value`` strings of ``--set``
     files: Sequence[Path] = ()  # Files of ``--config``, lowest first
-    repeated: str = ""  # The file that the flags and sets stand in, where they were not typed
+    repeated: str = ""  # The file that holds the flags and sets, if they were not typed
 
 
 def read_layers(model: type[Group], given: Given) -> list[Layer]:
-    """Return files, variables, ``--set`` and flags as layers, lowest first; each is read once."""
+    """Return files, variables, ``--set`` and flags as layers, lowest first."""
     sets: dict[tuple[str, ...], str] = {}
     for text in given.sets:
         key, separator, value = text.partition("=")
@@ -163,13 +157,13 @@ def _typed(key: str, text: str) -> Any:
 
 
 def _read(model: type[Group], path: Path, theirs: Mapping[str, Any]) -> tuple[Layer, bool]:
-    """Return a file's layer, and whether `theirs`, typed names of another tool, went into it."""
+    """Return a file's layer, and whether `theirs`, typed keys of another tool, were merged into it."""
     layer = _rooted(model, read_file(path))
     if not issubclass(model, Translated):
         return layer, False
     if _is_run(path):
         layer = replace(layer, table=model.recorded(layer.table))
-    used = bool(theirs) and any(map(model.is_foreign, _keys(layer.table)))
+    used = bool(theirs) and any(map(model.is_foreign, dotted_keys(layer.table)))
     foreign = model.translate(_merged(layer.table, theirs) if used else layer.table, path)
     if foreign is None:
         return layer, False
@@ -178,7 +172,7 @@ def _read(model: type[Group], path: Path, theirs: Mapping[str, Any]) -> tuple[La
 
 
 def _rooted(model: type[Group], layer: Layer) -> Layer:
-    """Return a file's layer with its ``root`` put in where it says ``${root}``; such a file names one folder once."""
+    """Return a file's layer with every ``${root}`` replaced by its top-level ``root``."""
     root = layer.table.get("root")
     if not isinstance(root, str) or "root" in model.model_fields:
         return layer
@@ -192,49 +186,42 @@ def _is_run(path: Path) -> bool:
     return (folder == path or path.name == "config.json") and (folder / "run.json").is_file()
 
 
-def _keys(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    for name, value in table.items():
-        yield f"{prefix}{name}"
-        if isinstance(value, Mapping):
-            yield from _keys(value, f"{prefix}{name}.")
-
-
 def _merged(table: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table with values put in by dotted key."""
-    found: dict[str, Any] = deepcopy(dict(table))
+    """Return a copy of nested tables with values set by dotted key."""
+    merged: dict[str, Any] = deepcopy(dict(table))
     for key, value in values.items():
         *groups, last = key.split(".")
-        into = found
+        into = merged
         for group in groups:
             if not isinstance(into.get(group), dict):
                 into[group] = {}
             into = into[group]
         into[last] = value
-    return found
+    return merged
 
 
-# The references ``${a.b}`` of OmegaConf's files, and no more of it.
+# References ``${a.b}`` as in OmegaConf's files, but no resolvers.
 
 _REFERENCE = re.compile(r"\$\{([^${}]*)\}")
 _NAME = re.compile(r"[\w-]+(\.[\w-]+)*")
 _MOST = 4096
-"""Letters of a text with its references put in; each may double it."""
+"""Most characters of a text with its references replaced; each may double it."""
 
 
 def interpolate(table: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """Return a file's table with every ``${a.b}`` replaced by the value at that key.
 
-    A text that is one reference becomes the value itself, of any type; within a text the value is written out.
+    A string that is just a reference becomes the value itself, of any type; inside a longer string it becomes text.
 
     Example:
         >>> interpolate({"out": "results", "save": "${out}/run"}, Path("train.yaml"))
         {'out': 'results', 'save': 'results/run'}
     """
     reader = _Reader(table, path)
-    found = {key: reader.value(value, (key,)) for key, value in table.items()}
+    filled = {key: reader.value(value, (key,)) for key, value in table.items()}
     if reader.problems:
-        raise SettingsError(list({(one.key, one.message): one for one in reader.problems}.values()))
-    return found
+        raise SettingsError(list({(item.key, item.message): item for item in reader.problems}.values()))
+    return filled
 
 
 class _Reader:
@@ -252,9 +239,8 @@ class _Reader:
             return value
         if value == "???":
             return self._refuse(place, "has no value: ??? marks one that has to be given", value, "give it a value")
-        whole = _REFERENCE.fullmatch(value)
-        if whole:
-            return self._refer(whole[1], place, value)
+        if reference := _REFERENCE.fullmatch(value):
+            return self._refer(reference[1], place, value)
         text = _REFERENCE.sub(lambda match: str(self._refer(match[1], place, value)), value)
         if len(text) > _MOST:
             return self._refuse(place, "is too long with its references put in", value[:40], "write the value out")
@@ -277,14 +263,14 @@ class _Reader:
         if name in self._open:
             circle = " -> ".join([*self._open, name])
             return self._refuse(place, f"refers to itself: {circle}", value, "write the value out")
-        found: Any = self._table
+        target: Any = self._table
         for part in name.split("."):
-            if not isinstance(found, Mapping) or part not in found:
+            if not isinstance(target, Mapping) or part not in target:
                 return self._refuse(place, f"refers to {name}, which is not in the file", value, "write the value out")
-            found = found[part]
+            target = target[part]
         self._open.append(name)
         try:
-            return self.value(found, tuple(name.split(".")))
+            return self.value(target, tuple(name.split(".")))
         finally:
             self._open.pop()
 
@@ -292,20 +278,19 @@ class _Reader:
         self.problems.append(Problem(".".join(place), message, str(self._path), repr(value), fix))
 
 
-# Settings as the words of a command line: what a person types to use them again.
+# Settings as the words of a command line that sets them again.
 
 
 def words_for(model: type[BaseModel], settings: Mapping[str, Any], fields: Sequence[str]) -> list[str]:
-    """Return the words that give a command some of the settings of a run.
+    """Return the words of a command line that repeat some settings of a run.
 
     Args:
         model: Settings of the command.
         settings: Settings as `Resolved.snapshot` returns them, of this command or of another.
-        fields: Names of slots that hold one plugin, and of other groups and settings; those that `model` lacks are
-            passed over.
+        fields: Names of slots that hold one plugin, of groups and of settings; those that `model` lacks are skipped.
 
     Returns:
-        Flags with values, of what differs from the command's defaults.
+        Flags and values of all settings that differ from the command's defaults.
 
     Example:
         >>> from motionkit.plugins import get
@@ -314,45 +299,45 @@ def words_for(model: type[BaseModel], settings: Mapping[str, Any], fields: Seque
         ['--dataset', 'humanml', '--dataset.root', 'my data']
     """
     slots = slots_of(model)
-    known = list(leaves(model))
-    found: list[str] = []
+    settings_leaves = list(leaves(model))
+    words: list[str] = []
     for key in fields:
         if key in slots:
-            found += slot_words(key, settings.get(key), slots[key].kind, default="".join(slots[key].default))
+            words += slot_words(key, settings.get(key), slots[key].kind, default="".join(slots[key].default))
             continue
-        for leaf in known:
+        for leaf in settings_leaves:
             if leaf.path[0] == key:
-                found += _words(leaf, _at(settings, leaf.path), leaf.flag if leaf.cli is not None else "")
-    return found
+                words += _words(leaf, _at(settings, leaf.path), leaf.flag if leaf.cli is not None else "")
+    return words
 
 
 def slot_words(field: str, table: object, kind: str, *, default: str = "") -> list[str]:
-    """Return the words that choose a plugin with its options, of what differs from the defaults.
+    """Return the words of a command line that choose a plugin, with its options that differ from their defaults.
 
     Args:
         field: Name of the slot, such as ``dataset``.
-        table: ``{"name": ..., options}``, as config.json of a run has it; what has another form gives no words.
+        table: ``{"name": ..., options}``, as in config.json of a run; no words for anything else.
         kind: Plugin kind.
-        default: Name of the plugin that the command takes by itself.
+        default: Name of the command's default plugin.
     """
     if not isinstance(table, Mapping) or not isinstance(name := table.get("name"), str):
         return []
-    found = [] if name == default else [dotted((field,)), name]
+    words = [] if name == default else [dotted((field,)), name]
     with suppress(MotionkitError):  # a plugin may be gone; a file of code is not run to learn its options
         if not plugins.is_file(name):
             for leaf in leaves(plugins.get(kind, name).options):
                 hidden = leaf.cli is not None and leaf.cli.hidden
                 flag = "" if hidden else dotted((field, *leaf.path))
-                found += _words(leaf, _at(table, leaf.path), flag, key=".".join((field, *leaf.path)))
-            return found
+                words += _words(leaf, _at(table, leaf.path), flag, key=".".join((field, *leaf.path)))
+            return words
     for option, value in table.items():
         if option != "name" and isinstance(value, (str, int, float)) and not isinstance(value, bool):
-            found += [dotted((field, option)), str(value)]
-    return found
+            words += [dotted((field, option)), str(value)]
+    return words
 
 
 def _words(leaf: Leaf, value: Any, flag: str, *, key: str = "") -> Iterator[str]:
-    """Yield the words that give one setting its value; none where it is the default."""
+    """Yield the words that set one setting; none if it has its default."""
     default = None if leaf.default is MISSING else to_jsonable_python(leaf.default, fallback=str)
     if value is MISSING or to_jsonable_python(value, fallback=str) == default:
         return
@@ -365,9 +350,9 @@ def _words(leaf: Leaf, value: Any, flag: str, *, key: str = "") -> Iterator[str]
         yield flag
         yield from map(_text, value)
     elif leaf.is_many and isinstance(value, (list, tuple)):
-        for one in value:
+        for item in value:
             yield flag
-            yield _text(one)
+            yield _text(item)
     else:
         yield flag
         yield _text(value)

@@ -1,4 +1,4 @@
-"""Everything that is wrong with a set of settings, in one error."""
+"""All problems of a set of settings, in one error."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from motionkit.config._slots import Chosen, Cli
 from motionkit.config._tree import dotted
 from motionkit.errors import MotionkitError
 
-# Files and folders that settings name: all that are not there are said at once, before any of them is opened.
+# Files and folders that settings name: all missing ones are reported at once, before any of them is opened.
 
-_HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*(?<!\.pt)")
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}(?<!\.pt)")
+"""An id of the Hugging Face hub, ORG/NAME; a name that ends in ``.pt`` is a file."""
 
 
 @dataclass(frozen=True)
 class Place:
     """Marks a setting that names a file or folder, or several, to read."""
 
-    words: tuple[str, ...] = ()  # Values that name none, such as ``starter``
-    hub: bool = False  # Whether an id of the Hugging Face hub, ORG/NAME, may stand there
-    name: bool = False  # Whether a name without a folder may, as text models have it
+    words: tuple[str, ...] = ()  # Values that are not paths, such as ``starter``
+    hub: bool = False  # Whether it may be an id of the Hugging Face hub, ORG/NAME
+    name: bool = False  # Whether it may be a plain name, as of a text model
 
 
 def require_places(settings: BaseModel) -> None:
-    """Refuse settings that name several files or folders that are not there; who opens a single one says more of it.
+    """Refuse settings that name several missing files or folders; a single one is left to the code that opens it.
 
     Example:
         >>> from motionkit.config import choose_one
@@ -46,7 +47,7 @@ def require_places(settings: BaseModel) -> None:
     for flag, place, value in _named(settings, ()):
         if value in ("", *place.words) or _is_there(value):
             continue
-        named = (place.hub and _HUB_ID.fullmatch(value)) or (place.name and re.fullmatch(r"\w[\w.-]*", value))
+        named = (place.hub and HUB_ID.fullmatch(value)) or (place.name and re.fullmatch(r"\w[\w.-]*", value))
         (doubtful if named else absent).append(f"{flag} {value}")
     if len(absent) < 2:
         return
@@ -66,40 +67,40 @@ def _is_there(value: str) -> bool:
 
 
 def _named(model: BaseModel, path: tuple[str, ...]) -> Iterator[tuple[str, Place, str]]:
-    """Yield flag, mark and value of every setting that is a place, with those of the plugins that were chosen."""
+    """Yield flag, mark and value of every setting marked as a `Place`, also of the chosen plugins."""
     for name, field in type(model).model_fields.items():
         value: Any = getattr(model, name)
         marks = {type(mark): mark for mark in field.metadata}
         place = marks.get(Place)
         if isinstance(place, Place):
             flag = getattr(marks.get(Cli), "flag", "") or dotted((*path, name))
-            for one in value if isinstance(value, tuple) else (value,):
-                if isinstance(one, (str, Path)):
-                    yield flag, place, str(one)
+            for item in value if isinstance(value, tuple) else (value,):
+                if isinstance(item, (str, Path)):
+                    yield flag, place, str(item)
         elif isinstance(value, Chosen):
             yield from _named(value.options, (*path, name))
-        elif isinstance(value, tuple) and value and all(isinstance(one, Chosen) for one in value):
-            for one in value:
-                yield from _named(one.options, (*path, name) if len(value) == 1 else (*path, name, one.label))
+        elif isinstance(value, tuple) and value and all(isinstance(item, Chosen) for item in value):
+            for item in value:
+                yield from _named(item.options, (*path, name) if len(value) == 1 else (*path, name, item.label))
         elif isinstance(value, BaseModel):
             yield from _named(value, (*path, name))
 
 
 _SHOWN = 12
-"""Problems that are printed; a file of something else has hundreds."""
+"""Most problems that are printed; an unrelated file has hundreds."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong."""
+    """A problem with one setting."""
 
     key: str  # Dotted key
-    message: str  # What is wrong with it
-    origin: str = ""  # Where its value came from
-    value: str = ""  # The value, as text; empty when there is none. Long ones are printed shortened.
+    message: str  # What is wrong
+    origin: str = ""  # Origin of the value
+    value: str = ""  # The value as text, if there is one; shortened when printed
     fix: str = ""  # What to do about it
-    flag: str = ""  # The flag it was given by, if it was
-    choices: tuple[str, ...] = ()  # The words that it may be, where only some are taken
+    flag: str = ""  # The flag that gave it, if any
+    choices: tuple[str, ...] = ()  # The allowed words, if only some are
 
     def __str__(self) -> str:
         sign = " " if self.flag else " = "
@@ -111,11 +112,7 @@ class Problem:
 
 
 class SettingsError(MotionkitError):
-    """One or several settings are wrong.
-
-    Attributes:
-        problems: All of them.
-    """
+    """One or several settings are wrong; `problems` holds all of them."""
 
     def __init__(self, problems: Sequence[Problem], command: str = "") -> None:
         count = len(problems)
@@ -133,8 +130,8 @@ class SettingsError(MotionkitError):
 
 
 def from_validation(error: ValidationError, origins: Mapping[str, str], prefix: tuple[str, ...] = ()) -> list[Problem]:
-    """Turn pydantic's findings into problems, each with the origin of its value."""
-    found = []
+    """Turn a pydantic error into problems, each with the origin of its value."""
+    problems = []
     for item in error.errors(include_url=False):
         path = (*prefix, *(str(part) for part in item["loc"]))
         key = ".".join(path)
@@ -142,10 +139,10 @@ def from_validation(error: ValidationError, origins: Mapping[str, str], prefix: 
         value = "" if item["type"] in ("missing", "value_error") and not _plain(item["input"]) else _show(item["input"])
         if item["type"] == "missing":
             message = f"it has no default; give --{key.replace('_', '-')}"
-        # Pydantic names the words of a choice in prose alone: 'a', 'b' or 'c'.
+        # Pydantic names the words of a choice only in prose: 'a', 'b' or 'c'.
         words = re.findall("'([^']*)'", item["ctx"]["expected"]) if item["type"] == "literal_error" else ()
-        found.append(Problem(key, message, _origin(path, origins), value, choices=tuple(words)))
-    return found
+        problems.append(Problem(key, message, _origin(path, origins), value, choices=tuple(words)))
+    return problems
 
 
 def _origin(path: tuple[str, ...], origins: Mapping[str, str]) -> str:

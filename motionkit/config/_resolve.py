@@ -32,13 +32,13 @@ from motionkit.config._tree import default_table, dotted, from_text, group_of, l
 from motionkit.config.sources import Layer, nested
 from motionkit.errors import MotionkitError, did_you_mean
 
-# One plugin and its options, chosen from Python or named by a file.
+# Choose one plugin with its options, from Python or from a file.
 
 
 def choose_one(kind: str, name: str, options: Mapping[str, Any], *, typed: bool = False) -> Chosen:
     """Choose a plugin from Python.
 
-    Logs a warning when another package brings a plugin of the same name as a built-in.
+    Logs a warning if another package has a plugin of the same name as a built-in.
 
     Args:
         kind: Plugin kind.
@@ -47,7 +47,7 @@ def choose_one(kind: str, name: str, options: Mapping[str, Any], *, typed: bool 
         typed: Whether the user typed the name or wrote it in Python, so that it may be a Python file.
     """
     plugins.warn_hidden(kind, name)
-    # A path is a path, whether the option holds one or a word such as "starter" as well.
+    # Paths as text: an option may take words such as "starter" as well as paths.
     plain = {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}
     model = plugins.get(kind, name, typed=typed).options
     try:
@@ -59,14 +59,14 @@ def choose_one(kind: str, name: str, options: Mapping[str, Any], *, typed: bool 
 
 
 def choose_from_file(kind: str, table: object) -> Chosen | None:
-    """Choose the plugin that a file names, such as the settings of a run; nothing that the file says may run code.
+    """Choose the plugin that a file names, such as the settings of a run; options that run code are refused.
 
     Args:
         kind: Plugin kind.
-        table: Content of the file: ``name`` beside the options.
+        table: Content of the file: ``name`` and the options.
 
     Returns:
-        The plugin; None where `table` names none.
+        The plugin; None if `table` names none.
     """
     if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
         return None
@@ -83,29 +83,33 @@ def choose_from_file(kind: str, table: object) -> Chosen | None:
 
 
 def typed_flags(snapshot: Mapping[str, Any]) -> str:
-    """Return the flags that must be typed again to use these settings, since they make code run; empty for most.
+    """Return the flags that must be typed again to use these settings, since they run code; usually empty.
 
     Args:
-        snapshot: Settings as `Resolved.snapshot` returns them; what has another form is passed over.
+        snapshot: Settings as `Resolved.snapshot` returns them; values of other forms are skipped.
     """
     kinds = {row.singular: kind for kind, row in plugins.KINDS.items()}
-    found = []
+    flags = []
     for name, value in snapshot.items():
         table = value if isinstance(value, Mapping) else {"name": value}
-        one = table.get("name")
-        words = [one] if isinstance(one, str) else [word for word, inner in table.items() if isinstance(inner, Mapping)]
+        plugin = table.get("name")
+        words = (
+            [plugin]
+            if isinstance(plugin, str)
+            else [word for word, inner in table.items() if isinstance(inner, Mapping)]
+        )
         if any(plugins.is_file(word) for word in words):
-            found.append(shlex.join(typed_again(name, words)))
-        elif isinstance(one, str) and name in kinds:
+            flags.append(shlex.join(typed_again(name, words)))
+        elif isinstance(plugin, str) and name in kinds:
             options = {key: inner for key, inner in table.items() if key != "name"}
             with suppress(MotionkitError, ValidationError):  # a plugin may be gone, or another version
-                model = plugins.get(kinds[name], one).options
-                found += [words for *_, words in code_words(model.model_validate(options), name)]
-    return " ".join(found)
+                model = plugins.get(kinds[name], plugin).options
+                flags += [words for *_, words in code_words(model.model_validate(options), name)]
+    return " ".join(flags)
 
 
 def code_words(options: BaseModel, prefix: str) -> Iterator[tuple[str, str, str]]:
-    """Yield each option whose value makes code run, why, and what is typed to give it that value."""
+    """Yield each option whose value runs code, the reason, and the words that set it on the command line."""
     for option, why in options.code().items() if isinstance(options, Group) else ():
         value = getattr(options, option)
         marks = (mark.flag for mark in type(options).model_fields[option].metadata if isinstance(mark, Cli))
@@ -114,7 +118,7 @@ def code_words(options: BaseModel, prefix: str) -> Iterator[tuple[str, str, str]
 
 
 def _problem(path: Sequence[int | str], kind: str, message: str, known: Sequence[str]) -> str:
-    """Return one finding of pydantic in words; an unknown option comes with the known one that is spelled alike."""
+    """Return one pydantic error in words; an unknown option comes with a similar known one."""
     key = ".".join(map(str, path))
     if kind != "extra_forbidden":
         return f"{key}: {message}"
@@ -127,17 +131,17 @@ S = TypeVar("S", bound=Group)
 
 @dataclass(frozen=True)
 class Preset:
-    """Values that take the place of defaults; everything that was given wins over them."""
+    """Values that replace defaults; user input wins over them."""
 
-    origin: str  # What to call them
+    origin: str  # Name in origins
     values: Mapping[str, Any]  # By dotted key
-    note: str  # How to do without them, for the line that the user sees
+    note: str  # How to turn it off, for the user
 
 
 class Settings(Translated):
     """Settings of a command: a group whose fields may be slots, see `slot`.
 
-    In Python a slot takes a `Chosen`, a name (``"tmr-dense"``, ``"physics=0.1"``), or a table as it stands in a file.
+    In Python a slot takes a `Chosen`, a name (``"tmr-dense"``, ``"physics=0.1"``), or a table as in a file.
 
     Example:
         >>> from motionkit.config import Chosen, Settings, slots
@@ -156,21 +160,21 @@ class Settings(Translated):
 
     @classmethod
     def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
-        """Return what replaces defaults in this case.
+        """Return the preset that replaces defaults, if any.
 
         Args:
-            given: What files, variables and the command line hold, by the field's name and not validated yet.
+            given: Values of files, variables and the command line by field name, not yet validated.
             options: Options models of the chosen plugins, by the slot's name.
         """
         return None
 
     @classmethod
     def inherited(cls, layers: Sequence[Layer], typed: Mapping[str, Sequence[str]]) -> Layer | None:
-        """Return what an input that the command line names says of other settings; everything that was given wins.
+        """Return settings that follow from an input on the command line, such as a run; user input wins over them.
 
         Args:
             layers: Files, variables and the choices of the command line, lowest first.
-            typed: The command line's options, each with what stands behind it.
+            typed: The command line's options, each with its values.
         """
         return None
 
@@ -187,18 +191,18 @@ class Settings(Translated):
 
 @dataclass(frozen=True)
 class Resolved(Generic[S]):
-    """Settings and where each of them came from."""
+    """Settings and the origin of each of them."""
 
     settings: S  # The validated model
     # Dotted key to ``default``, ``preset gpu``, ``command line``, ``environment MOTIONKIT_X`` or a file's path.
     origins: Mapping[str, str]
-    warnings: tuple[str, ...] = ()  # What is odd without being wrong
-    notes: tuple[str, ...] = ()  # What was decided by itself
-    # Dotted keys that files, variables or the command line set; False where the value stands in a file.
+    warnings: tuple[str, ...] = ()  # Oddities that are not errors
+    notes: tuple[str, ...] = ()  # Automatic decisions
+    # Dotted keys that files, variables or the command line set; False if the value is from a file.
     given: Mapping[str, bool] = field(default_factory=dict)
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the settings as nested JSON-able tables, which `resolve` accepts back as a file."""
+        """Return the settings as nested JSON-able tables, which `resolve` accepts as a file."""
         return self.settings.model_dump(mode="json")
 
     def rows(self) -> list[tuple[str, Any, str]]:
@@ -207,36 +211,31 @@ class Resolved(Generic[S]):
 
 
 class Draft(Generic[S]):
-    """Settings whose plugins are chosen and whose values follow.
-
-    Attributes:
-        declared: Settings model.
-        picks: What fills its slots.
-        model: Ordinary nested model of all settings, the options of the chosen plugins among them.
-        code: Options that make code run and were typed, as ``key=value``; known after `resolve`.
+    """Settings whose plugins are chosen; `resolve` merges and validates their values.
 
     Args:
         declared: Settings model.
-        layers: What was given, lowest first; flags last. Nothing when None.
-        typed: Words of the command line whose flags will be given to `resolve`.
+        layers: User input, lowest layer first, flags last; by default variables only.
+        typed: Words of the command line whose flags will be passed to `resolve`.
     """
 
     def __init__(self, declared: type[S], layers: Sequence[Layer] | None = None, typed: Sequence[str] = ()) -> None:
         self.declared = declared
         self.layers = list(layers or read_layers(declared, Given()))
         self.picks = choose(declared, self.layers, typed)
+        # Ordinary nested model of all settings, including the options of the chosen plugins.
         self.model = concrete(declared, self.picks)
         self._values = default_table(self.model)
         self._origins = {leaf.key: "default" for leaf in leaves(self.model)}
         self._given: dict[str, bool] = {}
-        self.code: set[str] = set()
+        self.code: set[str] = set()  # Typed options that run code, as ``key=value``; known after `resolve`
         self._problems: list[Problem] = []
 
     def resolve(self, flags: Mapping[tuple[str, ...], Any], *, command: str = "") -> Resolved[S]:
-        """Lay the layers over each other and validate the result.
+        """Merge the layers and validate the result.
 
         Args:
-            flags: Path of a key to the value that its flag gave; None and empty lists where it was not given.
+            flags: Path of a key to the value of its flag; None or an empty list if it was not given.
             command: Name of the command, for the hint in errors.
 
         Raises:
@@ -260,16 +259,16 @@ class Draft(Generic[S]):
             for name in [name for name in self.picks.slots if name in table]:
                 del table[name]
                 try:
-                    if own := own_table(name, self.picks, index, self.layers, problems):
-                        table[name] = own
+                    if own_values := own_table(name, self.picks, index, self.layers, problems):
+                        table[name] = own_values
                 except MotionkitError as error:
                     errors.append(error)
             self._lay(self.model, table, index)
         try:
-            found = self.model.model_validate(self._values)
+            validated = self.model.model_validate(self._values)
             if not errors:
-                values = settings_of(found, self.picks)
-                self._refuse_idle(found)
+                values = settings_of(validated, self.picks)
+                self._refuse_idle(validated)
         except ValidationError as error:
             problems += from_validation(error, self._origins)
         if errors and not problems:
@@ -278,7 +277,7 @@ class Draft(Generic[S]):
             problems.append(Problem(message, cause.why or cause.fix, fix=cause.fix if cause.why else ""))
         if problems:
             typed = {leaf.key: leaf.flag for leaf in leaves(self.model) if leaf.path in flags}
-            raise SettingsError([replace(one, flag=typed.get(one.key, "")) for one in problems], command)
+            raise SettingsError([replace(problem, flag=typed.get(problem.key, "")) for problem in problems], command)
         for name, slot in self.picks.slots.items():
             for pick in self.picks.of[name]:
                 part = f".{pick.name}.weight" if slot.many else "" if slot.spread else ".name"
@@ -289,13 +288,13 @@ class Draft(Generic[S]):
         return values
 
     def _lay_preset(self) -> Preset | None:
-        """Lay a preset over the defaults."""
+        """Replace defaults by a preset's values."""
         given: dict[str, Any] = {}
         for layer in self.layers:
             given |= layer.table
         options: dict[str, list[type[BaseModel]]] = {}
         for name in self.picks.slots:
-            with suppress(MotionkitError):  # a plugin that cannot be used is among the errors already
+            with suppress(MotionkitError):  # an unusable plugin is among the errors already
                 options[name] = [pick.options for pick in self.picks.of[name]]
         preset = self.declared.preset_of(given, options) if issubclass(self.declared, Settings) else None
         if preset is not None:
@@ -305,16 +304,16 @@ class Draft(Generic[S]):
                 self._origins[key] = preset.origin
         return preset
 
-    def _refuse_idle(self, found: BaseModel) -> None:
-        """Refuse options without effect that differ from their default, and note those that were given as it is."""
+    def _refuse_idle(self, settings: BaseModel) -> None:
+        """Refuse options without effect that differ from their default, and note those that were typed with it."""
         for leaf in leaves(self.model):
             if getattr(leaf.group, "idle", Group.idle) is Group.idle or leaf.path[0] in self.picks.slots:
                 continue
-            group = reduce(getattr, leaf.path[:-1], found)
+            group = reduce(getattr, leaf.path[:-1], settings)
             if isinstance(group, Group):
                 self._look_idle(group, leaf.path[-1], leaf.key, leaf.default)
         for name, slot in self.picks.slots.items():
-            value = getattr(found, name)
+            value = getattr(settings, name)
             for chosen in value if isinstance(value, tuple) else (value,):
                 if isinstance(chosen, Chosen) and isinstance(chosen.options, Group) and not slot.spread:
                     prefix = f"{name}.{chosen.name}" if slot.many else name
@@ -322,11 +321,11 @@ class Draft(Generic[S]):
                         default = type(chosen.options).model_fields[option].default
                         self._look_idle(chosen.options, option, f"{prefix}.{option}", default)
                     self._refuse_code(chosen.options, prefix)
-        if isinstance(found, Settings):  # what other groups make of an option
+        if isinstance(settings, Settings):  # options without effect because of other groups
             declared = {leaf.key: leaf.default for leaf in leaves(self.model)}
-            for key, why in found.idle().items():
+            for key, why in settings.idle().items():
                 if "." in key and key in declared:
-                    self._judge_idle(key, why, _value_at(found, key), declared[key])
+                    self._judge_idle(key, why, _value_at(settings, key), declared[key])
 
     def _look_idle(self, group: Group, option: str, key: str, default: Any) -> None:
         if why := group.idle().get(option):
@@ -340,8 +339,8 @@ class Draft(Generic[S]):
             self.picks.notes.append(f"{key} has no effect: {why}")
 
     def _refuse_code(self, group: Group, prefix: str) -> None:
-        """Refuse values that make code run and come from a file: data execute nothing."""
-        typed = {one for layer in self.layers for one in layer.code or ()}
+        """Refuse values that run code and come from a file."""
+        typed = {text for layer in self.layers for text in layer.code or ()}
         for option, why, words in code_words(group, prefix):
             key = f"{prefix}.{option}"
             mark = f"{key}={getattr(group, option)}"
@@ -350,8 +349,8 @@ class Draft(Generic[S]):
             else:
                 origin = self._origins.get(key, "default")
                 fix = f"if you trust it, add to the command: {words}"
-                said = f"counts only where it is typed: {why.rstrip('.')}"
-                self._problems.append(Problem(key, said, origin, repr(getattr(group, option)), fix))
+                message = f"counts only where it is typed: {why.rstrip('.')}"
+                self._problems.append(Problem(key, message, origin, repr(getattr(group, option)), fix))
 
     def _lay(
         self,
@@ -370,7 +369,7 @@ class Draft(Generic[S]):
                 continue
             group, below = group_of(declared), into.get(str(name))
             if group is not None and isinstance(value, BaseModel) and not isinstance(value, group):
-                value = dict(value)  # the settings' own group, which the plugin's extends
+                value = dict(value)  # a group of the settings, which the plugin's extends
             if group is not None and isinstance(value, Mapping) and isinstance(below, dict):
                 self._lay(group, value, index, here, below)
                 continue
@@ -394,7 +393,7 @@ class Draft(Generic[S]):
 
 
 def resolve(model: type[S], given: Given | None = None, *, command: str = "") -> Resolved[S]:
-    """Choose plugins, lay defaults, files, variables and the command line over each other, validate the result.
+    """Choose plugins, merge defaults, files, variables and the command line, and validate the result.
 
     Raises:
         MotionkitError: A file cannot be read, or a plugin cannot be found.
@@ -402,22 +401,22 @@ def resolve(model: type[S], given: Given | None = None, *, command: str = "") ->
 
     Example:
         >>> from motionkit.config import Given, TrainerSettings, resolve
-        >>> found = resolve(TrainerSettings, Given(sets=("run.num_steps=20",)))
-        >>> found.settings.run.num_steps, found.origins["run.num_steps"]
+        >>> resolved = resolve(TrainerSettings, Given(sets=("run.num_steps=20",)))
+        >>> resolved.settings.run.num_steps, resolved.origins["run.num_steps"]
         (20, 'command line')
     """
     given = given or Given()
     return Draft(model, read_layers(model, given)).resolve(given.flags, command=command)
 
 
-def _value_at(found: Any, key: str) -> Any:
-    """Return the value of a dotted key, of an option of a plugin, too."""
+def _value_at(value: Any, key: str) -> Any:
+    """Return the value of a dotted key, which may be an option of a plugin."""
     for part in key.split("."):
-        if isinstance(found, tuple):
-            found = next(one for one in found if one.name == part)
+        if isinstance(value, tuple):
+            value = next(chosen for chosen in value if chosen.name == part)
         else:
-            found = getattr(found.options if isinstance(found, Chosen) else found, part)
-    return found
+            value = getattr(value.options if isinstance(value, Chosen) else value, part)
+    return value
 
 
 def _flat(table: Mapping[str, Any], origins: Mapping[str, str], path: tuple[str, ...] = ()) -> list[tuple[str, Any]]:

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 from motionkit.config._resolve import Settings
 from motionkit.config._slots import Cli, Group
 
-# What a search may change in a trainer's settings; a trainer's component names a function that returns it.
+# The search space of a trainer's settings; its component names a function that returns one.
 
 
 @dataclass(frozen=True)
@@ -23,43 +23,43 @@ class Range:
 
     low: float  # Lower end
     high: float  # Upper end
-    log: bool = False  # Whether it is searched by its logarithm
+    log: bool = False  # Whether its logarithm is searched
     whole: bool = False  # Whether it is a whole number
-    step: int = 1  # Distance of two whole numbers that are tried
+    step: int = 1  # Step between whole numbers
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low <= self.high):
             raise ValueError(f"{self.low:g} to {self.high:g} is not a range")
         if self.log and self.low <= 0:
-            raise ValueError(f"a range by the logarithm begins above 0, not at {self.low:g}")
+            raise ValueError(f"a logarithmic range begins above 0, not at {self.low:g}")
         if self.whole and (self.low != int(self.low) or self.high != int(self.high)):
-            raise ValueError(f"{self.low:g} and {self.high:g} are no whole numbers")
+            raise ValueError(f"{self.low:g} and {self.high:g} are not whole numbers")
         if self.step != 1 and (self.step < 1 or self.log or not self.whole):
-            raise ValueError("a step is a whole number above 0, of whole numbers that are not searched by logarithm")
+            raise ValueError("a step is a whole number above 0, for whole numbers on a linear scale")
 
 
 @dataclass(frozen=True)
 class Choice:
     """One of several values: words, numbers, true and false, or none."""
 
-    values: tuple[str | int | float | bool | None, ...]  # The values
+    values: tuple[str | int | float | bool | None, ...]
 
 
 Space = Mapping[str, Range | Choice]
-"""What is searched, by dotted key; a number in a key counts in a list from 0: ``stages.1.trainer.freerun_weight``."""
+"""A search space by dotted key; a number in a key is an index into a list: ``stages.1.trainer.freerun_weight``."""
 
 
 @dataclass(frozen=True)
 class Search:
     """How a trainer's settings are searched."""
 
-    space: Space  # What is searched
-    value: str  # Where the value of a run stands in its summary document, dotted; higher is better
-    watch: str = ""  # Metric of metrics.jsonl that tells the value on the way; empty where there is none
-    # Settings that the search fixes in its base, where the trainer would decide them by itself; the result holds those
-    # of them that are searched.
+    space: Space
+    value: str  # Dotted key of the value in the summary document of a run; higher is better
+    watch: str = ""  # Metric of metrics.jsonl that follows the value during training; empty if there is none
+    # Settings that the trainer would choose automatically and the search fixes in its base; only searched ones are part
+    # of the result.
     base: Mapping[str, object] = field(default_factory=dict)
-    # Settings of trials alone, which make them short; the result does not hold them.
+    # Settings of trials only, which shorten them; not part of the result.
     trial: Mapping[str, object] = field(default_factory=dict)
     patience: int = 1  # Values of `watch` that a trial has before it may be pruned
 
@@ -75,7 +75,7 @@ Decay = Annotated[float, Field(ge=0, lt=1)]
 
 
 def split_commas(value: object) -> object:
-    """Accept ``"a,b"`` and ``["a,b", "c"]`` beside ``("a", "b", "c")``; drop repeats, keep the order."""
+    """Accept ``"a,b"`` and ``["a,b", "c"]`` as well as ``("a", "b", "c")``; drop repeats, keep the order."""
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, Iterable):
@@ -112,7 +112,7 @@ class PlaceSettings(Group):
             and out is not None
             and out.absolute() in (value.absolute(), value.absolute().parent.parent)
         ):
-            given.remove("--out")  # it is the same folder: a settings file may name it for both
+            given.remove("--out")  # the same folder: a settings file may name it for both
         if value is not None and given:
             raise ValueError(f"a run continues in its own folder; leave out {' and '.join(given)}")
         return value
@@ -184,7 +184,7 @@ class LoraSettings(Group):
 
 
 class PromptSettings(Group):
-    """Which prompts a policy is asked."""
+    """Which prompts a policy gets."""
 
     k_segments: Annotated[int, Cli("--k-segments")] = Field(
         0, ge=0, le=1000, description="Segments per prompt; 0 takes the dataset's own (starter: two and three mixed)."

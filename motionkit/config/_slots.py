@@ -27,15 +27,15 @@ class Group(BaseModel):
     def idle(self) -> Mapping[str, str]:
         """Return the options that have no effect, given the others, each with the reason.
 
-        One that differs from its default is refused; one that was given as it is by default is worth a line. Settings
+        Such an option is refused if it differs from its default, and noted if it was typed with the default. Settings
         may name options of their groups and plugins as well, by dotted key: ``reward.success-classifier.mode``.
         """
         return {}
 
     def code(self) -> Mapping[str, str]:
-        """Return the options of a plugin whose values make code run, each with the reason.
+        """Return the options of a plugin whose values run code, each with the reason.
 
-        They count only where they were typed: on the command line or in a ``MOTIONKIT_*`` variable, never in a file.
+        They are accepted only if typed: on the command line or in a ``MOTIONKIT_*`` variable, never from a file.
         """
         return {}
 
@@ -58,7 +58,7 @@ class Cli:
     flag: str = ""  # The flag, such as ``--batch-size``; empty for the dotted default
     panel: str = ""  # Help panel; empty for the group's own
     hidden: bool = False  # Keep the field out of the flags (plugin options only)
-    values: int = 1  # Words that the flag takes; more than one for a field that is a tuple of so many
+    values: int = 1  # Words that the flag takes; several for a tuple of that length
 
 
 Decide = Callable[[str, Set[str], Mapping[str, Sequence[str]]], tuple[str, str]]
@@ -70,7 +70,7 @@ class Chosen:
     """A plugin that was chosen, with its options filled in."""
 
     kind: str  # Plugin kind, such as ``rewards``
-    name: str  # What it was chosen by: ``NAME``, ``DISTRIBUTION:NAME`` or ``./file.py:attribute``
+    name: str  # As given: ``NAME``, ``DISTRIBUTION:NAME`` or ``./file.py:attribute``
     options: BaseModel  # Its validated options
     weight: float = 1.0  # Weight in a mixture (rewards only)
 
@@ -81,7 +81,7 @@ class Chosen:
 
     @property
     def component(self) -> plugins.Component:
-        """Light half of the plugin. It may be a Python file: a name that was not typed never becomes a `Chosen`."""
+        """Light half of the plugin; it may be a Python file, since untyped ones never become a `Chosen`."""
         return plugins.get(self.kind, self.name, typed=True)
 
     def build(self, **runtime: Any) -> Any:
@@ -91,7 +91,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Slot:
-    """Marks a field as a slot. `many` plugins have a weight each; `slot` explains the other attributes."""
+    """Marks a field as a slot, for several weighted plugins if `many`; `slot` explains the other attributes."""
 
     kind: str
     many: bool
@@ -102,7 +102,7 @@ class Slot:
     decide: Decide | None = None
 
     def write(self, value: Chosen | tuple[Chosen, ...] | None) -> Any:
-        """Return `value` as it stands in a file; JSON-able."""
+        """Return `value` in the JSON-able form of files."""
         if isinstance(value, tuple):
             return {item.name: {"weight": item.weight, **item.options.model_dump(mode="json")} for item in value}
         if value is None or self.spread:
@@ -123,15 +123,15 @@ def slot(
 
     Args:
         kind: Plugin kind.
-        default: Name that is chosen by default; with None the field may stay empty:
+        default: Name of the default plugin; if None the field may stay empty:
             ``dataset: Chosen | None = slot("datasets", None)``.
-        description: For help, where "Which dataset to use." says too little.
-        gives: What the command can use, such as ``"diffusion"``; another plugin is refused, and help does not offer it.
-        spread: The options have no prefix. Each of them is a group that takes the place of the settings' group of the
-            same name, which it extends: an algorithm's ``objective`` is reached as ``objective.clip_range``.
+        description: Help text, if "Which dataset to use." is not enough.
+        gives: What a plugin must give, such as ``"diffusion"``; others are refused and not offered in help.
+        spread: The options have no prefix. Each of them is a group that replaces the settings' group of the same name,
+            which it extends: an algorithm's ``objective`` is reached as ``objective.clip_range``.
         decide: Replaces a name such as ``auto`` before options are read. It is called with the name, the dotted keys
-            that files, variables and the command line set, and the names in the other slots; it returns the name of a
-            plugin and one line for the user (or nothing).
+            that files, variables and the command line set, and the names in the other slots, and returns the name of a
+            plugin and a line for the user (which may be empty).
     """
     names = () if default is None else (default,)
     mark = Slot(kind, False, names, gives=_words(gives), spread=spread, decide=decide)

@@ -1,4 +1,4 @@
-"""Walk a settings model: its leaves, their defaults at that place, and how text becomes a value."""
+"""Walk a settings model: its leaves, their defaults in context, and parsing of text values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from motionkit.errors import MotionkitError
 
 
 class _Missing:
-    """The default of a field that must be given."""
+    """The default of a required field."""
 
     def __repr__(self) -> str:
         return "(required)"
@@ -33,7 +33,7 @@ class Leaf:
 
     path: tuple[str, ...]  # Its key, part by part
     field: FieldInfo  # Its declaration
-    default: Any  # Its value at this place when no layer sets it; `MISSING` when it must be given
+    default: Any  # Its default at this place in the model; `MISSING` if it is required
     group: type[BaseModel]  # The group it belongs to
 
     @property
@@ -48,7 +48,7 @@ class Leaf:
 
     @property
     def flag(self) -> str:
-        """The flag it has, or would have."""
+        """Its flag, or the dotted one it would have."""
         return (self.cli.flag if self.cli is not None else "") or dotted(self.path)
 
     @property
@@ -63,12 +63,12 @@ class Leaf:
 
     @property
     def is_many(self) -> bool:
-        """Whether it holds any number of values, so that its flag repeats."""
+        """Whether it holds any number of values, so that its flag can be repeated."""
         return is_many(self.field.annotation)
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The words it accepts, when it accepts only words."""
+        """The words it accepts, if it accepts only certain words."""
         return choices(self.field.annotation)
 
     @property
@@ -83,7 +83,7 @@ class Leaf:
 
     @property
     def default_text(self) -> str:
-        """Its default for help and tables; empty when there is nothing to show."""
+        """Its default for help and tables; empty if there is nothing to show."""
         value = self.default
         if value is MISSING:
             return "required"
@@ -100,13 +100,13 @@ def dotted(path: Iterable[str]) -> str:
 
 
 def group_of(field: FieldInfo) -> type[BaseModel] | None:
-    """Return the group a field holds, or None when it is a leaf."""
+    """Return the group a field holds, or None if it is a leaf."""
     kind = field.annotation
     return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
 
 
 def field_default(name: str, field: FieldInfo, parent: BaseModel | None) -> Any:
-    """Return the default of a field: the parent's default instance decides, not the field's own class."""
+    """Return the default of a field: the parent's default instance wins over the class."""
     if parent is not None:
         return getattr(parent, name)
     if field.is_required():
@@ -145,8 +145,8 @@ def default_table(model: type[BaseModel], parent: BaseModel | None = None) -> di
 def from_text(annotation: Any, value: Any) -> Any:
     """Prepare a value that may be text (a flag, a variable, ``--set``) for pydantic, which parses scalars itself.
 
-    Lists are JSON or comma-separated, tables are JSON, and ``none`` means None where None is allowed. The items of a
-    repeated flag may be comma-separated too, unless they are words or paths, which may hold a comma themselves.
+    Lists are JSON or comma-separated, tables are JSON, and ``none`` means None if None is allowed. The items of a
+    repeated flag may be comma-separated too, unless they are words or paths, which may contain commas.
     """
     if isinstance(value, list) and is_many(annotation) and not _wordy(annotation):
         return [part for item in value for part in _split(item)]
@@ -170,27 +170,27 @@ def from_text(annotation: Any, value: Any) -> Any:
 
 
 def _split(item: Any) -> list[Any]:
-    """Return the parts of a text with commas; anything else is one part."""
+    """Split text at commas; anything else is one part."""
     return [part.strip() for part in item.split(",")] if isinstance(item, str) else [item]
 
 
 def choices(annotation: Any) -> tuple[str, ...]:
-    """Return the words a field accepts, when it accepts only words."""
-    found: list[str] = []
+    """Return the words a field accepts, if it accepts only certain words."""
+    words: list[str] = []
     for kind in _members(annotation):
         if get_origin(kind) is Literal:
-            found += [str(word) for word in get_args(kind)]
+            words += [str(word) for word in get_args(kind)]
         elif (get_origin(kind) or kind) in (tuple, list) and get_args(kind):
             return choices(get_args(kind)[0])
         elif kind is not type(None):
             return ()
-    return tuple(found)
+    return tuple(words)
 
 
 def type_name(annotation: Any) -> str:
     """Return a short name of a field's type for help: ``INT``, ``FLOAT,FLOAT``, ``PATH``, ``a|b``.
 
-    ``FLOAT,...`` is any number of them with commas. Words and paths are named singly: their flag repeats.
+    ``FLOAT,...`` is any number of them, separated by commas. Words and paths have no ``,...``: their flag is repeated.
     """
     words = choices(annotation)
     if words:
@@ -221,7 +221,7 @@ def is_bool(annotation: Any) -> bool:
 
 
 def is_many(annotation: Any) -> bool:
-    """Whether a field holds any number of values, so that its flag repeats."""
+    """Whether a field holds any number of values, so that its flag can be repeated."""
     return any(
         get_origin(kind) in (list, set, frozenset) or (get_origin(kind) is tuple and Ellipsis in get_args(kind))
         for kind in _members(annotation)
@@ -229,20 +229,20 @@ def is_many(annotation: Any) -> bool:
 
 
 def _wordy(annotation: Any) -> bool:
-    """Whether a field holds any number of words or paths, in which a comma may be a comma."""
+    """Whether a field holds any number of words or paths, which may contain commas."""
     items = {item for kind in _members(annotation) for item in get_args(kind)}
     return bool(items & {str, Path}) or bool(choices(annotation))
 
 
 def limits(field: FieldInfo) -> str:
-    """Return the limits of a number in words: ``>= 2``. An upper one that stops nothing but nonsense is left out."""
+    """Return the limits of a number as text: ``>= 2``. Upper ones of `_NONSENSE` and above are left out."""
     signs = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
-    found = []
+    parts = []
     for mark in field.metadata:
         for name, sign in signs.items():
             if (bound := getattr(mark, name, None)) is not None:
-                found.append(f"{sign} {bound}" if bound < _NONSENSE else "")
-    return ", ".join(part for part in found if part)
+                parts.append(f"{sign} {bound}" if bound < _NONSENSE else "")
+    return ", ".join(part for part in parts if part)
 
 
 def _members(annotation: Any) -> tuple[Any, ...]:

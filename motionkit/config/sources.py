@@ -1,9 +1,9 @@
-"""Where settings come from: files, ``MOTIONKIT_*`` variables, the command line; one `Layer` of tables for each."""
+"""Sources of settings: files, ``MOTIONKIT_*`` variables, the command line; each is one `Layer` of tables."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,11 @@ from motionkit.config._slots import slots_of
 from motionkit.documents import read_json, read_toml, read_yaml
 from motionkit.errors import MotionkitError, did_you_mean
 
-# Settings that came later: runs recorded before have none, and go on with what was so then.
+# Settings that were added later: older runs have none, and continue with what was in force then.
 
 _LATER: tuple[tuple[str, str, str, Any], ...] = (
     ("dataset", "shapes", "scenes", "simple"),
-    ("dataset", "shapes", "images", 80_000),  # this one and the next three have no effect there
+    ("dataset", "shapes", "images", 80_000),  # without effect there, like the next three
     ("dataset", "shapes", "captioned", 0.08),
     ("dataset", "shapes", "lapse", 0.1),
     ("dataset", "shapes", "extra", 0.1),
@@ -27,30 +27,30 @@ _LATER: tuple[tuple[str, str, str, Any], ...] = (
     ("loop2", "caption-to-mask", "learn", 0.0),
     ("loop2", "caption-to-mask", "absent", 0.0),
 )
-"""Field of a plugin, name of the plugin, its later option, and the value that stands for what was so before."""
+"""Field of a plugin, name of the plugin, its later option, and the value that keeps the earlier behaviour."""
 
 
 def as_recorded(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a recorded run, with those that came later filled in.
+    """Return the settings of a recorded run, with options filled in that were added later.
 
     Example:
         >>> as_recorded({"loop1": {"name": "mask-to-caption", "kl": "k3"}})
         {'loop1': {'name': 'mask-to-caption', 'kl': 'k3', 'listen': 0.0}}
     """
-    found = dict(table)
+    settings = dict(table)
     for field, name, option, value in _LATER:
-        own = found.get(field)
-        if isinstance(own, Mapping) and own.get("name") == name and option not in own:
-            found[field] = {**own, option: value}
-    return found
+        plugin = settings.get(field)
+        if isinstance(plugin, Mapping) and plugin.get("name") == name and option not in plugin:
+            settings[field] = {**plugin, option: value}
+    return settings
 
 
 def with_later(table: Mapping[str, Any], later: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the settings of a recorded run, with those of its groups filled in that came later.
+    """Return the settings of a recorded run, with settings of its groups filled in that were added later.
 
     Args:
-        table: Nested tables; what stands in them stays.
-        later: By group, each later setting with the value that stands for what was so before.
+        table: Nested tables; values that are present stay.
+        later: By group, each later setting with the value that keeps the earlier behaviour.
 
     Example:
         >>> with_later({"loss": {"root": 0.02}}, {"loss": {"place": 0.0}, "clone": {"steps": 0}})
@@ -65,22 +65,22 @@ NOT_SETTINGS = ("MOTIONKIT_PLUGINS", "MOTIONKIT_DEBUG", "MOTIONKIT_CACHE", "MOTI
 
 @dataclass(frozen=True)
 class Layer:
-    """Values from one place."""
+    """Values from one source."""
 
-    name: str  # What to call the place when an origin is printed
-    # Nested tables, keys as in the model. What stands under a slot's name is the choice, a table of options, or a table
-    # of both, with the choice under the key ``""``.
+    name: str  # Name of the source in origins
+    # Nested tables, keys as in the model. The value of a slot is the choice, a table of options, or a table of both,
+    # with the choice under the key ``""``.
     table: Mapping[str, Any]
-    # Whether it is a settings file or a run's. There a plugin's table chooses the plugin, while flags and variables
-    # only set its options; and no code runs because a file names it.
+    # Whether it is a settings file or a run's. There a plugin's table also chooses the plugin, while flags and
+    # variables only set its options; and no code runs because a file names it.
     from_file: bool = False
-    # For a layer that repeats what was given elsewhere: what makes code run and was typed there, Python files and
-    # options (``env.id=my_tasks:Push-v0``).
+    # For a layer that repeats input from elsewhere: Python files and options that run code and were typed there
+    # (``env.id=my_tasks:Push-v0``).
     code: frozenset[str] | None = None
     # Turns the path of a value into its origin; the layer's name by default.
     origin: Callable[[tuple[str, ...]], str] | None = None
-    warnings: tuple[str, ...] = ()  # What is odd about the place without being wrong
-    notes: tuple[str, ...] = ()  # How it was read, where that is worth a line
+    warnings: tuple[str, ...] = ()  # Oddities that are not errors
+    notes: tuple[str, ...] = ()  # Notes for the user on how it was read
 
     @property
     def typed(self) -> bool:
@@ -88,7 +88,7 @@ class Layer:
         return not self.from_file and self.code is None
 
     def origin_of(self, path: tuple[str, ...]) -> str:
-        """Return where the value at `path` came from."""
+        """Return the origin of the value at `path`."""
         return self.name if self.origin is None else self.origin(path)
 
 
@@ -108,7 +108,7 @@ def read_file(path: Path) -> Layer:
 
 
 def read_environment(model: type[BaseModel]) -> Layer:
-    """Read the ``MOTIONKIT_*`` variables; one that names no setting of `model` is a warning.
+    """Read the ``MOTIONKIT_*`` variables; one that is not a setting of `model` gives a warning.
 
     Names may have any case; values stay text.
     """
@@ -134,8 +134,16 @@ def _variables() -> dict[str, str]:
     from pydantic_settings import BaseSettings, EnvSettingsSource
 
     source = EnvSettingsSource(BaseSettings, case_sensitive=False, env_prefix=PREFIX, env_nested_delimiter="__")
-    found = {name.upper(): text for name, text in source.env_vars.items() if text is not None}
-    return {name: text for name, text in found.items() if name.startswith(PREFIX) and name not in NOT_SETTINGS}
+    variables = {name.upper(): text for name, text in source.env_vars.items() if text is not None}
+    return {name: text for name, text in variables.items() if name.startswith(PREFIX) and name not in NOT_SETTINGS}
+
+
+def dotted_keys(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield the dotted keys of nested tables, those of the tables themselves too."""
+    for name, value in table.items():
+        yield f"{prefix}{name}"
+        if isinstance(value, Mapping):
+            yield from dotted_keys(value, f"{prefix}{name}.")
 
 
 def variable(path: Iterable[str]) -> str:
@@ -143,28 +151,28 @@ def variable(path: Iterable[str]) -> str:
     return PREFIX + "__".join(path).upper().replace("-", "_")
 
 
-def nested(model: type[BaseModel], given: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
-    """Return the table of a `Layer` from values by their path; the value of a slot itself is the choice."""
+def nested(model: type[BaseModel], values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
+    """Return the nested table of a `Layer` from values by path; the value at a slot's path is the choice."""
     chosen = slots_of(model)
-    found: dict[str, Any] = {}
-    for path, value in given.items():
+    tables: dict[str, Any] = {}
+    for path, value in values.items():
         *parents, last = (*path, "") if len(path) == 1 and path[0] in chosen else path
-        table = found
+        table = tables
         for part in parents:
             if not isinstance(table.get(part), dict):
                 table[part] = {}
             table = table[part]
         table[last] = value
-    return found
+    return tables
 
 
 def cache_folder() -> Path:
-    """Return the folder for data that can be made again.
+    """Return the folder for data that can be recreated.
 
     It is ``$MOTIONKIT_CACHE``, else ``$XDG_CACHE_HOME/motionkit``, else ``~/.cache/motionkit``.
     """
-    if own := os.environ.get("MOTIONKIT_CACHE"):
-        return Path(own)
+    if folder := os.environ.get("MOTIONKIT_CACHE"):
+        return Path(folder)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "motionkit"
 
 

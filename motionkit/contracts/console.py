@@ -70,15 +70,15 @@ class Quiet:
 
 @dataclass(frozen=True)
 class Command:
-    """A command of a system. The command line makes its options of the settings, and the rest of `run`'s parameters."""
+    """A command of a system. Its command-line options are the settings and the further parameters of `run`."""
 
     # Called as ``run(settings, console, **arguments)``. Further parameters are annotated for Typer; the docstring is
     # the help. Returns the document of ``--json``; without ``--json`` its ``text``, ``table``, ``closing`` (lines) and
     # ``next`` (commands to type next) are printed instead.
     run: Callable[..., Mapping[str, Any]]
     settings: type[Settings]
-    name: str = ""  # Of the command in documents; the function's by default
+    name: str = ""  # Name of the command in documents; by default that of the function
     # Refuses bad input before anything is opened: ``check(settings, **arguments)``, also in a dry run.
     check: Callable[..., None] | None = None
-    # What a dry run adds to the settings, such as data that follow from a run; called as `check`.
+    # Returns what a dry run adds to the settings, such as data that follow from a run; called like `check`.
     plan: Callable[..., Mapping[str, Any]] | None = None

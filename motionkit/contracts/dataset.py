@@ -1,4 +1,4 @@
-"""The protocols of datasets, texts with motions and images with regions, and what they hold, by content."""
+"""The protocols of datasets, texts with motions and images with regions, and fingerprints of their content."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class TextMotionDataset(Protocol):
 
         Args:
             split: Which captions to use.
-            k_segments: Segments per prompt; 0 takes the dataset's own default (1, or what a composite file has).
-            seed: Chooses which captions are joined when k_segments > 1.
+            k_segments: Segments per prompt; 0 takes the dataset's default (1, or that of a composite file).
+            seed: Chooses the captions to join if k_segments > 1.
         """
         ...
 
@@ -81,14 +81,13 @@ class HasCaptionTokens(Protocol):
 
 @dataclass(frozen=True)
 class Regions:
-    """N images, a region of each, and what is said of it."""
+    """N images, a region of each, and its caption."""
 
-    images: Sequence[NDArray[np.uint8]]  # N arrays [H, W, 3] uint8 RGB; every image may have a size of its own
+    images: Sequence[NDArray[np.uint8]]  # N arrays [H, W, 3] uint8 RGB; sizes may differ
     # N arrays [h, w] bool, True inside the region; h and w may be smaller than H and W.
     masks: Sequence[NDArray[np.bool_]]
-    captions: tuple[str, ...]  # what is said of each region
-    # N arrays [K, h, w] bool, masks of the other objects of each image, K of each its own; empty if the data do not
-    # say them.
+    captions: tuple[str, ...]  # caption of each region
+    # N arrays [K, h, w] bool, masks of the other objects of each image, K may differ; empty if the data have none.
     others: Sequence[NDArray[np.bool_]] = ()
 
     def __len__(self) -> int:
@@ -120,7 +119,7 @@ class RegionDataset(Protocol):
 
 @runtime_checkable
 class NamesAbsent(Protocol):
-    """A dataset of regions that can name what an image does not show."""
+    """A dataset of regions that can name objects which an image does not show."""
 
     def absent(self, split: Split, index: NDArray[np.int64]) -> Sequence[str]:
         """Return for each region a caption of an object that its image does not show."""
@@ -129,33 +128,33 @@ class NamesAbsent(Protocol):
 
 @dataclass(frozen=True)
 class Thing:
-    """An object of an image, as data that know their scenes describe it."""
+    """An object of an image."""
 
     attributes: Mapping[str, str]  # value by attribute, such as ``{"shape": "circle", "colour": "red"}``
-    middle: tuple[float, float]  # its middle ``(x, y)``, as shares of the image's width and height; y points down
+    middle: tuple[float, float]  # its centre ``(x, y)`` as fractions of the image's width and height; y points down
 
 
 @dataclass(frozen=True)
 class Scene:
-    """What an image shows."""
+    """The objects of an image."""
 
-    things: tuple[Thing, ...]  # its objects
-    meant: int = 0  # which of them the region is
+    things: tuple[Thing, ...]
+    meant: int = 0  # index of the object that the region shows
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a caption says of an object, word for word: it may contradict itself."""
+    """The literal content of a caption about an object; it may contradict itself."""
 
     said: tuple[tuple[str, str], ...] = ()  # pairs of an attribute and its value
-    # Pairs of a relation, such as ``left of``, and what is said of the other object.
+    # Pairs of a relation, such as ``left of``, and the claim about the other object.
     relations: tuple[tuple[str, Claim], ...] = ()
-    unread: tuple[str, ...] = ()  # words that say nothing that the data know
+    unread: tuple[str, ...] = ()  # words that the data do not know
 
 
 @runtime_checkable
 class KnowsScenes(Protocol):
-    """A dataset of regions that knows what its images show and reads captions: `Truth`.
+    """A dataset of regions that knows the scenes of its images and parses captions; see `Truth`.
 
     Attributes:
         attributes: Names of the attributes that every `Thing` has. The first one is the noun, which a caption cannot
@@ -165,21 +164,21 @@ class KnowsScenes(Protocol):
     attributes: Sequence[str]
 
     def scenes(self, split: Split, index: NDArray[np.int64]) -> Sequence[Scene]:
-        """Return what the images of regions show."""
+        """Return the scenes of the images of regions."""
         ...
 
     def read(self, caption: str) -> Claim:
-        """Return what a caption says; any text can be read."""
+        """Parse a caption; any text can be parsed."""
         ...
 
     def related(self, relation: str, one: Thing, other: Thing) -> bool:
-        """Return whether ``one`` stands in a relation to ``other``."""
+        """Return whether a relation holds between ``one`` and ``other``."""
         ...
 
 
 @runtime_checkable
 class HasCaptionedPart(Protocol):
-    """A dataset of regions of which only a part has captions that may be learned from."""
+    """A dataset of regions of which only some captions may be learned from."""
 
     def captioned(self, split: Split) -> NDArray[np.int64] | None:
         """Return the numbers of the regions of a split whose captions may be read; None if all may."""
@@ -187,31 +186,31 @@ class HasCaptionedPart(Protocol):
 
 
 def captioned_part(data: RegionDataset, split: Split = "train") -> NDArray[np.int64] | None:
-    """Return the numbers of the regions whose captions may be read; None if all may, as of most data."""
+    """Return the numbers of the regions whose captions may be read; None if all may, as in most data."""
     return data.captioned(split) if isinstance(data, HasCaptionedPart) else None
 
 
 @runtime_checkable
 class HasRegionAreas(Protocol):
-    """A dataset of regions that knows how large they are without reading a picture."""
+    """A dataset of regions that knows their areas without reading pictures."""
 
     def areas(self, split: Split) -> NDArray[np.float32]:
-        """Return ``[N]``, for every region of a split the share of its image that it covers, above 0 up to 1."""
+        """Return ``[N]``, the fraction of its image that each region of a split covers, above 0 up to 1."""
         ...
 
 
 @runtime_checkable
 class HasPictureMarks(Protocol):
-    """A dataset of regions that knows its pictures by their content."""
+    """A dataset of regions with fingerprints of its pictures."""
 
     def picture_marks(self, split: Split) -> Sequence[str]:
-        """Return for every region of a split the fingerprint of its picture, hexadecimal, the same at any place."""
+        """Return the hexadecimal fingerprint of the picture of every region of a split, independent of its path."""
         ...
 
 
 @runtime_checkable
 class Described(Protocol):
-    """A dataset that says what it holds and what it left out.
+    """A dataset that describes its content and what it left out.
 
     Attributes:
         summary: A line for ``--dry-run`` and the log.
@@ -220,27 +219,27 @@ class Described(Protocol):
     summary: str
 
 
-# Fingerprints of what text-motion datasets hold: compared on resume, and left out of evaluations.
+# Fingerprints of text-motion datasets, compared on resume and to leave training data out of evaluations.
 
 
 def is_generated(dataset: object) -> bool:
-    """Whether a dataset reads nothing: it has ``inputs``, and they are empty. Its splits share nothing by design."""
+    """Whether a dataset is generated: it has ``inputs``, and they are empty. Its splits share nothing by design."""
     inputs = getattr(dataset, "inputs", None)
     return isinstance(inputs, Mapping) and not inputs
 
 
 def clip_fingerprint(clip: TextClip) -> str:
-    """Return the fingerprint of a motion, whatever its key and captions."""
+    """Return the fingerprint of a motion, independent of its key and captions."""
     return fingerprint(clip.features)
 
 
 def prompt_fingerprint(prompt: Prompt) -> str:
-    """Return the fingerprint of a prompt with the motions that it comes from, whatever its key."""
+    """Return the fingerprint of a prompt and its source motions, independent of its key."""
     return fingerprint(*prompt.segments, *map(str, prompt.frames), "from", *prompt.source_ids)
 
 
 def clips_fingerprint(clips: Iterable[TextClip]) -> str:
-    """Return the fingerprint of clips in this order: motions, captions and their stored tokens."""
+    """Return the fingerprint of clips in order: motions, captions and their stored tokens."""
     return fingerprint(
         *(
             part
@@ -251,7 +250,7 @@ def clips_fingerprint(clips: Iterable[TextClip]) -> str:
 
 
 def trained_items(dataset: TextMotionDataset, split: Split, prompts: Iterable[Prompt]) -> TrainedOn:
-    """Return what a policy is trained on by prompts of a split: the motions behind them, or composite prompts."""
+    """Return what prompts of a split train a policy on: the motions behind them, or composite prompts."""
     if is_generated(dataset):
         return TrainedOn()
     if _is_composite(dataset):
@@ -267,9 +266,9 @@ def leave_out_clips(trained: TrainedOn, dataset: TextMotionDataset, clips: Seque
 
 
 def leave_out_prompts(trained: TrainedOn, dataset: TextMotionDataset, split: Split, prompts: Sequence[Prompt]) -> Kept:
-    """Return which prompts of a split a model was not trained on: neither on themselves nor on a motion behind them.
+    """Return which prompts of a split a model was not trained on, nor on a motion behind them.
 
-    The motions behind composite prompts are known where their dataset is (``source``).
+    The motions behind composite prompts are known only with their dataset (``source``).
     """
     if is_generated(dataset) or not trained.items:
         return (TrainedOn() if is_generated(dataset) else trained).leave_out([""] * len(prompts))
@@ -290,7 +289,7 @@ def _is_composite(dataset: object) -> bool:
     return getattr(dataset, "splits", None) is not None
 
 
-# Presents the clips of a text-motion dataset as sources for `motionkit convert`.
+# The clips of a text-motion dataset as sources for `motionkit convert`.
 
 
 @dataclass(frozen=True)
@@ -299,17 +298,17 @@ class DatasetSource:
 
     key: str  # clip id
     origin: str  # dataset, split and id
-    clip: TextClip  # the clip itself
-    split: Split  # its split
+    clip: TextClip
+    split: Split
     skeleton: Skeleton  # body of its features
-    fps: float  # their frames per second
+    fps: float
 
     def fingerprint(self) -> str:
         """Return an empty fingerprint: a clip in memory has no state on disk."""
         return ""
 
     def load(self) -> Sequence[Clip]:
-        """Return the clip; its features are passed on as they are."""
+        """Return the clip with unchanged features."""
         features = self.clip.features
         joints = features_to_joints(features.double(), self.skeleton)
         motion = JointMotion(self.skeleton.joint_names, self.skeleton.parents, joints, self.fps)
@@ -318,7 +317,7 @@ class DatasetSource:
 
 
 def dataset_sources(dataset: TextMotionDataset) -> Sequence[DatasetSource]:
-    """Return a source for every clip of the three splits; an id that two splits share gets the split before it."""
+    """Return a source for every clip; if two splits share an id, all ids get the split as prefix."""
     clips: list[tuple[Split, TextClip]] = [(split, clip) for split in get_args(Split) for clip in dataset.clips(split)]
     plain = [plain_id(clip.key) for _, clip in clips]
     shared = len(set(plain)) < len(plain)
@@ -335,13 +334,13 @@ def dataset_sources(dataset: TextMotionDataset) -> Sequence[DatasetSource]:
     ]
 
 
-# What region policies are trained on, by the content of pictures: evaluations leave it out.
+# Training pictures of region policies, by content; evaluations leave them out.
 
 
 def trained_pictures(data: RegionDataset) -> TrainedOn:
-    """Return what a policy is trained on by the train split: nothing of scenes that are drawn, whose splits share none.
+    """Return the pictures that the train split trains a policy on; none for drawn scenes, whose splits share none.
 
-    Of a dataset that does not know its pictures by their content nothing is known.
+    They are unknown for a dataset without fingerprints of its pictures.
     """
     if is_generated(data):
         return TrainedOn()
@@ -354,18 +353,18 @@ def untrained_regions(
     """Return the first regions of a split whose pictures a policy was not trained on.
 
     Args:
-        trained: What the policy was trained on.
-        data: Where the regions are from.
-        split: Which of them.
-        most: How many regions are wanted.
+        trained: Training data of the policy.
+        data: The dataset.
+        split: The split.
+        most: Most regions to return.
 
     Returns:
-        Their numbers ``[N]``, N up to `most`, and what was left out of the split.
+        Their numbers ``[N]``, N up to `most`, and which regions of the split were left out.
     """
     if isinstance(data, HasPictureMarks):
         kept = trained.leave_out(data.picture_marks(split))
         return np.array(kept.places[:most], np.int64), kept
     index = np.arange(min(most, data.count(split)))
-    # Without marks nothing can be recognised; a policy that was trained on no file has nothing to be recognised.
+    # Without fingerprints no picture can be recognised; a policy that was trained on no files needs none.
     known = is_generated(data) or (trained.complete and not trained.items)
     return index, Kept(tuple(index.tolist()), len(index), known)

@@ -1,4 +1,4 @@
-"""Resolves a device name, and sets the threads of the CPU."""
+"""Device names and CPU threads."""
 
 from __future__ import annotations
 
@@ -29,14 +29,16 @@ def resolve_device(device: str, *, flag: str = "--device") -> torch.device:
     if name == "auto":
         return torch.device("cuda:0" if cuda else "mps" if mps else "cpu")
     try:
-        wanted = torch.device(name)
+        target = torch.device(name)
     except RuntimeError as error:
         raise MotionkitError(f"{flag} {device} is not a device.", fix="auto, cpu, mps, cuda, cuda:N or N") from error
-    if wanted.type == "cpu" or (wanted.type == "mps" and mps) or (wanted.type == "cuda" and (wanted.index or 0) < cuda):
-        return torch.device("cuda", wanted.index or 0) if wanted.type == "cuda" else wanted
-    here = ["cpu", *(["mps"] if mps else []), *(f"cuda:{index}" for index in range(cuda))]
+    if target.type == "cpu" or (target.type == "mps" and mps) or (target.type == "cuda" and (target.index or 0) < cuda):
+        return torch.device("cuda", target.index or 0) if target.type == "cuda" else target
+    available = ["cpu", *(["mps"] if mps else []), *(f"cuda:{index}" for index in range(cuda))]
     raise MotionkitError(
-        f"{flag} {device} is not on this machine.", why=f"available devices: {', '.join(here)}.", fix=f"{flag} auto"
+        f"{flag} {device} is not on this machine.",
+        why=f"available devices: {', '.join(available)}.",
+        fix=f"{flag} auto",
     )
 
 
@@ -45,9 +47,9 @@ def set_threads(wanted: int, device: torch.device, *, small: bool) -> None:
 
     Args:
         wanted: How many; 0 for the default.
-        device: What is computed on.
-        small: The networks are so small that on few cores a second thread costs more than it brings: many times as much
-            where another process computes as well. One thread is the default then, and torch's choice otherwise.
+        device: The device of the computation.
+        small: Whether the networks are so small that on few cores a second thread slows them down, many times so if
+            another process computes as well. The default is then one thread, otherwise torch's choice.
     """
     if wanted:
         torch.set_num_threads(wanted)

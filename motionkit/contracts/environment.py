@@ -1,4 +1,4 @@
-"""The protocol an environment follows: N copies of one task that are stepped together."""
+"""The protocol of environments: N copies of one task that are stepped together."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ Frames = Mapping[str, NDArray[np.uint8]]  # ``[N, H, W, 3]`` RGB by the name of 
 
 @dataclass(frozen=True)
 class Step:
-    """What one step of N copies brought about."""
+    """The result of one step of N copies."""
 
-    reward: Floats  # [N] float32, the environment's own reward
-    success: Flags  # [N] bool: the task is fulfilled in the state after the step
-    terminated: Flags  # [N] bool: the episode is over, its last state has no future
-    truncated: Flags  # [N] bool: the episode is cut, as at the time limit
+    reward: Floats  # [N] float32, the environment's reward
+    success: Flags  # [N] bool, whether the task is fulfilled after the step
+    terminated: Flags  # [N] bool, whether the episode has ended in a terminal state
+    truncated: Flags  # [N] bool, whether the episode was cut, as at the time limit
     # One mapping per copy. ``joints`` [T, J, 3] in metres, Y up, with ``fps``, at the end of an episode lets motion
     # rewards score it.
     infos: Sequence[Mapping[str, Any]] = field(default=())
 
     @property
     def done(self) -> Flags:
-        """``[N]`` bool: the copy needs `Environment.reset`."""
+        """``[N]`` bool, whether the copy needs `Environment.reset`."""
         return self.terminated | self.truncated
 
 
 class Environment(Protocol):
     """N copies of one task.
 
-    The options of its plugin may have a classmethod ``usual(command, given, policy)``: settings by dotted key that
-    replace defaults of ``reward-collect`` or ``ppo`` there, given the options as they stand in files and on the command
-    line, and the kind of policy, ``mlp`` or ``pixels``. Everything that is given wins over them.
+    The options of its plugin may have a classmethod ``usual(command, given, policy)``: it returns settings by dotted
+    key that replace defaults of ``reward-collect`` or ``ppo``, for the options in files and on the command line, and
+    the kind of policy, ``mlp`` or ``pixels``. User input wins over them.
 
-    A copy whose episode is over keeps its last state until `reset` is called for it: what `states` and `frames` return
-    after `step` is always the state that the step led to, never the first one of the next episode.
+    A copy whose episode is over keeps its last state until `reset` is called for it: after `step`, `states` and
+    `frames` always return the state that the step led to, never the first one of the next episode.
 
     Attributes:
         num_envs: N.
-        spec: What was built, JSON-able: the environment's name and its options. Recorded beside data and models.
-        cameras: ``(height, width)`` in pixels by the name of the camera; empty when nothing can be seen.
-        state_size: Length of the state vector; 0 when the environment shows no state.
+        spec: JSON-able description: the environment's name and its options. Recorded with data and models.
+        cameras: ``(height, width)`` in pixels by the name of the camera; empty if it has none.
+        state_size: Length of the state vector; 0 if the environment has none.
         action_space: Space of one copy's action: a `gymnasium.spaces.Box` of one dimension, or a ``Discrete``.
         max_steps: Steps after which an episode is cut.
     """
@@ -63,21 +63,21 @@ class Environment(Protocol):
         """Begin a new episode in some copies.
 
         Args:
-            copies: Which copies, ``[M]``.
-            seeds: ``[M]`` seed of each episode; one seed is one start, whatever the copy and N.
+            copies: ``[M]`` numbers of the copies.
+            seeds: ``[M]`` seed of each episode; the start depends on the seed only, not on the copy or N.
         """
         ...
 
     def states(self) -> Floats:
-        """Return ``[N, state_size]``, the state vectors of the present states."""
+        """Return the current state vectors, ``[N, state_size]``."""
         ...
 
     def frames(self) -> Frames:
-        """Return what the cameras see of the present states, ``[N, H, W, 3]`` uint8 RGB by camera."""
+        """Return the current images, ``[N, H, W, 3]`` uint8 RGB by camera."""
         ...
 
     def step(self, actions: NDArray[Any]) -> Step:
-        """Step every copy; the step of a copy whose episode is over means nothing and changes nothing.
+        """Step every copy; the step of a copy whose episode is over is meaningless and must not change it.
 
         Args:
             actions: ``[N, A]`` float32 for a ``Box``, ``[N]`` int64 for a ``Discrete``; clipped to the space.
@@ -96,19 +96,19 @@ class Stored(Protocol):
     def get_state(self) -> Mapping[str, NDArray[Any]]:
         """Return the state of all copies, random generators included.
 
-        Each array has a row for each copy, ``[N, ...]``: workers that share the copies divide and join it.
+        Each array has a row for each copy, ``[N, ...]``: workers that share the copies split and concatenate it.
         """
         ...
 
     def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Put back what `get_state` returned."""
+        """Restore the state that `get_state` returned."""
         ...
 
 
 @runtime_checkable
 class Scripted(Protocol):
-    """An environment that knows how to fulfil its task, for ``reward-collect --policy scripted``."""
+    """An environment with a scripted policy, for ``reward-collect --policy scripted``."""
 
     def scripted(self) -> NDArray[Any]:
-        """Return actions of `step` that lead towards success from the present states."""
+        """Return actions for `step` that lead towards success."""
         ...

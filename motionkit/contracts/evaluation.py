@@ -1,4 +1,4 @@
-"""The folder of an evaluation, the protocol that fits a model, and the note that the test split was opened."""
+"""The folder of an evaluation, the default protocol of a model, and the record of opened test splits."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from motionkit.weights import located
 
 
 def protocol_of(path: str, names: Sequence[str]) -> str:
-    """Return the protocol of motionkit that reads what a model is.
+    """Return the built-in protocol for a model.
 
     Args:
-        path: What was given in place of a name.
+        path: The model, given in place of a protocol's name.
         names: Names of the protocols, for messages.
     """
     if path.partition(":")[0] != STARTER and not located(path).exists():
@@ -34,9 +34,11 @@ def protocol_of(path: str, names: Sequence[str]) -> str:
     model = open_model(path)
     if model.kind == "rewards":
         return "text-to-motion" if "evaluator" in model.what else "retrieval"
-    wanted = gives_of_model(model)
-    own = [entry for entry in plugins.available("protocols") if entry.builtin]
-    fitting = (one.name for one in own if plugins.reads_of("protocols", plugins.get("protocols", one.name)) == wanted)
+    gives = gives_of_model(model)
+    builtin = [entry for entry in plugins.available("protocols") if entry.builtin]
+    fitting = (
+        one.name for one in builtin if plugins.reads_of("protocols", plugins.get("protocols", one.name)) == gives
+    )
     return next(fitting, "text-to-motion")
 
 
@@ -45,12 +47,12 @@ KIND = "motionkit-evaluation"
 
 
 def claim(path: Path, protocol: str, *, overwrite: bool) -> None:
-    """Refuse a folder that holds something that an evaluation may not replace; makes nothing.
+    """Refuse a folder whose content an evaluation may not replace; writes nothing.
 
     Args:
         path: The folder.
         protocol: Name of the protocol, such as ``mpl``: an evaluation by another one is not replaced.
-        overwrite: Whether an evaluation by the same one is.
+        overwrite: Whether an evaluation by the same protocol may be replaced.
     """
     record = find_record(path)
     if record is None:
@@ -62,7 +64,7 @@ def claim(path: Path, protocol: str, *, overwrite: bool) -> None:
 
 
 def find_record(path: Path, *, besides: Set[str] = frozenset()) -> dict[str, Any] | None:
-    """Return the record of the evaluation in a folder; None if there is nothing in it but files named in `besides`."""
+    """Return the record of the evaluation in a folder; None if the folder holds only files named in `besides`."""
     if path.exists() and not path.is_dir():
         raise MotionkitError(f"--out {path} is a file.", fix="choose another --out.")
     if not path.is_dir() or not {file.name for file in path.iterdir()} - besides:
@@ -87,13 +89,13 @@ def write_evaluation(
     beside: Callable[[], None] | None = None,
     name: str = PAGE,
 ) -> Path:
-    """Write the folder of an evaluation that `claim` has allowed: ``evaluation.json``, then its other files, the page.
+    """Write an evaluation into a folder that `claim` has allowed: ``evaluation.json``, other files, then the page.
 
     Args:
-        folder: Where; it is made.
+        folder: The folder, which is created.
         protocol: Name of the protocol.
         document: The result; ``table`` and ``closing``, which the console shows, are left out.
-        page: Returns the page, when the other files are there.
+        page: Returns the page; called after the other files are written.
         beside: Writes the other files.
         name: Name of the page.
 
@@ -115,16 +117,16 @@ def write_evaluation(
     return folder / name
 
 
-# The test split: what every evaluation that opens it says and notes.
+# The test split: every evaluation that opens it reports and records that.
 
 
 def tell_test_split(split: str, made: Iterable[RunInfo | None], console: Console) -> None:
-    """Note in runs that their test split is opened, and say so; nothing for other splits.
+    """Record in runs that their test split is opened, and report it; nothing for other splits.
 
     Args:
-        split: What is measured on.
-        made: The run of each model, None where no run made it.
-        console: Says so, and holds the command that is noted.
+        split: The split to measure on.
+        made: The run of each model, None if it is not from a run.
+        console: Prints the report, and holds the command to record.
     """
     for run in made if split == "test" else ():
         if run is None:

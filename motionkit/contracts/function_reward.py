@@ -16,20 +16,20 @@ from motionkit.plugins import check_signature
 from motionkit.text import Prompt
 
 Function = Callable[[Any, Sequence[Prompt]], Any]
-"""What is called with N samples and the prompt of each; it returns ``[N]`` numbers, or `RewardScores`."""
+"""Called with N samples and the prompt of each; returns ``[N]`` numbers, or `RewardScores`."""
 
 
 class FunctionReward:
     """A reward that calls a function.
 
-    The function is called from one thread at a time, so that it may keep what it likes between two calls. An ``async``
-    function runs beside the other rewards of a mix, each time in an event loop of its own.
+    The function is called from one thread at a time, so it may keep state between calls. An ``async`` function runs
+    concurrently with the other rewards of a mix, each time in a new event loop.
 
     Args:
         function: ``my_reward(motions, prompts)``. ``motions`` is the batch that rewards read
             (`motionkit.motion.MotionBatch` for motions), ``prompts[i]`` belongs to motion i. It returns a tensor
             ``[N]`` of any number type, NaN for a motion that it cannot score; or `RewardScores`.
-        name: Name in metrics; that of the function where it is left out.
+        name: Name in metrics; by default that of the function.
 
     Example:
         >>> from motionkit.testing import sample_motions, sample_prompts
@@ -56,16 +56,16 @@ class FunctionReward:
     async def _await_score(self, samples: Record, prompts: Sequence[Prompt]) -> RewardScores:
         return self._scores(await cast("Awaitable[Any]", self.function(samples, prompts)), samples)
 
-    def _scores(self, found: object, samples: Record) -> RewardScores:
-        """Return what the function returned as scores; anything but one number per sample is refused."""
-        if isinstance(found, RewardScores):
-            return found
-        if isinstance(found, Tensor) and found.shape == (len(samples),) and not found.is_complex():
-            return RewardScores(found.to(samples.device, torch.float32))
-        said = f"a tensor {list(found.shape)}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
-        said = "None" if found is None else said
+    def _scores(self, value: object, samples: Record) -> RewardScores:
+        """Turn the function's return value into scores; anything but one number per sample is refused."""
+        if isinstance(value, RewardScores):
+            return value
+        if isinstance(value, Tensor) and value.shape == (len(samples),) and not value.is_complex():
+            return RewardScores(value.to(samples.device, torch.float32))
+        description = f"a tensor {list(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
+        description = "None" if value is None else description
         raise MotionkitError(
-            f"the reward {self.name!r}{self._place()} returned {said}.",
+            f"the reward {self.name!r}{self._place()} returned {description}.",
             why=f"a function that is a reward returns a tensor with one number per motion, here [{len(samples)}].",
             fix="return a tensor of that shape, NaN for a motion that cannot be scored.",
             code=1,
@@ -77,12 +77,12 @@ class FunctionReward:
 
 
 def as_reward(reward: Reward | Function) -> Reward:
-    """Return a reward: a plain function becomes a `FunctionReward`, anything else is one already."""
+    """Wrap a plain function in a `FunctionReward`; return a reward unchanged."""
     if hasattr(reward, "score") and not isinstance(reward, type):
         return cast("Reward", reward)
     return cast("Reward", FunctionReward(cast("Function", reward)))
 
 
 def of_file(function: Function, name: str, **runtime: Any) -> FunctionReward:
-    """Return the reward of a function that a Python file holds; a run's dataset and device are not for it."""
+    """Return the reward for a function of a Python file; it does not use the run's dataset and device."""
     return FunctionReward(function, name)

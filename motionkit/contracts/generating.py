@@ -1,4 +1,4 @@
-"""Motions of a policy for prompts, one clip each; behind `motionkit generate` and `DiffusionPolicy.generate`."""
+"""Sampling of motions for prompts, behind `motionkit generate` and `TextToMotionPolicy.generate`."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ from motionkit.rl import (
 )
 from motionkit.text import KnownTexts, Prompt, usual_seconds
 
-# Motions of a policy for a list of prompts, the same whatever the batch size.
-
+# Motions of a policy for a list of prompts, independent of the batch size.
 
 Walk = Callable[[Predict, Tensor, StepNoise], Rollout]
 """``walk(predict, x_start [N, T, D], noise)`` goes from noise to motion."""
@@ -49,7 +48,7 @@ class Samples:
     groups: Tensor  # [N] int64; the number of the prompt within the batch, so that equal texts stay apart
     mask: Tensor  # [N, T] bool, True = valid
     motions: MotionBatch  # the finished motions, unnormalised
-    rollout: Rollout  # final states, and the visited ones where they were recorded
+    rollout: Rollout  # final states, and the visited ones if they were recorded
 
 
 def sample(
@@ -63,17 +62,17 @@ def sample(
     step: int = 0,
     walk: Walk | None = None,
 ) -> Samples:
-    """Sample every prompt `samples` times in one batch; the caller says ``torch.no_grad()`` where no graph is wanted.
+    """Sample every prompt `samples` times in one batch; wrap it in ``torch.no_grad()`` if no graph is needed.
 
     Args:
-        policy: What is sampled.
+        policy: The policy.
         prompts: P prompts.
         plan: Reverse steps; one without noise is the deterministic sampler.
-        noise: Where noise comes from; keyed by prompt key, sample number and `step`.
+        noise: Source of noise, keyed by prompt key, sample number and `step`.
         samples: S, motions per prompt.
         guidance: Classifier-free guidance scale.
         step: Part of the noise key; 0 everywhere outside training.
-        walk: How an algorithm goes through the steps, and what it keeps of them; None keeps nothing.
+        walk: An algorithm's rollout, which may record states; by default a plain rollout that records none.
     """
     device = policy.normalizer.mean.device
     groups = torch.arange(len(prompts), device=device).repeat_interleave(samples)
@@ -97,7 +96,7 @@ def sample(
     if isinstance(policy, BlockwisePolicy):
         size, blocks, current = policy.block, [], condition
         for number in range(frames // size):
-            # Each block has noise of its own, so that a longer motion begins like a shorter one.
+            # Each block has different noise, keyed by its number, so that a longer motion begins like a shorter one.
             blocks.append(made(current, keys + number, size, torch.full_like(lengths, size)).x0)
             current = policy.continued(current, blocks[-1])
         frames = int(lengths.max())  # the last block is cut
@@ -116,7 +115,7 @@ def sample(
 
 
 def refuse_blocks(policy: DiffusionPolicy) -> None:
-    """Refuse to train a policy that makes a motion block by block."""
+    """Refuse to train a policy that samples a motion block by block."""
     if isinstance(policy, BlockwisePolicy):
         raise MotionkitError(
             f"the policy is DiP, which makes a motion in blocks of {policy.block} frames; motionkit does not train it.",
@@ -126,7 +125,7 @@ def refuse_blocks(policy: DiffusionPolicy) -> None:
 
 
 def segment_bounds(prompts: Sequence[Prompt], device: torch.device) -> Tensor:
-    """Return ``[N, K, 2]`` int64 frame ranges of the segments, padded with (0, 0) where a prompt has fewer."""
+    """Return ``[N, K, 2]`` int64 frame ranges of the segments, padded with (0, 0) for prompts that have fewer."""
     most = max(len(prompt.segments) for prompt in prompts)
     rows = [[*prompt.bounds, *[(0, 0)] * (most - len(prompt.segments))] for prompt in prompts]
     return torch.tensor(rows, dtype=torch.int64, device=device)
@@ -134,8 +133,8 @@ def segment_bounds(prompts: Sequence[Prompt], device: torch.device) -> Tensor:
 
 _log = logging.getLogger("motionkit.policies")
 
-_NAMED = 4  # texts that a warning names
-BATCH = 64  # motions that are sampled at once
+_NAMED = 4  # texts named in a warning
+BATCH = 64  # motions per batch
 
 
 def plan_steps(
@@ -145,19 +144,19 @@ def plan_steps(
     eta: float = 0.0,
     spacing: Literal["early", "even"] | None = None,
 ) -> StepPlan:
-    """Return the reverse steps of a sampler; without further arguments those that ``motionkit generate`` takes.
+    """Return the reverse steps of a sampler; by default those of ``motionkit generate``.
 
     Args:
-        policy: What is sampled.
+        policy: The policy.
         sampler: ``ddpm``, ancestral, or ``ddim``.
-        steps: Number of steps; 0 takes the policy's own number, else all that it was trained with.
+        steps: Number of steps; 0 takes the policy's number, else all that it was trained with.
         eta: Noise of ddim, 0 to 1.
-        spacing: Timesteps visited, see `motionkit.rl.Schedule.visited`; None is early for the policy's own number of
+        spacing: Timesteps visited, see `motionkit.rl.Schedule.visited`; None is early for the policy's number of
             steps and even for any other.
     """
-    own = policy.sampling_steps if isinstance(policy, StoresSteps) and not steps else None
-    count = steps or own or len(policy.schedule)
-    visited = policy.schedule.visited(spacing or ("early" if own else "even"), count)
+    stored = policy.sampling_steps if isinstance(policy, StoresSteps) and not steps else None
+    count = steps or stored or len(policy.schedule)
+    visited = policy.schedule.visited(spacing or ("early" if stored else "even"), count)
     return StepPlan.build(policy.schedule, DDPM() if sampler == "ddpm" else DDIM(eta), steps=visited)
 
 
@@ -178,21 +177,21 @@ def generate_motions(
     seed: int = 0,
     batch: int = BATCH,
 ) -> Iterator[MotionClip]:
-    """Yield motions, prompt after prompt, the samples of each in a row.
+    """Yield motions, prompt after prompt, all samples of a prompt in a row.
 
-    A motion depends on its text, lengths, sample number and the seed, not on what else is generated with it. One that
-    is longer than the policy makes at once is joined of blocks (`motionkit.contracts.blocks`).
+    A motion depends on its text, lengths, sample number and the seed, not on the rest of the batch. One that is longer
+    than the policy makes at once is joined of blocks (`motionkit.contracts.blocks`).
 
     Args:
-        policy: What is sampled.
-        prompts: What is asked for.
+        policy: The policy.
+        prompts: The prompts.
         plan: Reverse steps.
         samples: Motions per prompt.
         guidance: Classifier-free guidance scale.
         seed: Seed of the noise.
-        batch: Motions or blocks that are sampled at once, at least the samples of one prompt.
+        batch: Motions or blocks per batch, at least the samples of one prompt.
     """
-    # Refuses a prompt before anything is sampled; what it encodes stays cached.
+    # Refuses a bad prompt before anything is sampled; encoded prompts stay cached.
     policy.condition(asked_of(policy, prompts))
     noise = NoiseSource(seed)
     for long, run in groupby(prompts, partial(is_long, policy)):
@@ -245,21 +244,23 @@ def _segments(prompt: Prompt, fps: float) -> tuple[Caption, ...]:
 
 
 def typed_prompts(policy: DiffusionPolicy, texts: str | Sequence[str], seconds: Sequence[float] | None) -> list[Prompt]:
-    """Return typed texts as prompts at the policy's frame rate; warn of a text that the policy cannot know.
+    """Return typed texts as prompts at the policy's frame rate; warn of texts far from its training data.
 
     Args:
         policy: Gives the frame rate.
         texts: One text or several; ``" | "`` separates actions.
-        seconds: Seconds of each action; None shares 6 s equally, and gives what is done once no more than it takes
-            (`usual_seconds`).
+        seconds: Seconds of each action; None shares 6 s equally, and limits actions that are done once to their
+            `usual_seconds`.
     """
     every = [texts] if isinstance(texts, str) else list(texts)
     if not every:
         raise MotionkitError("there is no text.", fix='policy.generate("a person walks")')
     prompts = [_fitting(Prompt.parse(text, fps=policy.fps, durations=seconds), policy, seconds) for text in every]
-    known: KnownTexts | None = policy.known_texts() if isinstance(policy, KnowsTexts) else None
-    if known is not None and (far := known.far([text for prompt in prompts for text in prompt.segments])):
-        others = ", ".join(repr(near.text) for near in far[1:_NAMED])
+    trained_texts: KnownTexts | None = policy.known_texts() if isinstance(policy, KnowsTexts) else None
+    if trained_texts is not None and (
+        far := trained_texts.far([text for prompt in prompts for text in prompt.segments])
+    ):
+        further = ", ".join(repr(near.text) for near in far[1:_NAMED])
         more = f" and {len(far) - _NAMED} more" if len(far) > _NAMED else ""
         _log.warning(
             "%r is far from everything that this policy was trained on (nearest: %r, similarity %.2f of 1): "
@@ -267,13 +268,13 @@ def typed_prompts(policy: DiffusionPolicy, texts: str | Sequence[str], seconds: 
             far[0].text,
             far[0].nearest,
             far[0].similarity,
-            f"; the same holds for {others}{more}" if others else "",
+            f"; the same holds for {further}{more}" if further else "",
         )
     return prompts
 
 
 def _fitting(prompt: Prompt, policy: DiffusionPolicy, seconds: Sequence[float] | None) -> Prompt:
-    """Return a prompt without given durations, with actions that are done once cut to their usual length."""
+    """Cut actions that are done once to their usual length, unless durations were given."""
     if seconds is not None:
         return prompt
     lengths = [
@@ -285,7 +286,7 @@ def _fitting(prompt: Prompt, policy: DiffusionPolicy, seconds: Sequence[float] |
 
 @runtime_checkable
 class KnowsTexts(Protocol):
-    """A policy that may know the texts that it was trained on."""
+    """A policy that may know its training texts."""
 
     def known_texts(self) -> KnownTexts | None:
         """Return them; None if they are not known."""
@@ -311,18 +312,18 @@ class TextToMotionPolicy(DiffusionPolicy, Protocol):
 
         Args:
             texts: One prompt or several; ``" | "`` separates actions that follow each other.
-            durations: Seconds of each action; None shares 6 s equally, less for what is done once. What is longer
-                than the policy makes at once is joined of blocks.
+            durations: Seconds of each action; None shares 6 s equally, less for actions that are done once. What is
+                longer than the policy makes at once is joined of blocks.
             num_samples: Motions per prompt.
-            guidance_scale: Classifier-free guidance; 1 is none. None takes the policy's own, which a run of ``grpo``
+            guidance_scale: Classifier-free guidance; 1 turns it off. None takes the policy's, which a run of ``grpo``
                 stores in it, else 2.5.
             sampler: ``ddpm`` (ancestral) or ``ddim`` (deterministic, good with fewer steps).
-            inference_timesteps: Reverse steps; 0 takes the policy's own number, else all that it was trained with.
-            seed: Seed of the noise; a motion depends on it, its prompt and its number, not on what else is made.
-            batch_size: Motions that are sampled at once.
+            inference_timesteps: Reverse steps; 0 takes the policy's number, else all that it was trained with.
+            seed: Seed of the noise; a motion depends on it, its prompt and its number, not on the rest of the batch.
+            batch_size: Motions per batch.
 
         Returns:
-            ``len(texts) * num_samples`` motions, those of a prompt in a row; a notebook shows them in the player.
+            ``len(texts) * num_samples`` motions, prompt after prompt; a notebook shows them in the player.
 
         Example:
             >>> from motionkit import load_policy

@@ -1,4 +1,4 @@
-"""What a path holds: a run, a checkpoint, a model's folder or a file. `export` and `eval` ask here first."""
+"""Find the model of a path: a run, a checkpoint, a model folder or a file; used by `export` and `eval`."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from motionkit.runs import TrainedOn
 
 STARTER = "starter"
 _POLICY, _DOCUMENT = "policy", "policy.json"
-_PLUGINS = {"regions": "tiny-sa2va"}  # the plugins of policies whose documents name something else
+_PLUGINS = {"regions": "tiny-sa2va"}  # plugins of policies whose documents name another word
 _AS_TMR = ("rewards", "tmr-dense")
 _AS_EVALUATOR = ("rewards", "mdm-matching")
 _ENCODERS = {
     "motionkit-tmr": ("tmr", _AS_TMR, "a TMR"),
     "motionkit-t2m-evaluator": ("evaluator", _AS_EVALUATOR, "a text-to-motion evaluator"),
 }
-"""Encoders by the format that their config.json names: their folder in a run, what reads them, what they are."""
+"""Encoders by the format in their config.json: folder in a run, plugin that reads them, description."""
 
 
 @dataclass(frozen=True)
 class FoundModel:
-    """A model that was found; its weights are not read yet."""
+    """A model whose weights are not read yet."""
 
-    path: str  # what was asked for, as the policy's or the reward's own options take it
+    path: str  # as given, which the options of the policy or reward accept
     kind: str  # plugin kind that reads it: ``policies``, or ``rewards`` for a TMR and an evaluator
     plugin: str  # name of the plugin that reads it
-    what: str  # what it is, in words
-    run: runs.RunInfo | None = None  # the run that made it, if it lies in one
+    what: str  # description
+    run: runs.RunInfo | None = None  # the run that made it, if it is part of one
 
     def describe(self) -> str:
         """Return one sentence: what it is, and which run made it."""
@@ -43,7 +43,7 @@ class FoundModel:
 
 
 def open_model(path: str) -> FoundModel:
-    """Return which model a path holds, whatever its kind.
+    """Return the model of a path.
 
     Args:
         path: Run folder, checkpoint folder, model folder, its id on the hub, weights file, or ``starter`` for the
@@ -78,9 +78,9 @@ def open_model(path: str) -> FoundModel:
     )
 
 
-def gives_of_model(found: FoundModel) -> str:
+def gives_of_model(model: FoundModel) -> str:
     """Return what the plugin of a model gives, such as ``predictor``."""
-    return plugins.gives_of(found.kind, plugins.get(found.kind, found.plugin))
+    return plugins.gives_of(model.kind, plugins.get(model.kind, model.plugin))
 
 
 def export_model(
@@ -90,13 +90,12 @@ def export_model(
 
     Args:
         path: See `open_model`.
-        to: Format; the plugin of the model names the formats that it can write (`motionkit.plugins.Component.exports`).
-            None: the first of them.
-        out: Folder to make.
-        overwrite: Replace what an earlier export wrote there.
+        to: A format of the model's plugin (`motionkit.plugins.Component.exports`); None for the first of them.
+        out: Folder to create.
+        overwrite: Replace an earlier export there.
 
     Returns:
-        What was found, the format, the file, and what the other tool cannot read of it (empty: it can read all of it).
+        The model, the format, the file, and what the other tool cannot read (empty if it can read all of it).
     """
     opened = open_model(path)
     component = plugins.get(opened.kind, opened.plugin)
@@ -113,14 +112,13 @@ def export_model(
 
 
 def _file(path: str, place: Path) -> FoundModel:
-    """Name a file by its tensors; a file that no reader knows goes to the policy, which refuses it by name."""
-    what = weights.describe(weights.read(place))
-    result = _AS_TMR if "TMR" in what else _AS_EVALUATOR if "Guo" in what else ("policies", "mdm")
-    return FoundModel(path, *result, what)
+    """Recognise a file by its tensors; an unknown one is passed to the policy, which refuses it with a reason."""
+    description = weights.describe(weights.read(place))
+    result = _AS_TMR if "TMR" in description else _AS_EVALUATOR if "Guo" in description else ("policies", "mdm")
+    return FoundModel(path, *result, description)
 
 
-# Folders of encoders: config.json, whose `format` says what it is, and the tensors.
-
+# Folders of encoders: config.json with the `format`, and the tensors.
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
@@ -140,8 +138,8 @@ def read_encoder(folder: Path) -> dict[str, dict[str, Tensor]]:
     """Return the tensors of an encoder's folder, float32, by component: the first part of their names."""
     parts: dict[str, dict[str, Tensor]] = {}
     for key, value in (weights.find_tensors(weights.read(folder / WEIGHTS)) or {}).items():
-        name, _, rest = key.partition(".")
-        parts.setdefault(name, {})[rest] = value.float()
+        name, _, tensor = key.partition(".")
+        parts.setdefault(name, {})[tensor] = value.float()
     return parts
 
 
@@ -151,19 +149,18 @@ def _run(folder: Path | None) -> runs.RunInfo | None:
     return runs.load(folder)
 
 
-# What a model was trained on, wherever it lies: evaluations leave it out.
-
+# The training data of a model, which evaluations leave out.
 
 _PARTS = ("policy", "tmr", "evaluator", "encoder", "")
 """Folders of a run that hold a model; an empty name is a model's own folder."""
 
 
 def trained_on(path: str) -> TrainedOn:
-    """Return what the model of a path was trained on.
+    """Return the training data of the model at a path.
 
     Args:
-        path: ``starter``, whose clips are made by code and never held out from others; a run, one of its checkpoints,
-            a model's folder or a file in it.
+        path: ``starter``, whose generated clips are never left out; a run, one of its checkpoints, a model's folder or
+            a file in it.
     """
     if path.partition(":")[0] == STARTER:
         return TrainedOn()

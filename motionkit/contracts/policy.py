@@ -1,4 +1,4 @@
-"""The protocols that policies follow: diffusion policies, and motion predictors."""
+"""The protocols of policies: diffusion policies, motion predictors and region policies."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ class Condition(Protocol):
         ...
 
 
-GUIDANCE = 2.5  # guidance scale that a policy is sampled with where it stores none, as released MDM checkpoints are
+GUIDANCE = 2.5  # default guidance scale, that of released MDM checkpoints
 
 
 @runtime_checkable
 class StoresGuidance(Protocol):
-    """A policy that remembers which guidance scale it is meant to be sampled with.
+    """A policy that stores its guidance scale for sampling.
 
     Attributes:
-        guidance: The scale; None if it does not know one.
+        guidance: The scale; None if it has none.
     """
 
     guidance: float | None
 
 
 def guidance_of(policy: object) -> float:
-    """Return the guidance scale that ``motionkit generate`` samples a policy with: its own, else `GUIDANCE`."""
-    own = policy.guidance if isinstance(policy, StoresGuidance) else None
-    return GUIDANCE if own is None else own
+    """Return the guidance scale of a policy, else `GUIDANCE`."""
+    stored = policy.guidance if isinstance(policy, StoresGuidance) else None
+    return GUIDANCE if stored is None else stored
 
 
 @runtime_checkable
 class StoresSteps(Protocol):
-    """A policy that remembers in how many steps it is meant to be sampled.
+    """A policy that stores its number of sampling steps.
 
     Attributes:
-        sampling_steps: Steps, spaced as `motionkit.rl.Schedule.early` does; None takes all that it was trained with.
+        sampling_steps: Steps, spaced as by `motionkit.rl.Schedule.early`; None takes all that it was trained with.
     """
 
     sampling_steps: int | None
@@ -64,11 +64,11 @@ class DiffusionPolicy(Protocol):
 
     A class that derives from `motionkit.contracts.generating.TextToMotionPolicy` has ``generate`` as well.
 
-    The options of its plugin may have ``checkpoint``, and beside it ``reference``, a second checkpoint: ``grpo`` then
-    opens both and measures the KL between them.
+    The options of its plugin may have ``checkpoint``, and also ``reference``, a second checkpoint: ``grpo`` then opens
+    both and measures the KL between them.
 
     Attributes:
-        network: The trainable module, always in eval mode (no dropout, no condition drop).
+        network: The trainable module, always in eval mode (no dropout, no condition dropout).
         schedule: The noise schedule it was trained with.
         normalizer: Statistics of its feature space.
         skeleton: Body of its features.
@@ -86,7 +86,7 @@ class DiffusionPolicy(Protocol):
     autocast: torch.dtype | None
 
     def frames(self, lengths: Tensor) -> int:
-        """Return the padded number of frames T to sample motions of `lengths` (``[N]``) at."""
+        """Return the padded number of frames T for sampling motions of `lengths` (``[N]``)."""
         ...
 
     def condition(self, prompts: Sequence[Prompt]) -> Condition:
@@ -111,29 +111,29 @@ class DiffusionPolicy(Protocol):
         ...
 
     def adapt(self, *, r: int, alpha: float, dropout: float, targets: Sequence[str], seed: int) -> None:
-        """Add low-rank adapters, which change nothing until they are trained, and freeze the rest."""
+        """Add low-rank adapters, which change nothing until they are trained, and freeze all other weights."""
         ...
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return everything a checkpoint of the policy needs, by name."""
+        """Return the tensors of a checkpoint by name."""
         ...
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Put back what `tensors` returned, in place; strict."""
+        """Restore the values that `tensors` returned, in place; strict."""
         ...
 
     def save(self, folder: Path, *, tensors: bool = True) -> Path:
-        """Write the policy as a folder that opens again; without `tensors` only its description, for a run folder."""
+        """Write the policy as a folder; without `tensors` only its description, for a run folder."""
         ...
 
     def to(self, device: torch.device | str) -> Self:
-        """Move network and statistics."""
+        """Move network and statistics to a device."""
         ...
 
 
 @runtime_checkable
 class BlockwisePolicy(Protocol):
-    """What a diffusion policy that makes a motion block by block (DiP) has besides.
+    """A diffusion policy that samples a motion block by block (DiP).
 
     `motionkit.contracts.generating.sample` then calls ``predict`` with whole blocks.
 
@@ -160,14 +160,14 @@ class NeedsSpare(Protocol):
 class Predictor(Protocol):
     """A motion predictor; ``Component(gives="predictor")``.
 
-    It is given known frames and returns what follows on its own. It never sees a later frame of the truth: what may
-    be known of the future is the `command` alone. So that is how it is evaluated: frame h of a free run is frame h of
-    one call; teacher forcing asks for one frame after the true ones.
+    It gets known frames and predicts the following ones. It never sees later true frames; all that it may know of the
+    future is the `command`. In evaluation, frame h of a free run is frame h of one call, and teacher forcing
+    asks for one frame after the true ones.
 
     Attributes:
         names: Joint names of its skeleton.
         fps: Frames per second.
-        past: Known frames it reads, at least 2.
+        past: Number of known frames it reads, at least 2.
     """
 
     names: tuple[str, ...]
@@ -178,11 +178,11 @@ class Predictor(Protocol):
         """Predict the frames that follow.
 
         Args:
-            known: ``[N, P, ...]`` float64 on the CPU, P at least `past`. A clip that begins later stands still in its
-                first frame before.
-            frames: How many frames to predict.
-            command: ``[N, F, 3]``, F at least `frames`: the path that the root is asked to follow, as the steps of
-                `motionkit.motion.prediction.MotionState`; None without one.
+            known: ``[N, P, ...]`` float64 on the CPU, P at least `past`. A clip with fewer frames is padded in front
+                with its first frame.
+            frames: Number of frames to predict.
+            command: ``[N, F, 3]``, F at least `frames`: the path that the root should follow, as the steps of
+                `motionkit.motion.prediction.MotionState`; None for no path.
 
         Returns:
             ``[N, frames, ...]``, float32 or 64, on the CPU.
@@ -194,25 +194,24 @@ class Predictor(Protocol):
 class Captions:
     """Sampled captions of N regions."""
 
-    ids: Tensor  # [N, L] int64 numbers of words; the policy that made them reads them
-    texts: list[str]  # the same as text, without special words
-    ended: Tensor  # [N] bool: the caption came to its end before the longest length
+    ids: Tensor  # [N, L] int64 token ids of the policy
+    texts: list[str]  # the same as text, without special tokens
+    ended: Tensor  # [N] bool, whether the caption ended before the maximum length
 
 
 @dataclass(frozen=True, eq=False)
 class WordScores:
-    """What a policy says of given words."""
+    """A policy's scores of given words."""
 
-    log_prob: Tensor  # [N, L] log-probability of each word, with graph; 0 behind the end
-    entropy: Tensor  # [N, L] entropy of the distribution each was drawn from; 0 behind the end
-    mask: Tensor  # [N, L] bool, True for words up to the end, that included
-    # [N, L, K] log-probabilities of all words, where they were asked for; minus infinity for words that are never
-    # said.
+    log_prob: Tensor  # [N, L] log-probability of each word, with graph; 0 in the padding
+    entropy: Tensor  # [N, L] entropy of the distribution each was drawn from; 0 in the padding
+    mask: Tensor  # [N, L] bool, True up to and including the end token
+    # [N, L, K] log-probabilities of all words, if requested; minus infinity for words that are never sampled.
     whole: Tensor | None = None
 
 
 class SeenRegions(Protocol):
-    """What a region policy saw of N images; only the policy that made it reads its content."""
+    """A region policy's encoding of N images; only the policy that made it reads its content."""
 
     def __len__(self) -> int: ...
 
@@ -226,7 +225,7 @@ class Candidates:
     """Several masks of N prompts."""
 
     logits: Tensor  # [N, K, h, w] mask logits, with graph; above 0 is inside
-    scores: Tensor  # [N, K] logits of how good the policy takes each to be, with graph
+    scores: Tensor  # [N, K] logits of the policy's estimate of each mask's quality, with graph
 
 
 @runtime_checkable
@@ -240,49 +239,49 @@ class OffersMasks(Protocol):
 
 @runtime_checkable
 class PlansMemory(Protocol):
-    """Options of a region policy that say before it is opened what a run on it will take."""
+    """Options of a region policy that can estimate the memory of a run before it is opened."""
 
     def memory(self, *, regions: int, group: int, device: str) -> list[str]:
-        """Return lines for people, for a step of so many regions with so many samples each; empty if unknown."""
+        """Return lines for the user, for a step of `regions` regions with `group` samples each; empty if unknown."""
         ...
 
 
 @runtime_checkable
 class ChecksItself(Protocol):
-    """A region policy with checks of its own, for ``sa2va-rl --check``."""
+    """A region policy with additional checks, for ``sa2va-rl --check``."""
 
     def checks(self) -> Sequence[tuple[str, bool, str]]:
-        """Return name, whether it holds, and what was found."""
+        """Return name, whether it passes, and details of each check."""
         ...
 
 
 @runtime_checkable
 class HasLimits(Protocol):
-    """A region policy that sees images at one size, and reads and says some words only."""
+    """A region policy with a fixed image size and a limited vocabulary."""
 
     @property
     def sees(self) -> str:
-        """At what size it sees images, in a few words, such as ``every image squeezed to 48 x 48 pixels``."""
+        """The image size in words, such as ``every image squeezed to 48 x 48 pixels``."""
         ...
 
     def known_words(self, texts: Sequence[str]) -> float:
-        """Return the share of the words of texts that it knows, from 0 to 1."""
+        """Return the fraction of the words of texts that it knows, from 0 to 1."""
         ...
 
 
-REGION_ARTIFACT = "policy"  # folder of a run that holds the region policy which was trained
+REGION_ARTIFACT = "policy"  # folder of the trained region policy in a run
 
 
 class RegionPolicy(Protocol):
     """A model that captions regions of images and draws masks of captions; ``Component(gives="regions")``.
 
     Attributes:
-        device: Where it computes.
+        device: Its device.
         mask_size: ``(height, width)`` of the masks.
-        action_size: Numbers Z of a segmentation prompt, the state at the word [SEG] after its projection.
-        longest: Words of the longest caption that is sampled, its end included.
-        groups: What may be trained: for people's name of a part, patterns of the names of its parameters, such as
-            ``mlp1.*`` or ``language_model.*lora_*`` (`fnmatch`).
+        action_size: Width Z of a segmentation prompt, the projected hidden state at the token [SEG].
+        longest: Most words of a sampled caption, including the end token.
+        groups: Trainable parts: readable name to patterns of parameter names, such as ``mlp1.*`` or
+            ``language_model.*lora_*`` (`fnmatch`).
     """
 
     device: torch.device
@@ -293,11 +292,11 @@ class RegionPolicy(Protocol):
 
     @property
     def network(self) -> nn.Module:
-        """All of its weights, in eval mode."""
+        """The module with all weights, in eval mode."""
         ...
 
     def see(self, images: Sequence[NDArray[np.uint8]]) -> Any:
-        """Look at N images ``[H, W, 3]`` with the encoders that are not trained; returns `SeenRegions`."""
+        """Encode N images ``[H, W, 3]`` with the frozen encoders; returns `SeenRegions`."""
         ...
 
     def sample_captions(
@@ -308,28 +307,28 @@ class RegionPolicy(Protocol):
         Args:
             seen: N images.
             masks: ``[N, h, w]`` bool.
-            temperature: Of the sampling; 0 takes the likeliest word.
+            temperature: Sampling temperature; 0 takes the most likely word.
             noise: ``[N, longest]`` uniform numbers from 0 to 1 that choose the words, so that a caption does not
-                depend on those beside it; drawn anew by default.
+                depend on the rest of the batch; drawn by default.
         """
         ...
 
     def score_words(
         self, seen: Any, masks: Tensor, ids: Tensor, *, temperature: float = 1.0, whole: bool = False
     ) -> WordScores:
-        """Return what the policy says of captions, from logits divided by the temperature and processed no further.
+        """Score captions, from logits divided by the temperature without further processing.
 
         Args:
             seen: N images.
             masks: ``[N, h, w]`` bool.
             ids: ``[N, L]`` words.
-            temperature: The one that they were sampled with.
-            whole: Whether the log-probabilities of all words are wanted too.
+            temperature: The temperature they were sampled with.
+            whole: Whether to return the log-probabilities of all words too.
         """
         ...
 
     def encode(self, texts: Sequence[str]) -> Tensor:
-        """Return the numbers ``[N, L]`` of captions, as `score_words` takes them."""
+        """Return the token ids ``[N, L]`` of captions, for `score_words`."""
         ...
 
     def prompts(self, seen: Any, texts: Sequence[str]) -> Tensor:
@@ -341,18 +340,18 @@ class RegionPolicy(Protocol):
         ...
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return by name the weights that training may change."""
+        """Return the trainable weights by name."""
         ...
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Put those weights back; strict."""
+        """Restore these weights; strict."""
         ...
 
     def save(self, folder: Path, *, tensors: Mapping[str, Tensor] | None) -> None:
         """Write a folder that the option ``checkpoint`` of its plugin opens.
 
         Args:
-            folder: Created when absent; in a run the artifact `REGION_ARTIFACT`.
-            tensors: Such as `tensors` returns; None for a run whose checkpoints hold them.
+            folder: Created if absent; in a run the artifact `REGION_ARTIFACT`.
+            tensors: As returned by `tensors`; None for a run whose checkpoints hold them.
         """
         ...

@@ -1,4 +1,4 @@
-"""What an evaluation protocol is: settings, and `measure`, which returns a `Result`. Imports no torch."""
+"""Evaluation protocols: settings, and `measure`, which returns a `Result`. Imports no torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from motionkit.plugins import Component
 from motionkit.tracking import definition, require_defined
 
 Split = Annotated[Literal["val", "test"], Cli("--split", panel="What")]
-"""Split that is measured on; a protocol that opens ``test`` notes it in the run, see `evaluation.tell_test_split`."""
+"""Split to measure on; a protocol that opens ``test`` records it in the run, see `evaluation.tell_test_split`."""
 
 SPLIT_HELP = "Split to measure on; that test was opened is noted in the run."
 DATA_HELP = "Dataset; default: that of the run, or the starter's."
@@ -25,20 +25,20 @@ DEVICE_HELP = "auto, cpu, mps, cuda, cuda:N or N."
 
 @dataclass(frozen=True)
 class Argument:
-    """A word of the command line that is not an option, such as the model."""
+    """A positional argument of the command line, such as the model."""
 
     metavar: str  # Its name in help, such as ``MODEL``
-    help: str  # What it is, in one line
-    default: str | None = None  # What stands for it where it is left out; None: it must be given
-    many: bool = False  # Whether it takes all words that are left; `measure` gets a list of them
-    required: bool = True  # Of one that takes many: whether there must be one
+    help: str  # Help text, one line
+    default: str | None = None  # Default value; None if it is required
+    many: bool = False  # Whether it takes all remaining words; `measure` gets a list of them
+    required: bool = True  # With `many`: whether at least one word is required
 
 
 class ProtocolSettings(Settings):
     """Base of the settings of every protocol. The docstring of a subclass is the help of its command.
 
     Attributes:
-        arguments: The words that its command takes beside options, in the order in which `measure` gets them.
+        arguments: Positional arguments of its command, in the order in which `measure` gets them.
         explains: Whether the class of the protocol has ``explain() -> Result``, which ``--explain`` prints.
     """
 
@@ -50,40 +50,34 @@ class ProtocolSettings(Settings):
 
         Args:
             words: A value for each of `arguments`.
-            more: Nothing; a subclass gives its words names.
+            more: Unused; a subclass gives its words names.
         """
         return {}
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a protocol measured: a document for ``--json``, and tables and lines for people.
+    """The result of a protocol: a document for ``--json``, and tables and lines for people."""
 
-    Attributes:
-        document: JSON-able; printed after ``schema``, ``command`` and ``status``.
-        figures: Measured values by metric; each is defined by `motionkit.tracking` or by the protocol's `Component`.
-            They are in the document as ``figures``, and in a table of their own where `tables` is empty.
-        tables: Each with ``title``, ``columns``, ``rows`` and ``numbers`` (the columns that are right-aligned).
-        text: Printed on stdout instead of tables.
-        closing: Lines that are printed on stderr at the end: notes, the verdict in a sentence.
-        next: Commands that make sense next.
-    """
-
-    document: Mapping[str, Any] = field(default_factory=dict)
+    document: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # JSON-able; ``schema``, ``command``, ``status`` are added
+    # Measured values by metric, each defined by `motionkit.tracking` or by the protocol's `Component`. They are in the
+    # document as ``figures``, and shown in a table if `tables` is empty.
     figures: Mapping[str, float] = field(default_factory=dict)
-    tables: Sequence[Mapping[str, Any]] = ()
-    text: str = ""
-    closing: Sequence[str] = ()
-    next: Sequence[str] = ()
+    tables: Sequence[Mapping[str, Any]] = ()  # Each with title, columns, rows and numbers (the right-aligned columns)
+    text: str = ""  # Printed on stdout instead of tables
+    closing: Sequence[str] = ()  # Lines printed on stderr at the end: notes, and the verdict in a sentence
+    next: Sequence[str] = ()  # Commands that make sense next
 
 
 class EvaluationProtocol(Protocol):
     """A named way to measure a model; an entry of the group ``motionkit.protocols``, a command of ``motionkit eval``.
 
-    It is built as ``factory(settings, console=console)``, cheaply: it opens its inputs in `measure`.
+    It is built as ``factory(settings, console=console)``, which is cheap: inputs are opened in `measure`.
 
     Attributes:
-        name: The name under which results are recorded, as that of the entry.
+        name: The name under which results are recorded; that of the entry.
     """
 
     name: str
@@ -93,7 +87,7 @@ class EvaluationProtocol(Protocol):
 
         Args:
             words: A value for each of the settings' `ProtocolSettings.arguments`: with the default ones, the model.
-            more: Nothing; a protocol gives its words names.
+            more: Unused; a protocol gives its words names.
 
         Raises:
             MotionkitError: An input is wrong (exit code 2), or measuring it failed (1).
@@ -101,11 +95,11 @@ class EvaluationProtocol(Protocol):
 
 
 class ProtocolError(MotionkitError):
-    """A protocol does not keep its contract."""
+    """A protocol breaks its contract."""
 
 
 def build_protocol(name: str, component: Component, settings: ProtocolSettings, console: Console) -> EvaluationProtocol:
-    """Build a protocol and see that it can be asked.
+    """Build a protocol and check that it has `measure` and `name`.
 
     Raises:
         ProtocolError: It has no `measure` or no `name` (exit code 2).
@@ -113,12 +107,12 @@ def build_protocol(name: str, component: Component, settings: ProtocolSettings, 
     """
     protocol: EvaluationProtocol = component.build(settings, console=console)
     lacking = [] if callable(getattr(protocol, "measure", None)) else ["measure()"]
-    own = getattr(protocol, "name", None)
-    lacking += [] if isinstance(own, str) and own else ["name"]
+    recorded_name = getattr(protocol, "name", None)
+    lacking += [] if isinstance(recorded_name, str) and recorded_name else ["name"]
     if lacking:
         raise ProtocolError(
             f"protocol {name!r} has no {' and no '.join(lacking)}.",
-            why=f"{component.factory} is to follow motionkit.contracts.protocol.EvaluationProtocol.",
+            why=f"{component.factory} must follow motionkit.contracts.protocol.EvaluationProtocol.",
             fix=f"add {'it' if len(lacking) == 1 else 'them'}; motionkit plugins new protocol NAME writes one that "
             "works.",
         )
@@ -126,19 +120,19 @@ def build_protocol(name: str, component: Component, settings: ProtocolSettings, 
 
 
 def measured(name: str, protocol: EvaluationProtocol, words: Sequence[Any]) -> Result:
-    """Let a protocol measure, and refuse what is not a result.
+    """Run a protocol, and refuse an invalid result.
 
     Raises:
-        ProtocolError: It returned something else than a `Result`, a figure that is not a number or is not defined, or a
-            document that JSON cannot hold (exit code 1).
+        ProtocolError: It returned no `Result`, a figure that is not a number or not defined, or a document that is not
+            JSON-able (exit code 1).
     """
     with plugins.catching(type(protocol).__module__, code=1):
-        found: object = protocol.measure(*words)
-    return _checked(name, found)
+        result: object = protocol.measure(*words)
+    return _checked(name, result)
 
 
 def explained(name: str, component: Component) -> Result:
-    """Return what the class of a protocol says of its figures.
+    """Return a protocol's explanation of its figures.
 
     Raises:
         ProtocolError: It has no `explain`, or that returns no `Result`; or as `Component.load`.
@@ -151,33 +145,33 @@ def explained(name: str, component: Component) -> Result:
             fix="add it as a static method, or leave explains out.",
         )
     with plugins.catching(component.factory.partition(":")[0]):
-        found: object = explain()
-    return _checked(name, found)
+        result: object = explain()
+    return _checked(name, result)
 
 
-def _checked(name: str, found: object) -> Result:
-    if not isinstance(found, Result):
-        raise _wrong(name, f"returned {type(found).__name__}", "return motionkit.contracts.protocol.Result(...)")
+def _checked(name: str, result: object) -> Result:
+    if not isinstance(result, Result):
+        raise _wrong(name, f"returned {type(result).__name__}", "return motionkit.contracts.protocol.Result(...)")
     try:
-        require_defined(found.figures)
+        require_defined(result.figures)
     except MotionkitError as error:
         raise ProtocolError(error.message, why=error.why, fix=error.fix, code=1) from None
-    for metric, value in found.figures.items():
+    for metric, value in result.figures.items():
         if not isinstance(value, Real) or isinstance(value, bool):
             raise _wrong(name, f"returned {value!r:.60} as {metric!r}", "figures are numbers: call float() on them.")
     try:
-        json.dumps(dict(found.document))
+        json.dumps(dict(result.document))
     except (TypeError, ValueError) as error:
         raise _wrong(name, f"returned a document that is not JSON: {error}", "use texts, numbers and lists.") from error
-    return found
+    return result
 
 
 def figure_table(figures: Mapping[str, float], title: str = "") -> dict[str, Any]:
-    """Return figures as a table: what each is called, its value, which way is better, and what it says.
+    """Return figures as a table: title, value, direction of improvement, and meaning of each.
 
     Args:
         figures: By metric; each is defined.
-        title: Of the table.
+        title: Title of the table.
     """
     rows = [
         (

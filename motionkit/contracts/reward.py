@@ -1,4 +1,4 @@
-"""What a reward is given and what it returns."""
+"""The protocol of rewards, and the records they score."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from motionkit.motion import MotionBatch
 from motionkit.text import Prompt
 
-# Parts of a record, and a record on another device, whatever it holds.
+# Rows of a record, and a record on another device, for all types of records.
 
 
 def rows(record: Any, index: Sequence[int]) -> Any:
@@ -23,18 +23,18 @@ def rows(record: Any, index: Sequence[int]) -> Any:
 
 
 def moved(record: Any, device: torch.device) -> Any:
-    """Return the samples on `device`, with their graph; the record itself where it is there already."""
+    """Return the samples on `device`, with their graph; the record itself if it is there already."""
     if record.device == device:
         return record
     if isinstance(record, MotionBatch):
         return _motions(record, record.features.to(device), record.lengths.to(device))
-    result = {name: value.to(device) for name, value in contents(record).items() if isinstance(value, Tensor)}
-    own = {"device": device} if "device" in {item.name for item in fields(record)} else {}
-    return replace(record, **result, **own)
+    tensors = {name: value.to(device) for name, value in contents(record).items() if isinstance(value, Tensor)}
+    extra = {"device": device} if "device" in {item.name for item in fields(record)} else {}
+    return replace(record, **tensors, **extra)
 
 
 def contents(record: Any) -> dict[str, Any]:
-    """Return the tensors and lists that a record is made of, by name; what it may have and has not is left out."""
+    """Return the tensors and lists of a record by name; optional ones that are None are left out."""
     if isinstance(record, MotionBatch):
         return {"features": record.features, "lengths": record.lengths}
     result = {item.name: getattr(record, item.name) for item in fields(record)}
@@ -50,7 +50,7 @@ def _take(value: Any, index: Sequence[int]) -> Any:
 
 
 class Record(Protocol):
-    """N samples of one sort, which is what a reward scores.
+    """N samples of one type, which a reward scores.
 
     The word in ``Component(reads=...)`` chooses the class: ``motion`` is `motionkit.motion.MotionBatch`, ``image`` is
     `FrameBatch`, ``mask`` is `MaskBatch`, ``text`` is `TextBatch`, ``step`` is `StepBatch`.
@@ -60,13 +60,13 @@ class Record(Protocol):
 
     @property
     def device(self) -> torch.device:
-        """Where scores must be."""
+        """Device of the scores."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class FrameBatch:
-    """N image sequences, such as what a camera saw in an episode.
+    """N image sequences, such as camera frames of an episode.
 
     Example:
         >>> batch = FrameBatch(torch.zeros(2, 5, 8, 8, 3, dtype=torch.uint8), torch.tensor([5, 3]))
@@ -93,7 +93,7 @@ class FrameBatch:
 
 @dataclass(frozen=True, eq=False)
 class MaskBatch:
-    """N predicted regions with the regions they are compared to.
+    """N predicted regions with their references.
 
     Example:
         >>> batch = MaskBatch(torch.ones(2, 4, 4, dtype=torch.bool), torch.ones(2, 4, 4, dtype=torch.bool))
@@ -102,10 +102,9 @@ class MaskBatch:
     """
 
     masks: Tensor  # [N, H, W] bool, True inside the predicted region
-    references: Tensor  # [N, H, W] bool, the wanted regions
-    confidence: Tensor | None = None  # [N] how sure the model is of each mask, from 0 to 1; None if it does not say
-    # [N, K, H, W] bool, the other objects of each image, empty ones where it has fewer than K; None if the data do
-    # not say them.
+    references: Tensor  # [N, H, W] bool, the true regions
+    confidence: Tensor | None = None  # [N] the model's confidence in each mask, from 0 to 1; None if it gives none
+    # [N, K, H, W] bool, the other objects of each image, padded with empty masks; None if the data do not have them.
     others: Tensor | None = None
 
     def __len__(self) -> int:
@@ -121,8 +120,8 @@ class MaskBatch:
 class StepBatch:
     """N steps of an environment."""
 
-    rewards: Tensor  # [N] float32, the environment's own reward of each step
-    success: Tensor  # [N] bool: the task is fulfilled after the step
+    rewards: Tensor  # [N] float32, the environment's reward of each step
+    success: Tensor  # [N] bool, whether the task is fulfilled after the step
 
     def __len__(self) -> int:
         return self.rewards.shape[0]
@@ -135,7 +134,7 @@ class StepBatch:
 
 @dataclass(frozen=True)
 class TextBatch:
-    """N written texts with the texts they are compared to.
+    """N written texts with their references.
 
     Example:
         >>> len(TextBatch(["a red ball"], [["the ball", "a red ball"]]))
@@ -143,9 +142,9 @@ class TextBatch:
     """
 
     texts: Sequence[str]  # one text per sample; may be empty
-    references: Sequence[Sequence[str]]  # at least one wanted text per sample
-    device: torch.device = field(default_factory=lambda: torch.device("cpu"))  # where scores must be
-    ended: Sequence[bool] | None = None  # whether each text came to its end, or was cut off; None if that is not known
+    references: Sequence[Sequence[str]]  # at least one reference text per sample
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))  # device of the scores
+    ended: Sequence[bool] | None = None  # whether each text is complete, not cut off; None if unknown
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -160,15 +159,15 @@ class RewardScores:
         True
     """
 
-    total: Tensor  # [N] float32, the reward itself. NaN marks a sample that cannot be scored; it never spreads.
-    # [N, K] per-segment scores whose mean over a sample's own segments is `total` (columns past a sample's last
-    # segment are 0), or None when the reward has no segments.
+    total: Tensor  # [N] float32; NaN marks a sample that cannot be scored, and does not affect others
+    # [N, K] per-segment scores whose mean over a sample's segments is `total` (0 past its last segment), or None if the
+    # reward has no segments.
     segments: Tensor | None = None
     # Named [N] tensors worth logging, such as ``positive`` and ``negative``.
     parts: Mapping[str, Tensor] = field(default_factory=dict)
-    # [N] bool, False for samples that the reward has nothing to say about, such as one of running and a prompt of
-    # sitting down; None when it applies to all. Such a sample gets nothing from this reward, whatever `total` and
-    # `segments` hold there, and keeps what it gets from others. NaN stays a fault of the sample.
+    # [N] bool, False for samples that the reward does not apply to, such as a reward of running and a prompt of sitting
+    # down; None if it applies to all. Such a sample gets nothing from this reward, whatever `total` and `segments` hold
+    # there, and keeps the scores of other rewards. NaN remains a fault of the sample.
     applies: Tensor | None = None
 
     @property
@@ -178,21 +177,21 @@ class RewardScores:
 
 
 class Reward(Protocol):
-    """Scores a batch of samples against the prompts they were made for.
+    """Scores a batch of samples against their prompts.
 
     Attributes:
         name: Name in metrics: ``reward/<name>/mean``.
 
     A reward with a limited range may also have ``bounds: tuple[float, float]``, its lowest and highest total: a run
     whose reward stays at one end warns. One whose options name a file may have ``inputs: Mapping[str, str]``, a
-    fingerprint of what was found there by the name of the option, so that a run can be resumed after the file moved.
-    One that is made of quantities which runs measure may have ``rows: tuple[str, ...]``, such as ``("skate", "jerk")``:
-    their rows in the tables say that they were trained on.
+    fingerprint of the file by the name of the option, so that a run can be resumed after the file moved. One that
+    consists of quantities which runs measure may have ``rows: tuple[str, ...]``, such as ``("skate", "jerk")``: their
+    rows in the tables are marked as trained on.
 
-    One that waits, for a server or another process, may be written ``async def score``: it runs beside the other
-    rewards of the mix. One that is slow without being asynchronous may have ``threads: int``: its samples are shared
-    among so many calls at a time, so that `score` must not depend on which samples come together. Both are scored
-    without a graph.
+    One that waits, for a server or another process, may be written ``async def score``: it runs concurrently with the
+    other rewards of the mix. One that is slow without being asynchronous may have ``threads: int``: its samples are
+    divided among that many parallel calls, so `score` must not depend on the rest of the batch. Both are scored without
+    a graph.
     """
 
     name: str
@@ -201,7 +200,7 @@ class Reward(Protocol):
     def score(self, samples: Any, prompts: Sequence[Prompt], /) -> RewardScores:
         """Score N samples in one pass.
 
-        A reward that gives no sample a finite score stops a run in its first step; later it is left out of the step.
+        A reward without any finite score stops a run in its first step; later it is left out of the step.
 
         Args:
             samples: The record that the component reads: a `motionkit.motion.MotionBatch` for most rewards.

@@ -1,4 +1,4 @@
-"""The light half of a plugin: its options, what it needs, and the name of its heavy half."""
+"""The light half of a plugin: its options, its requirements, and the name of its heavy half."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 
-# Metrics that plugins log besides motionkit's own, which `motionkit.tracking` defines.
-
+# Metrics that plugins log; motionkit's are defined in `motionkit.tracking`.
 
 Direction = Literal["up", "down", "one", "none"]
 
 FREE = "my/"
-"""Names that begin so need no definition."""
+"""Names with this prefix need no definition."""
 
 _NAME = re.compile(r"(?:[\w.:+-]+|<\w+>)(?:/(?:[\w.:+-]+|<\w+>))*")
 _PARTS = re.compile(r"(<\w+>)")
@@ -42,50 +41,49 @@ class Metric:
         ('error at 400 ms', '°', '3.1')
     """
 
-    name: str  # Key in metrics.jsonl; ``<...>`` stands for any single part, such as a reward's name
+    name: str  # Key in metrics.jsonl; ``<...>`` matches any single part, such as a reward's name
     unit: str  # Unit, or "1" for a pure number
-    better: Direction  # Which way is an improvement; "one" where values near 1 are best, "none" where nothing is
-    meaning: str  # What is measured, over what
-    # What people call it; ``<...>`` is filled in from the name. Empty: the last part of the name.
+    better: Direction  # Direction of improvement; "one" if values near 1 are best, "none" if there is no best
+    meaning: str  # What is measured, and over what
+    # Readable name, in which ``<...>`` is filled in from the key; by default the last part of the key.
     label: str = ""
-    digits: int | None = None  # Decimals of its values in tables; None where each table chooses them by size
+    digits: int | None = None  # Decimals of its values in tables; None if each table chooses them by size
 
     def title(self, name: str = "") -> str:
-        """Return what people call it.
+        """Return its readable name.
 
         Args:
-            name: The logged name that it defines, with or without its first part; the free parts of the label are
-                taken from it.
+            name: The logged key, with or without its first part, which fills in ``<...>`` of the label.
         """
         if not self.label:
             return (name or self.name).rpartition("/")[2]
         first = self.name.partition("/")[0]
         keys = re.findall(r"<\w+>", self.name)
-        found = self.pattern.fullmatch(name) or self.pattern.fullmatch(f"{first}/{name}")
+        match = self.pattern.fullmatch(name) or self.pattern.fullmatch(f"{first}/{name}")
         label = self.label
-        for key, part in zip(keys, found.groups() if found is not None else keys, strict=True):
+        for key, part in zip(keys, match.groups() if match is not None else keys, strict=True):
             label = label.replace(key, part)
         return label
 
     @property
     def shown_unit(self) -> str:
-        """The unit as people write it; empty for a pure number."""
+        """The unit for display; empty for a pure number."""
         if self.unit == "deg":
             return "°"
         return "" if self.unit == "1" else self.unit.translate(_SUPERSCRIPT) if "^" in self.unit else self.unit
 
     @property
     def heading(self) -> str:
-        """Its title and unit, for the head of a column."""
+        """Title and unit, for a column heading."""
         return f"{self.title()} {self.shown_unit}".strip()
 
     def text(self, value: float) -> str:
-        """Return a value with the decimals of tables; ``n/a`` where it is not finite."""
+        """Return a value with the decimals of tables; ``n/a`` if it is not finite."""
         return f"{value:.{_DIGITS if self.digits is None else self.digits}f}" if math.isfinite(value) else "n/a"
 
     @property
     def fault(self) -> str:
-        """What is wrong with the definition; empty where nothing is."""
+        """What is wrong with the definition; empty if it is valid."""
         if not all(isinstance(text, str) and text for text in (self.name, self.unit, self.meaning)):
             return "name, unit and meaning are texts of at least one letter"
         if not _NAME.fullmatch(self.name):
@@ -96,7 +94,7 @@ class Metric:
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """What the names that it defines look like."""
+        """Pattern of the keys that it defines."""
         parts = _PARTS.split(self.name)
         return re.compile("".join(r"([\w.:+-]+)" if part.startswith("<") else re.escape(part) for part in parts))
 
@@ -105,18 +103,18 @@ _declared: dict[str, Metric] = {}
 
 
 def declare(metrics: Iterable[Metric]) -> None:
-    """Define metrics of a plugin for this process; a name that another plugin defined gets the newer definition."""
-    _declared.update({one.name: one for one in metrics})
+    """Define metrics of a plugin for this process; the newer definition of a name wins."""
+    _declared.update({metric.name: metric for metric in metrics})
 
 
 def declared(name: str) -> Metric | None:
-    """Return the definition that a plugin gave a name, or the one of every name under ``my/``; None without any."""
+    """Return a plugin's definition of a name, or a default one for names under ``my/``; None if there is neither."""
     if name in _declared:
         return _declared[name]
-    found = next((one for one in _declared.values() if "<" in one.name and one.pattern.fullmatch(name)), None)
-    if found is None and name.startswith(FREE) and _NAME.fullmatch(name) and "<" not in name:
+    metric = next((known for known in _declared.values() if "<" in known.name and known.pattern.fullmatch(name)), None)
+    if metric is None and name.startswith(FREE) and _NAME.fullmatch(name) and "<" not in name:
         return Metric(name, "1", "none", "A figure of a plugin, which does not say more.")
-    return found
+    return metric
 
 
 @dataclass(frozen=True)
@@ -126,27 +124,27 @@ class Component:
     summary: str  # One line for listings and help
     options: type[BaseModel]  # Settings model of the component; each field becomes a flag
     factory: str  # ``"module:attribute"`` of the heavy half, called as ``attribute(options, **runtime)``
-    needs: tuple[str, ...] = ()  # Importable module names the heavy half needs beyond motionkit's own dependencies
-    extra: str = ""  # The pip extra that brings `needs`, named in the error when one is missing
-    # Formats that `motionkit export` writes a model of this plugin in, each with the ``"module:attribute"`` of its
-    # writer: ``attribute(path, folder, *, overwrite)`` returns the file and what the other tool cannot read of it.
+    needs: tuple[str, ...] = ()  # Importable module names the heavy half needs beyond motionkit's dependencies
+    extra: str = ""  # The pip extra that installs `needs`, named in the error if one is missing
+    # Formats in which `motionkit export` writes a model of this plugin, each with the ``"module:attribute"`` of its
+    # writer: ``attribute(path, folder, *, overwrite)`` returns the file and what the other tool cannot read.
     exports: Mapping[str, str] = field(default_factory=dict)
-    # What the heavy half is, a word of its kind's row in `KINDS`: a policy gives ``diffusion`` (the default),
-    # ``regions``, ``actor`` or ``predictor``. A command takes plugins that give what it can use.
+    # Type of the heavy half, a word of its kind's row in `KINDS`: a policy gives ``diffusion`` (the default),
+    # ``regions``, ``actor`` or ``predictor``. A command accepts plugins of the types it can use.
     gives: str = ""
-    reads: str = ""  # What a reward is given to score: ``motion`` (the default), ``image``, ``mask`` or ``text``
-    # Whether a reward can be differentiated in what it scores, so that algorithms can follow its gradient.
+    reads: str = ""  # What a reward scores: ``motion`` (the default), ``image``, ``mask`` or ``text``
+    # Whether a reward is differentiable in what it scores, so that algorithms can follow its gradient.
     gradient: bool = False
-    # Name of another reward, of the same package or any other, that judges runs trained with this one where no other
-    # judge is known; it is built with its default options.
+    # Name of another reward, of any package, that judges runs trained with this one by default; it is built with its
+    # default options.
     twin: str = ""
     # ``"module:attribute"`` of the page of a trainer's finished runs: ``attribute(folder)`` returns HTML, which becomes
     # ``report.html`` in the run folder.
     page: str = ""
-    # ``"module:attribute"`` of what `motionkit tune --bayes` varies in a trainer's settings: ``attribute(settings)``
+    # ``"module:attribute"`` of the search space of a trainer for `motionkit tune --bayes`: ``attribute(settings)``
     # returns a `motionkit.config.Search`, and imports no torch.
     search: str = ""
-    # What it logs besides motionkit's own metrics and those under ``my/``, which need no definition.
+    # Metrics it logs other than motionkit's and those under ``my/``, which need no definition.
     metrics: tuple[Metric, ...] = ()
 
     def missing(self) -> list[str]:
@@ -162,14 +160,14 @@ class Component:
         return self._import(self.page)
 
     def searched(self, settings: BaseModel) -> Any:
-        """Return what a search varies in these settings; None where the component names nothing."""
+        """Return the search space for these settings; None if the component has none."""
         if not self.search:
             return None
         with catching(self.search.partition(":")[0]):
             return self._load(*self.search.split(":", 1))(settings)
 
     def exporter(self, to: str) -> Any:
-        """Import and return the writer of a format in `exports`; None when there is no such format."""
+        """Import and return the writer of a format in `exports`; None if there is no such format."""
         return self._import(self.exports[to]) if to in self.exports else None
 
     def _import(self, name: str) -> Any:
@@ -191,22 +189,22 @@ class Component:
             ) from error
 
     def build(self, options: BaseModel, /, **runtime: Any) -> Any:
-        """Import the heavy half and call it with `options` and the runtime objects its kind is given."""
+        """Import the heavy half and call it with `options` and the runtime objects of its kind."""
         factory = self.load()
         with catching(self.factory.partition(":")[0]):
             return factory(options, **runtime)
 
 
 def _install_fix(error: BaseException, module: str) -> str:
-    """Return what brings the package that an import did not find; empty where it is a module of the plugin itself."""
+    """Return how to install a package that an import did not find; empty if it is a module of the plugin."""
     absent = (getattr(error, "name", None) or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     if not absent or absent == module.partition(".")[0]:
         return ""
-    return f"pip install {absent}, or the package that brings that module."
+    return f"pip install {absent}, or the package that contains that module."
 
 
 def install_line(extra: str) -> str:
-    """Return the command that installs an extra, in a clone of motionkit with the tested versions."""
+    """Return the command that installs an extra; in a clone of motionkit with the tested versions."""
     if (Path(__file__).parents[2] / "constraints.txt").is_file():
         return f"pip install -c constraints.txt -e '.[{extra}]' (in the folder of motionkit)"
     return f"pip install 'motionkit[{extra}]'"

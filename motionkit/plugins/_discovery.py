@@ -1,7 +1,7 @@
 """Discovery of plugins by entry points, one distribution at a time, so that a broken one does not hide the others.
 
-The standard library's ``entry_points()`` loses every entry of every package when one package's metadata is
-malformed. Reading each distribution by itself turns that into one warning that names the package and the file.
+The standard library's ``entry_points()`` loses the entries of all packages if the metadata of one is malformed.
+Reading each distribution separately turns that into one warning that names the package and the file.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 
-# The kinds of plugins: one row each. Protocols, checks and templates are named, not imported, so this stays light.
+# The kinds of plugins, one row each. Protocols, checks and templates are named, not imported, to keep this light.
 #
-# To add a kind, add a row: discovery, lookup, help, `motionkit plugins` and `motionkit.testing` read it from here.
+# To add a kind, add a row: discovery, lookup, help, `motionkit plugins` and `motionkit.testing` use this table.
 
 
 @dataclass(frozen=True)
@@ -25,19 +25,19 @@ class Kind:
     """One kind of plugin."""
 
     name: str  # Its name, plural; the entry-point group is ``motionkit.NAME``
-    singular: str  # One of them, as in messages and in ``plugins new SINGULAR``
-    # What components of this kind can give, each word with its protocol as ``module:Class``; the protocol is empty
-    # until the first system that needs it defines it. A component that names no word gives the first.
+    singular: str  # Its name, singular, in messages and in ``plugins new SINGULAR``
+    # What components of this kind can give, each word with its protocol as ``module:Class``; empty if no protocol is
+    # defined. A component that names no word gives the first.
     gives: Mapping[str, str] = field(default_factory=dict)
-    # What components can read, each word with the class of the record they are given. The first is the default, too.
+    # What components can read, each word with the class of that record. The first is the default here, too.
     reads: Mapping[str, str] = field(default_factory=dict)
-    runtime: tuple[str, ...] = ()  # Names of the keyword arguments that the factory is called with, after the options
-    check: str = ""  # The contract check as ``module:function``; empty when there is none but `check_component`
+    runtime: tuple[str, ...] = ()  # Names of the factory's keyword arguments, after the options
+    check: str = ""  # The contract check as ``module:function``; empty if there is only `check_component`
     alone: bool = False  # Whether `check` can build a plugin from its name and its default options
-    scaffold: str = ""  # Templates of ``motionkit plugins new`` as ``module:NAME``; empty when there are none
-    # Those of plugins that give something else than the first of `gives`, by that word.
+    scaffold: str = ""  # Templates of ``motionkit plugins new`` as ``module:NAME``; empty if there are none
+    # Templates of plugins that give another word than the first of `gives`, by that word.
     scaffolds: Mapping[str, str] = field(default_factory=dict)
-    # What makes a plugin of a plain function ``./file.py:name``, as ``module:attribute``; empty if none does.
+    # Turns a plain function ``./file.py:name`` into a plugin, as ``module:attribute``; empty if not supported.
     function: str = ""
     weighted: bool = False  # Whether several can be chosen together, each with a weight
     question: str = ""  # Help of a slot of this kind; empty for "Which NAME to use."
@@ -116,7 +116,7 @@ _ROWS = (
         "protocol",
         gives={"result": "motionkit.contracts.protocol:EvaluationProtocol"},
         reads={
-            "model": "",  # whatever its command is given; the protocol opens it
+            "model": "",  # any argument of its command; the protocol opens it
             "diffusion": "motionkit.contracts.policy:DiffusionPolicy",
             "several": "",  # several policies
             "retrieval": "",
@@ -173,12 +173,12 @@ class Entry:
     kind: str  # One of `KINDS`
     name: str  # Name of the plugin, unique in its distribution and kind
     value: str  # ``module:attribute`` of the `Component`
-    distribution: str  # Name of the package that brings it
+    distribution: str  # Name of its package
     version: str  # Version of that package
 
     @property
     def builtin(self) -> bool:
-        """Whether motionkit itself brings it."""
+        """Whether it is part of motionkit."""
         return self.distribution == HOME
 
 
@@ -207,7 +207,7 @@ class Scan:
 
 
 def normalise(name: str) -> str:
-    """Return a distribution name in the form in which two spellings of it compare equal (PEP 503)."""
+    """Return a distribution name in normalised form (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -228,20 +228,20 @@ def _scan(limit: str | None, path: tuple[str, ...]) -> Scan:
     broken: list[Broken] = []
     seen: set[str] = set()
     for distribution in metadata.distributions():
-        folder = Path(str(getattr(distribution, "_path", "")))  # NAME-VERSION.dist-info; it has no public name
-        name, text, points, problem = normalise(folder.name.partition("-")[0]) or "unknown", "", [], ""
+        folder = Path(str(getattr(distribution, "_path", "")))  # NAME-VERSION.dist-info; there is no public attribute
+        name, text, parsed, problem = normalise(folder.name.partition("-")[0]) or "unknown", "", [], ""
         try:
             text = distribution.read_text(_FILE) or ""
             if HOME not in text:
                 continue
             name = distribution.metadata["Name"] or name
-            points = _entries(distribution, name, distribution.metadata["Version"] or "?")
-        except Exception as error:  # whatever the metadata of a foreign package does, it must not reach the others
+            parsed = _entries(distribution, name, distribution.metadata["Version"] or "?")
+        except Exception as error:  # malformed metadata of one package must not affect the others
             problem = _problem(error, text)
         if normalise(name) in seen or (allowed is not None and name != HOME and normalise(name) not in allowed):
             continue
         seen.add(normalise(name))
-        entries += points
+        entries += parsed
         if problem:
             broken.append(Broken(name, str(folder / _FILE), problem))
     return Scan(tuple(entries), tuple(broken))

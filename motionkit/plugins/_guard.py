@@ -1,11 +1,11 @@
-"""Turn what a plugin raises into an error that names the plugin.
+"""Turn exceptions of a plugin into an error that names the plugin.
 
-A plugin can raise anything, wherever it is imported or called: `SystemExit`, a `KeyboardInterrupt` of its own, the
-exception by which a command line library ends a program with code 0. All of these become a `PluginError`. What stays
-as it is: a `MotionkitError`, an `OSError` that names a file, and a stop by a real signal.
+A plugin can raise anything when it is imported or called: `SystemExit`, `KeyboardInterrupt`, or the exception by which
+a command line library ends a program with code 0. All of these become a `PluginError`. A `MotionkitError`, an `OSError`
+that names a file, and a stop by a real signal pass unchanged.
 
-Calls are not wrapped one by one. `catching` surrounds a whole command, or a part of it, and the traceback shows whether
-code of a plugin was running. A plugin that ends the process itself (`os._exit`, a segmentation fault) cannot be
+Calls are not wrapped individually. `catching` surrounds a whole command, or a part of it, and the traceback shows
+whether code of a plugin was running. A plugin that ends the process (`os._exit`, a segmentation fault) cannot be
 caught.
 """
 
@@ -23,11 +23,11 @@ from motionkit.errors import Interrupted, MotionkitError
 
 _LONGEST = 1000  # characters of an exception's text
 _SHARED = {"motionkit", "torch", "numpy", *sys.stdlib_module_names}
-"""Top-level modules that an entry point may name although their code is not the plugin's."""
+"""Top-level modules that an entry point may name although they are not the plugin's code."""
 
 
 class PluginError(MotionkitError):
-    """A plugin raised something that is not an error message for users; the cause holds it."""
+    """A plugin raised an exception that is not a `MotionkitError`; it is the cause."""
 
 
 @dataclass(frozen=True)
@@ -39,15 +39,15 @@ class Owner:
 
 
 _owners: dict[str, Owner] = {}
-"""Modules of the plugins that were looked up, by name; modules below them belong to the same plugin."""
+"""Owners of the modules of plugins that were looked up, by name; submodules belong to the same plugin."""
 
 
 def claim(module: str, title: str, package: str) -> None:
     """Record that the package of `module` is the code of a plugin."""
     for name in {module, module.partition(".")[0]}:
         if name.partition(".")[0] not in _SHARED:
-            known = _owners.setdefault(name, Owner(title, package))
-            if known.title != title:  # several of its plugins are in use
+            owner = _owners.setdefault(name, Owner(title, package))
+            if owner.title != title:  # several of its plugins are in use
                 _owners[name] = Owner(f"a plugin of {package!r}", package)
 
 
@@ -57,23 +57,23 @@ def in_use() -> list[str]:
 
 
 def package_of(module: str) -> str:
-    """Return the package, or the file, of a plugin's module; empty for code that is not a plugin of others."""
+    """Return the package, or the file, of a plugin's module; empty for code of motionkit."""
     owner = _owner(module)
     return owner.package if owner is not None else ""
 
 
 @contextmanager
 def catching(module: str = "", *, code: int = 2, log: str = "") -> Iterator[None]:
-    """Turn what a plugin raises in the block into a `PluginError`.
+    """Turn exceptions of a plugin in the block into a `PluginError`.
 
     Args:
-        module: The module that the block imports or calls. When it belongs to a plugin, the plugin is named even if
-            the traceback shows none of its code, as with modules written in C.
-        code: Exit code of the error: 2 while nothing was started, 1 after.
-        log: File that the traceback is written to.
+        module: The module that the block imports or calls. If it belongs to a plugin, the plugin is named even if the
+            traceback shows none of its code, as with modules written in C.
+        code: Exit code of the error: 2 before anything was started, 1 after.
+        log: File that contains the traceback.
 
     Raises:
-        PluginError: Names the plugin, the place in its code, and what it raised.
+        PluginError: Names the plugin, the place in its code, and the exception.
     """
     try:
         yield
@@ -104,7 +104,7 @@ def in_words(error: BaseException) -> str:
 
 def is_stop(error: BaseException) -> bool:
     """Whether a signal raised `error`, and not code that raises `KeyboardInterrupt` itself."""
-    # Where Python's own handler is in force, Ctrl-C is a plain KeyboardInterrupt.
+    # With Python's default handler, Ctrl-C raises a plain KeyboardInterrupt.
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     return isinstance(error, Interrupted) or (isinstance(error, KeyboardInterrupt) and usual)
 

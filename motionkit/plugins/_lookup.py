@@ -1,4 +1,4 @@
-"""Look up the `Component` of a plugin by name; an error gives the reason when there is none."""
+"""Look up the `Component` of a plugin by name; the error gives the reason if there is none."""
 
 from __future__ import annotations
 
@@ -42,21 +42,23 @@ def available(kind: str) -> list[Entry]:
     """
     if kind not in KINDS:
         raise MotionkitError(f"there is no plugin kind {kind!r}.", fix=f"one of: {', '.join(KINDS)}", choices=KINDS)
-    found = scan()
-    if not any(entry.builtin for entry in found.entries) and not any(b.distribution == HOME for b in found.broken):
+    installed = scan()
+    if not any(entry.builtin for entry in installed.entries) and not any(
+        b.distribution == HOME for b in installed.broken
+    ):
         raise MotionkitError(NOT_INSTALLED, fix=INSTALL_FIX)
-    return found.of(kind)
+    return installed.of(kind)
 
 
 def get(kind: str, name: str, *, typed: bool = False) -> Component:
     """Return the component called `name`; imports its light half.
 
-    Every lookup of a plugin ends here, so here is the rule for code: ``./file.py:attribute`` runs only where the user
+    Every lookup of a plugin ends here, and so does the rule for code: ``./file.py:attribute`` runs only if the user
     typed it or wrote it in Python. A settings file, a run folder or a model folder may come from anywhere.
 
     Args:
         kind: A name in `KINDS`, such as ``rewards``.
-        name: ``NAME``, ``DISTRIBUTION:NAME``, or ``./file.py:attribute`` for work that has no package yet.
+        name: ``NAME``, ``DISTRIBUTION:NAME``, or ``./file.py:attribute`` for code without a package.
         typed: Whether the name was typed, in a command or in Python, so that a Python file may run.
 
     Example:
@@ -76,7 +78,7 @@ def get(kind: str, name: str, *, typed: bool = False) -> Component:
 def find(kind: str, name: str) -> Entry:
     """Return the one entry called `name` (``NAME`` or ``DISTRIBUTION:NAME``) without importing it.
 
-    A name that motionkit itself uses means motionkit's plugin; `hidden` tells of others with that name.
+    A name that motionkit uses means motionkit's plugin; `hidden` lists others with that name.
     """
     entries = available(kind)
     distribution, _, bare = name.rpartition(":")
@@ -98,18 +100,18 @@ def find(kind: str, name: str) -> Entry:
 
 
 def hidden() -> dict[Entry, str]:
-    """Return the entries whose name means a built-in, each with a sentence that says so."""
-    own = {(entry.kind, entry.name) for entry in scan().entries if entry.builtin}
+    """Return the entries whose name means a built-in, each with a warning."""
+    builtin = {(entry.kind, entry.name) for entry in scan().entries if entry.builtin}
     return {
         entry: f"{KINDS[entry.kind].singular} {entry.name!r} means the one of {HOME}; package {entry.distribution!r} "
         f"brings another one, {entry.distribution}:{entry.name}"
         for entry in scan().entries
-        if not entry.builtin and (entry.kind, entry.name) in own
+        if not entry.builtin and (entry.kind, entry.name) in builtin
     }
 
 
 def warn_hidden(kind: str, name: str) -> None:
-    """Log a warning when `name` means a built-in and another package uses the name too."""
+    """Log a warning if `name` means a built-in and another package uses the name too."""
     for entry, text in hidden().items():
         if (entry.kind, entry.name) == (kind, name):
             _logger.warning("%s", text)
@@ -118,13 +120,13 @@ def warn_hidden(kind: str, name: str) -> None:
 class CodeError(MotionkitError):
     """A settings file, a run or a model names a Python file that was not typed."""
 
-    words: Sequence[str] = ()  # Flags and values to type for it to run
+    words: Sequence[str] = ()  # Flags and values to type to allow it
 
 
-def code_error(where: str, name: str, words: Sequence[str]) -> CodeError:
-    """Return the refusal of a Python file."""
+def code_error(source: str, name: str, words: Sequence[str]) -> CodeError:
+    """Return the error for a Python file that was not typed."""
     error = CodeError(
-        f"{where} names {name}, which is code.",
+        f"{source} names {name}, which is code.",
         why="a Python file runs only when its name has been typed, not because a settings file or a run names it.",
         fix=f"if you trust that file, add to the command: {shlex.join(words)}",
     )
@@ -138,7 +140,7 @@ def is_file(name: str) -> bool:
 
 
 def is_own(kind: str, name: str) -> bool:
-    """Whether `name` means a plugin that motionkit itself brings."""
+    """Whether `name` means a plugin of motionkit."""
     return not is_file(name) and find(kind, name).builtin
 
 
@@ -156,7 +158,7 @@ def _load(entry: Entry) -> Component:
     if not entry.builtin:
         claim(module, title, entry.distribution)
     try:
-        found = getattr(importlib.import_module(module), attribute or "component")
+        value = getattr(importlib.import_module(module), attribute or "component")
     except MotionkitError:
         raise
     except BaseException as error:  # a plugin may fail in any way while it is imported
@@ -164,10 +166,10 @@ def _load(entry: Entry) -> Component:
             raise
         raise MotionkitError(
             f"{title} does not import: {in_words(error)}",
-            why=f"{entry.value} is what its entry point names.",
+            why=f"its entry point names {entry.value}.",
             fix=f"update or remove {entry.distribution}; motionkit plugins list --check shows every such package.",
         ) from error
-    component = _checked(found, f"{entry.value} of package {entry.distribution!r}")
+    component = _checked(value, f"{entry.value} of package {entry.distribution!r}")
     if not entry.builtin:
         claim(component.factory.partition(":")[0], title, entry.distribution)
     return component
@@ -180,22 +182,24 @@ def _from_file(kind: str, name: str) -> Component:
         raise MotionkitError(f"plugin file {path_text} does not exist.", fix="give ./file.py:attribute")
     module = _module_of(path)
     if not hasattr(module, attribute):
-        own = {key: value for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}
-        close = [key for key, value in own.items() if _is_plain(kind, value)]
+        defined = {
+            key: value for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__
+        }
+        close = [key for key, value in defined.items() if _is_plain(kind, value)]
         close += [key for key, value in vars(module).items() if isinstance(value, Component)]
         fix = f"it has: {', '.join(close)}" if close else "define `component = Component(...)` in it."
         raise MotionkitError(f"{path_text} has no {attribute!r}.", fix=fix)
-    found = getattr(module, attribute)
-    return _of_function(kind, module, attribute, name) if _is_plain(kind, found) else _checked(found, name)
+    target = getattr(module, attribute)
+    return _of_function(kind, module, attribute, name) if _is_plain(kind, target) else _checked(target, name)
 
 
 def _is_plain(kind: str, value: object) -> bool:
-    """Whether a value is a function that may be a plugin of this kind as it is."""
+    """Whether a value is a plain function that this kind accepts as a plugin."""
     return bool(KINDS[kind].function) and inspect.isfunction(value)
 
 
 def _of_function(kind: str, module: ModuleType, attribute: str, name: str) -> Component:
-    """Return the component of a plain function; its factory lies beside it in the file's module."""
+    """Return a component for a plain function; its factory is stored in the file's module."""
     from pydantic import create_model
 
     function, target = getattr(module, attribute), KINDS[kind].function
@@ -212,17 +216,17 @@ def _of_function(kind: str, module: ModuleType, attribute: str, name: str) -> Co
 
 
 def check_signature(function: object) -> None:
-    """Refuse what cannot be called as a reward's function is, with samples and their prompts."""
+    """Refuse an object that cannot be called with samples and their prompts."""
     name = getattr(function, "__name__", type(function).__name__)
     called = name if name.isidentifier() else "my_reward"
     fix = f"def {called}(motions, prompts): ... return a tensor, a number per motion"
     if not callable(function) or isinstance(function, type):
-        what = f"the class {name}" if isinstance(function, type) else f"a {name}"
-        raise MotionkitError(f"{what} is not a reward.", why="a reward has score(), or is a function.", fix=fix)
+        description = f"the class {name}" if isinstance(function, type) else f"a {name}"
+        raise MotionkitError(f"{description} is not a reward.", why="a reward has score(), or is a function.", fix=fix)
     try:
         signature = inspect.signature(function)
         signature.bind(None, None)
-    except ValueError:  # a builtin that does not say
+    except ValueError:  # a builtin without a signature
         return
     except TypeError as error:
         raise MotionkitError(
@@ -234,8 +238,8 @@ def check_signature(function: object) -> None:
 
 @lru_cache(maxsize=32)
 def _module_of(path: Path) -> ModuleType:
-    # Registered in sys.modules under a name of its own, so that the factory "that_name:Class" can be imported later;
-    # files of one name in two folders are two modules.
+    # Registered in sys.modules under a unique name, so that the factory "name:Class" can be imported later; files of
+    # the same name in two folders are two modules.
     name = f"_motionkit_file_{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -253,25 +257,25 @@ def _module_of(path: Path) -> ModuleType:
     return module
 
 
-def _checked(found: object, origin: str) -> Component:
-    if not isinstance(found, Component):
+def _checked(component: object, origin: str) -> Component:
+    if not isinstance(component, Component):
         raise MotionkitError(
-            f"{origin} is a {type(found).__name__}, not a motionkit Component.",
+            f"{origin} is a {type(component).__name__}, not a motionkit Component.",
             fix="component = Component(summary=..., options=..., factory='module:Class')",
         )
     fields = {
-        "summary": isinstance(found.summary, str),
-        "options": isinstance(found.options, type) and hasattr(found.options, "model_fields"),
-        "factory": isinstance(found.factory, str),
-        "gives": isinstance(found.gives, str),
-        "reads": isinstance(found.reads, str),
+        "summary": isinstance(component.summary, str),
+        "options": isinstance(component.options, type) and hasattr(component.options, "model_fields"),
+        "factory": isinstance(component.factory, str),
+        "gives": isinstance(component.gives, str),
+        "reads": isinstance(component.reads, str),
     }
     if wrong := [name for name, right in fields.items() if not right]:
         raise MotionkitError(
-            f"the {wrong[0]} of {origin} cannot be {getattr(found, wrong[0])!r:.80}.",
+            f"the {wrong[0]} of {origin} cannot be {getattr(component, wrong[0])!r:.80}.",
             fix="Component(summary='One line.', options=A_subclass_of_motionkit.config.Group, factory='module:Class')",
         )
-    for metric in found.metrics if isinstance(found.metrics, (tuple, list)) else (found.metrics,):
+    for metric in component.metrics if isinstance(component.metrics, (tuple, list)) else (component.metrics,):
         fault = metric.fault if isinstance(metric, Metric) else "it is not a motionkit.plugins.Metric"
         if fault:
             raise MotionkitError(
@@ -279,28 +283,31 @@ def _checked(found: object, origin: str) -> Component:
                 why=f"{fault}.",
                 fix="metrics=(Metric('loss/mine', unit='1', better='down', meaning='What it measures.'),)",
             )
-    reserved = {"name", "weight"} & set(found.options.model_fields)
+    reserved = {"name", "weight"} & set(component.options.model_fields)
     if reserved:
         raise MotionkitError(
             f"{origin} has an option called {sorted(reserved)[0]!r}.",
-            why="'name' and 'weight' say which plugin is chosen and how much it counts.",
+            why="'name' and 'weight' are the choice of the plugin and its weight.",
             fix="rename the option.",
         )
-    return found
+    return component
 
 
 def _unknown(kind: str, name: str, entries: list[Entry]) -> MotionkitError:
     singular, names = KINDS[kind].singular, sorted({entry.name for entry in entries})
     fix = [did_you_mean(name, names)]
-    fix.append(f"available: {', '.join(names)}." if names else f"no package brings any {singular}.")
+    fix.append(f"available: {', '.join(names)}." if names else f"no package has any {singular}.")
     message = f"there is no {singular} {name!r}."
-    if others := [_a(row.singular) for row in KINDS.values() if any(e.name == name for e in scan().of(row.name))]:
-        message = f"{name!r} is {either(others)}, not {_a(singular)}."
+    if other_kinds := [
+        with_article(row.singular) for row in KINDS.values() if any(e.name == name for e in scan().of(row.name))
+    ]:
+        message = f"{name!r} is {either(other_kinds)}, not {with_article(singular)}."
     why = ""
     for broken in scan().broken:
         why = str(broken)
     return MotionkitError(message, why=why, fix=" ".join(part for part in fix if part), choices=names)
 
 
-def _a(noun: str) -> str:
+def with_article(noun: str) -> str:
+    """Return a noun with its indefinite article."""
     return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"

@@ -1,6 +1,6 @@
-"""Import installed plugins and check them against what their kind promises, for ``plugins list --check`` and `doctor`.
+"""Import installed plugins and check the contract of their kind, for ``plugins list --check`` and `doctor`.
 
-A plugin that raises is reported by name, whatever it raises. One that ends the process or hangs does so here too.
+A plugin that raises any exception is reported by name. One that ends the process or hangs does so here too.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from motionkit.errors import MotionkitError, did_you_mean
 from motionkit.plugins._component import Component
 from motionkit.plugins._discovery import HOME, KINDS, LIMIT_VARIABLE, Entry, either, normalise, scan
 from motionkit.plugins._guard import PluginError, in_words, is_stop
-from motionkit.plugins._lookup import INSTALL_FIX, NOT_INSTALLED, available, find, get, hidden
+from motionkit.plugins._lookup import INSTALL_FIX, NOT_INSTALLED, available, find, get, hidden, with_article
 
-# Whether a plugin fits a slot: what it gives against what the command takes, or what it reads against what is made.
+# Whether a plugin fits a slot: what it gives and the command accepts, or what it reads and the command produces.
 
 
 def gives_of(kind: str, component: Component) -> str:
-    """Return what a component gives: its own word, or the first of its kind."""
+    """Return what a component gives: its word, or the first of its kind."""
     return component.gives or next(iter(KINDS[kind].gives), "")
 
 
 def reads_of(kind: str, component: Component) -> str:
-    """Return what a component reads: its own word, or the first of its kind; empty if the kind reads nothing."""
+    """Return what a component reads: its word, or the first of its kind; empty if the kind reads nothing."""
     return component.reads or next(iter(KINDS[kind].reads), "")
 
 
 def fitting(kind: str, *, gives: Collection[str] = (), reads: Collection[str] = (), certain: bool = False) -> list[str]:
     """Return the names of the plugins that a slot may hold, for help and for messages.
 
-    Built-ins are imported to see what they give. Packages of others are not, since help must not run code that may
-    hang or exit: one that is not imported yet is listed, and `require_fit` refuses it if it does not fit.
+    Built-ins are imported to see what they give. Other packages are not, since help must not run code that may hang or
+    exit: their plugins are listed, and `require_fit` refuses those that do not fit.
 
     Args:
         kind: A name in `KINDS`.
         gives: What the slot accepts; empty for everything.
         reads: What the slot's plugins may read; empty for everything.
-        certain: Whether those that are not imported yet are left out.
+        certain: Whether plugins that are not imported yet are left out.
     """
     return list(dict.fromkeys(entry.name for entry in available(kind) if _may_fit(entry, gives, reads, certain)))
 
@@ -63,13 +63,13 @@ def require_fit(
         return
     row = KINDS[kind]
     wrong = bool(gives) and gives_of(kind, component) not in gives
-    verb, actual, wanted = (
+    verb, word, accepted = (
         ("gives", gives_of(kind, component), gives) if wrong else ("reads", reads_of(kind, component), reads)
     )
-    here = f"{slot} takes" if slot else "what is needed is"
+    expectation = f"{slot} takes" if slot else "what is needed is"
     fit = ", ".join(fitting(kind, gives=gives, reads=reads, certain=True))
     raise MotionkitError(
-        f"{row.singular} {name!r} {verb} {actual!r}; {here} one that {verb} {either(map(repr, wanted))}.",
+        f"{row.singular} {name!r} {verb} {word!r}; {expectation} one that {verb} {either(map(repr, accepted))}.",
         fix=f"choose one that fits: {fit}" if fit else f"no installed {row.singular} fits.",
     )
 
@@ -111,10 +111,10 @@ def try_imports(entries: Sequence[Entry]) -> dict[Entry, ImportOutcome]:
 
 
 def try_builds(entries: Sequence[Entry]) -> dict[Entry, ImportOutcome]:
-    """Import both halves of each entry and check them; those of other packages are built and tried like in a test.
+    """Import and check both halves of each entry; plugins of other packages are also built and run as in a test.
 
     Returns:
-        The result by entry; the heavy half is left alone if the light one does not import or a package is missing.
+        The result by entry; the heavy half is skipped if the light one does not import or a package is missing.
     """
     outcomes = try_imports(entries)
     for entry, outcome in outcomes.items():
@@ -138,7 +138,7 @@ def _import(entry: Entry) -> ImportOutcome:
 
 
 def _examine(entry: Entry) -> tuple[str, str]:
-    """Return what is wrong with the heavy half, and why nothing more could be checked; each may be empty."""
+    """Return what is wrong with the heavy half, and why it could not be checked further; each may be empty."""
     kind, name = entry.kind, f"{entry.distribution}:{entry.name}"
     try:
         component = get(kind, name)
@@ -155,7 +155,7 @@ def _examine(entry: Entry) -> tuple[str, str]:
 
 
 def _misfit(kind: str, component: Component, factory: Any) -> str:
-    """Return why what a component's factory makes is none of its kind."""
+    """Return why a component's factory does not fit its kind; empty if it does."""
     row = KINDS[kind]
     if component.gives and component.gives not in row.gives:
         return f"it gives {component.gives!r}; {kind} give {either(map(repr, row.gives))}"
@@ -165,10 +165,12 @@ def _misfit(kind: str, component: Component, factory: Any) -> str:
         return f"its factory {component.factory} is a {type(factory).__name__}, which cannot be called"
     if not isinstance(factory, type):
         return ""
-    wanted = _methods(row.gives.get(gives_of(kind, component), ""))
-    if lacking := [method for method in wanted if not callable(getattr(factory, method, None))]:
+    methods = _methods(row.gives.get(gives_of(kind, component), ""))
+    if lacking := [method for method in methods if not callable(getattr(factory, method, None))]:
         listed = ", ".join(lacking[:_MANY]) + (f" and {len(lacking) - _MANY} more" if len(lacking) > _MANY else "")
-        return f"{component.factory} is no {row.singular}: it has no {listed}{_other_kind(kind, factory)}"
+        return (
+            f"{component.factory} is not {with_article(row.singular)}: it has no {listed}{_other_kind(kind, factory)}"
+        )
     try:
         inspect.signature(factory).bind(None, **dict.fromkeys(row.runtime))
     except TypeError as error:
@@ -180,27 +182,27 @@ def _misfit(kind: str, component: Component, factory: Any) -> str:
 
 
 def _other_kind(kind: str, factory: type) -> str:
-    """Return the group a class seems to belong in."""
-    for other, row in KINDS.items():
+    """Return a hint at the kind that a class seems to belong to."""
+    for candidate, row in KINDS.items():
         for protocol in dict.fromkeys(row.gives.values()):
             methods = _methods(protocol)
-            if other != kind and methods and all(callable(getattr(factory, method, None)) for method in methods):
-                return f"; it looks like a {row.singular}, whose group is {HOME}.{other}"
+            if candidate != kind and methods and all(callable(getattr(factory, method, None)) for method in methods):
+                return f"; it looks like {with_article(row.singular)}, whose group is {HOME}.{candidate}"
     return ""
 
 
 def _methods(protocol: str) -> list[str]:
     module, _, name = protocol.partition(":")
-    owner = getattr(importlib.import_module(module), name) if module else object
-    return [word for word, value in vars(owner).items() if inspect.isfunction(value) and not word.startswith("_")]
+    cls = getattr(importlib.import_module(module), name) if module else object
+    return [word for word, value in vars(cls).items() if inspect.isfunction(value) and not word.startswith("_")]
 
 
 def _contract(kind: str, name: str) -> tuple[str, str]:
     """Run the contract check of a kind with the plugin's default options."""
     module, _, function = KINDS[kind].check.partition(":")
-    given = {"dataset": _small_dataset()} if kind == "rewards" else {}
+    runtime = {"dataset": _small_dataset()} if kind == "rewards" else {}
     try:
-        getattr(importlib.import_module(module), function)(name, **given)
+        getattr(importlib.import_module(module), function)(name, **runtime)
     except AssertionError as error:
         lines = [line.removeprefix("- ") for line in str(error).splitlines() if line.startswith("- ")]
         return (" ".join(lines) or in_words(error)).rstrip("."), ""
@@ -208,33 +210,32 @@ def _contract(kind: str, name: str) -> tuple[str, str]:
         return error.message, ""
     except MotionkitError as error:
         return "", f"it was not built: {error.message}"
-    except ValueError as error:  # an option that must be given
+    except ValueError as error:  # a required option
         return "", f"it was not built with its default options: {' '.join(str(error).split())}"
     return "", ""
 
 
 def _small_dataset() -> Any:
-    """Return a few clips of the starter, for plugins that are built with a dataset."""
+    """Return a few starter clips, for plugins that need a dataset."""
     component = get("datasets", f"{HOME}:starter")
     few = {"clips": 8, "val_clips": 8, "test_clips": 8, "prompts": 8, "cache": False}
     return component.build(component.options.model_validate(few))
 
 
-# Diagnosis of installed plugins: malformed metadata, imports that fail, and entries that two readers disagree on.
+# Diagnosis of installed plugins: malformed metadata, failing imports, and entries that two readers disagree on.
 #
-# The parser of the ``entrypoints`` package names the file and the line of a fault, which the standard library's does
-# not.
-# It also reads all entries a second time, independently, so that a fault in our own discovery is found.
+# The parser of the ``entrypoints`` package names the file and the line of a fault, unlike the standard library's. It
+# also reads all entries a second time, independently, which shows faults of the discovery.
 
 
 @dataclass(frozen=True)
 class PackageFault:
-    """One fault, or one oddity."""
+    """A fault of a package, or an oddity."""
 
-    package: str  # The package it concerns
-    text: str  # Description, with file and line if there is one
+    package: str
+    text: str  # Description, with file and line if known
     serious: bool  # Whether motionkit is affected; a malformed package that is not a plugin is only odd
-    optional: bool = False  # Whether it is only that a plugin needs a package that is not installed
+    optional: bool = False  # Whether a plugin just lacks a package that it needs
 
 
 def diagnose(imports: Mapping[Entry, ImportOutcome] | None = None) -> list[PackageFault]:
@@ -247,11 +248,11 @@ def diagnose(imports: Mapping[Entry, ImportOutcome] | None = None) -> list[Packa
     if not any(e.builtin for e in scan().entries) and all(finding.package != HOME for finding in malformed):
         return [PackageFault(HOME, f"{NOT_INSTALLED} {INSTALL_FIX}", True)]
     faults = list(malformed)
-    known = {finding.package for finding in malformed}
+    reported = {finding.package for finding in malformed}
     faults += [
-        PackageFault(b.distribution, str(b), True) for b in scan().broken if normalise(b.distribution) not in known
+        PackageFault(b.distribution, str(b), True) for b in scan().broken if normalise(b.distribution) not in reported
     ]
-    faults += _differences(second, known)
+    faults += _differences(second, reported)
     imports = try_imports(scan().entries) if imports is None else imports
     for entry in scan().entries:
         faults += _check(entry, imports.get(entry, ImportOutcome()))
@@ -318,14 +319,14 @@ def _in_words(error: Exception, path: Path) -> str:
         number, line = lines[0]
         return f"{path}, line {number}: {line} is not 'name = module:attribute'"
     number = getattr(error, "lineno", None)
-    where = f"{path}, line {number}" if number else str(path)
-    return f"{where}: {' '.join(str(error).split())}"
+    place = f"{path}, line {number}" if number else str(path)
+    return f"{place}: {' '.join(str(error).split())}"
 
 
-def _differences(second: set[tuple[str, str, str]], known: set[str]) -> list[PackageFault]:
-    if os.environ.get(LIMIT_VARIABLE) is not None:  # our reading is limited on purpose
+def _differences(second: set[tuple[str, str, str]], reported: set[str]) -> list[PackageFault]:
+    if os.environ.get(LIMIT_VARIABLE) is not None:  # discovery is limited on purpose
         return []
-    first = {(e.kind, e.name, e.value): e for e in scan().entries if normalise(e.distribution) not in known}
+    first = {(e.kind, e.name, e.value): e for e in scan().entries if normalise(e.distribution) not in reported}
     faults = []
     for key, entry in first.items():
         if key not in second:
@@ -343,12 +344,12 @@ def _check(entry: Entry, outcome: ImportOutcome) -> list[PackageFault]:
     except MotionkitError as error:
         return [PackageFault(entry.distribution, str(error), True)]
     odd = [PackageFault(entry.distribution, hidden()[entry], False)] if entry in hidden() else []
-    what = f"{entry.kind} {entry.name!r}"
+    subject = f"{entry.kind} {entry.name!r}"
     if outcome.problem:
-        return [*odd, PackageFault(entry.distribution, f"{what}: {outcome.problem}", True)]
+        return [*odd, PackageFault(entry.distribution, f"{subject}: {outcome.problem}", True)]
     if outcome.note:
-        odd = [*odd, PackageFault(entry.distribution, f"{what}: {outcome.note}", False)]
+        odd = [*odd, PackageFault(entry.distribution, f"{subject}: {outcome.note}", False)]
     if outcome.missing:
-        text = f"{what} needs {', '.join(outcome.missing)}, which is not installed"
+        text = f"{subject} needs {', '.join(outcome.missing)}, which is not installed"
         return [*odd, PackageFault(entry.distribution, text, False, optional=True)]
     return odd

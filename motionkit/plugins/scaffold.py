@@ -1,4 +1,4 @@
-"""Start a plugin package: a pip package with one plugin that works, its tests and its README."""
+"""Create a plugin package: a pip package with one working plugin, its tests and a README."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from motionkit.errors import MotionkitError
 from motionkit.plugins._discovery import KINDS, Kind, either, normalise
 from motionkit.plugins._lookup import available
 
-# What the packages of all kinds have in common.
-
+# Files that the packages of all kinds share.
 
 _PYPROJECT = """\
 [build-system]
@@ -67,7 +66,7 @@ def new_plugin(
         parent: Folder to make it in.
         singular: Kind of the plugin, such as ``reward``; empty takes it from the name of the package.
         gives: What it gives, such as ``regions``; empty for the first word of its kind.
-        taken: Names of commands that are no trainers, which a trainer cannot have.
+        taken: Names of other commands, which a trainer cannot have.
 
     Returns:
         The files written.
@@ -104,12 +103,12 @@ def new_plugin(
 
 
 def _refuse_known(kind: Kind, name: str, package: str, taken: Collection[str]) -> None:
-    """Refuse a name that would mean something else: another plugin of the kind, or a command."""
+    """Refuse a name that is taken by another plugin of the kind, or by a command."""
     same_name = [entry for entry in available(kind.name) if entry.name == name]
-    others = [entry for entry in same_name if normalise(entry.distribution) != normalise(package)]
-    if not others and not (kind.name == "trainers" and name in taken):
+    foreign = [entry for entry in same_name if normalise(entry.distribution) != normalise(package)]
+    if not foreign and not (kind.name == "trainers" and name in taken):
         return
-    whose = f"{kind.singular} of {others[0].distribution}" if others else "command of motionkit"
+    whose = f"{kind.singular} of {foreign[0].distribution}" if foreign else "command of motionkit"
     raise MotionkitError(
         f"{name!r} is the name of a {whose}.",
         why="the new one could not be called by its name.",
@@ -118,14 +117,14 @@ def _refuse_known(kind: Kind, name: str, package: str, taken: Collection[str]) -
 
 
 def _templates(kind: Kind, gives: str) -> str:
-    """Return the templates of a kind, or of those of its plugins that give a word."""
-    templates = {next(iter(kind.gives)): kind.scaffold, **kind.scaffolds}
-    if gives and gives not in templates:
+    """Return the templates of a kind, for plugins that give `gives`."""
+    by_word = {next(iter(kind.gives)): kind.scaffold, **kind.scaffolds}
+    if gives and gives not in by_word:
         raise MotionkitError(
             f"there are no templates for a {kind.singular} that gives {gives!r}.",
-            fix=f"--gives {either(templates)}" if len(templates) > 1 else "leave --gives out.",
+            fix=f"--gives {either(by_word)}" if len(by_word) > 1 else "leave --gives out.",
         )
-    return templates[gives] if gives else kind.scaffold
+    return by_word[gives] if gives else kind.scaffold
 
 
 def _singular_in(package: str) -> str:

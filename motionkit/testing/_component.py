@@ -81,9 +81,9 @@ def check_component(kind: str, name: str) -> Component:
         ":" in component.factory, f"Its factory {component.factory!r} must have the form 'module:attribute'."
     )
     row = plugins.KINDS[kind]
-    for verb, word, known in (("gives", component.gives, row.gives), ("reads", component.reads, row.reads)):
-        words = plugins.either(known) or "nothing"
-        findings.expect(not word or word in known, f"It {verb} {word!r}; {kind} {verb.rstrip('s')} {words}.")
+    for verb, word, words_of_kind in (("gives", component.gives, row.gives), ("reads", component.reads, row.reads)):
+        words = plugins.either(words_of_kind) or "nothing"
+        findings.expect(not word or word in words_of_kind, f"It {verb} {word!r}; {kind} {verb.rstrip('s')} {words}.")
     if component.twin:
         names = {entry.name for entry in plugins.available(kind)} - {name}
         findings.expect(

@@ -65,8 +65,8 @@ def _check_region_split(
     findings.expect(same, f"{where} gives other regions in another order, or the second time.")
     for place, image in enumerate(regions.images):
         mark = zlib.crc32(np.ascontiguousarray(image).tobytes())
-        other = owners.setdefault(mark, split)
-        findings.expect(other == split, f"The image of region {place} of {split!r} is in {other!r} as well.")
+        owner = owners.setdefault(mark, split)
+        findings.expect(owner == split, f"The image of region {place} of {split!r} is in {owner!r} as well.")
     if isinstance(dataset, HasRegionAreas):
         areas = np.asarray(dataset.areas(split))
         fits = areas.shape == (dataset.count(split),) and bool(((areas > 0) & (areas <= 1)).all())
@@ -88,17 +88,17 @@ def _check_scenes(
         return
     for place, scene in enumerate(scenes):
         fits = 0 <= scene.meant < len(scene.things) and all(set(thing.attributes) == kinds for thing in scene.things)
-        sentence = (
+        message = (
             f"{where}: the things of scene {place} must have the attributes {sorted(kinds)}, and one must be meant."
         )
-        if not findings.expect(fits, sentence):
+        if not findings.expect(fits, message):
             return
     wrong = Truth(dataset, scenes).score(captions)["attributes_wrong"] > 0
     # People err now and then; scenes of other objects, or words that are read as others, are wrong most of the time.
-    sentence = (
+    message = (
         f"{where} and read(...): {int(wrong.sum())} of {len(wrong)} captions of the data are not true of their object."
     )
-    findings.expect(2 * int(wrong.sum()) <= len(wrong), sentence)
+    findings.expect(2 * int(wrong.sum()) <= len(wrong), message)
 
 
 def _check_one(findings: Findings, regions: Regions, place: int, where: str) -> None:
@@ -111,11 +111,11 @@ def _check_one(findings: Findings, regions: Regions, place: int, where: str) -> 
     findings.expect(bool(caption.strip()), f"{where} has no caption.")
 
 
-def _alike(first: Regions, at_first: int, second: Regions, two: int) -> bool:
+def _alike(first: Regions, row: int, second: Regions, other_row: int) -> bool:
     return (
-        np.array_equal(first.images[at_first], second.images[two])
-        and np.array_equal(first.masks[at_first], second.masks[two])
-        and first.captions[at_first] == second.captions[two]
+        np.array_equal(first.images[row], second.images[other_row])
+        and np.array_equal(first.masks[row], second.masks[other_row])
+        and first.captions[row] == second.captions[other_row]
     )
 
 
@@ -136,7 +136,7 @@ def check_dataset(
     statistics fit the features.
 
     Regions: a region is the same in every order and at every call, with an image ``[H, W, 3]`` uint8, a mask ``[h, w]``
-    bool that is not empty, and a caption; no image is in two splits; areas and captions of absent objects, if it
+    bool that is not empty, and a caption; no image is in two splits; areas and captions of absent objects, where it
     offers them, have one entry for each region.
 
     Args:
@@ -215,17 +215,17 @@ def _check_prompts(findings: Findings, dataset: TextMotionDataset) -> None:
     findings.expect(len(set(keys)) == len(keys), "Two training prompts have one key; their noise would be the same.")
     count = 2
     try:
-        asked = dataset.prompts("train", k_segments=2, seed=3)
+        composite = dataset.prompts("train", k_segments=2, seed=3)
     except MotionkitError:
         counts = {len(prompts[i].segments) for i in range(len(prompts))}
         if not findings.expect(len(counts) == 1, "prompts('train', k_segments=2) is refused, though K is not fixed."):
             return
         count = counts.pop()
-        asked = dataset.prompts("train", k_segments=count, seed=3)
-    if findings.expect(len(asked) > 0, f"prompts('train', k_segments={count}) is empty."):
+        composite = dataset.prompts("train", k_segments=count, seed=3)
+    if findings.expect(len(composite) > 0, f"prompts('train', k_segments={count}) is empty."):
         findings.expect(
-            all(len(asked[i].segments) == count for i in range(len(asked))),
+            all(len(composite[i].segments) == count for i in range(len(composite))),
             f"k_segments={count} must give {count} segments.",
         )
         again = dataset.prompts("train", k_segments=count, seed=3)
-        findings.expect(list(asked[:8]) == list(again[:8]), "The same seed must give the same prompts.")
+        findings.expect(list(composite[:8]) == list(again[:8]), "The same seed must give the same prompts.")

@@ -31,7 +31,7 @@ def check_environment(
 
     Args:
         environment: Its name, its component, or an environment that is open already, which stays open.
-        options: Options to build it with. A small ``max_steps``, if there is one, lets slow simulators end.
+        options: Options to build it with. A small ``max_steps``, where there is one, lets slow simulators end.
         steps: Steps of an episode that are looked at; of longer ones the end is not.
 
     Raises:
@@ -95,7 +95,7 @@ def _check_starts(findings: Findings, environment: Environment, single: Environm
     if not _check_seen(findings, environment, first):
         return
     kept = {name: value.copy() for name, value in first.items()}
-    others = _reset(environment, seeds + 1000)
+    later = _reset(environment, seeds + 1000)
     changed = [name for name in kept if not np.array_equal(first[name], kept[name])]
     findings.expect(not changed, f"What {', '.join(changed)} returned changes with a later reset.")
     again = _reset(environment, seeds)
@@ -113,7 +113,7 @@ def _check_starts(findings: Findings, environment: Environment, single: Environm
         environment.reset(np.array([1]), seeds[1:2] + 1000)
         part = _look(environment)
         findings.expect(_same(_copy(part, 0), _copy(kept, 0)), "reset changes a copy that it was not called for.")
-        findings.expect(_same(_copy(part, 1), _copy(others, 1)), "reset of one copy gives another start than of all.")
+        findings.expect(_same(_copy(part, 1), _copy(later, 1)), "reset of one copy gives another start than of all.")
 
 
 def _check_seen(findings: Findings, environment: Environment, seen: Seen) -> bool:
@@ -165,12 +165,12 @@ def _check_clipping(findings: Findings, environment: Environment) -> None:
         return
     beyond = _FAR * (space.high - space.low)
     for bound, far in ((space.high, space.high + beyond), (space.low, space.low - beyond)):
-        led = []
+        seen = []
         for action in (bound, far):
             _reset(environment, np.arange(environment.num_envs))
             environment.step(np.tile(action, (environment.num_envs, 1)).astype(np.float32))
-            led.append(_look(environment))
-        findings.expect(_same(*led), "An action beyond its space does something else than the action at the bound.")
+            seen.append(_look(environment))
+        findings.expect(_same(*seen), "An action beyond its space does something else than the action at the bound.")
 
 
 def _check_end(findings: Findings, environment: Environment, steps: int) -> None:
@@ -185,7 +185,7 @@ def _check_end(findings: Findings, environment: Environment, steps: int) -> None
         findings.expect(bool(over.all()), f"An episode is not over after max_steps, {environment.max_steps}.")
     if not over.any():
         return
-    # One copy begins anew, if there are several: it must go on while the others stand still.
+    # One copy begins anew, where there are several: it must go on while the others stand still.
     running = int(np.flatnonzero(over)[-1]) if count > 1 else -1
     if running >= 0:
         environment.reset(np.array([running]), np.array([77]))

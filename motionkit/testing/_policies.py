@@ -35,7 +35,7 @@ def check_region_policy(
     """Add violations of a region policy; see `motionkit.testing.check_policy`.
 
     Args:
-        findings: Where they go.
+        findings: Collects the violations.
         policy: The policy.
         images: At least two images that it sees; None takes those of the built-in shapes.
         captions: Texts in words that it knows, one for each image.
@@ -56,13 +56,13 @@ def check_region_policy(
 
 
 def check_saved(findings: Findings, policy: RegionPolicy, component: Component, options: dict[str, Any]) -> None:
-    """Add a violation if a policy that was saved does not come back."""
+    """Add a violation where a policy that was saved does not come back."""
     if "checkpoint" not in component.options.model_fields:
         return
     with TemporaryDirectory() as place:
         policy.save(Path(place), tensors=policy.tensors())
-        given = component.options.model_validate({**options, "checkpoint": place})
-        again = component.build(given, device="cpu", dataset=None).tensors()
+        checked = component.options.model_validate({**options, "checkpoint": place})
+        again = component.build(checked, device="cpu", dataset=None).tensors()
     kept = policy.tensors()
     same = again.keys() == kept.keys() and all(
         torch.equal(kept[name].cpu(), tensor.cpu()) for name, tensor in again.items()
@@ -90,36 +90,36 @@ def _block(place: int) -> NDArray[np.bool_]:
 def _check_captions(findings: Findings, policy: RegionPolicy, seen: Any, masks: torch.Tensor) -> None:
     count = len(masks)
     noise = torch.rand(count, policy.longest, generator=torch.Generator().manual_seed(0)).to(policy.device)
-    sampled = policy.sample_captions(seen, masks, noise=noise)
+    captions = policy.sample_captions(seen, masks, noise=noise)
     fits = (
-        sampled.ids.ndim == 2
-        and len(sampled.ids) == count == len(sampled.texts)
-        and sampled.ids.shape[1] <= policy.longest
+        captions.ids.ndim == 2
+        and len(captions.ids) == count == len(captions.texts)
+        and captions.ids.shape[1] <= policy.longest
     )
     if not findings.expect(fits, f"sample_captions must give {count} texts and ids [N, L], L at most longest."):
         return
-    findings.expect(sampled.ended.dtype == torch.bool and sampled.ended.shape == (count,), "ended must be [N] bool.")
+    findings.expect(captions.ended.dtype == torch.bool and captions.ended.shape == (count,), "ended must be [N] bool.")
     again = policy.sample_captions(seen, masks, noise=noise)
-    findings.expect(sampled.texts == again.texts, "The same noise gives other captions.")
+    findings.expect(captions.texts == again.texts, "The same noise gives other captions.")
     rows = torch.tensor([count - 1, 0], device=policy.device)
     some = policy.sample_captions(seen.select(rows), masks[rows], noise=noise[rows])
     findings.expect(
-        some.texts == [sampled.texts[-1], sampled.texts[0]],
+        some.texts == [captions.texts[-1], captions.texts[0]],
         "A caption depends on its batch, or on its order.",
     )
     with torch.enable_grad():
-        scores = policy.score_words(seen, masks, sampled.ids)
-    shape = tuple(sampled.ids.shape)
-    fits = all(tuple(tensor.shape) == shape for tensor in (scores.log_prob, scores.entropy, scores.mask))
+        scores = policy.score_words(seen, masks, captions.ids)
+    shape = tuple(captions.ids.shape)
+    fits = all(tuple(values.shape) == shape for values in (scores.log_prob, scores.entropy, scores.mask))
     if not findings.expect(fits, f"score_words must give log_prob, entropy and mask of the ids' shape {shape}."):
         return
-    behind = ~scores.mask
-    zero = bool((scores.log_prob[behind] == 0).all()) and bool((scores.entropy[behind] == 0).all())
+    padding = ~scores.mask
+    zero = bool((scores.log_prob[padding] == 0).all()) and bool((scores.entropy[padding] == 0).all())
     findings.expect(zero, "log_prob and entropy must be 0 behind the end of a caption.")
     fine = bool(scores.log_prob.isfinite().all()) and bool((scores.log_prob <= REGION_TOLERANCE).all())
     findings.expect(fine, "log_prob must be finite and not above 0 for words that the policy sampled itself.")
     findings.expect(bool((scores.entropy >= -REGION_TOLERANCE).all()), "entropy must not be below 0.")
-    alone = policy.score_words(seen.select(rows[:1]), masks[rows[:1]], sampled.ids[rows[:1]])
+    alone = policy.score_words(seen.select(rows[:1]), masks[rows[:1]], captions.ids[rows[:1]])
     near = torch.allclose(alone.log_prob[0], scores.log_prob[-1], atol=REGION_TOLERANCE, rtol=REGION_TOLERANCE)
     findings.expect(near, "A caption scored alone differs from the same caption in a batch.")
 
@@ -133,9 +133,9 @@ def _check_masks(findings: Findings, policy: RegionPolicy, seen: Any, captions: 
         ):
             return
         logits = policy.draw(seen, prompts)
-        wanted = (count, *policy.mask_size)
+        expected = (count, *policy.mask_size)
         if not findings.expect(
-            tuple(logits.shape) == wanted, f"draw must give {list(wanted)}, not {list(logits.shape)}."
+            tuple(logits.shape) == expected, f"draw must give {list(expected)}, not {list(logits.shape)}."
         ):
             return
         findings.expect(bool(logits.isfinite().all()), "draw gives logits that are not finite.")
@@ -149,26 +149,26 @@ def _check_groups(
     findings: Findings, policy: RegionPolicy, seen: Any, masks: torch.Tensor, captions: Sequence[str]
 ) -> None:
     named = dict(policy.network.named_parameters())
-    kept = {name: parameter.requires_grad for name, parameter in named.items()}
-    for group, members in names_by_group(policy.groups, named).items():
-        if not findings.expect(bool(members), f"groups[{group!r}] matches no parameter of its network."):
+    kept = {name: one.requires_grad for name, one in named.items()}
+    for group, names in names_by_group(policy.groups, named).items():
+        if not findings.expect(bool(names), f"groups[{group!r}] matches no parameter of its network."):
             continue
-        for parameter in named.values():
-            parameter.requires_grad_(False)
-        for name in members:
+        for one in named.values():
+            one.requires_grad_(False)
+        for name in names:
             named[name].requires_grad_(True)
         with torch.enable_grad():
             words = policy.score_words(seen, masks, policy.encode(captions)).log_prob.sum()
             total = words + policy.draw(seen, policy.prompts(seen, captions)).square().mean()
             reached: tuple[Any, ...] = (
-                torch.autograd.grad(total, [named[name] for name in members], allow_unused=True)
+                torch.autograd.grad(total, [named[name] for name in names], allow_unused=True)
                 if total.requires_grad
                 else ()
             )
-        fine = any(parameter is not None and bool(parameter.abs().sum() > 0) for parameter in reached)
+        fine = any(one is not None and bool(one.abs().sum() > 0) for one in reached)
         findings.expect(fine, f"No gradient of words or masks reaches groups[{group!r}].")
-    for name, parameter in named.items():
-        parameter.requires_grad_(kept[name])
+    for name, one in named.items():
+        one.requires_grad_(kept[name])
 
 
 def _check_tensors(findings: Findings, policy: RegionPolicy) -> None:
@@ -194,7 +194,7 @@ def check_policy(
 ) -> None:
     """Check what samplers and GRPO rely on in every diffusion policy, and `sa2va-rl` in every region policy.
 
-    Diffusion: it predicts ``[N, T, D]`` float32, finite on valid frames; padding, NaN included, and the other
+    Diffusion: it predicts ``[N, T, D]`` float32, finite where motions are valid; padding, NaN included, and the other
     samples of the batch change nothing; guidance 1 is the conditional prediction; the network is in eval mode, and
     training it is possible (a gradient reaches its parameters).
 
@@ -329,10 +329,10 @@ def check_predictor(predictor: str | Component | Predictor, *, options: dict[str
     findings.expect(predictor.past >= 2, f"past is {predictor.past}; a predictor reads two frames or more.")
     findings.expect(predictor.fps > 0, f"fps is {predictor.fps}.")
     findings.expect(len(set(predictor.names)) == len(predictor.names), "Two joints have one name.")
-    known = _known(predictor)
+    context = _known(predictor)
     command = 0.01 * torch.ones(2, _LONGER, 3, dtype=torch.float64)
     for path in (None, command):
-        _check_answers(findings, predictor, known, path)
+        _check_answers(findings, predictor, context, path)
     findings.close()
 
 
@@ -350,18 +350,18 @@ def _known(predictor: Predictor) -> MotionState:
     return MotionState(rotations, steps, torch.ones(shape).double(), torch.full((*shape, 2), 0.5).double())
 
 
-def _check_answers(findings: Findings, predictor: Predictor, known: MotionState, command: Tensor | None) -> None:
+def _check_answers(findings: Findings, predictor: Predictor, context: MotionState, command: Tensor | None) -> None:
     how = "with a command" if command is not None else "without a command"
-    before = known.map(Tensor.clone)
+    before = context.map(Tensor.clone)
     try:
-        answer = predictor.predict(known, _FRAMES, command=command)
+        answer = predictor.predict(context, _FRAMES, command=command)
     except MotionkitError as error:
         findings.expect(False, f"predict {how} raised: {error}")
         return
     joints = len(predictor.names)
-    wanted = {"rotations": (2, _FRAMES, joints, 3, 3), "steps": (2, _FRAMES, 3), "heights": (2, _FRAMES),
+    shapes = {"rotations": (2, _FRAMES, joints, 3, 3), "steps": (2, _FRAMES, 3), "heights": (2, _FRAMES),
               "contacts": (2, _FRAMES, 2)}  # fmt: skip
-    for name, shape in wanted.items():
+    for name, shape in shapes.items():
         values: Tensor = getattr(answer, name)
         if not findings.expect(
             tuple(values.shape) == shape, f"{name} {how} must be {list(shape)}, not {list(values.shape)}."
@@ -371,15 +371,15 @@ def _check_answers(findings: Findings, predictor: Predictor, known: MotionState,
     turned = answer.rotations.double()
     off = (turned @ turned.mT - torch.eye(3, dtype=torch.float64)).abs().max()
     findings.expect(float(off) < 1e-3, f"rotations {how} must be orthonormal; they are off by {float(off):.2g}.")
-    for name in wanted:
-        same = torch.equal(getattr(known, name), getattr(before, name))
+    for name in shapes:
+        same = torch.equal(getattr(context, name), getattr(before, name))
         findings.expect(same, f"predict {how} changed the {name} that it was given.")
-    again = predictor.predict(known, _FRAMES, command=command)
-    alone = predictor.predict(
-        known.map(lambda values: values[:1]), _FRAMES, command=None if command is None else command[:1]
+    again = predictor.predict(context, _FRAMES, command=command)
+    single = predictor.predict(
+        context.map(lambda values: values[:1]), _FRAMES, command=None if command is None else command[:1]
     )
-    for name in wanted:
+    for name in shapes:
         first = getattr(answer, name)
         findings.expect(torch.equal(first, getattr(again, name)), f"The same question {how} had two answers ({name}).")
-        near = torch.allclose(first[:1], getattr(alone, name), atol=PREDICTOR_TOLERANCE)
+        near = torch.allclose(first[:1], getattr(single, name), atol=PREDICTOR_TOLERANCE)
         findings.expect(near, f"{name} {how} depend on the other samples of the batch.")

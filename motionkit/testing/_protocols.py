@@ -45,8 +45,8 @@ def check_protocol(name: str, *words: Any, settings: dict[str, Any] | None = Non
         raise AssertionError(f"the settings of protocol {name!r} must extend ProtocolSettings.")
     findings.expect(bool(vars(model).get("__doc__")), "Its settings need a docstring: it is the help of the command.")
     chosen = options_of(component, settings)
-    taken = len(model.arguments)
-    findings.expect(len(words) == taken, f"Its command takes {taken} words beside options; the check got {len(words)}.")
+    count = len(model.arguments)
+    findings.expect(len(words) == count, f"Its command takes {count} words beside options; the check got {len(words)}.")
     findings.close()
     findings.expect(isinstance(chosen.plan(*words), Mapping), "The plan of its settings must be a mapping.")
     if model.explains:

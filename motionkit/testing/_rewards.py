@@ -85,10 +85,12 @@ def sample_record(reads: str) -> Record:
         case "mask":
             # Discs of different sizes against discs beside them: all overlap, none is empty.
             y, x = torch.meshgrid(torch.arange(16), torch.arange(16), indexing="ij")
-            away = ((x - 7) ** 2 + (y - 7) ** 2).float().sqrt()
-            distance = ((x - 9) ** 2 + (y - 7) ** 2).float().sqrt()
+            distance = ((x - 7) ** 2 + (y - 7) ** 2).float().sqrt()
+            reference_distance = ((x - 9) ** 2 + (y - 7) ** 2).float().sqrt()
             radius = torch.tensor([3.0, 4.0, 5.0, 6.0])[:, None, None]
-            return MaskBatch(away < radius, distance < 4.0 + 0 * radius, torch.tensor([0.9, 0.4, 0.7, 0.2]))
+            return MaskBatch(
+                distance < radius, reference_distance < 4.0 + 0 * radius, torch.tensor([0.9, 0.4, 0.7, 0.2])
+            )
         case "text":
             return TextBatch(list(TEXTS), [(TEXTS[0], text.upper()) for text in TEXTS])
     raise ValueError(f"no reward reads {reads!r}: motion, image, mask or text.")
@@ -105,10 +107,10 @@ def equal(first: Any, second: Any) -> bool:
     """Whether two records hold the same values; NaN equals NaN."""
     pairs = zip(contents(first).values(), contents(second).values(), strict=True)
     return all(
-        torch.equal(left.nan_to_num(7.0), right.nan_to_num(7.0))
-        if isinstance(left, Tensor)
-        else list(left) == list(right)
-        for left, right in pairs
+        torch.equal(value.nan_to_num(7.0), other.nan_to_num(7.0))
+        if isinstance(value, Tensor)
+        else list(value) == list(other)
+        for value, other in pairs
     )
 
 
@@ -165,7 +167,7 @@ def check_reward(
 
     One finite float32 score per sample; the same scores for the same input; no influence of padding (NaN included),
     of the order of the batch, or of the other samples; a sample that is unusable spoils only its own score; the input
-    is left alone; per-segment scores, if there are any, have the total as their mean. Of a sample that the reward
+    is left alone; per-segment scores, where there are any, have the total as their mean. Of a sample that the reward
     does not apply to (`RewardScores.applies`) only that is checked. ``async def score`` and ``threads`` are used as in
     training.
 
@@ -193,19 +195,19 @@ def check_reward(
     else:
         built = reward
     batch = samples if samples is not None else sample_record(reads)
-    asked = list(prompts) if prompts is not None else prompts_for(batch)
+    questions = list(prompts) if prompts is not None else prompts_for(batch)
     findings = Findings(f"reward {getattr(built, 'name', type(built).__name__)!r}")
     findings.expect(isinstance(getattr(built, "name", None), str), "It needs a 'name'; metrics are logged under it.")
     everyone = range(len(batch))
     before = rows(batch, everyone)
-    scores = _score(built, batch, asked)
-    if _check_shape(findings, scores, asked):
+    scores = _score(built, batch, questions)
+    if _check_shape(findings, scores, questions):
         findings.expect(equal(batch, before), "It changes what it is given.")
-        again = _total(built, rows(before, everyone), asked)
+        again = _total(built, rows(before, everyone), questions)
         total = _told(scores)
         findings.expect(torch.equal(again, total), "Scoring the same samples twice gives different scores.")
-        _check_independence(findings, built, before, asked, total)
-        _check_segments(findings, scores, asked)
+        _check_independence(findings, built, before, questions, total)
+        _check_segments(findings, scores, questions)
     findings.close()
 
 
@@ -216,7 +218,7 @@ def _score(reward: Reward, batch: Record, prompts: Sequence[Prompt]) -> RewardSc
 
 
 def _told(scores: RewardScores) -> Tensor:
-    """Return the totals, 0 if the reward does not apply."""
+    """Return the totals, 0 where the reward does not apply."""
     return torch.where(scores.applying, scores.total, 0.0)
 
 
@@ -241,8 +243,8 @@ def _check_shape(findings: Findings, scores: RewardScores, prompts: Sequence[Pro
 def _check_independence(
     findings: Findings, reward: Reward, batch: Record, prompts: list[Prompt], total: Tensor
 ) -> None:
-    for other, sentence in padded(batch):
-        findings.expect(_near(_total(reward, other, prompts), total), sentence)
+    for changed, sentence in padded(batch):
+        findings.expect(_near(_total(reward, changed, prompts), total), sentence)
     order = list(range(len(batch)))[::-1]
     turned = _total(reward, rows(batch, order), [prompts[i] for i in order])
     findings.expect(_near(turned[order], total), "The order of the batch changes the scores.")
@@ -256,11 +258,11 @@ def _check_segments(findings: Findings, scores: RewardScores, prompts: Sequence[
     if scores.segments is None:
         return
     counts = torch.tensor([len(prompt.segments) for prompt in prompts])
-    inside = torch.arange(scores.segments.shape[1]) < counts[:, None]
-    findings.expect(bool((scores.segments[~inside] == 0).all()), "segments must be 0 past a sample's last segment.")
-    mean = (scores.segments * inside).sum(dim=1) / counts
-    scored = scores.applying
-    findings.expect(_near(mean[scored], scores.total[scored]), "The mean of a sample's segments must be its total.")
+    is_segment = torch.arange(scores.segments.shape[1]) < counts[:, None]
+    findings.expect(bool((scores.segments[~is_segment] == 0).all()), "segments must be 0 past a sample's last segment.")
+    mean = (scores.segments * is_segment).sum(dim=1) / counts
+    applying = scores.applying
+    findings.expect(_near(mean[applying], scores.total[applying]), "The mean of a sample's segments must be its total.")
 
 
 def _near(first: Tensor, second: Tensor) -> bool:

@@ -1,4 +1,4 @@
-"""The settings that a search begins with, and those of a trial."""
+"""The settings that a search starts from, and those of a trial."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from motionkit.config.sources import Layer, nested
 from motionkit.errors import MotionkitError, did_you_mean
 from motionkit.plugins import Component
 
+_PLACE = {"out": None, "name": None, "overwrite": False, "resume": None}
+"""Settings of the run folder, which differ between the trials of a search."""
+
 # Values in nested tables and lists by dotted keys.
 
 
 def flat(table: object, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every value below tables and lists of tables with its key; other lists are values."""
+    """Yield key and value of every leaf of nested tables and lists of tables; other lists are values."""
     items: Iterator[tuple[object, Any]]
     if isinstance(table, Mapping) and table:
         items = iter(table.items())
@@ -48,7 +51,7 @@ def value_at(table: object, key: str) -> Any:
 
 
 def with_values(table: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of nested tables with values set; a missing table on the way is made.
+    """Return a copy of nested tables with values set; missing tables are created.
 
     Raises:
         KeyError: A key leads into a value, or beyond the end of a list.
@@ -72,7 +75,7 @@ def with_values(table: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str
 
 
 def require_known(keys: Mapping[str, Any], table: Mapping[str, Any], trainer: str) -> None:
-    """Refuse keys that are no setting of a trainer."""
+    """Refuse keys that are not settings of a trainer."""
     known = [key for key, _ in flat(table)]
     for key in keys:
         try:
@@ -91,21 +94,20 @@ class Base:
     trainer: str  # Name of the trainer
     component: Component  # Its entry
     table: Mapping[str, Any]  # All settings, nested and JSON-able
-    notes: tuple[str, ...] = ()  # What was decided while they were read
-    # The Python files among trainer and plugins and the options that make code run, all of which were typed; see
-    # `Layer.code`.
+    notes: tuple[str, ...] = ()  # Decisions made while they were read
+    # Python files among trainer and plugins, and options that make code run; all of them were typed, see `Layer.code`.
     code: frozenset[str] = frozenset()
-    # The settings without what a search fixed in them; None if it fixed nothing.
+    # The settings before a search fixed some of them; None if it fixed nothing.
     given: Mapping[str, Any] | None = None
 
     @property
     def command(self) -> str:
-        """The trainer as a command calls it."""
+        """The trainer's name as a command."""
         return plugins.label(self.trainer).replace(".", " ")
 
     @property
     def model(self) -> type[TrainerSettings]:
-        """The trainer's settings."""
+        """The trainer's settings model."""
         model = self.component.options
         assert issubclass(model, TrainerSettings)
         return model
@@ -128,44 +130,40 @@ class Base:
 
         Args:
             sets: The strings.
-            repeated: The file that they stand in, if they were not typed.
+            repeated: The file that holds them, if they were not typed.
 
         Returns:
-            This base, with the code that was typed in `sets`, and the values by key.
+            This base with the code that was typed in `sets`, and the values by key.
         """
-        base_layer = Layer("base", self.table, from_file=True, code=self.code)
+        base = Layer("base", self.table, from_file=True, code=self.code)
         more = read_layers(self.model, Given(sets=sets, repeated=repeated))[-2]
-        draft = Draft(self.model, [base_layer, more, Layer("command line", {})])
+        draft = Draft(self.model, [base, more, Layer("command line", {})])
         with _typed_by("--trial-set"):
             snapshot = draft.resolve({}).snapshot()
         values = {key: value_at(snapshot, key) for key in (text.partition("=")[0].strip() for text in sets)}
         return replace(self, code=self.code | _code_of(draft)), values
 
     def changed(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what differs from the trainer's defaults, nested, with `values` set: what a settings file holds.
+        """Return what differs from the trainer's defaults once `values` are set, nested as in a settings file.
 
-        What a search fixed in the base is left out: it is about trials.
+        Settings that a search fixed in the base are left out: they are for trials only.
         """
-        given = self if self.given is None else replace(self, table=self.given)
-        table = given.with_values(values).snapshot()
+        base = self if self.given is None else replace(self, table=self.given)
+        table = base.with_values(values).snapshot()
         usual = dict(flat(Draft(self.model).resolve({}).snapshot()))
-        changes: dict[str, Any] = {}
+        changed: dict[str, Any] = {}
         for key, value in table.items():
-            if key != "run" and isinstance(value, Mapping):
-                kept = {name: part for name, part in value.items() if _differs(f"{key}.{name}", part, usual)}
-                if kept:
-                    changes[key] = kept
-            elif key == "run":
+            if isinstance(value, Mapping):
                 kept = {
                     name: part
                     for name, part in value.items()
-                    if name not in ("out", "name", "overwrite", "resume") and _differs(f"run.{name}", part, usual)
+                    if (key != "run" or name not in _PLACE) and _differs(f"{key}.{name}", part, usual)
                 }
                 if kept:
-                    changes[key] = kept
+                    changed[key] = kept
             elif _differs(key, value, usual):
-                changes[key] = value
-        return changes
+                changed[key] = value
+        return changed
 
 
 def open_base(
@@ -175,12 +173,12 @@ def open_base(
     values: Mapping[str, Any] | None = None,  # values by dotted key; none of them may be code
     *,
     typed: bool = False,  # whether the trainer's name was typed, so that it may be a Python file
-    repeated: str = "",  # the file that `sets` stand in, if they were not typed
+    repeated: str = "",  # the file that holds `sets`, if they were not typed
 ) -> Base:
-    """Resolve the settings of a trainer: files, variables, ``key=value`` and `values`, the later ones winning."""
+    """Resolve the settings of a trainer from files, variables, ``key=value`` and `values`; later ones win."""
     component = plugins.get("trainers", trainer, typed=typed)
     if not issubclass(component.options, TrainerSettings):
-        raise MotionkitError(f"the settings of trainer {trainer!r} are no TrainerSettings.", fix="choose another one.")
+        raise MotionkitError(f"the settings of trainer {trainer!r} are not TrainerSettings.", fix="choose another one.")
     model = component.options
     single = {leaf.key for leaf in leaves(model) if not leaf.is_many}
     flags: dict[tuple[str, ...], Any] = {}
@@ -193,14 +191,14 @@ def open_base(
     with _typed_by("--base-set"):
         resolved = draft.resolve({}, command=plugins.label(trainer).replace(".", " "))
     table = resolved.snapshot()
-    table["run"] = {**table["run"], "out": None, "name": None, "overwrite": False, "resume": None}
+    table["run"] |= _PLACE
     code = _code_of(draft) | ({trainer} if plugins.is_file(trainer) else set())
     return Base(trainer, component, table, (*resolved.warnings, *resolved.notes), code)
 
 
 @contextmanager
 def _typed_by(flag: str) -> Iterator[None]:
-    """Let the refusal of code name the flag by which a search takes it: ``--base-set reward=./mine.py:obj``."""
+    """Name the flag of a search when code is refused: ``--base-set reward=./mine.py:obj``."""
     try:
         yield
     except plugins.CodeError as error:
@@ -213,16 +211,16 @@ def _typed_by(flag: str) -> Iterator[None]:
 
 
 def _typed_with(flag: str, problem: Problem) -> Problem:
-    """Let a problem name the flag of a search instead of the trainer's own, if code has to be typed."""
-    start, advice, words = problem.fix.partition("add to the command: ")
-    if not advice:
+    """Return a problem whose fix names the flag of a search instead of the trainer's."""
+    start, separator, words = problem.fix.partition("add to the command: ")
+    if not separator:
         return problem
     value = [*shlex.split(words)[1:], "true"][0]
-    return replace(problem, fix=f"{start}{advice}{shlex.join((flag, f'{problem.key}={value}'))}")
+    return replace(problem, fix=f"{start}{separator}{shlex.join((flag, f'{problem.key}={value}'))}")
 
 
 def _code_of(draft: Draft[Any]) -> frozenset[str]:
-    """Return what makes code run in a draft, all of which was typed: it refuses others."""
+    """Return the files and options of a draft that make code run; a draft accepts only typed ones."""
     names = (pick.name for picks in draft.picks.of.values() for pick in picks)
     return frozenset((*filter(plugins.is_file, names), *draft.code))
 

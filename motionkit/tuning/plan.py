@@ -1,4 +1,4 @@
-"""What a search is going to do: everything that its processes must agree on, as study.json holds it."""
+"""The plan of a search: everything that its processes must agree on, stored as study.json."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
 
-# Search spaces: files of the user's own, how a value is drawn, and the base's own values in it.
+# Search spaces: the user's files, how a value is drawn, and the base's values in them.
 
 _READERS = {".json": read_json, ".jsonc": read_json, ".yaml": read_yaml, ".yml": read_yaml}
 _EXAMPLE = '"optim.learning_rate" = [1e-5, 1e-3, "log"]'
@@ -32,8 +32,8 @@ _EXAMPLE = '"optim.learning_rate" = [1e-5, 1e-3, "log"]'
 def read_space(path: Path) -> dict[str, Range | Choice]:
     """Read a space from a JSON, TOML or YAML file, dotted keys or tables.
 
-    A value is ``[low, high]``, perhaps with ``"log"``, ``"int"`` or both behind it, or a list of choices. ``[128, 512,
-    "int", 64]`` goes in steps of 64. Two numbers that are choices are written ``{choices = [64, 128]}``.
+    A value is ``[low, high]``, optionally followed by ``"log"``, ``"int"`` or both, or a list of choices. ``[128, 512,
+    "int", 64]`` goes in steps of 64. A choice between two numbers is written ``{choices = [64, 128]}``.
     """
     suffix = path.suffix.lower()
     if not path.is_file():
@@ -60,7 +60,7 @@ def _entries(table: Mapping[str, Any], prefix: str, path: Path) -> Iterator[tupl
 
 
 def dimension(value: object, key: str, origin: str) -> Range | Choice:
-    """Return one dimension as a file writes it."""
+    """Parse one dimension as it is written in a file."""
     try:
         if isinstance(value, dict):
             return _choice(value.get("choices"))
@@ -86,44 +86,44 @@ def _choice(values: object) -> Choice:
 
 
 def written(space: Space) -> dict[str, Any]:
-    """Return a space as a file holds it; `dimension` reads each value back."""
+    """Return a space as it is written in a file; `dimension` reads each value back."""
     table: dict[str, Any] = {}
-    for key, dimension in space.items():
-        if isinstance(dimension, Choice):
-            table[key] = {"choices": list(dimension.values)}
+    for key, axis in space.items():
+        if isinstance(axis, Choice):
+            table[key] = {"choices": list(axis.values)}
         else:
-            ends = [int(dimension.low), int(dimension.high)] if dimension.whole else [dimension.low, dimension.high]
-            marks = [*(["log"] if dimension.log else []), *(["int"] if dimension.whole else [])]
-            table[key] = [*ends, *marks, *([dimension.step] if dimension.step != 1 else [])]
+            ends = [int(axis.low), int(axis.high)] if axis.whole else [axis.low, axis.high]
+            marks = [*(["log"] if axis.log else []), *(["int"] if axis.whole else [])]
+            table[key] = [*ends, *marks, *([axis.step] if axis.step != 1 else [])]
     return table
 
 
 def with_base(space: Space, base: Mapping[str, Any]) -> tuple[dict[str, Range | Choice], list[str]]:
-    """Return the space widened so that it holds the base's own values, and a sentence for each change."""
+    """Return the space widened to include the base's values, and a sentence for each change."""
     wide: dict[str, Range | Choice] = {}
     notes = []
-    for key, dimension in space.items():
+    for key, axis in space.items():
         value = value_at(base, key)
-        new = dimension
-        if isinstance(dimension, Choice):
-            if value not in dimension.values:
-                new = Choice((*dimension.values, value))
+        new = axis
+        if isinstance(axis, Choice):
+            if value not in axis.values:
+                new = Choice((*axis.values, value))
         elif not _is_number(value):
             raise MotionkitError(
                 f"{key} is {value!r} in the base settings, which is not a number.",
                 fix=f"give it one, or leave {key} out of the space.",
             )
-        elif dimension.log and value <= 0:
+        elif axis.log and value <= 0:
             raise MotionkitError(
                 f"{key} is {value:g} in the base settings, and its logarithm is searched.",
                 fix='leave "log" out, or set it above 0 in the base.',
             )
         else:
-            low, high, step = min(dimension.low, float(value)), max(dimension.high, float(value)), dimension.step
-            if step != 1:  # the values that are tried must hold both ends of the range and the base's
-                step = math.gcd(step, int(abs(value - dimension.low)))
-            new = replace(dimension, low=low, high=high, step=max(step, 1))
-        if new != dimension:
+            low, high, step = min(axis.low, float(value)), max(axis.high, float(value)), axis.step
+            if step != 1:  # the grid must contain both ends of the range and the base's value
+                step = math.gcd(step, int(abs(value - axis.low)))
+            new = replace(axis, low=low, high=high, step=max(step, 1))
+        if new != axis:
             notes.append(f"{key}: the base has {_shown(value)}, so the space was widened to hold it")
         wide[key] = new
     return wide, notes
@@ -133,25 +133,23 @@ def distributions(space: Space) -> dict[str, BaseDistribution]:
     """Return Optuna's distributions."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-    result: dict[str, BaseDistribution] = {}
-    for key, dimension in space.items():
-        if isinstance(dimension, Choice):
-            result[key] = CategoricalDistribution(dimension.values)
-        elif dimension.whole:
-            result[key] = IntDistribution(
-                int(dimension.low), int(dimension.high), log=dimension.log, step=dimension.step
-            )
+    by_key: dict[str, BaseDistribution] = {}
+    for key, axis in space.items():
+        if isinstance(axis, Choice):
+            by_key[key] = CategoricalDistribution(axis.values)
+        elif axis.whole:
+            by_key[key] = IntDistribution(int(axis.low), int(axis.high), log=axis.log, step=axis.step)
         else:
-            result[key] = FloatDistribution(dimension.low, dimension.high, log=dimension.log)
-    return result
+            by_key[key] = FloatDistribution(axis.low, axis.high, log=axis.log)
+    return by_key
 
 
 def values_of(space: Space, base: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the base's values of what is searched, in the types of the space."""
+    """Return the base's values of the searched settings, in the types of the space."""
     values = {}
-    for key, dimension in space.items():
+    for key, axis in space.items():
         value = value_at(base, key)
-        values[key] = value if isinstance(dimension, Choice) else int(value) if dimension.whole else float(value)
+        values[key] = value if isinstance(axis, Choice) else int(value) if axis.whole else float(value)
     return values
 
 
@@ -178,7 +176,7 @@ Pruner = Literal["auto", "none", "hyperband", "median"]
 SAMPLERS: tuple[str, ...] = get_args(Sampler)
 PRUNERS: tuple[str, ...] = get_args(Pruner)
 _MOST_DIMENSIONS, _MOST_TRIALS = 20, 100
-"""Up to where `auto` takes the Gaussian process; docs/tuning.md has the measurements."""
+"""Largest search for which `auto` takes the Gaussian process; docs/tuning.md has the measurements."""
 
 
 class Plan(BaseModel):
@@ -189,41 +187,41 @@ class Plan(BaseModel):
     trainer: str  # Name of the trainer
     base: dict[str, Any]  # Its settings
     space: dict[str, Any]  # What is searched, as `motionkit.tuning.plan.written` writes it
-    value: str  # Where the value stands in the summary of a run, dotted
-    watch: str  # Metric that tells it on the way; empty for none
+    value: str  # Dotted key of the value in the summary of a run
+    watch: str  # Metric that follows the value during training; empty for none
     direction: Literal["maximize", "minimize"]  # Whether higher or lower values are better
-    trial: dict[str, Any]  # Settings of trials alone
+    trial: dict[str, Any]  # Settings of trials only
     patience: int = Field(ge=1)  # Values of `watch` before a trial may be pruned
     trials: int = Field(ge=1)  # How many trials
     seeds: int = Field(ge=0)  # How many further seeds the winner and the base are trained on
     seed: int = Field(ge=0)  # Seed of the sampler
     sampler: Sampler  # The chosen sampler
     pruner: Pruner  # The chosen pruner
-    why: str  # Why these two
+    why: str  # Why these two were chosen
     study: str  # Name of the study in its storage
     storage: str  # Optuna storage URL; empty for the journal in the study folder
-    # Fingerprints of what the trainer reads, by setting; see `motionkit.training.base.Trainer`.
+    # Fingerprints of the trainer's inputs, by setting; see `motionkit.training.base.Trainer`.
     inputs: dict[str, str] = {}
 
     @property
     def dimensions(self) -> dict[str, Range | Choice]:
-        """What is searched."""
+        """The search space."""
         return {key: dimension(value, key, PLAN) for key, value in self.space.items()}
 
     @property
     def first(self) -> dict[str, Any]:
-        """The base's own values: trial 0."""
+        """The base's values: trial 0."""
         return values_of(self.dimensions, self.base)
 
     @property
     def digest(self) -> str:
-        """A fingerprint of what processes that share a study must agree on."""
+        """Fingerprint of everything that processes sharing a study must agree on."""
         common = self.model_dump(include={"trainer", "base", "space", "value", "watch", "direction", "trial", "inputs"})
         return hashlib.sha256(json.dumps(common, sort_keys=True).encode()).hexdigest()[:16]
 
-    def better(self, value: float, other: float) -> bool:
+    def better(self, new: float, other: float) -> bool:
         """Whether one value is better than another."""
-        return value > other if self.direction == "maximize" else value < other
+        return new > other if self.direction == "maximize" else new < other
 
 
 def make_plan(
@@ -242,29 +240,29 @@ def make_plan(
     pruner: Pruner = "auto",
     storage: str = "",
 ) -> tuple[Plan, Base, list[str]]:
-    """Decide everything that is left open; returns the plan, its base and what the user should know."""
-    search: Search | None = base.component.searched(base.with_values({}).settings)
-    base = base.fixed(search.base if search is not None else {})
-    chosen = space if space is not None else search.space if search is not None else None
+    """Decide everything that is left open; returns the plan, its base and notes for the user."""
+    searched: Search = base.component.searched(base.with_values({}).settings) or Search({}, value="")
+    base = base.fixed(searched.base)
+    chosen = searched.space if space is None else space
     if not chosen:
         raise MotionkitError(
-            f"trainer {base.trainer} has no search space of its own.", fix="give one with --space FILE; docs/tuning.md"
+            f"trainer {base.trainer} has no search space.", fix="give one with --space FILE; docs/tuning.md"
         )
-    value = value or (search.value if search is not None else "")
+    value = value or searched.value
     if not value:
         raise MotionkitError(
-            f"trainer {base.trainer} does not say what is to be improved.",
-            fix="--value heldout.reward.after, if that is a number of its --json document.",
+            f"trainer {base.trainer} does not name a value to improve.",
+            fix="--value KEY, a number of its --json document such as heldout.reward.after",
         )
-    watch = watch if watch is not None else search.watch if search is not None else ""
-    short = {**(search.trial if search is not None else {}), **(trial or {})}
+    watch = searched.watch if watch is None else watch
+    short = {**searched.trial, **(trial or {})}
     require_known({**chosen, **short}, base.table, base.trainer)
     wide, notes = with_base(chosen, base.table)
     sampler, pruner, why = choose_method(sampler, pruner, wide, trials, watched=bool(watch))
     base.with_values(short)  # refuses what does not fit, before anything starts
     plan = Plan(
         trainer=base.trainer, base=dict(base.table), space=written(wide), value=value, watch=watch,
-        direction=direction, trial=json.loads(json.dumps(short)), patience=search.patience if search is not None else 1,
+        direction=direction, trial=json.loads(json.dumps(short)), patience=searched.patience,
         trials=trials, seeds=seeds, seed=seed, sampler=sampler, pruner=pruner, why=why, study=study, storage=storage,
     )  # fmt: skip
     return plan, base, notes
@@ -273,8 +271,8 @@ def make_plan(
 def choose_method(
     sampler: Sampler, pruner: Pruner, space: Mapping[str, Range | Choice], trials: int, *, watched: bool
 ) -> tuple[Sampler, Pruner, str]:
-    """Choose the sampler and the pruner that are left to us, and say why."""
-    numbers = all(isinstance(dimension, Range) for dimension in space.values())
+    """Choose the sampler and the pruner if they are ``auto``, and return why."""
+    numbers = all(isinstance(axis, Range) for axis in space.values())
     if pruner in ("hyperband", "median") and not watched:
         raise MotionkitError(f"--pruner {pruner} needs a metric to watch.", fix="--watch METRIC, or --pruner none")
     if sampler == "auto":
@@ -304,7 +302,7 @@ def choose_method(
 
 
 def save_plan(run: Run, plan: Plan) -> None:
-    """Write the plan into the study folder, and list there what a search makes."""
+    """Write the plan into the study folder and list the artifacts of a search."""
     for name in (JOURNAL, f"{JOURNAL}.lock", TRIALS, SEEDS, WORKERS, HISTORY, BEST_JSON, BEST_TOML):
         run.artifact(name)
     write_bytes_atomic(run.artifact(PLAN), plan.model_dump_json(indent=1).encode())
@@ -316,8 +314,8 @@ def read_plan(folder: Path) -> Plan:
         return Plan.model_validate(read_json(folder / PLAN, dict))
     except ValidationError as error:
         problem = error.errors()[0]
-        where = ".".join(map(str, problem["loc"]))
-        raise MotionkitError(f"{folder / PLAN} is damaged: {where}: {problem['msg']}.") from error
+        place = ".".join(map(str, problem["loc"]))
+        raise MotionkitError(f"{folder / PLAN} is damaged: {place}: {problem['msg']}.") from error
 
 
 def _there(module: str) -> bool:

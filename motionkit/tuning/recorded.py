@@ -1,4 +1,4 @@
-"""Rule-based tuning from recorded figures: reads a run, applies the rules, writes the settings file."""
+"""Rule-based tuning from recorded metrics: read a run, apply the rules, write the settings file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from motionkit.predictor.guide_files import is_guide_config
 from motionkit.predictor.schedule import LARGEST_STEP
 from motionkit.predictor.train_settings import TrainMplSettings
 
-# The guide's rules: figures of a training that are too high, and the settings that answer them. Pure functions.
+# The guide's rules: which settings to raise if a figure of a training is too high. Pure functions.
 
 Epochs = Mapping[int, Mapping[str, float]]
 """Figures by epoch and name."""
@@ -29,10 +29,10 @@ PATIENCE = 2
 """Epochs in a row in which the average must be too high."""
 
 RATIO = 2.0
-"""Largest ratio of free runs to teacher forcing that the guide calls good; used if no baseline is recorded."""
+"""Largest ratio of free runs to teacher forcing that the guide calls good; the limit if no baseline is recorded."""
 
 LONGEST = 64
-"""Frames of a free run that no rule goes beyond."""
+"""Longest free run, in frames, that a rule sets."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Rule:
     """A rule of the guide."""
 
     figure: str  # Name of the figure in free runs
-    factors: Mapping[str, float]  # What its settings are multiplied by, by their names in a stage
-    # Whether the guide's own code copies the figure from the command, so that it says nothing of the model.
+    factors: Mapping[str, float]  # Factors of the settings to raise, by their names in a stage
+    # Whether the guide's code copies the figure from the command, so that it tells nothing about the model.
     copied: bool
 
 
@@ -57,14 +57,14 @@ BOUNDS: Mapping[str, tuple[tuple[float, float], tuple[float, float]]] = {
     "w_fk_pos": ((0.05, 0.6), (0.1, 0.8)),
     "w_rot_local": ((0.05, 0.6), (0.1, 0.8)),
 }
-"""Lowest and highest value in stages before the last one, and in the last one. What lies beyond already stays."""
+"""Lowest and highest value in the stages before the last one, and in the last one. Values beyond them stay."""
 
 _LOSSES = ("w_fk_pos", "w_rot_local")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found of a figure in some epochs."""
+    """Judgement of a figure over some epochs."""
 
     high: bool  # Whether it is too high
     evidence: str  # Values, epochs and threshold, in words
@@ -83,44 +83,44 @@ class Change:
 
 @dataclass
 class Adjusted:
-    """What the rules make of a schedule."""
+    """A schedule after the rules."""
 
-    stages: list[dict[str, Any]]  # The stages; one that stands for the whole training if there are none
-    staged: bool  # Whether there are any
+    stages: list[dict[str, Any]]  # The stages; a single one for the whole training if it has none
+    staged: bool  # Whether the training has stages
     changes: list[Change] = field(default_factory=list)  # In the order of the stages
-    notes: list[str] = field(default_factory=list)  # What was looked at and left, a sentence each
+    notes: list[str] = field(default_factory=list)  # What was left unchanged and why, a sentence each
 
     def note(self, text: str) -> None:
-        """Add a note that is not there yet."""
+        """Add a note unless it is there already."""
         if text not in self.notes:
             self.notes.append(text)
 
 
 def average(epochs: Epochs, figure: str) -> dict[int, float]:
-    """Return the moving average of a figure by epoch: `BETA` of the epoch, the rest of the average before.
+    """Return the exponential moving average of a figure by epoch; `BETA` is the weight of the newest epoch.
 
     Example:
         >>> average({1: {"GeoDeg": 2.0}, 2: {"GeoDeg": 1.0}}, "GeoDeg")
         {1: 2.0, 2: 1.6}
     """
-    last_of: dict[int, float] = {}
+    by_epoch: dict[int, float] = {}
     last: float | None = None
     for epoch, figures in sorted(epochs.items()):
         if figure in figures:
             last = figures[figure] if last is None else BETA * figures[figure] + (1 - BETA) * last
-            last_of[epoch] = last
-    return last_of
+            by_epoch[epoch] = last
+    return by_epoch
 
 
 def judge(figure: str, free: Epochs, teacher: Epochs, first: int, last: int) -> Finding | None:
     """Judge a figure of free runs in a range of epochs.
 
-    It is too high when its average is above that of holding the last pose in each of the last `PATIENCE` epochs. Where
-    that was not recorded, `RATIO` times the run's own value with teacher forcing takes its place; for InputRotGeoDeg,
-    which is 0 there, GeoDeg.
+    It is too high if its average exceeds that of holding the last pose in each of the last `PATIENCE` epochs. If that
+    baseline was not recorded, the limit is `RATIO` times the run's value with teacher forcing (for InputRotGeoDeg,
+    which is 0 there, that of GeoDeg).
 
     Returns:
-        The finding; None when the figure, or what it is judged by, is recorded in fewer epochs.
+        The finding; None if the figure or its limit is recorded in fewer epochs.
     """
     smooth = {epoch: value for epoch, value in average(free, figure).items() if first <= epoch <= last}
     recent = sorted(smooth)[-PATIENCE:]
@@ -143,19 +143,19 @@ def adjust(
     free: Epochs,  # figures of free runs, by the guide's names
     teacher: Epochs,  # figures with teacher forcing
     *,
-    base: Mapping[str, float],  # values that hold if a stage has none, by their names in a stage
+    base: Mapping[str, float],  # values of stages that set none, by their names in a stage
     epochs: int,
     longest: int = LONGEST,  # frames of a free run that fit into a window
-    encoder: bool = True,  # whether there is one, which the consistency of the latent needs
-    copied: bool = False,  # whether the figures are of the guide's own code, see `Rule.copied`
+    encoder: bool = True,  # whether the model has an encoder, which the latent consistency needs
+    copied: bool = False,  # whether the figures come from the guide's code, see `Rule.copied`
 ) -> Adjusted:
     """Apply the guide's three rules to a schedule.
 
-    Values only rise. Weight and horizon of free runs keep rising from stage to stage, the weight by no more than the
-    linter's step; a stage whose weight is 0 is one of teacher forcing and keeps both.
+    Values only rise. Weight and horizon of free runs never fall from stage to stage, and the weight rises by no more
+    than the linter's step; a stage with weight 0 is teacher forcing and keeps both.
     """
-    whole: dict[str, Any] = {"range": [1, epochs], "label": "", "trainer": {}, "loss_groups": {}}
-    result = Adjusted([copy.deepcopy(dict(stage)) for stage in stages] or [whole], bool(stages))
+    training: dict[str, Any] = {"range": [1, epochs], "label": "", "trainer": {}, "loss_groups": {}}
+    result = Adjusted([copy.deepcopy(dict(stage)) for stage in stages] or [training], bool(stages))
     if copied:
         names = " and ".join(rule.figure for rule in RULES if rule.copied)
         result.note(f"{names} are copied from the command in files of the guide's own code: not used.")
@@ -164,25 +164,25 @@ def adjust(
         for rule in RULES:
             if rule.copied and copied:
                 continue
-            verdict = judge(rule.figure, free, teacher, first, last)
+            finding = judge(rule.figure, free, teacher, first, last)
             label = _label(result, number)
-            if verdict is None:
+            if finding is None:
                 result.note(f"{label}: {rule.figure} is not judged, it is recorded in fewer than {PATIENCE} epochs.")
-            elif not verdict.high:
-                result.note(f"{label}: {verdict.evidence}.")
+            elif not finding.high:
+                result.note(f"{label}: {finding.evidence}.")
             else:
                 for key, factor in rule.factors.items():
                     if key == "w_latent_consistency" and not encoder:
                         result.note("w_latent_consistency stays: there is no encoder.")
                     else:
-                        _raise(result, number, key, factor, verdict.evidence, base, min(longest, LONGEST))
+                        _raise(result, number, key, factor, finding.evidence, base, min(longest, LONGEST))
     _keep_rising(result, base)
     result.changes = _joined(result.changes)
     return result
 
 
 def value_in(stage: Mapping[str, Any], key: str, base: Mapping[str, float]) -> float:
-    """Return a stage's value, or the training's if it has none of its own."""
+    """Return a stage's value, or the training's if the stage sets none."""
     groups = (stage.get("loss_groups") or {}).values()
     weight = next((weights[key] for weights in groups if key in weights), None)
     return float(weight if weight is not None else (stage.get("trainer") or {}).get(key, base.get(key, 0.0)))
@@ -202,7 +202,7 @@ def _raise(
         low, high = BOUNDS[key][final]
         after = max(before, min(max(before * factor, low), high))
     if key == "freerun_weight" and result.staged:
-        # The linter's largest step from the stage before, which is final already, or from 0.
+        # At most the linter's step above the previous stage, which is final already, or above 0.
         earlier = value_in(result.stages[number - 1], key, base) if number else 0.0
         after = max(before, min(after, earlier + LARGEST_STEP))
     after = round(after, 6)
@@ -214,7 +214,7 @@ def _raise(
 
 
 def _keep_rising(result: Adjusted, base: Mapping[str, float]) -> None:
-    """Bring stages up to what those before them were raised to."""
+    """Raise stages to the values of the raised stages before them."""
     for key in ("freerun_weight", "freerun_horizon"):
         raised: float | None = None
         for number, stage in enumerate(result.stages):
@@ -243,14 +243,14 @@ def _label(result: Adjusted, number: int) -> str:
 
 
 def _joined(changes: Sequence[Change]) -> list[Change]:
-    """Return one change for each value: two rules may raise the same one."""
-    joined: dict[tuple[int, str], Change] = {}
+    """Merge changes of the same value, which two rules may raise."""
+    by_value: dict[tuple[int, str], Change] = {}
     for change in changes:
-        old = joined.get((change.stage, change.key))
+        old = by_value.get((change.stage, change.key))
         if old is not None:
             change = Change(change.stage, change.key, old.before, change.after, f"{old.evidence}; {change.evidence}")
-        joined[change.stage, change.key] = change
-    return sorted(joined.values(), key=lambda change: change.stage)
+        by_value[change.stage, change.key] = change
+    return sorted(by_value.values(), key=lambda change: change.stage)
 
 
 _NAMES: Mapping[str, str] = {
@@ -260,23 +260,23 @@ _NAMES: Mapping[str, str] = {
     "w_rot_local": "loss.rot_local",
     "w_latent_consistency": "loss.latent_consistency",
 }
-"""Names of values in a stage, and of the settings that they stand for."""
+"""Names of values in a stage, and of the settings they override."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A run whose figures were recorded."""
+    """A run with recorded figures."""
 
     metrics: Path  # The folder of figures
     base: Path  # The settings file, or the run's config.json
-    settings: TrainMplSettings  # What they hold
-    own: bool  # Whether the figures are of motionkit's own runs, which record the baseline
+    settings: TrainMplSettings  # Its settings
+    own: bool  # Whether motionkit recorded the figures, and with them the baseline
     figures: Mapping[str, Mapping[int, Mapping[str, float]]]  # By mode, epoch and name
-    # What is wrong with the long runs of the trained model, a sentence each; no rule answers them.
+    # Alarms of the trained model's long runs, a sentence each; no rule covers them.
     long: tuple[str, ...] = ()
 
     def rows(self, changes: list[Change]) -> list[tuple[str, float, float, str]]:
-        """Return changes with the key that they have in a file of motionkit's own."""
+        """Return key in motionkit's settings, value before, value after and evidence of each change."""
         staged = bool(self.settings.stages)
         return [
             (
@@ -290,10 +290,10 @@ class Recorded:
 
 
 def open_recorded(
-    # The run, its folder ``metrics``, or one of the guide's. Where it is missing, the run above it is taken: the guide
+    # The run, its folder ``metrics``, or one of the guide's. If it does not exist, the run above it is used: the guide
     # keeps its figures two folders below.
     path: Path,
-    base: Path | None,  # the settings to adjust; by default the run's own
+    base: Path | None,  # the settings to adjust; by default those of the run
 ) -> Recorded:
     """Read a run of train-mpl, or a metrics folder of it or of the guide's code."""
     metrics, run = _find(path)
@@ -301,19 +301,19 @@ def open_recorded(
     if file is None:
         raise MotionkitError(f"{path} has no settings to adjust.", fix="--base FILE, the config of that training.")
     settings = resolve(TrainMplSettings, Given(files=(file,))).settings
-    epochs = read_epochs(metrics)
-    holds = any(name.startswith("Hold/") for figures in epochs[MODES[1]].values() for name in figures)
-    return Recorded(metrics, file, settings, holds, epochs, _long_alarms(run / "run.json"))
+    by_mode = read_epochs(metrics)
+    is_ours = any(name.startswith("Hold/") for figures in by_mode[MODES[1]].values() for name in figures)
+    return Recorded(metrics, file, settings, is_ours, by_mode, _long_alarms(run / "run.json"))
 
 
 def _long_alarms(record: Path) -> tuple[str, ...]:
-    """Return the alarms of a run's long runs; none if the file is missing or holds something else."""
+    """Return the alarms of a run's long runs; none if the file is missing or has another form."""
     if not record.is_file():
         return ()
-    document: object = read_json(record, dict)
+    value: object = read_json(record, dict)
     for key in ("summary", "long", "alarms"):
-        document = document.get(key) if isinstance(document, Mapping) else None
-    return tuple(text for text in document if isinstance(text, str)) if isinstance(document, list) else ()
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()
 
 
 def apply_rules(recorded: Recorded) -> Adjusted:
@@ -330,10 +330,9 @@ def apply_rules(recorded: Recorded) -> Adjusted:
 
 
 def write_adjusted(path: Path, recorded: Recorded, adjusted: Adjusted) -> str:
-    """Write adjusted settings into a file and keep its others; a missing one begins as the settings they came from.
+    """Write adjusted settings into a file and keep its other settings; return a sentence about what was written.
 
-    Returns:
-        What was written, in a sentence.
+    A file that does not exist starts as a copy of the settings that were adjusted.
     """
     _, start = read_settings(path if path.exists() else recorded.base)
     guide = is_guide_config(start, TrainMplSettings.model_fields)
@@ -355,7 +354,7 @@ def write_adjusted(path: Path, recorded: Recorded, adjusted: Adjusted) -> str:
 
 
 def _find(path: Path) -> tuple[Path, Path]:
-    """Return the metrics folder and the run that it may be in."""
+    """Return the metrics folder and the run that it belongs to, if any."""
     for run in (path, *(path.parents[:2] if not path.exists() else ())):
         for metrics in (run / FOLDER, run):
             if any(any(metrics.glob(f"{mode}_ep*.json")) for mode in MODES):

@@ -1,4 +1,4 @@
-"""What a search found: its document, its files, and the sentence about whether it was worth it."""
+"""The result of a search: its document, its files, and a one-sentence verdict."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Spread:
-    """Values of one group of settings with several seeds."""
+    """Values of the same settings with several seeds."""
 
-    values: Mapping[int, float]  # By seed; those that have one
+    values: Mapping[int, float]  # By seed; failed ones are left out
 
     @property
     def mean(self) -> float:
@@ -44,7 +44,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class StudyResult:
-    """What a search found."""
+    """The result of a search."""
 
     plan: Plan  # The search
     base: Base  # Trainer and settings
@@ -55,9 +55,9 @@ class StudyResult:
     @cached_property
     def best(self) -> FrozenTrial:
         """The trial with the best value."""
-        trial = best_trial(open_study(self.plan, self.folder), self.plan)
-        assert trial is not None
-        return trial
+        best = best_trial(open_study(self.plan, self.folder), self.plan)
+        assert best is not None
+        return best
 
     @property
     def baseline(self) -> float | None:
@@ -67,7 +67,7 @@ class StudyResult:
         )
 
     def spread(self, who: str) -> Spread | None:
-        """Return the values with other seeds; of ``best`` if the base is the best, those of the base."""
+        """Return the values of ``best`` or ``base`` with other seeds; the same for both if the base is the best."""
         if who == "best" and self.best.params == self.plan.first:
             who = "base"
         values = {seed: value for seed, value in self.repeated.get(who, {}).items() if value is not None}
@@ -89,12 +89,12 @@ class StudyResult:
 
     @property
     def worth_it(self) -> bool:
-        """Whether the best settings are to replace the base's."""
+        """Whether the best settings should replace the base's."""
         return self.outcome in ("better", "no difference", "untested")
 
     @property
     def verdict(self) -> str:
-        """One sentence."""
+        """The outcome in one sentence."""
         name = self.plan.value
         if self.outcome == "base":
             return f"Nothing beat the base settings: {name} {self.best.value:.4f}."
@@ -102,16 +102,18 @@ class StudyResult:
         if best is None or base is None:
             start = "" if self.baseline is None else f", the base {self.baseline:.4f}"
             return f"The best trial reached {name} {self.best.value:.4f}{start}; one seed, so part of that is luck."
-        evidence = f"{name} {_ranged(best)} against the base's {_ranged(base)} on {len(best.values)} further seeds"
+        comparison = f"{name} {_ranged(best)} against the base's {_ranged(base)} on {len(best.values)} further seeds"
         return {
-            "better": f"The best settings beat the base beyond the spread of seeds: {evidence}.",
-            "no difference": f"The best settings are ahead on average, but not beyond the spread of seeds: {evidence}.",
-            "worse": f"The best trial was luck: {evidence}. Keep the base.",
+            "better": f"The best settings beat the base beyond the spread of seeds: {comparison}.",
+            "no difference": (
+                f"The best settings are ahead on average, but not beyond the spread of seeds: {comparison}."
+            ),
+            "worse": f"The best trial was luck: {comparison}. Keep the base.",
         }[self.outcome]
 
     @cached_property
     def importances(self) -> dict[str, float]:
-        """How much each setting decides, by PED-ANOVA; empty with too few trials."""
+        """Importance of each setting by PED-ANOVA; empty with too few trials."""
         done = [trial for trial in self.trials if trial.state.name == "COMPLETE"]
         if len(done) < 4 or len(self.plan.space) < 2:
             return {}
@@ -120,14 +122,14 @@ class StudyResult:
         study = open_study(self.plan, self.folder)
         study.sampler, study.pruner = make_sampler(self.plan, 0), make_pruner(self.plan, 0)
         try:
-            shares = optuna.importance.get_param_importances(study, normalize=True)
-        except (RuntimeError, ValueError, ZeroDivisionError):  # all values alike
+            importances = optuna.importance.get_param_importances(study, normalize=True)
+        except (RuntimeError, ValueError, ZeroDivisionError):  # all values are equal
             return {}
-        return {key: float(value) for key, value in shares.items()}
+        return {key: float(value) for key, value in importances.items()}
 
     @property
     def changes(self) -> list[tuple[str, Any, Any]]:
-        """Key, the base's value and the best one, for all that differ."""
+        """Key, the base's value and the best value of each setting that differs."""
         first = self.plan.first
         return [(key, first[key], value) for key, value in self.best.params.items() if value != first[key]]
 
@@ -147,7 +149,7 @@ class StudyResult:
         ]
 
     def document(self) -> dict[str, Any]:
-        """Return the parts of the summary document."""
+        """Return the search's part of the summary document."""
         best, base = self.spread("best"), self.spread("base")
         return {
             "trials": self.rows(),
@@ -181,7 +183,7 @@ class StudyResult:
     def tables(self) -> list[dict[str, Any]]:
         """Return the tables for people."""
         tables = []
-        rows: list[tuple[object, ...]] = [(name, each.mean, *_ends(each)) for name, each in self._groups()]
+        rows: list[tuple[object, ...]] = [(name, spread.mean, *_ends(spread)) for name, spread in self._groups()]
         if rows:
             columns = [f"{self.plan.value}, {self.plan.seeds} further seeds", "mean", "lowest", "highest"]
             tables.append({"title": "", "columns": columns, "rows": rows, "numbers": [1, 2, 3]})
@@ -200,10 +202,10 @@ class StudyResult:
         groups = [("base", self.spread("base"))]
         if self.best.params != self.plan.first:
             groups.insert(0, ("best", self.spread("best")))
-        return [(name, each) for name, each in groups if each is not None]
+        return [(name, spread) for name, spread in groups if spread is not None]
 
     def counts(self) -> str:
-        """Return how many trials ended how, in words."""
+        """Return how many trials ended in each state, in words."""
         states = [state_of(trial) for trial in counted(self.trials)]
         return ", ".join(f"{states.count(name)} {name}" for name in dict.fromkeys(states))
 
@@ -230,14 +232,14 @@ def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-# The page of a search: the verdict first, then history, what decides, all trials, and what changes.
+# The page of a search: the verdict first, then history, importances, all trials, and the changes.
 
 _SHOWN = 300
-"""Trials in the table, and lines in the chart; the best ones if there are more."""
+"""Most trials in the table, and lines in the chart; the best ones if there are more."""
 
 
 def study_page(result: StudyResult) -> str:
-    """Return the page as HTML that loads nothing."""
+    """Return the page as HTML without external resources."""
     plan = result.plan
     title = f"Search of {plan.trainer}: {plan.study}"
     parts = [
@@ -297,22 +299,21 @@ def _parallel(result: StudyResult) -> list[str]:
     done.sort(key=lambda trial: float(trial.value or 0.0), reverse=result.plan.direction == "maximize")
     axes = []
     for key in result.importances or result.plan.space:
-        dimension = result.plan.dimensions[key]
-        logarithmic = bool(getattr(dimension, "log", False))
+        logarithmic = bool(getattr(result.plan.dimensions[key], "log", False))
         values = [trial.params.get(key) for trial in done[:_SHOWN]]
         axes.append((_tail(key, result), values, logarithmic))
     chart = parallel(axes[:10], [float(trial.value or 0.0) for trial in done[:_SHOWN]], better=result.plan.direction)
-    words = "A line for each finished trial, the best tenth in colour: a setting where it is narrow matters."
+    words = "A line for each finished trial, the best tenth in colour: where it is narrow, the setting matters."
     return [figure(chart, words, title="Trials through their settings")]
 
 
 def _tables(result: StudyResult) -> list[str]:
-    parts = []
-    for item in result.tables()[:2]:
-        head = item["title"] or "Further seeds"
-        rows = [[f"{cell:.4f}" if isinstance(cell, float) else cell for cell in row] for row in item["rows"]]
-        parts.append(f"<h2>{escape(head)}</h2>{table(item['columns'], rows, numbers=item['numbers'])}")
-    return parts
+    sections = []
+    for shown in result.tables()[:2]:
+        head = shown["title"] or "Further seeds"
+        rows = [[f"{cell:.4f}" if isinstance(cell, float) else cell for cell in row] for row in shown["rows"]]
+        sections.append(f"<h2>{escape(head)}</h2>{table(shown['columns'], rows, numbers=shown['numbers'])}")
+    return sections
 
 
 def _trials(result: StudyResult) -> str:
@@ -322,17 +323,17 @@ def _trials(result: StudyResult) -> str:
         value: Any = trial.value if trial.state.name == "COMPLETE" else None
         reason = str(trial.user_attrs.get("reason", ""))
         seconds = "" if trial.duration is None else f"{trial.duration.total_seconds():.1f}"
-        state = f"{state_of(trial)}: {reason}" if reason else state_of(trial)
+        ending = f"{state_of(trial)}: {reason}" if reason else state_of(trial)
         params = ", ".join(
             f"{_tail(key, result)} {_short_value(trial.params[key])}" for key in keys if key in trial.params
         )
-        rows.append([trial.number, "" if value is None else f"{value:.4f}", seconds, state, params])
+        rows.append([trial.number, "" if value is None else f"{value:.4f}", seconds, ending, params])
     columns = ["trial", "value", "s", "ended", "settings"]
     return details(f"All {count(len(result.trials), 'trial')}", table(columns, rows, numbers=(1, 2)))
 
 
 def _tail(key: str, result: StudyResult) -> str:
-    """Return the end of a key that tells it from the others."""
+    """Return the shortest end of a key that is unique in the space."""
     parts = key.split(".")
     for first in range(len(parts) - 1, 0, -1):
         tail = ".".join(parts[first:])
@@ -345,17 +346,17 @@ def _short_value(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-# The result merged into the user's own settings file.
+# The result merged into the user's settings file.
 
 
 def write_config(path: Path, result: StudyResult) -> tuple[list[tuple[str, Any, Any]], list[str]]:
     """Write the best settings into a settings file, which keeps its other settings.
 
-    Only what the search changed is written. A file that is missing is made, with all that differs from the defaults.
-    Where the best settings are no better than the base, nothing is written.
+    Only settings that the search changed are written; a new file gets all that differ from the defaults. Nothing is
+    written if the best settings are no better than the base.
 
     Returns:
-        Key, value before (None if there was none) and value now; and what the user should know.
+        Key, value before (None if unset) and value after of each change; and notes for the user.
     """
     from motionkit.clips.profile.settings_file import merge_settings, read_settings
 
@@ -377,15 +378,15 @@ def write_config(path: Path, result: StudyResult) -> tuple[list[tuple[str, Any, 
 
 
 def merged(have: Mapping[str, Any], result: StudyResult) -> dict[str, Any]:
-    """Return the top-level keys of a file that the best settings change, whole."""
+    """Return the top-level keys of a file that the best settings change, with all that they hold."""
     params = {key: new for key, _, new in result.changes}
     start = dict(have)
     for key in params:
         top = key.partition(".")[0]
         if any(part.isdecimal() for part in key.split(".")) and not isinstance(start.get(top), list):
             start[top] = result.plan.base[top]  # a list cannot be written in part
-    whole = with_values(start, params)
-    return {top: whole[top] for top in dict.fromkeys(key.partition(".")[0] for key in params)}
+    settings = with_values(start, params)
+    return {top: settings[top] for top in dict.fromkeys(key.partition(".")[0] for key in params)}
 
 
 def diff_lines(changes: list[tuple[str, Any, Any]]) -> list[str]:

@@ -1,4 +1,4 @@
-"""A whole search: trials, the winner and the base with further seeds, the result."""
+"""A complete search: trials, then winner and base with further seeds, then the result."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 
-# Several processes at one search.
+# Several processes that work on one search.
 
 _POLL = 0.3
 _GRACE = 60.0
-"""Seconds that processes have to save after a signal."""
+"""Seconds for processes to save their work after a signal."""
 
 
 def cores() -> int:
@@ -62,27 +62,27 @@ def run_processes(
     folder: Path,
     phase: str,  # ``search`` or ``seeds``
     jobs: int,
-    code: Collection[str] = (),  # what may make code run, see `Base.code`
+    code: Collection[str] = (),  # files and options that may run code, see `Base.code`
     *,
     stopped: Callable[[], int],  # returns the signal that asks to stop, or 0
-    look: Callable[[], bool],  # called a few times a second; returns whether anything has ended since the last call
-    left: Callable[[], bool],  # returns whether there is work that nobody does
+    look: Callable[[], bool],  # polled; returns whether a trial has ended since the last call
+    left: Callable[[], bool],  # returns whether there is work left
 ) -> None:
-    """Run workers until nothing is left; if some died, others are started.
+    """Run workers until no work is left; new ones replace those that died.
 
     Raises:
-        MotionkitError: All of them died before anything ended (exit code 1).
+        MotionkitError: All of them died before a trial ended (exit code 1).
     """
     threads = max(1, cores() // jobs)
-    if (given := os.environ.get("OMP_NUM_THREADS", "")).isdecimal():
-        threads = min(threads, max(1, int(given)))
+    if (limit := os.environ.get("OMP_NUM_THREADS", "")).isdecimal():
+        threads = min(threads, max(1, int(limit)))
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     (folder / WORKERS).mkdir(exist_ok=True)
     log = folder / WORKERS / f"{phase}.log"
     while left():
         progressed = False
         with log.open("ab") as output:
-            # A session of their own: Ctrl-C reaches them once, through us.
+            # A new session for each: Ctrl-C reaches them once, through this process.
             running = [
                 subprocess.Popen(
                     [sys.executable, "-m", "motionkit.tuning.worker", str(folder), phase, *code],
@@ -123,39 +123,39 @@ def _end(running: list[subprocess.Popen[bytes]], number: int) -> None:
 
 
 _ELSEWHERE = 3.0
-"""How many times as long as the longest trial one that runs elsewhere is waited for."""
+"""Longest wait for trials of other machines, in durations of the longest trial so far."""
 
 _EVERY = 15.0
-"""Seconds without a word, after which the trials that run are told of."""
+"""Seconds without output after which the progress of running trials is printed."""
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A trial that has ended, for the line that the user sees."""
+    """A trial that has ended, as reported to the user."""
 
     what: str  # ``trial 7`` or ``best, seed 2``
     done: int  # How many have ended
     total: int  # How many there will be
     value: float | None  # Its value; None without
-    note: str  # What else is to be said: why there is no value, or the best so far
-    seconds: float | None  # How long it took; None if that is unknown
-    left: float | None  # Seconds that are left, about; None if that is unknown
+    note: str  # Why there is no value, or the best so far
+    seconds: float | None  # How long it took; None if unknown
+    left: float | None  # Estimated seconds left; None if unknown
 
 
 def search(
-    plan: Plan,  # what to do; study.json in the folder holds it
+    plan: Plan,  # as in the folder's study.json
     base: Base,  # trainer and settings
     run: Run,  # the run; its folder is the study folder
     *,
     jobs: int,
-    tell: Callable[[Finished], None],  # is told each trial that ends
-    say: Callable[[str], None],  # is told what begins, and now and then how far it is
-    steps: int = 0,  # steps of a trial; 0 if they are not known
+    tell: Callable[[Finished], None],  # called with each trial that ends
+    say: Callable[[str], None],  # called with lines about what begins and how far it is
+    steps: int = 0,  # steps of a trial; 0 if unknown
 ) -> StudyResult | None:
     """Search in the folder of an open run.
 
     Returns:
-        The result; None when it was stopped, in which case it goes on by ``--resume``.
+        The result; None if it was stopped, in which case ``--resume`` continues it.
 
     Raises:
         MotionkitError: No trial succeeds, or the storage fails (exit code 1).
@@ -186,7 +186,7 @@ def search(
     if hopeless(trials):
         raise MotionkitError("the first trials all failed.", why=str(trials[0].user_attrs.get("reason")), code=1)
     tidy_trials(plan, folder)
-    if plan.seeds and best.params != plan.first:  # a base that nothing beat has nothing to be compared with
+    if plan.seeds and best.params != plan.first:  # if nothing beat the base there is nothing to compare
         list_seeds(plan, folder)
         say(f"the best settings and the base with {plan.seeds} further seeds")
         teller = _Teller(plan, open_seeds(plan, folder), run, tell, say, steps, seeds=True)
@@ -226,7 +226,7 @@ def _phase(plan: Plan, base: Base, run: Run, phase: str, jobs: int, teller: _Tel
 
 
 def _wait(study: Study, run: Run, say: Callable[[str], None]) -> None:
-    """Wait for trials of other machines, not much longer than the longest one took."""
+    """Wait for trials of other machines, up to `_ELSEWHERE` times the longest duration so far."""
     announced = False
     while not run.stop_requested:
         trials = study.get_trials(deepcopy=False)
@@ -249,7 +249,7 @@ def _age(trial: FrozenTrial) -> float:
 
 
 class _Teller:
-    """Tells the user, and metrics.jsonl, each trial that ended since it last looked, and how far the others are."""
+    """Reports ended trials and the progress of running ones to the user, and the values to metrics.jsonl."""
 
     def __init__(
         self, plan: Plan, study: Study, run: Run, tell: Callable[[Finished], None], say: Callable[[str], None],
@@ -267,30 +267,30 @@ class _Teller:
             self._log(count, trial)
 
     def look(self) -> bool:
-        """Tell what is new; returns whether anything is."""
-        changed = False
+        """Report trials that ended since the last call; returns whether there are any."""
+        news = False
         for trial in self.study.get_trials(deepcopy=False):
             if trial.number in self._known or not trial.state.is_finished():
                 continue
             self._known.add(trial.number)
             if LOST in trial.user_attrs:
                 continue
-            changed = True
+            news = True
             self._done += 1
             self._say(trial)
-        return changed
+        return news
 
     def tell_running(self) -> None:
-        """Say how far the trials are that run on this disk, if nothing was said for a while."""
+        """Report the progress of trials that run on this disk, if nothing was printed for `_EVERY` seconds."""
         from optuna.trial import TrialState
 
         now = time.monotonic()
         if now - self._spoken < _EVERY:
             return
         self._spoken = now
-        everything = self.study.get_trials(deepcopy=False)
+        trials = self.study.get_trials(deepcopy=False)
         parts, fresh = [], 0
-        for trial in everything:
+        for trial in trials:
             folder = self._run.directory
             place = seed_folder(folder, trial.params) if self._seeds else trial_folder(folder, trial.number)
             if trial.state != TrialState.RUNNING or place is None:
@@ -303,8 +303,8 @@ class _Teller:
         left = ""
         if self._steps and fresh:
             done = self._done + fresh / self._steps
-            ended = sum(trial.state.is_finished() for trial in counted(everything))
-            rest = self._total(everything) - ended - fresh / self._steps
+            ended = sum(trial.state.is_finished() for trial in counted(trials))
+            rest = self._total(trials) - ended - fresh / self._steps
             left = f"  eta {duration(max(0.0, rest) * (now - self._begun) / done)}"
         self._say_line(f"{', '.join(parts)}{left}")
 
@@ -313,16 +313,14 @@ class _Teller:
             return f"{trial.params.get('settings')}, seed {trial.params.get('seed')}"
         return f"trial {trial.number}{', the base' if place_of(trial) == 0 else ''}"
 
-    def _total(self, everything: Sequence[FrozenTrial]) -> int:
-        return (
-            len([trial for trial in everything if LOST not in trial.user_attrs]) if self._seeds else self._plan.trials
-        )
+    def _total(self, trials: Sequence[FrozenTrial]) -> int:
+        return len([trial for trial in trials if LOST not in trial.user_attrs]) if self._seeds else self._plan.trials
 
     def _say(self, trial: FrozenTrial) -> None:
         self._spoken = time.monotonic()
-        everything = self.study.get_trials(deepcopy=False)
-        done = sum(item.state.is_finished() for item in counted(everything))
-        total = self._total(everything)
+        trials = self.study.get_trials(deepcopy=False)
+        done = sum(entry.state.is_finished() for entry in counted(trials))
+        total = self._total(trials)
         rate = self._done / max(time.monotonic() - self._begun, 1e-6)
         self._log(done, trial)
         note = ""

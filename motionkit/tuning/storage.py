@@ -1,4 +1,4 @@
-"""Where trials are kept: a journal in the study folder, or any storage of Optuna's."""
+"""Storage of trials: a journal in the study folder, or any storage of Optuna's."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 _PACKAGES = ("sqlalchemy", "optuna", "redis", "grpc", "filelock")
 
 WAIT = 30.0
-"""Seconds that a locked storage is waited for."""
+"""Seconds to wait for a locked storage."""
 
 
 def quiet_optuna() -> Any:
-    """Import optuna; its own lines do not reach the user."""
+    """Import optuna and silence its log."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -63,12 +63,13 @@ def open_storage(
         mend(path, wait)
         from optuna.storages.journal import JournalFileBackend
 
-        journal: BaseStorage = optuna.storages.JournalStorage(JournalFileBackend(str(path), lock_obj=_lock(path, wait)))
+        lock: Any = _KernelLock(path, wait)
+        journal: BaseStorage = optuna.storages.JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
         return journal
 
 
 def open_study(plan: Plan, folder: Path, name: str = "", *, wait: float | None = None) -> Study:
-    """Open or make a study of a plan."""
+    """Open or create a study of a plan."""
     optuna = quiet_optuna()
     name = name or plan.study
     storage = open_storage(plan.storage, folder, wait=wait)
@@ -89,24 +90,24 @@ def open_study(plan: Plan, folder: Path, name: str = "", *, wait: float | None =
 
 
 def delete_studies(plan: Plan, folder: Path) -> None:
-    """Delete the studies of a plan from a storage of its own."""
+    """Delete the studies of a plan from an external storage."""
     optuna = quiet_optuna()
     with storage_errors(plan.storage):
         storage = open_storage(plan.storage, folder)
-        names = [summary.study_name for summary in optuna.get_all_study_summaries(storage)]
+        names = [study.study_name for study in optuna.get_all_study_summaries(storage)]
         for name in (plan.study, seeds_of(plan)):
             if name in names:
                 optuna.delete_study(study_name=name, storage=storage)
 
 
 def seeds_of(plan: Plan) -> str:
-    """Return the name of the second study, that of further seeds."""
+    """Return the name of the second study, with further seeds."""
     return f"{plan.study} (seeds)"
 
 
 @contextmanager
 def storage_errors(where: str) -> Iterator[None]:
-    """Turn what a storage raises into an error that a user understands."""
+    """Turn the errors of a storage into a `MotionkitError`."""
     try:
         yield
     except MotionkitError:
@@ -153,7 +154,7 @@ def _without_password(url: str) -> str:
 
 
 def _refuse_links(path: Path) -> None:
-    """Refuse a journal or lock that is a link, a pipe or a folder: what it leads to would be written to."""
+    """Refuse a journal or lock that is a link, a pipe or a folder: a search would write to its target."""
     for file in (path, path.with_name(f"{path.name}.lock")):
         if os.path.lexists(file) and (file.is_symlink() or not file.is_file()):
             raise MotionkitError(
@@ -164,10 +165,10 @@ def _refuse_links(path: Path) -> None:
 
 
 def mend(path: Path, wait: float) -> None:
-    """Cut the half line off that a killed process left at the end of a journal: the next line would join it."""
+    """Cut off an incomplete last line, left by a killed process: the next record would be appended to it."""
     if not path.exists():
         return
-    lock = _lock(path, wait)
+    lock = _KernelLock(path, wait)
     lock.acquire()
     try:
         with path.open("rb+") as file:
@@ -189,7 +190,7 @@ def mend(path: Path, wait: float) -> None:
 
 
 class _KernelLock:
-    """A lock that the system frees when its process dies; Optuna's own ones stay behind."""
+    """A lock that the system frees when its process dies; Optuna's own locks stay behind."""
 
     def __init__(self, path: Path, wait: float) -> None:
         from filelock import FileLock
@@ -197,7 +198,7 @@ class _KernelLock:
         self._lock = FileLock(f"{path}.lock", timeout=wait)
 
     def acquire(self) -> bool:
-        """Wait for the lock; RuntimeError when it does not come."""
+        """Wait for the lock; RuntimeError after the timeout."""
         from filelock import Timeout
 
         try:
@@ -207,33 +208,29 @@ class _KernelLock:
         return True
 
     def release(self) -> None:
-        """Let it go."""
+        """Release the lock."""
         self._lock.release()
 
 
-def _lock(path: Path, wait: float) -> Any:
-    return _KernelLock(path, wait)
-
-
-# Optuna's samplers and pruners by name, as if no trial was ever lost; and CMA-ES without pickles.
+# Optuna's samplers and pruners by name, which ignore lost trials; and CMA-ES without pickles.
 
 LOST = "lost"
 """Attribute of a trial whose process died or was stopped; its settings were put back into the queue."""
 
 PLACE = "place"
-"""Attribute of a trial: the number that it has if no trial is lost. One that is run again has that of the first."""
+"""Attribute of a trial: its number if lost trials are not counted. A trial that is run again keeps its place."""
 
 _STARTUP = 10
 
 
 def place_of(trial: FrozenTrial) -> int:
-    """Return the place of a trial; that of one from before places were kept is its number."""
+    """Return the place of a trial; the number of one recorded before places were."""
     place = trial.user_attrs.get(PLACE)
     return place if isinstance(place, int) else trial.number
 
 
 def next_place(trials: Iterable[FrozenTrial]) -> int:
-    """Return the place of the trial that Optuna gives out next: the first that waits, else the one behind all."""
+    """Return the place of the trial that Optuna hands out next: the first that waits, else a new one at the end."""
     last = -1
     waiting = None
     for trial in trials:
@@ -245,9 +242,9 @@ def next_place(trials: Iterable[FrozenTrial]) -> int:
 
 
 def make_sampler(plan: Plan, place: int) -> BaseSampler:
-    """Return the sampler for one trial; its random numbers depend on the seed and the trial's place alone.
+    """Return the sampler for one trial; its random numbers depend on the seed and the trial's place only.
 
-    So a search that was stopped goes on with the trials that it would have had.
+    So a search that was stopped continues with the same trials.
     """
     optuna = quiet_optuna()
     seed = int.from_bytes(hashlib.blake2b(f"tune/{plan.seed}/{place}".encode(), digest_size=4).digest(), "little")
@@ -281,13 +278,13 @@ def make_pruner(plan: Plan, place: int) -> BasePruner:
 
 @functools.lru_cache(maxsize=1)
 def _hyperband_class() -> Any:
-    """Return the class of the Hyperband pruner; its base class is Optuna's, which is imported here."""
+    """Return the class of the Hyperband pruner; a function, since its base class needs optuna."""
     import optuna
 
     class PlacedHyperband(optuna.pruners.HyperbandPruner):
-        """Hyperband whose brackets follow from the places of trials, and which lost trials do not compete in.
+        """Hyperband whose brackets depend on the places of trials and exclude lost ones.
 
-        Optuna draws a trial's bracket by its number, and compares it with all that have reached a rung.
+        Optuna's draws a trial's bracket from its number, and compares it with all trials that have reached a rung.
         """
 
         def __init__(self, place: int, patience: int) -> None:
@@ -306,11 +303,11 @@ def _hyperband_class() -> Any:
 
 @functools.lru_cache(maxsize=1)
 def _qmc_class() -> Any:
-    """Return the class of the quasi-random sampler; its base class is Optuna's, which is imported here."""
+    """Return the class of the quasi-random sampler; a function, since its base class needs optuna."""
     import optuna
 
     class PlacedQmc(optuna.samplers.QMCSampler):
-        """A sequence in which a trial's point follows from its place; Optuna counts those that were drawn."""
+        """A sequence whose index is the trial's place; Optuna's counts the points drawn so far."""
 
         def __init__(self, place: int, seed: int) -> None:
             super().__init__(seed=seed, scramble=True, warn_independent_sampling=False)
@@ -324,7 +321,7 @@ def _qmc_class() -> Any:
 
 @functools.lru_cache(maxsize=1)
 def _cma_class() -> Any:
-    """Return the class of the CMA-ES sampler; its base class is Optuna's, which is imported here."""
+    """Return the class of the CMA-ES sampler; a function, since its base class needs optuna."""
     import numpy as np
     import optuna
     from optuna.distributions import BaseDistribution
@@ -332,10 +329,10 @@ def _cma_class() -> Any:
     from optuna.trial import TrialState
 
     class ReplayedCma(optuna.samplers.BaseSampler):
-        """CMA-ES that is built anew for each trial from the trials that are there.
+        """CMA-ES whose optimiser is rebuilt for each trial from the finished ones.
 
-        Optuna's own sampler keeps its optimiser as a pickle in the storage, which whoever can write the storage could
-        replace. Here every finished generation is told again: a few dozen vectors, in milliseconds.
+        Optuna's sampler keeps its optimiser as a pickle in the storage, which anyone with write access could replace.
+        Here every finished generation is replayed: a few dozen vectors, in milliseconds.
         """
 
         def __init__(self, seed: int, maximize: bool) -> None:
@@ -370,11 +367,10 @@ def _cma_class() -> Any:
             size = optimizer.population_size
             for start in range(0, len(done) - size + 1, size):
                 generation: Sequence[FrozenTrial] = done[start : start + size]
-                solutions = [
-                    (space.transform(distribution.params), self._sign * float(distribution.value or 0.0))
-                    for distribution in generation
+                evaluated = [
+                    (space.transform(member.params), self._sign * float(member.value or 0.0)) for member in generation
                 ]
-                optimizer.tell(solutions)
+                optimizer.tell(evaluated)
             params: dict[str, Any] = space.untransform(optimizer.ask())
             return params
 

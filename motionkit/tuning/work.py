@@ -1,4 +1,4 @@
-"""What every process of a search does: take the next trial, train, tell the storage, until there is none left."""
+"""The work of each process of a search: take the next trial, train, record the value, until none is left."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial, Trial
 
 
-# One trial: a training run in its own folder, watched, measured and tidied up.
+# One trial: a training run in its own folder, followed while it runs, then measured and cleaned up.
 
 Report = Callable[[int, float], bool]
-"""Takes the number of a value on the way, from 1, and the value; returns whether to go on."""
+"""Called with the count of intermediate values, from 1, and the newest one; returns whether to go on."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Ended:
     """How a trial ended."""
 
     state: str  # ``complete``, ``pruned`` (stopped early), ``diverged``, ``failed`` or ``interrupted``
-    value: float | None = None  # What was reached; None without a value
+    value: float | None = None  # The value, if the trial is complete
     reason: str = ""  # Why there is none
     signal: int = 0  # The signal that stopped it, or 0
 
@@ -55,10 +55,10 @@ def run_trial(
     values: Mapping[str, Any],  # settings of this trial
     folder: Path,  # its run folder; an older try there is replaced
     *,
-    value: str,  # where the value stands in the summary document, dotted
-    watch: str = "",  # metric of the values on the way
-    report: Report | None = None,  # is told these
-    # Whether anyone still wants the result; asked at each logged step. What it logs is of the study.
+    value: str,  # dotted key of the value in the summary document
+    watch: str = "",  # metric of the intermediate values
+    report: Report | None = None,  # called with these
+    # Whether the result is still wanted; asked at each logged step. Its log lines go to the study's log.
     alive: Callable[[], bool] = lambda: True,
 ) -> Ended:
     """Train with some settings replaced."""
@@ -73,8 +73,8 @@ def run_trial(
         def listen(step: int, metrics: Mapping[str, float]) -> None:
             nonlocal count, stopped
             with heard_by(outside):
-                wanted = alive()
-            if not wanted:
+                goes_on = alive()
+            if not goes_on:
                 stopped = stopped or "nobody waits for it any more"
                 run.signals.stop()
             if watch not in metrics or step == 0:
@@ -97,9 +97,7 @@ def run_trial(
             trainer = build_trainer(base.command, base.component, resolved.settings)
             with plugins.catching():
                 trainer.prepare()
-            outcome = run_trainer(
-                base.command, trainer, resolved, component=None, watch=watched
-            )  # fmt: skip
+            outcome = run_trainer(base.command, trainer, resolved, component=None, watch=watched)
     except MotionkitError as error:
         state = "diverged" if error.code == 1 and "finite" in error.sentence() else "failed"
         return Ended(state, reason=error.sentence())
@@ -113,17 +111,17 @@ def run_trial(
     if outcome.status != "done":
         return Ended("interrupted", reason="interrupted", signal=outcome.exit_code - 128)
     try:
-        figure = value_at(outcome.document, value)
+        result = value_at(outcome.document, value)
     except KeyError:
-        numbers = [key for key, number in flat(outcome.document) if isinstance(number, float)]
+        numbers = [key for key, entry in flat(outcome.document) if isinstance(entry, float)]
         return Ended("failed", reason=f"its summary has no {value}; it has {', '.join(numbers[:12])}")
-    if not isinstance(figure, (int, float)) or not math.isfinite(figure):
-        return Ended("diverged", reason=f"diverged: {value} is {figure}")
-    return Ended("complete", float(figure))
+    if not isinstance(result, (int, float)) or not math.isfinite(result):
+        return Ended("diverged", reason=f"diverged: {value} is {result}")
+    return Ended("complete", float(result))
 
 
 def tidy(folder: Path, *, keep_model: bool) -> None:
-    """Delete the checkpoints of an ended trial, and unless `keep_model` what the trainer made of it."""
+    """Delete the checkpoints of an ended trial, and unless `keep_model` its artifacts."""
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
     record = peek(folder).record if not keep_model and (folder / "run.json").is_file() else None
     for name in record.artifacts if record is not None else ():
@@ -135,13 +133,13 @@ def tidy(folder: Path, *, keep_model: bool) -> None:
 
 
 def apart() -> AbstractContextManager[None]:
-    """Keep the lines of a trial out of the console and the log of the study; it has a log.txt of its own."""
+    """Keep the log of a trial out of the console and the study's log; it goes to the trial's log.txt."""
     return heard_by([logging.NullHandler()])
 
 
 @contextmanager
 def heard_by(handlers: list[logging.Handler]) -> Iterator[None]:
-    """Let these handlers, and no others, take what motionkit logs in the block."""
+    """Replace the handlers of motionkit's logger in the block."""
     logger = logging.getLogger("motionkit")
     before, logger.handlers = logger.handlers, handlers
     try:
@@ -153,25 +151,25 @@ def heard_by(handlers: list[logging.Handler]) -> Iterator[None]:
 KILLED = "its process was killed"
 
 _UNNAMED = 60.0
-"""Seconds after which a trial that belongs to nobody is lost."""
+"""Seconds after which a trial without a worker is lost."""
 
 _WHO, _SEED = "settings", "seed"
 _HOPELESS = 5
-"""Trials that fail before any succeeds, after which the search gives up."""
+"""First failures in a row after which the search gives up."""
 
 
 @dataclass(frozen=True)
 class Worker:
-    """A process at work."""
+    """A process that runs trials."""
 
     plan: Plan  # The search
     base: Base  # Trainer and settings
     folder: Path  # The study folder
-    alive: Callable[[], bool] = lambda: True  # Whether anyone still wants the results
+    alive: Callable[[], bool] = lambda: True  # Whether the results are still wanted
     told: Callable[[], object] = lambda: None  # Called after each trial
 
     def search(self) -> int:
-        """Run trials until there are enough; returns the signal that stopped it, or 0.
+        """Run trials until there are enough; returns the signal that stopped them, or 0.
 
         Raises:
             MotionkitError: The storage fails (exit code 1).
@@ -179,7 +177,7 @@ class Worker:
         return self._work(open_study(self.plan, self.folder), self._claim, self._do)
 
     def repeat(self) -> int:
-        """Train what the second study lists: the winner and the base with other seeds; as `search`."""
+        """Run the trials of the second study, winner and base with other seeds; returns as `search` does."""
         return self._work(open_seeds(self.plan, self.folder), self._claim_seed, self._do_seed)
 
     def _work(self, study: Study, claim: Callable[[Study], Trial | None], do: Callable[[Trial], Ended]) -> int:
@@ -214,12 +212,10 @@ class Worker:
             trial.report(value, number)
             return not trial.should_prune()
 
-        sign = self.plan
-        ended = run_trial(
-            self.base, {**sign.trial, **trial.params}, trial_folder(self.folder, trial.number),
-            value=sign.value, watch=sign.watch, report=report, alive=self.alive,
+        return run_trial(
+            self.base, {**self.plan.trial, **trial.params}, trial_folder(self.folder, trial.number),
+            value=self.plan.value, watch=self.plan.watch, report=report, alive=self.alive,
         )  # fmt: skip
-        return ended
 
     def _claim_seed(self, study: Study) -> Trial | None:
         from optuna.trial import TrialState
@@ -246,7 +242,7 @@ def trial_folder(folder: Path, number: int) -> Path:
 
 
 def seed_folder(folder: Path, params: Mapping[str, Any]) -> Path | None:
-    """Return the run folder of a trial with a further seed; None while it is not known which it is."""
+    """Return the run folder of a trial with a further seed; None while its parameters are not drawn."""
     if not {_WHO, _SEED} <= params.keys():
         return None
     return folder / SEEDS / f"{params[_WHO]}-seed-{params[_SEED]}"
@@ -258,7 +254,7 @@ def open_seeds(plan: Plan, folder: Path) -> Study:
 
 
 def seed_space(plan: Plan) -> dict[str, Any]:
-    """Return Optuna's distributions of what is repeated: which settings, and which seed."""
+    """Return Optuna's distributions of the repetitions: which settings, and which seed."""
     from optuna.distributions import CategoricalDistribution
 
     first = int(plan.base.get("seed", 0))
@@ -267,27 +263,27 @@ def seed_space(plan: Plan) -> dict[str, Any]:
 
 
 def list_seeds(plan: Plan, folder: Path) -> None:
-    """Put what is to be repeated, the base and the best, into the queue, unless it is there already."""
+    """Queue base and best with every further seed, unless they are queued already."""
     study = open_seeds(plan, folder)
-    known = [trial.system_attrs.get("fixed_params") for trial in study.get_trials(deepcopy=False)]
+    queued = [trial.system_attrs.get("fixed_params") for trial in study.get_trials(deepcopy=False)]
     for seed in seed_space(plan)[_SEED].choices if plan.seeds else ():
         for who in ("base", "best"):
-            wanted = {_WHO: who, _SEED: seed}
-            if wanted not in known:
-                study.enqueue_trial(wanted)
+            params = {_WHO: who, _SEED: seed}
+            if params not in queued:
+                study.enqueue_trial(params)
 
 
 def seed_values(plan: Plan, folder: Path) -> dict[str, dict[int, float | None]]:
-    """Return the values that were reached with other seeds: of ``base`` and ``best``, by seed; None if it failed."""
-    by_who: dict[str, dict[int, float | None]] = {"base": {}, "best": {}}
+    """Return the values of ``base`` and ``best`` with other seeds, by seed; None for failed ones."""
+    by_seed: dict[str, dict[int, float | None]] = {"base": {}, "best": {}}
     for trial in open_seeds(plan, folder).get_trials(deepcopy=False):
         if trial.state.is_finished() and LOST not in trial.user_attrs and {_WHO, _SEED} <= trial.params.keys():
-            by_who[trial.params[_WHO]][trial.params[_SEED]] = trial.value
-    return {who: dict(sorted(values.items())) for who, values in by_who.items()}
+            by_seed[trial.params[_WHO]][trial.params[_SEED]] = trial.value
+    return {who: dict(sorted(values.items())) for who, values in by_seed.items()}
 
 
 def tell(study: Study, trial: Trial, ended: Ended) -> None:
-    """Record how a trial ended; one that was interrupted goes back into the queue."""
+    """Record how a trial ended; an interrupted one is queued again."""
     from optuna.trial import TrialState
 
     if ended.state == "interrupted":
@@ -305,10 +301,10 @@ def tell(study: Study, trial: Trial, ended: Ended) -> None:
 
 
 def requeue(study: Study, trial: FrozenTrial, reason: str) -> None:
-    """Mark a running trial as lost and put its settings back into the queue.
+    """Mark a running trial as lost and queue its settings again.
 
-    The queue comes first: after a kill in between, the trial is found again and queued once, by its number. Settings
-    whose process dies a second time have failed: they may be what kills it.
+    The settings are queued first: after a kill in between, the trial is found again and queued once, by its number.
+    Settings whose process dies a second time have failed, since they may be the cause.
     """
     from optuna.trial import TrialState
 
@@ -316,11 +312,11 @@ def requeue(study: Study, trial: FrozenTrial, reason: str) -> None:
         study._storage.set_trial_user_attr(trial._trial_id, "reason", f"{reason}, twice with these settings")
         study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
         return
-    queued = [earlier.user_attrs.get("again") for earlier in study.get_trials(deepcopy=False)]
+    queued = [queued_trial.user_attrs.get("again") for queued_trial in study.get_trials(deepcopy=False)]
     if trial.number not in queued:
         kept: dict[str, Any] = {"again": trial.number}
         params = dict(trial.system_attrs.get("fixed_params", {}))
-        if PLACE in trial.user_attrs:  # otherwise it was killed while its settings were drawn, which are drawn anew
+        if PLACE in trial.user_attrs:  # otherwise it was killed before its settings were drawn
             kept[PLACE] = trial.user_attrs[PLACE]
             params |= trial.params
         study.enqueue_trial(params, user_attrs=kept)
@@ -329,14 +325,14 @@ def requeue(study: Study, trial: FrozenTrial, reason: str) -> None:
 
 
 def recover(study: Study, folder: Path) -> list[int]:
-    """Queue again the running trials whose processes on this disk are dead; returns their numbers."""
+    """Queue running trials again if their process on this disk is dead; returns their numbers."""
     from optuna.trial import TrialState
 
     lost = []
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         name = trial.user_attrs.get("worker")
         place = folder / WORKERS / str(name)
-        if name is None:  # killed before it could say whose it is
+        if name is None:  # killed before its worker was recorded
             began = trial.datetime_start
             dead = began is not None and (datetime.now() - began).total_seconds() > _UNNAMED
         else:
@@ -348,26 +344,26 @@ def recover(study: Study, folder: Path) -> list[int]:
 
 
 def counted(trials: list[FrozenTrial]) -> list[FrozenTrial]:
-    """Return the trials that count: all but those that are lost or wait."""
+    """Return the trials that are neither lost nor waiting."""
     return [trial for trial in trials if LOST not in trial.user_attrs and trial.state.name != "WAITING"]
 
 
 def hopeless(trials: list[FrozenTrial]) -> bool:
-    """Whether the search has failed from its beginning."""
+    """Whether at least `_HOPELESS` trials have ended and all of them failed."""
     ended = [trial for trial in counted(trials) if trial.state.is_finished()]
     return len(ended) >= _HOPELESS and all(trial.state.name == "FAIL" for trial in ended)
 
 
 def best_trial(study: Study, plan: Plan) -> FrozenTrial | None:
-    """Return the finished trial with the best value, the earlier one of two; one without all settings is not ours."""
-    trials = [trial for trial in study.get_trials(deepcopy=False) if trial.params.keys() == plan.space.keys()]
-    done = [trial for trial in trials if trial.state.name == "COMPLETE"]
+    """Return the finished trial with the best value, the earlier of equals; trials of other settings do not count."""
+    complete = [trial for trial in study.get_trials(deepcopy=False) if trial.params.keys() == plan.space.keys()]
+    done = [trial for trial in complete if trial.state.name == "COMPLETE"]
     sign = 1.0 if plan.direction == "maximize" else -1.0
     return max(done, key=lambda trial: (sign * float(trial.value or 0.0), -trial.number), default=None)
 
 
 def tidy_trials(plan: Plan, folder: Path) -> None:
-    """Delete the models of all ended trials but the best."""
+    """Delete the models of all ended trials except the best."""
     study = open_study(plan, folder)
     best = best_trial(study, plan)
     for trial in study.get_trials(deepcopy=False):
@@ -377,7 +373,7 @@ def tidy_trials(plan: Plan, folder: Path) -> None:
 
 @contextmanager
 def _present(folder: Path) -> Iterator[str]:
-    """Hold a lock that tells the others that this process lives; yields its name."""
+    """Hold a lock that shows other processes that this one is alive; yields its name."""
     import secrets
     import shutil
 
@@ -407,7 +403,7 @@ def _is_held(folder: Path) -> bool:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Let one process of this folder at a time take a trial, so that there is not one too many."""
+    """Let one process of this folder at a time take a trial, so that none is taken beyond the total."""
     from filelock import FileLock
 
     with FileLock(str(folder / WORKERS / "ask.lock")):

@@ -1,7 +1,7 @@
 """A further process of a search: ``python -m motionkit.tuning.worker FOLDER search|seeds [CODE...]``.
 
-`motionkit.tuning.search.search` starts it. It ends with the process that started it, so that a search that is killed
-leaves nothing behind that trains on. CODE is what makes code run and was typed: the folder alone makes none run.
+`motionkit.tuning.search.search` starts it. It ends with its parent, so that a killed search leaves no training behind.
+CODE names the files and options that were typed and may run code: the folder alone runs none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from motionkit.tuning.work import Worker
 
 
 def base_of(plan: Plan, code: Collection[str] = ()) -> Base:
-    """Return the trainer and the settings of a plan."""
+    """Return trainer and settings of a plan."""
     component = plugins.get("trainers", plan.trainer, typed=plan.trainer in code)
     return Base(plan.trainer, component, plan.base, code=frozenset(code))
 

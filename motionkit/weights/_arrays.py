@@ -23,27 +23,26 @@ LIMIT = 4 << 30
 _STEP = 16 << 20
 
 _LARGE, _PICKLE, _RATIO = 64 << 20, 1 << 20, 100
-"""Above this size in bytes (arrays, pickles) content with a higher compression ratio than the third is refused as a zip
-bomb."""
+"""Contents above this size in bytes (arrays, pickles) and compression ratio are refused as zip bombs."""
 
 _KINDS = "biufcSUMmO"
-"""Numbers, texts, dates and objects; nothing with fields."""
+"""Kinds of dtypes that are read: numbers, texts, dates and objects; no fields."""
 
 _HEADER = 10_000
-"""Bytes of the header of an array, which numpy writes in 118."""
+"""Most bytes of an array's header; numpy writes 118."""
 
 
 def read_array(path: str | Path, *, limit: int = LIMIT, wanted: Callable[[str], bool] = lambda name: True) -> Any:
     """Read a .npy or .npz file.
 
     Args:
-        path: The file; told apart by content. Object arrays (``np.save`` of a dict) are read when they hold numpy
-            arrays and plain containers only.
-        limit: Bytes the contents may unpack to; checked before memory is taken.
-        wanted: Which members of an .npz are read; the others are passed over.
+        path: The file; the format is recognised by content. Object arrays (``np.save`` of a dict) may hold only numpy
+            arrays and plain containers.
+        limit: Most bytes of unpacked content; checked before memory is allocated.
+        wanted: Which members of an .npz to read.
 
     Returns:
-        The array; for an object array of no dimension, the object in it; for .npz a dict of those.
+        The array, or the object in a 0-dimensional object array; for .npz a dict of these.
     """
     path = Path(path)
     try:
@@ -75,7 +74,7 @@ def read_array(path: str | Path, *, limit: int = LIMIT, wanted: Callable[[str], 
 
 
 def read_numbers(path: str | Path, *, limit: int = LIMIT) -> NDArray[Any]:
-    """Read a .npy file of one array of numbers of a size that torch has; they come in the machine's byte order."""
+    """Read a .npy file of one array of numbers that torch supports, in the machine's byte order."""
     array = read_array(path, limit=limit)
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu" or array.dtype.itemsize > 8:
         kind = f"{array.dtype} values" if isinstance(array, np.ndarray) else f"a {type(array).__name__}"
@@ -84,7 +83,7 @@ def read_numbers(path: str | Path, *, limit: int = LIMIT) -> NDArray[Any]:
 
 
 def cast(array: NDArray[Any], dtype: type[np.floating[Any]]) -> NDArray[Any]:
-    """Return a contiguous array of a float type, without numpy's warnings of signalling NaN and of overflow."""
+    """Return a contiguous array of a float type, without numpy's warnings about signalling NaN and overflow."""
     with np.errstate(invalid="ignore", over="ignore"):
         return np.ascontiguousarray(array, dtype=dtype)
 
@@ -97,7 +96,7 @@ def _read_archive(file: IO[bytes], path: Path, limit: int, wanted: Callable[[str
         _check_ratio(str(path), size, packed, _LARGE)
         arrays = {}
         for member in members:
-            # zipfile never returns more bytes than the size that was checked above.
+            # zipfile never returns more bytes than the size checked above.
             with archive.open(member) as stream:
                 arrays[member.filename.removesuffix(".npy")] = _read_one(
                     stream, f"{path}:{member.filename}", member.file_size, member.compress_size
@@ -122,7 +121,7 @@ def _check_size(path: Path, size: int, limit: int) -> None:
 
 
 def _read_one(file: IO[bytes], origin: str, size: int, packed: int | None = None) -> Any:
-    """Read one array of a file, or of a member of an archive that packs its `size` bytes into `packed`."""
+    """Read one array of `size` bytes from a file, or from an archive member that compresses it to `packed` bytes."""
     shape, fortran, dtype = _read_header(file)
     if dtype.kind not in _KINDS:
         raise ValueError(f"it holds {dtype}, where numbers or texts belong.")
@@ -153,7 +152,7 @@ def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]
 
 
 def _fill(file: IO[bytes], buffer: bytearray) -> int:
-    """Read into a buffer in steps, because one large read would hold the data twice; return the number of bytes."""
+    """Read into a buffer in steps, since one large read would hold the data twice; return the number of bytes."""
     at = 0
     while chunk := file.read(min(_STEP, len(buffer) - at)):
         buffer[at : at + len(chunk)] = chunk

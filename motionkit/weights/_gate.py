@@ -1,23 +1,23 @@
-"""The gate for pickles: it walks the opcodes of a pickle and refuses it before anything of it is built.
+"""The gate for pickles: it walks the opcodes of a pickle and refuses it before any object is built.
 
-A pickle is a program for a small machine with a stack. The gate runs that program on stand-ins (`Node`) that have a
-kind and a size but no contents, so a refused pickle costs no memory. It refuses:
+A pickle is a program for a small stack machine. The gate runs that program on stand-ins (`Node`) that have a kind and a
+size but no contents, so a refused pickle costs no memory. It refuses:
 
 - Code. A name outside `NAMES`; a call with other arguments than real programs write; a state for anything but an array,
-  its dtype, an ``OrderedDict`` or a ``Namespace``; opcodes that no program writes any more (`_opcodes`, `_calls`).
-- Forged dtypes. With fields, subarrays, dates or flags that are not its own, a dtype lets numpy take bytes of the file
-  for pointers; one that is not a copy changes numpy's own ``float64`` for the whole process.
+  its dtype, an ``OrderedDict`` or a ``Namespace``; opcodes that current programs do not write.
+- Forged dtypes. With fields, subarrays, dates or foreign flags, a dtype makes numpy interpret bytes of the file as
+  pointers; one that is not a copy changes numpy's ``float64`` for the whole process.
 - Lengths. An opcode, an array or a tensor that needs more bytes than the file has; a memo index far beyond the last,
-for which the unpickler allocates memory.
-- Frames. After an opcode that crosses the end of a frame, the C unpickler continues at another place than a byte
-reader.
+  for which the unpickler allocates memory.
+- Frames. After an opcode that crosses the end of a frame, the C unpickler continues at another position than a byte
+  reader.
 - Sharing. A tuple of itself and itself, 45 times over, is 2 ** 45 objects for a function that hashes, prints or copies
-  it: each object counts as often as it is referred to. An object that is part of another cannot get new items, so no
+  it: each object counts as often as it is referenced. An object that is part of another cannot get new items, so no
   object contains itself.
-- Depth. Nested deeper than a recursive function goes.
+- Depth. Containers nested deeper than recursive functions can go.
 - Hashes. Keys of dicts and sets are texts, numbers and flat tuples of them; all but texts can be made to collide, so
-  their number is bounded.
-- Number. Each opcode may make an object of a hundred bytes.
+  their number is limited.
+- Number. Each opcode may create an object of a hundred bytes.
 
 After the gate, the C unpickler builds the objects. It interprets opcodes as the gate does; its weak points, memory for
 announced lengths and memo indices, are checked above.
@@ -39,36 +39,27 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 
-# A stand-in for an object while the gate walks a pickle.
-
 
 class Node:
-    """A stand-in for an object on the stack that is not a number, text or bytes.
-
-    Attributes:
-        kind: tuple, list, dict, ordered dict, set, namespace, array, dtype (these two are new until their state is
-            there), tensor, number (numpy's), object (of which nothing more is made), storage, name.
-        value: Its known content: the items of a tuple or list, the keys of a dict, a name's text, a numpy dtype, a
-            storage's number of elements and their bytes.
-        weight: Objects in it, each counted as often as it is referred to.
-        depth: Levels of containers in it.
-        data: Whether a finished object may contain it; names and storages are only arguments of calls.
-        held: Whether another object contains it; then no items may be added.
-    """
+    """A stand-in for an object on the stack that is not a number, text or bytes."""
 
     __slots__ = ("data", "depth", "held", "kind", "value", "weight")
 
     def __init__(self, kind: str, value: Any = None, *, data: bool = True) -> None:
+        # tuple, list, dict, ordered dict, set, namespace, array and dtype (new array and new dtype until their state is
+        # set), tensor, number (numpy's), object (any other), storage, name
         self.kind = kind
+        # Known content: the items of a tuple or list, the keys of a dict, a name's text, a numpy dtype, a storage's
+        # number of elements and their size in bytes.
         self.value = value
-        self.weight = 1
-        self.depth = 0
-        self.data = data
-        self.held = False
+        self.weight = 1  # Objects in it, each counted as often as it is referenced
+        self.depth = 0  # Levels of containers in it
+        self.data = data  # Whether a finished object may contain it; names and storages are only arguments of calls
+        self.held = False  # Whether another object contains it; then no items may be added
 
 
 OBJECTS = 4_000_000
-"""Opcodes, and objects counted as often as they are referred to; 80 000 composite prompts have that many."""
+"""Most opcodes, and most objects counted as often as they are referenced; 80 000 composite prompts have that many."""
 
 _DEPTH = 100
 _HASHED = 100_000
@@ -82,28 +73,19 @@ class Gate:
     Args:
         data: Bytes that hold the pickle.
         origin: Name of the file for messages.
-        start: Where in `data` it begins.
+        start: Its position in `data`.
         tensors: Whether it may refer to bytes outside itself, as the pickles of ``torch.save`` do.
-
-    Attributes:
-        data: The same, up to the end of the frame that the walk is in.
-        whole: The same to its end.
-        at: The place of the walk in it.
-        stack: What lies on the stack above the last mark: numbers, texts, bytes (as memoryview) and nodes.
-        marks: What lies below each mark.
-        memo: What was kept, by number.
-        storages: Key to number of elements and bytes of each, of what it refers to outside itself.
     """
 
     def __init__(self, data: memoryview, origin: str, start: int = 0, *, tensors: bool = False) -> None:
-        self.data = self.whole = data
+        self.data = self.whole = data  # `data` ends with the current frame
         self.origin = origin
-        self.at = start
+        self.at = start  # Current position
         self.tensors = tensors
-        self.stack: list[Any] = []
-        self.marks: list[list[Any]] = []
+        self.stack: list[Any] = []  # Above the last mark: numbers, texts, bytes (as memoryview) and nodes
+        self.marks: list[list[Any]] = []  # The stack below each mark
         self.memo: dict[int, Any] = {}
-        self.storages: dict[str, tuple[int, int]] = {}
+        self.storages: dict[str, tuple[int, int]] = {}  # Storages outside the pickle: number of elements, bytes of each
         self._hashed = _HASHED
         self._copied = 4 * (len(data) - start)
 
@@ -137,18 +119,18 @@ class Gate:
         return node
 
     def charge(self, size: int) -> None:
-        """Count bytes that a call copies; bytes of a file are copied at most a few times."""
+        """Count bytes that a call copies; the total is limited to a few times the file's size."""
         self._copied -= size
         if self._copied < 0:
             self.refuse("it copies the same contents again and again")
 
     def check_keys(self, keys: Iterable[Any]) -> None:
-        """Refuse keys that cost much to hash or to compare."""
+        """Refuse keys that are expensive to hash or to compare."""
         for key in keys:
             if type(key) is not str:
                 self._hashed -= self._price(key)
         if self._hashed < 0:
-            self.refuse(f"it has more than {_HASHED} keys that are no texts")
+            self.refuse(f"it has more than {_HASHED} keys that are not texts")
 
     def _price(self, key: Any) -> int:
         if key is None or isinstance(key, bool | float | memoryview) or (type(key) is int and abs(key) < _INT_KEY):
@@ -157,33 +139,20 @@ class Gate:
             return 1
         if type(key) is Node and key.kind == "tuple" and len(key.value) <= 10 and key.depth < 2:
             return 10 + sum(self._price(item) for item in key.value if type(item) is not str)
-        self.refuse("it uses something else than texts and numbers as keys")
-
-
-# Checks the calls and states in a pickle: only those that real programs write, by their arguments.
+        self.refuse("it uses keys other than texts and numbers")
 
 
 # The names that a pickle may use, and the function that builds each.
 
 _LONGEST = 100
+_RUN_CODE = {"os", "posix", "nt", "subprocess", "builtins", "__builtin__", "sys", "shutil", "socket", "runpy"}
 
 
 def refusal(name: str, origin: str) -> MotionkitError:
-    """Return the error for a pickle that refers to `name`, which is not on the list."""
+    """Return the error for a pickle that refers to `name`, which is not in `NAMES`."""
     name = name[:_LONGEST]
     module = name.rpartition(".")[0]
-    runs = module.split(".")[0] in {
-        "os",
-        "posix",
-        "nt",
-        "subprocess",
-        "builtins",
-        "__builtin__",
-        "sys",
-        "shutil",
-        "socket",
-        "runpy",
-    }
+    runs = module.split(".")[0] in _RUN_CODE
     return MotionkitError(
         f"{origin} was not opened: it refers to {name}.",
         why="a pickle can call what it names, and this name runs code; nothing was executed."
@@ -197,12 +166,12 @@ def refusal(name: str, origin: str) -> MotionkitError:
 
 
 def _default_dict(*_: Any) -> Any:
-    """Return an empty ``defaultdict`` without the function that fills it."""
+    """Return an empty ``defaultdict`` without its factory."""
     return collections.defaultdict(None)
 
 
 def _from_buffer(data: bytes, dtype: Any, shape: Any, order: Any, axes: Any = None) -> Any:
-    """Return an array with its bytes, as pickle protocol 5 writes it; one that can be written to."""
+    """Return a writable array from its bytes, as pickle protocol 5 writes it."""
     flat = np.frombuffer(bytearray(data), dtype=dtype)
     if order == "K" and axes is not None:
         return flat.reshape(shape).transpose(axes)
@@ -218,7 +187,7 @@ def _rebuilt_tensor(
     _hooks: Any = None,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """Return the view of a storage that is a tensor."""
+    """Return a tensor that is a view of a storage."""
     tensor = torch.empty(0, dtype=dtype or storage[1])
     tensor.set_(storage[0], offset, tuple(size), tuple(stride))
     return tensor.requires_grad_(requires_grad)
@@ -251,7 +220,7 @@ STORAGES: dict[str, torch.dtype] = {
     },
     "torch.storage.UntypedStorage": torch.uint8,
 }  # fmt: skip
-"""Kinds of storage, with their elements."""
+"""Kinds of storage and their element types."""
 
 NAMES: dict[str, Any] = {
     **{f"{module}.{kind.__name__}": kind for module in ("builtins", "__builtin__") for kind in _BUILTINS},
@@ -259,7 +228,7 @@ NAMES: dict[str, Any] = {
     "collections.Counter": collections.Counter,
     "collections.defaultdict": _default_dict,
     "argparse.Namespace": argparse.Namespace,
-    # Byte strings in old pickle protocols are written as an encoded text.
+    # Old pickle protocols write byte strings as encoded text.
     "_codecs.encode": codecs.encode,
     "numpy.dtype": np.dtype,
     "numpy.ndarray": np.ndarray,
@@ -284,20 +253,14 @@ NAMES: dict[str, Any] = {
 
 
 _CODE = re.compile(r"[<>|=]?(?:[?bhilqBHILQefdgFDGO]|[biufcO]\d{1,2}|[SU]\d{0,6})")
-"""Codes of dtypes: numbers, texts, objects. Nothing with fields, and no dates."""
+"""Codes of dtypes: numbers, texts, objects; no fields, and no dates."""
 
 _SPREAD = 1 << 20
 _LAST_CHARACTER = 0x10FFFF
 
 
 def call(gate: Gate, name: str, arguments: tuple[Any, ...]) -> Any:
-    """Return what a call makes, or refuse it.
-
-    Args:
-        gate: The walk.
-        name: One of `NAMES`.
-        arguments: Numbers, texts, bytes and nodes.
-    """
+    """Return the stand-in for the result of calling `name`, one of `NAMES`, or refuse the call."""
     match name, arguments:
         case "torch._utils._rebuild_tensor_v2", (Node() as stored, at, size, stride, bool(), hooks) if _is_empty(hooks):
             return _tensor(gate, stored, at, size, stride)
@@ -320,7 +283,7 @@ def call(gate: Gate, name: str, arguments: tuple[Any, ...]) -> Any:
             return Node("number")
         case "numpy.core.numeric._frombuffer", (data, Node(kind="dtype", value=dtype), shape, str(), *axes):
             if axes and sorted(_sizes(gate, *axes)) != list(range(len(_sizes(gate, shape)))):
-                gate.refuse("it turns an array round axes that it does not have")
+                gate.refuse("it permutes axes that its array does not have")
             _check_bytes(gate, dtype, _sizes(gate, shape), data)
             return Node("array")
         case "numpy.dtype", (str() as code, False | 0, True | 1) if _CODE.fullmatch(code):
@@ -348,15 +311,19 @@ def call(gate: Gate, name: str, arguments: tuple[Any, ...]) -> Any:
             return Node("object")
         case "torch.device", (str(),) | (str(), int()):
             return Node("object")
-    gate.refuse(f"it calls {name} as no program does")
+    gate.refuse(f"it calls {name} with arguments that no program writes")
 
 
 def build(gate: Gate, node: Node, state: Node) -> None:
-    """Give `node` a state, or refuse it."""
+    """Set the state of `node`, or refuse it."""
     match node.kind, state.kind, state.value:
         case "new dtype", "tuple", (3, str() as order, None, None, None, int() as size, int() as step, int() as flags):
-            array_state = node.value.__reduce__()[2]
-            if (size, step, flags) == array_state[5:] and order and order in ("|" if array_state[1] == "|" else "<>="):
+            state_of_dtype = node.value.__reduce__()[2]
+            if (
+                (size, step, flags) == state_of_dtype[5:]
+                and order
+                and order in ("|" if state_of_dtype[1] == "|" else "<>=")
+            ):
                 node.kind, node.value = "dtype", node.value.newbyteorder(order)
                 return
         case "new array", "tuple", (1, shape, Node(kind="dtype", value=dtype), bool() | 0 | 1, data):
@@ -364,7 +331,7 @@ def build(gate: Gate, node: Node, state: Node) -> None:
             if not dtype.hasobject:
                 _check_bytes(gate, dtype, sizes, data)
             elif type(data) is not Node or data.kind != "list" or math.prod(sizes) != len(data.value):
-                gate.refuse("it gives an array of objects other contents than its shape has")
+                gate.refuse("its array of objects has other contents than its shape")
             elif spreads(sizes, len(data.value)):
                 gate.refuse("it has a shape of rows without contents")
             node.kind = "array"
@@ -375,7 +342,7 @@ def build(gate: Gate, node: Node, state: Node) -> None:
             gate.charge(len(names))
             if all(type(name) is str for name in names):
                 return
-    gate.refuse(f"it gives a {node.kind} a state as no program does")
+    gate.refuse(f"it gives a {node.kind} a state that no program writes")
 
 
 def storage(gate: Gate, reference: Any) -> Node:
@@ -384,14 +351,14 @@ def storage(gate: Gate, reference: Any) -> Node:
         case Node(kind="tuple", value=("storage", Node(value=kind), str() as key, str(), int() as count, *view)) if (
             kind in STORAGES and count >= 0 and view in ([], [None])
         ):
-            known = (count, STORAGES[kind].itemsize)
-            if gate.storages.setdefault(key, known) == known:
-                return Node("storage", known, data=False)
-    gate.refuse("it refers to something outside itself that is no storage")
+            size = (count, STORAGES[kind].itemsize)
+            if gate.storages.setdefault(key, size) == size:
+                return Node("storage", size, data=False)
+    gate.refuse("it refers to something outside itself that is not a storage")
 
 
 def valid_texts(raw: Any, dtype: Any) -> bool:
-    """Whether bytes are valid text of dtype ``U``: four bytes a character, not all values of which are characters."""
+    """Whether bytes are valid text of dtype ``U``, with four bytes for each character."""
     codes = np.frombuffer(raw, dtype=np.dtype("u4").newbyteorder(dtype.byteorder))
     return not len(codes) or int(codes.max()) <= _LAST_CHARACTER
 
@@ -406,32 +373,31 @@ def _is_empty(hooks: Any) -> bool:
 
 
 def _sizes(gate: Gate, shape: Any) -> tuple[int, ...]:
-    """Return the numbers of a shape."""
-    if type(shape) is not Node or shape.kind != "tuple" or len(shape.value) > 32:
-        gate.refuse("it has a shape that is none")
-    if not all(type(size) is int and size >= 0 for size in shape.value):
-        gate.refuse("it has a shape that is none")
+    """Return the numbers of a shape, or refuse it."""
+    is_tuple = type(shape) is Node and shape.kind == "tuple" and len(shape.value) <= 32
+    if not is_tuple or not all(type(size) is int and size >= 0 for size in shape.value):
+        gate.refuse("it has an invalid shape")
     return tuple(shape.value)
 
 
 def _check_bytes(gate: Gate, dtype: Any, shape: tuple[int, ...], data: Any) -> None:
-    """Refuse an array of numbers or texts whose bytes are not those of its shape."""
+    """Refuse an array of numbers or texts whose bytes do not fit its shape."""
     if isinstance(data, str):
         data = memoryview(data.encode("latin-1"))
     size = math.prod(shape) * dtype.itemsize
     if dtype.hasobject or not isinstance(data, memoryview) or len(data) != size or spreads(shape, size):
-        gate.refuse("it makes an array of other bytes than its shape has")
+        gate.refuse("its array has other bytes than its shape")
     if dtype.kind == "U" and not valid_texts(data, dtype):
         gate.refuse("it has characters that do not exist")
     gate.charge(size)
 
 
 def _tensor(gate: Gate, stored: Node, at: Any, size: Any, stride: Any, width: int = 0) -> Node:
-    """Return a tensor of elements of `width` bytes, the storage's own if it is 0, or refuse it."""
+    """Return a tensor with elements of `width` bytes (by default those of its storage), or refuse it."""
     if stored.kind != "storage" or type(at) is not int:
-        gate.refuse("it makes a tensor of something that is no storage")
-    count, item_size = stored.value
-    count = count * item_size // (width or item_size)
+        gate.refuse("it makes a tensor of something that is not a storage")
+    count, itemsize = stored.value
+    count = count * itemsize // (width or itemsize)
     sizes, strides = _sizes(gate, size), _sizes(gate, stride)
     last = at + sum((length - 1) * step for length, step in zip(sizes, strides, strict=True))
     if at < 0 or (0 not in sizes and last >= count) or spreads(sizes, count):

@@ -1,78 +1,77 @@
-"""The Hugging Face hub: an id stands wherever a folder of a model does, and a folder is sent there when that is typed.
+"""The Hugging Face hub: its ids are accepted in place of model folders, and models can be uploaded on request.
 
-Only files of data are downloaded, and nothing that comes from there is executed.
+Only data files are downloaded, and nothing from the hub is executed.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from motionkit.config import HUB_ID
 from motionkit.errors import MotionkitError
 
 DATA = ("*.json", "*.safetensors", "*.npy", "*.md")
-"""What is downloaded of a model."""
+"""The files of a model that are downloaded."""
 
-_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 _CODE = (".py", ".ipynb", ".sh", ".so", ".dll", ".dylib", ".exe", ".js", ".pkl", ".pickle")
 _logger = logging.getLogger("motionkit.weights")
 
 
 def is_hub_id(source: str | Path) -> bool:
-    """Whether a text is an id of the hub, ``ORG/NAME``, and no path: nothing is there, and no folder ``ORG`` either.
+    """Whether `source` is an id of the hub, ``ORG/NAME``, and not a path: neither it nor a folder ``ORG`` exists.
 
     Example:
-        >>> is_hub_id("someone/walks"), is_hub_id("./someone/walks"), is_hub_id("walks")
-        (True, False, False)
+        >>> is_hub_id("someone/walks"), is_hub_id("./someone/walks"), is_hub_id("walks"), is_hub_id("runs/model.pt")
+        (True, False, False, False)
     """
     text = str(source)
-    return _ID.fullmatch(text) is not None and not Path(text).exists() and not Path(text).parent.exists()
+    return HUB_ID.fullmatch(text) is not None and not Path(text).exists() and not Path(text).parent.exists()
 
 
 def located(source: str | Path) -> Path:
-    """Return where a model is: the path that was given, or the folder into which its hub id was downloaded.
+    """Return the path of a model, downloading it if `source` is a hub id.
 
     Args:
-        source: A path, or ``ORG/NAME``. What is neither comes back as it is; who opens it says what is missing.
+        source: A path or ``ORG/NAME``. A path need not exist; the code that opens it reports that.
     """
     return download(str(source))[0] if is_hub_id(source) else Path(source).expanduser()
 
 
 def download(source: str, *, revision: str = "", files: Sequence[str] = DATA) -> tuple[Path, str]:
-    """Return the folder of a model of the hub in the local cache, and its commit; the network is used where allowed.
+    """Return the folder of a hub model in the local cache, and its commit; downloads unless ``HF_HUB_OFFLINE`` is set.
 
     Args:
         source: ``ORG/NAME``.
         revision: Commit, branch or tag; empty for the newest.
-        files: Patterns of the files that are wanted. Code among the others is named in a warning.
+        files: Patterns of the files to download. Code among the others is reported in a warning.
     """
     from huggingface_hub import HfApi, snapshot_download
 
     offline = os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0")
     if not offline:
-        with suppress(Exception):  # what is wrong the download says; without a network it takes the cache
+        with suppress(Exception):  # the download reports errors; without a network it uses the cache
             about = HfApi().model_info(source, revision=revision or None)
-            _say_code(source, [one.rfilename for one in about.siblings or ()], files)
+            _say_code(source, [file.rfilename for file in about.siblings or ()], files)
     try:
-        found = snapshot_download(
+        folder = snapshot_download(
             source, revision=revision or None, allow_patterns=list(files), local_files_only=offline
         )
-    # The hub's client raises errors of its own, of the network and of the disk.
+    # The hub's client raises its own errors and those of network and disk.
     except Exception as error:
         raise MotionkitError(
             f"{source} does not exist, and the Hugging Face hub does not give it.",
             why=str(error).strip().partition("\n")[0],
             fix=f"check the path; where the network is: hf download {source}",
         ) from error
-    return Path(found), Path(found).name  # of the cache: named by the commit
+    return Path(folder), Path(folder).name  # the cache names it by the commit
 
 
 def _say_code(source: str, names: Sequence[str], files: Sequence[str]) -> None:
-    """Warn of code that is left where it is."""
+    """Warn of code in the repository that is not downloaded."""
     code = [name for name in names if name.endswith(_CODE) and "*" + Path(name).suffix not in files]
     if code:
         more = f" and {len(code) - 1} more" if len(code) > 1 else ""
@@ -80,13 +79,13 @@ def _say_code(source: str, names: Sequence[str], files: Sequence[str]) -> None:
 
 
 def push(folder: Path, source: str, files: Sequence[str], *, public: bool = False) -> str:
-    """Send files of a folder to the hub; the repository is made where there is none.
+    """Upload files of a folder to the hub, creating the repository if it does not exist.
 
     Args:
         folder: The folder.
         source: ``ORG/NAME``.
         files: Names of the files in it.
-        public: Whether a repository that is made can be seen by everyone; one that is there stays as it is.
+        public: Whether a new repository is public; an existing one keeps its visibility.
 
     Returns:
         The address of the repository.

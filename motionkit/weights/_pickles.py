@@ -16,20 +16,17 @@ from motionkit.errors import MotionkitError
 from motionkit.weights import _gate as _calls
 from motionkit.weights._gate import NAMES, OBJECTS, TYPES, Gate, Node, refusal
 
-# Walks a pickle opcode by opcode.
-
-
-# The effect of each pickle opcode on the stack of the gate.
+# The walk through a pickle: the effect of each opcode on the stack of the gate.
 
 _MEMO_GAP = 1000
-"""Memo indices that may be skipped; real programs count up by one."""
+"""Most memo indices that may be skipped; real programs count up by one."""
 
 _NAME = 200
-"""Bytes of a module's and a function's name."""
+"""Most bytes of a module's and a function's name together."""
 
 
 def _length(gate: Gate, layout: struct.Struct) -> memoryview:
-    """Return the bytes whose number comes first."""
+    """Return a sequence of bytes, which is preceded by its length."""
     start = gate.at + layout.size
     end = start + layout.unpack_from(gate.data, gate.at)[0]
     if end > len(gate.data):
@@ -39,7 +36,7 @@ def _length(gate: Gate, layout: struct.Struct) -> memoryview:
 
 
 def _items(gate: Gate, many: bool) -> list[Any]:
-    """Return what lies above the last mark, or the one on top."""
+    """Pop all items above the last mark, or only the top one."""
     if not many:
         return [gate.stack.pop()]
     items, gate.stack = gate.stack, gate.marks.pop()
@@ -49,7 +46,7 @@ def _items(gate: Gate, many: bool) -> list[Any]:
 def _target(gate: Gate, *kinds: str) -> Node:
     node = gate.stack[-1]
     if type(node) is not Node or node.kind not in kinds:
-        gate.refuse("it fills something that is no container")
+        gate.refuse("it fills something that is not a container")
     return node
 
 
@@ -106,7 +103,7 @@ def _put(gate: Gate, layout: struct.Struct) -> None:
     place = layout.unpack_from(gate.data, gate.at)[0]
     gate.at += layout.size
     if place > len(gate.memo) + _MEMO_GAP:
-        gate.refuse(f"it keeps something as number {place}, after {len(gate.memo)}")
+        gate.refuse(f"it uses memo index {place} after {len(gate.memo)}")
     gate.memo[place] = gate.stack[-1]
 
 
@@ -167,7 +164,7 @@ def _global(gate: Gate, _: None) -> None:
 def _stack_global(gate: Gate, _: None) -> None:
     name, module = gate.stack.pop(), gate.stack.pop()
     if type(name) is not str or type(module) is not str:
-        raise TypeError("a name is no text.")
+        raise TypeError("a name is not a text.")
     _name(gate, module, name)
 
 
@@ -175,8 +172,8 @@ def _name(gate: Gate, module: str, name: str) -> None:
     full = f"{module}.{name}"
     if full not in NAMES:
         raise refusal(full, gate.origin)
-    known = full.replace("__builtin__", "builtins").replace("numpy._core", "numpy.core")
-    gate.stack.append(Node("name", known, data=known in TYPES))
+    canonical = full.replace("__builtin__", "builtins").replace("numpy._core", "numpy.core")
+    gate.stack.append(Node("name", canonical, data=canonical in TYPES))
 
 
 def _call(gate: Gate, _: None) -> None:
@@ -185,7 +182,7 @@ def _call(gate: Gate, _: None) -> None:
         case Node(kind="name", value=name), Node(kind="tuple", value=values):
             gate.stack.append(_calls.call(gate, name, values))
         case _:
-            gate.refuse("it calls something that is no function")
+            gate.refuse("it calls something that is not a function")
 
 
 def _new(gate: Gate, _: None) -> None:
@@ -194,7 +191,7 @@ def _new(gate: Gate, _: None) -> None:
         case Node(kind="name", value="argparse.Namespace"), Node(kind="tuple", value=()):
             gate.stack.append(Node("namespace"))
         case _:
-            gate.refuse("it makes an object of another kind than data")
+            gate.refuse("it makes an object that is not data")
 
 
 def _build(gate: Gate, _: None) -> None:
@@ -260,27 +257,24 @@ _TABLE: dict[bytes, tuple[_Operation, Any]] = {
     pickle.BUILD: (_build, None),
     pickle.BINPERSID: (_storage, None),
 }
-"""Handler and arguments of each allowed opcode. Current programs write no others."""
+"""Handler and argument of each allowed opcode; current programs write no others."""
 
 OPERATIONS = {code[0]: operation for code, operation in _TABLE.items()}
 
 
 def walk(gate: Gate) -> int:
-    """Walk to the end of the pickle that `gate` was made for.
-
-    Returns:
-        The position after it.
+    """Walk to the end of the pickle that `gate` was made for, and return the position after it.
 
     Raises:
         MotionkitError: It is refused.
         Exception: It is damaged.
     """
     collects = gc.isenabled()
-    gc.disable()  # No node contains itself, so the cyclic garbage collector is off: it would double the time.
+    gc.disable()  # No node contains itself, and the cyclic garbage collector would double the time.
     try:
         return _walk(gate)
     except (IndexError, KeyError, struct.error) as error:
-        raise EOFError("its pickle ends too early, or is no pickle.") from error
+        raise EOFError("its pickle ends too early, or is not a pickle.") from error
     finally:
         if collects:
             gc.enable()
@@ -291,7 +285,7 @@ def _walk(gate: Gate) -> int:
     for _ in range(OBJECTS):
         try:
             code = gate.data[gate.at]
-        except IndexError:  # the end of a frame, between two opcodes: continue behind it
+        except IndexError:  # the end of a frame, between two opcodes: continue after it
             if gate.at != len(gate.data):
                 raise
             gate.data = gate.whole
@@ -313,7 +307,7 @@ def read_pickle(source: IO[bytes] | bytes, origin: str) -> Any:
     """Read a pickle of numpy arrays and plain containers.
 
     Args:
-        source: The pickle, or an open file in which it is next.
+        source: The pickle, or an open file positioned at it.
         origin: Name of the file for messages.
 
     Raises:
@@ -329,18 +323,18 @@ def read_pickle(source: IO[bytes] | bytes, origin: str) -> Any:
 
 
 def unpickle(file: IO[bytes], origin: str, storage: Callable[[Any], Any] | None = None) -> Any:
-    """Build what the next pickle in a file describes, which has been through the gate.
+    """Build the objects of the next pickle in a file, which the gate has checked.
 
     Args:
         file: The file.
         origin: Its name for messages.
-        storage: Returns what a reference to bytes outside the pickle stands for.
+        storage: Resolves references to bytes outside the pickle.
     """
     return _Unpickler(file, origin, storage).load()
 
 
 def mapped(file: IO[bytes]) -> memoryview:
-    """Return the bytes of a file on disk; mapped, so that only the used pages are read."""
+    """Return a file on disk as a memory map, of which only the used pages are read."""
     return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
@@ -350,7 +344,7 @@ def in_memory(data: bytes) -> io.BufferedReader:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Finds the names of the gate only, and imports no module."""
+    """Resolves only the names of the gate, and imports no module."""
 
     def __init__(self, file: IO[bytes], origin: str, storage: Callable[[Any], Any] | None) -> None:
         super().__init__(file, encoding="latin1")
@@ -368,7 +362,7 @@ class _Unpickler(pickle.Unpickler):
         return self._storage(reference)
 
 
-# Opens zip archives with a bounded list of members.
+# Zip archives, with a limit for the list of members.
 
 _DIRECTORY = 8 << 20
 """Most bytes of the list of members, enough for about 80 000."""

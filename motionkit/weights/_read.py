@@ -1,4 +1,4 @@
-"""Reads .pt, .pth, .ckpt, .tar and .safetensors: recognised by content, never executed."""
+"""Reads .pt, .pth, .ckpt, .tar and .safetensors, recognised by content, without executing code."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from motionkit.weights._arrays import read_array
 from motionkit.weights._gate import Gate
 from motionkit.weights._pickles import in_memory, mapped, open_zip, unpickle, walk
 
-# Files of ``torch.save``, zip and legacy: the pickle passes the gate, then the tensors' bytes are read.
+# Files of ``torch.save``, zip and legacy: the gate checks the pickle, then the tensors' bytes are read.
 #
-# ``torch.load`` is not used. It would parse the archive and the pickle again with other parsers than the checked ones,
-# and it accepts sparse tensors with unchecked indices.
+# ``torch.load`` is not used. It would parse archive and pickle again with other parsers, and it accepts sparse tensors
+# with unchecked indices.
 
 _MAGIC, _VERSION = 0x1950A86A20F9469CFC6C, 1001
 _PICKLE = 64 << 20
-"""Bytes of the pickle in a zip file, which holds names and shapes: 0.2 MB for a thousand tensors."""
+"""Most bytes of the pickle in a zip file. It holds names and shapes: 0.2 MB for a thousand tensors."""
 
 
 def read_zip(file: IO[bytes], archive: zipfile.ZipFile, origin: str) -> Any:
@@ -43,14 +43,14 @@ def read_zip(file: IO[bytes], archive: zipfile.ZipFile, origin: str) -> Any:
     data = _read_span(file, *spans[name]).numpy().tobytes()
     gate = Gate(memoryview(data), origin, tensors=True)
     walk(gate)
-    found = {key: spans[f"{root}data/{key}"] for key in gate.storages}
-    if any(found[key][1] != count * width for key, (count, width) in gate.storages.items()):
+    storages = {key: spans[f"{root}data/{key}"] for key in gate.storages}
+    if any(storages[key][1] != count * width for key, (count, width) in gate.storages.items()):
         raise _refused(origin, "its tensors have other bytes than their shapes")
-    return unpickle(in_memory(data), origin, _Storages(file, found))
+    return unpickle(in_memory(data), origin, _Storages(file, storages))
 
 
 def read_pickles(file: IO[bytes], origin: str) -> Any:
-    """Read a plain pickle, or the legacy format of ``torch.save``: number, two headers, tensors, their bytes.
+    """Read a plain pickle, or the legacy format of ``torch.save``: magic number, two headers, tensors, their bytes.
 
     Raises:
         MotionkitError: It is refused.
@@ -71,18 +71,18 @@ def read_pickles(file: IO[bytes], origin: str) -> Any:
         raise _foreign(origin)
     gate = Gate(view, origin, start := at, tensors=True)
     at = middle = walk(gate)
-    found = {}
+    storages = {}
     for key in read_next():
         count, width = gate.storages[key]
         if int.from_bytes(view[at : at + 8], "little") != count:
             raise _refused(origin, "its tensors have other bytes than their shapes")
-        found[key] = (at + 8, count * width)
+        storages[key] = (at + 8, count * width)
         at += 8 + count * width
-    return unpickle(in_memory(view[start:middle].tobytes()), origin, _Storages(file, found))
+    return unpickle(in_memory(view[start:middle].tobytes()), origin, _Storages(file, storages))
 
 
 class _Storages:
-    """The bytes of tensors in a file, read once each when a pickle refers to them.
+    """The storages of tensors in a file; each is read once, when a pickle refers to it.
 
     Args:
         file: The file.
@@ -105,11 +105,11 @@ def _read_span(file: IO[bytes], start: int, size: int) -> torch.Tensor:
     """Read bytes into memory with torch's alignment."""
     if start + size > file.seek(0, 2):
         raise EOFError("it announces more bytes than there are.")
-    found = torch.empty(size, dtype=torch.uint8)
+    buffer = torch.empty(size, dtype=torch.uint8)
     file.seek(start)
-    if file.readinto(found.numpy()) != size:  # type: ignore[attr-defined]
+    if file.readinto(buffer.numpy()) != size:  # type: ignore[attr-defined]
         raise EOFError("it became shorter while it was read.")
-    return found
+    return buffer
 
 
 def _span(file: IO[bytes], member: zipfile.ZipInfo, origin: str) -> tuple[int, int]:
@@ -125,11 +125,13 @@ def _span(file: IO[bytes], member: zipfile.ZipInfo, origin: str) -> tuple[int, i
 
 
 def _refused(origin: str, what: str) -> MotionkitError:
-    return MotionkitError(f"{origin} was not opened: {what}.", why="torch.save writes no such file.")
+    return MotionkitError(f"{origin} was not opened: {what}.", why="torch.save does not write such files.")
 
 
 def _foreign(origin: str) -> MotionkitError:
-    return MotionkitError(f"{origin} is of a machine with another byte order.", fix="save it there as safetensors.")
+    return MotionkitError(
+        f"{origin} was written on a machine with another byte order.", fix="save it there as safetensors."
+    )
 
 
 _HEADER = 4 << 20
@@ -163,7 +165,7 @@ def read(path: str | Path) -> Any:
 
 
 def _read(file: IO[bytes], path: Path) -> Any:
-    """Recognise a file by its first bytes, and read it."""
+    """Read a file in the format that its first bytes show."""
     head = file.read(512)
     if not head:
         raise MotionkitError(f"{path} is empty.", fix=_AGAIN)
@@ -191,7 +193,7 @@ def _read_safetensors(path: Path, header: int) -> Any:
     if header > _HEADER:
         raise MotionkitError(
             f"{path} was not opened: its list of tensors takes {header / 1e6:.0f} MB.",
-            why=f"no model has more than {_HEADER >> 20} MB of it, some 30 000 tensors.",
+            why=f"{_HEADER >> 20} MB are enough for 30 000 tensors, more than any model has.",
         )
     try:
         return load_file(path)
@@ -207,7 +209,7 @@ def _read_torch(file: IO[bytes], path: Path, *, zipped: bool) -> Any:
             return _read_zip(file, archive, path)
     except MotionkitError:
         raise
-    # A damaged archive or pickle can raise nearly any exception; names outside the allowed list are never imported.
+    # A damaged archive or pickle can raise nearly any exception; names outside `NAMES` are never imported.
     except Exception as error:
         raise MotionkitError(
             f"{path} is damaged or cut short.", why=str(error) or type(error).__name__, fix=_AGAIN
@@ -219,7 +221,7 @@ def _read_zip(file: IO[bytes], archive: zipfile.ZipFile, path: Path) -> Any:
     if "constants.pkl" in names:
         raise MotionkitError(
             f"{path} is a TorchScript archive: a program with weights, not a weight file.",
-            why="running a program from a file is what motionkit never does.",
+            why="motionkit never runs programs from files.",
             fix="for CLIP use the transformers folder: --policy.text-model openai/clip-vit-base-patch32",
         )
     if "data.pkl" in names:

@@ -1,4 +1,4 @@
-"""Loads weights strictly: any tensor that is missing, unknown or of another shape is an error."""
+"""Loads weights strictly: a missing or unknown tensor, or another shape, is an error."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from torch import Tensor, nn
 
 from motionkit.errors import MotionkitError
 
-# Finds the tensors inside the containers that training programs save.
+# Find the tensors inside the containers that training programs save.
 
 _WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "network", "weights", "params")
 _PREFIXES = ("module.", "_orig_mod.")
 
 
 def strip_prefix(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Remove ``module.`` (DataParallel) and ``_orig_mod.`` (torch.compile) where every name has it, at any depth."""
-    found = dict(tensors)
-    while found:
-        prefix = next((prefix for prefix in _PREFIXES if all(name.startswith(prefix) for name in found)), "")
+    """Remove ``module.`` (DataParallel) and ``_orig_mod.`` (torch.compile) if every name has it, at any depth."""
+    stripped = dict(tensors)
+    while stripped:
+        prefix = next((prefix for prefix in _PREFIXES if all(name.startswith(prefix) for name in stripped)), "")
         if not prefix:
             break
-        found = {name.removeprefix(prefix): value for name, value in found.items()}
-    return found
+        stripped = {name.removeprefix(prefix): value for name, value in stripped.items()}
+    return stripped
 
 
 def find_tensors(obj: Any) -> dict[str, Tensor] | None:
-    """Return the flat name-to-tensor mapping in `obj`, unwrapped, or None when there is none.
+    """Return the flat name-to-tensor mapping in `obj`, unwrapped, or None if there is none.
 
     Numpy arrays count as tensors. Looks through ``{"state_dict": ...}``, ``{"model": ...}`` and the like.
     """
@@ -47,15 +47,15 @@ def find_tensors(obj: Any) -> dict[str, Tensor] | None:
 
 
 def flat_tensors(obj: Mapping[Any, Any]) -> dict[str, Tensor]:
-    """Return `obj` itself as tensors when every value is a tensor or a numeric array and every key a name."""
+    """Return `obj` as tensors if every value is a tensor or a numeric array and every key a text; else nothing."""
     if not all(isinstance(key, str) for key in obj):
         return {}
-    found = {key: tensor for key, value in obj.items() if (tensor := as_tensor(value)) is not None}
-    return found if len(found) == len(obj) else {}
+    flat = {key: tensor for key, value in obj.items() if (tensor := as_tensor(value)) is not None}
+    return flat if len(flat) == len(obj) else {}
 
 
 def as_tensor(value: object) -> Tensor | None:
-    """Return a tensor as it is and an array of numbers in any byte order as a tensor; None for anything else."""
+    """Return a tensor, or an array of numbers in any byte order, as a tensor; None for anything else."""
     if isinstance(value, np.ndarray) and is_numeric(value.dtype):
         return torch.from_numpy(np.asarray(value, dtype=value.dtype.newbyteorder("="), order="C"))
     return value if isinstance(value, Tensor) else None
@@ -66,7 +66,7 @@ def is_numeric(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "?bfiu" and dtype.itemsize <= 8
 
 
-# Describes a weight file by the names and shapes in it.
+# Describe a weight file by the names and shapes in it.
 
 _COMPONENTS = ("text_encoder", "motion_encoder", "motion_decoder", "movement_encoder", "movement_enc", "seq_motion")
 
@@ -101,13 +101,13 @@ def is_lightning(obj: Mapping[Any, Any]) -> bool:
 
 
 def components(obj: Mapping[Any, Any]) -> dict[str, dict[str, Tensor]]:
-    """Split a file into named components, in any known layout.
+    """Split the content of a file into named components.
 
-    Knows ``{text_encoder: {...}}``, ``{text_encoder_state_dict: {...}}`` and flat names with a component in front
-    (``text_encoder.projection.weight``), bare or wrapped in ``model``, ``state_dict`` and the like.
+    Known layouts are ``{text_encoder: {...}}``, ``{text_encoder_state_dict: {...}}`` and flat names that start with a
+    component (``text_encoder.projection.weight``), bare or wrapped in ``model``, ``state_dict`` and the like.
 
     Returns:
-        Component name to its tensors; empty when there are no components.
+        Component name to its tensors; empty if there are no components.
     """
     nested = {}
     for key, value in obj.items():
@@ -119,7 +119,7 @@ def components(obj: Mapping[Any, Any]) -> dict[str, dict[str, Tensor]]:
     flat = find_tensors(obj)
     if not flat:
         wrapped = [value for value in obj.values() if isinstance(value, Mapping) and not flat_tensors(value)]
-        return next((found for value in wrapped if (found := components(value))), {})
+        return next((parts for value in wrapped if (parts := components(value))), {})
     split: dict[str, dict[str, Tensor]] = {}
     for name, tensor in flat.items():
         head, dot, rest = name.partition(".")
@@ -191,7 +191,7 @@ def load_strict(module: nn.Module, tensors: Mapping[str, Tensor], origin: str) -
     Args:
         module: Network with its own names.
         tensors: Name to tensor.
-        origin: File or folder they came from, for the message.
+        origin: Their file or folder, for the message.
 
     Example:
         >>> layer = nn.Linear(2, 1)
@@ -206,13 +206,13 @@ def load_strict(module: nn.Module, tensors: Mapping[str, Tensor], origin: str) -
 def build(make: Callable[[], Module], tensors: Mapping[str, Tensor], origin: str) -> Module:
     """Build a network for `tensors` and load them into it.
 
-    The network is first built on the meta device, without memory. It is built with memory only when every name and
-    shape agrees, so that a wrong description beside the file cannot allocate more than the file holds.
+    The network is first built on the meta device, without memory, and with memory only if every name and shape agrees.
+    So a wrong description next to the file cannot allocate more memory than the file needs.
 
     Args:
         make: Makes the network.
         tensors: Name to tensor.
-        origin: File or folder they came from, for the message.
+        origin: Their file or folder, for the message.
     """
     with torch.device("meta"):
         _check(make(), tensors, origin)
@@ -222,19 +222,19 @@ def build(make: Callable[[], Module], tensors: Mapping[str, Tensor], origin: str
 
 
 def _check(module: nn.Module, tensors: Mapping[str, Tensor], origin: str) -> None:
-    own = module.state_dict()
-    missing = sorted(own.keys() - tensors.keys())
-    unknown = sorted(tensors.keys() - own.keys())
+    expected = module.state_dict()
+    missing = sorted(expected.keys() - tensors.keys())
+    unknown = sorted(tensors.keys() - expected.keys())
     shapes = [
-        f"{name} is {list(tensors[name].shape)}, should be {list(own[name].shape)}"
-        for name in own
-        if name in tensors and tensors[name].shape != own[name].shape
+        f"{name} is {list(tensors[name].shape)}, should be {list(expected[name].shape)}"
+        for name in expected
+        if name in tensors and tensors[name].shape != expected[name].shape
     ]
     if missing or unknown or shapes:
         parts = [
-            _some("missing", missing, len(own)),
+            _some("missing", missing, len(expected)),
             _some("unknown", unknown, len(tensors)),
-            _some("of another shape", shapes, len(own)),
+            _some("of another shape", shapes, len(expected)),
         ]
         raise MotionkitError(
             f"{origin} does not fit {type(module).__name__}.",

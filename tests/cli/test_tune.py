@@ -260,7 +260,7 @@ def test_where_every_trial_fails_the_command_fails(cli: Cli, tuned: ModuleType) 
         ('{"shape.x": [1, 0]}', "1 to 0 is not a range"),
         ('{"shape.x": [0, 1, "log"]}', "begins above 0"),
         ('{"shape.x": 3}', "is not a list"),
-        ('{"shape.depth": [1.5, 4, "int"]}', "no whole numbers"),
+        ('{"shape.depth": [1.5, 4, "int"]}', "not whole numbers"),
         ('{"shape.kind": ["plain"]}', "one choice is not a choice"),
         ('{"shape.kind": [0, 1]}', "shape.kind is 'plain' in the base settings"),
         ("{}", "is empty"),

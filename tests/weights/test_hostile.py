@@ -92,7 +92,7 @@ def test_keys_that_are_no_texts_are_counted(monkeypatch: pytest.MonkeyPatch) -> 
     for value in (dict.fromkeys(range(1000)), {float(n) for n in range(1000)}, {(n, "x"): 0 for n in range(90)}):
         assert read_pickle(pickle.dumps(value), "x") == value
     for value in (dict.fromkeys(range(1001)), frozenset(map(float, range(1001))), {(n, 1): 0 for n in range(91)}):
-        with pytest.raises(MotionkitError, match="keys that are no texts"):
+        with pytest.raises(MotionkitError, match="keys that are not texts"):
             read_pickle(pickle.dumps(value), "x")
 
 

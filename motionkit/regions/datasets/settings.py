@@ -21,9 +21,7 @@ class RegionReading(Group):
         description="auto: the data's own splits if they name all three, else as hash; hash: by the bytes of each "
         "image, so that no image is in two splits.",
     )
-    held_out: float = Field(
-        0.05, gt=0, le=0.4, description="Share of the images in val, and in test, if hash splits."
-    )
+    held_out: float = Field(0.05, gt=0, le=0.4, description="Share of the images in val, and in test, if hash splits.")
     bad_share: float = Field(
         0.2,
         ge=0,
