@@ -172,6 +172,7 @@ def to_fbx(read: str, write: str, fps: float) -> None:
     for shape in filter(None, shapes):
         bpy.data.objects.remove(shape)
     set_rate(scene, fps)
+    keep_pictures()
     enlarge(CENTIMETRES)
     scene.unit_settings.scale_length = 1.0 / CENTIMETRES
     ends = [action.frame_range for action in bpy.data.actions]
@@ -186,6 +187,35 @@ def to_fbx(read: str, write: str, fps: float) -> None:
         primary_bone_axis="Y", secondary_bone_axis="X", axis_forward="-Z", axis_up="Y", path_mode="COPY",
         embed_textures=True, use_armature_deform_only=False, mesh_smooth_type="OFF",
     )  # fmt: skip
+
+
+def keep_pictures() -> None:
+    """Let the FBX file have the pictures of colours, as they are: with a name of a file, no factor, a lit surface."""
+    import bpy
+
+    for number, image in enumerate(bpy.data.images):
+        image.filepath = f"//picture-{number}.{'jpg' if image.file_format == 'JPEG' else 'png'}"
+    for material in (material for material in bpy.data.materials if material.use_nodes):
+        tree = material.node_tree
+        kinds = {node.type: node for node in tree.nodes}
+        surface = kinds.get("BSDF_PRINCIPLED")
+        picture = kinds.get("TEX_IMAGE") if surface is None else picture_of(surface.inputs["Base Color"])
+        if picture is None:
+            continue
+        if surface is None:  # a glTF material without light
+            surface = tree.nodes.new("ShaderNodeBsdfPrincipled")
+            tree.links.new(surface.outputs["BSDF"], kinds["OUTPUT_MATERIAL"].inputs["Surface"])
+        tree.links.new(picture.outputs["Color"], surface.inputs["Base Color"])
+
+
+def picture_of(socket: Any) -> Any:
+    """Return the picture that an input of a material's node comes from, through factors; None where there is none."""
+    for link in socket.links:
+        node = link.from_node
+        found = node if node.type == "TEX_IMAGE" else next(filter(None, map(picture_of, node.inputs)), None)
+        if found is not None:
+            return found
+    return None
 
 
 def enlarge(scale: float) -> None:
