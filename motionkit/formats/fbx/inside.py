@@ -24,7 +24,6 @@ from typing import Any
 CENTIMETRES = 100.0
 """Of a metre. FBX files are in centimetres, as Maya, Unreal and Mixamo write them: then no joint has a scale."""
 
-
 NOMINAL = 30
 """Frames per second while Blender reads or writes GLB: a rate with a fraction shifts the keys there (Blender 4.2)."""
 
@@ -63,6 +62,7 @@ def to_glb(read: str, write: str, meshes: bool) -> None:
     fps = scene.render.fps / scene.render.fps_base
     onto_frames(fps / scene.render.fps)
     set_rate(scene, NOMINAL)
+    leave_out_images(Path(read).parent)
     if not meshes:
         for thing in [thing for thing in bpy.data.objects if thing.type not in ("ARMATURE", "EMPTY")]:
             bpy.data.objects.remove(thing)
@@ -74,12 +74,21 @@ def to_glb(read: str, write: str, meshes: bool) -> None:
     bpy.ops.export_scene.gltf(
         filepath=write, export_format="GLB", export_yup=True, export_skins=True, export_def_bones=False,
         export_animation_mode="NLA_TRACKS", export_force_sampling=True, export_optimize_animation_size=False,
-        export_frame_range=False,
-        export_rest_position_armature=True, export_morph=meshes, export_materials="EXPORT" if meshes else "NONE",
-        export_cameras=False, export_lights=False, export_apply=False,
+        export_frame_range=False, export_rest_position_armature=True, export_morph=meshes,
+        export_materials="EXPORT" if meshes else "NONE", export_cameras=False, export_lights=False, export_apply=False,
     )  # fmt: skip
     if fps != NOMINAL:
         stretch(Path(write), NOMINAL / fps)
+
+
+def leave_out_images(folder: Path) -> None:
+    """Leave out pictures that a file names outside its own folder: what it is made into would hold them."""
+    import bpy
+
+    for image in list(bpy.data.images):
+        place = Path(bpy.path.abspath(image.filepath)).resolve()
+        if image.packed_file is None and not place.is_relative_to(folder.resolve()):
+            bpy.data.images.remove(image)
 
 
 def onto_frames(factor: float) -> None:
@@ -165,10 +174,9 @@ def to_fbx(read: str, write: str, fps: float) -> None:
     import bpy
 
     scene = start()
-    before = set(bpy.data.objects)
     bpy.ops.import_scene.gltf(filepath=read, bone_heuristic="BLENDER")
     armatures = [thing for thing in bpy.data.objects if thing.type == "ARMATURE"]
-    shapes = {bone.custom_shape for armature in armatures for bone in armature.pose.bones} - before
+    shapes = {bone.custom_shape for armature in armatures for bone in armature.pose.bones}
     for shape in filter(None, shapes):
         bpy.data.objects.remove(shape)
     set_rate(scene, fps)
