@@ -58,7 +58,7 @@ def to_glb(read: str, write: str, meshes: bool) -> None:
             filepath=read, anim_offset=0.0, use_image_search=False, use_custom_props=False, ignore_leaf_bones=False
         )
     except RuntimeError as error:
-        raise JobError(str(error)) from error
+        raise JobError(last_line(error)) from error
     fps = scene.render.fps / scene.render.fps_base
     onto_frames(fps / scene.render.fps)
     set_rate(scene, NOMINAL)
@@ -270,8 +270,13 @@ def answer(job: dict[str, Any]) -> dict[str, str]:
         return {"error": str(error)}
     except Exception as error:
         traceback.print_exc()
-        return {"error": f"{type(error).__name__}: {error}"}
+        return {"error": f"{type(error).__name__}: {last_line(error)}"}
     return {}
+
+
+def last_line(error: Exception) -> str:
+    """Return the end of a message: Blender puts the traceback of what it ran before it."""
+    return next((line.strip() for line in reversed(str(error).splitlines()) if line.strip()), "")
 
 
 def main(folder: str) -> None:
