@@ -234,16 +234,17 @@ def main() -> int:
     parser.add_argument("--python", default="python3.11", help="a Python 3.11, to make the environment with")
     parser.add_argument("--blender", default="", help="a Blender, or a Python with bpy, instead of an environment")
     parser.add_argument("--rig", type=Path, action="append", default=[], help="a character, GLB or FBX; repeatable")
+    parser.add_argument("--only", action="store_true", help="the characters of --rig alone")
     given = parser.parse_args()
     folder: Path = given.folder
     folder.mkdir(parents=True, exist_ok=True)
     program = given.blender or environment(folder, given.python)
     torch.set_num_threads(1)
-    report = Report(folder / "figures.txt")
+    report = Report(folder / ("characters.txt" if given.only else "figures.txt"))
     blender = find_blender(program)
     report.line(f"Blender {blender.version}, {'bpy in a Python' if blender.python else 'the program'}")
     policy = motionkit.load_policy()
-    for prompt in PROMPTS:
+    for prompt in () if given.only else PROMPTS:
         (made,) = policy.generate(prompt)
         word = prompt.split()[-1] if "walks" not in prompt else "walk"
         bvh = made.save(folder / f"{word}.bvh")

@@ -14,7 +14,7 @@ import torch
 from motionkit.errors import MotionkitError
 from motionkit.formats.fbx import blender as blenders
 from motionkit.formats.fbx import files, find_blender, prepare_fbx, read_fbx, read_fbx_rig, write_fbx
-from motionkit.formats.fbx.inside import stretch
+from motionkit.formats.fbx.inside import last_line, stretch
 from motionkit.formats.glb import read_glb, write_glb
 from motionkit.formats.glb.container import open_glb
 from motionkit.motion import ReadOptions
@@ -246,6 +246,11 @@ def test_what_is_no_blender(tmp_path):
     with pytest.raises(MotionkitError, match="is not a Blender") as caught:
         find_blender(str(other))
     assert "git version 2.40" in caught.value.why
+    old = stand_in(tmp_path / "old", version="Blender 3.4.1")
+    with pytest.raises(MotionkitError, match=r"is Blender 3\.4\.1") as caught:
+        find_blender(str(old))
+    assert "4.2 and later" in caught.value.why
+    assert find_blender(str(stand_in(tmp_path / "new", version="Blender 5.0.1 LTS"))).version == "5.0.1 LTS"
 
 
 def test_a_python_without_bpy():
@@ -262,6 +267,12 @@ def test_a_program_that_does_not_answer(tmp_path, monkeypatch):
     path.chmod(0o755)
     with pytest.raises(MotionkitError, match="does not answer"):
         find_blender(str(path))
+
+
+def test_of_a_traceback_the_last_line_is_told():
+    error = RuntimeError("Error: Python: Traceback (most recent call last):\n  File x\nModuleNotFoundError: numpy\n\n")
+    assert last_line(error) == "ModuleNotFoundError: numpy"
+    assert last_line(RuntimeError("")) == ""
 
 
 def test_the_script_for_blender_imports_nothing_of_motionkit():

@@ -225,6 +225,7 @@ def test_scaled_bones_keep_their_places(tmp_path):
     def scaled(document: dict[str, Any]) -> None:
         document["nodes"][3]["scale"] = [2.0, 2.0, 2.0]  # spine1
         document["nodes"][12]["scale"] = [1.0, 2.0, 1.0]  # neck
+        document["nodes"][20]["scale"] = [1.0, 1.00002, 1.0]  # left wrist: rounding of another program
 
     (clip,) = read_glb(changed(tmp_path, scaled), METRES)
     motion, plain = clip.motion, moving()
@@ -233,7 +234,7 @@ def test_scaled_bones_keep_their_places(tmp_path):
     before = (plain.positions()[:, 6] - plain.positions()[:, 3]).norm(dim=-1)
     assert float((above - 2 * before).abs().max()) < 1e-6
     assert any("neck" in warning and "unevenly" in warning for warning in clip.warnings)
-    assert not any("spine1" in warning for warning in clip.warnings)
+    assert not any("spine1" in warning or "left_wrist" in warning for warning in clip.warnings)
     product = motion.rotations @ motion.rotations.mT
     assert float((product - torch.eye(3, dtype=torch.float64)).abs().max()) < 1e-9
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -22,6 +23,9 @@ VARIABLE = "MOTIONKIT_BLENDER"
 
 SCRIPT = Path(__file__).with_name("inside.py")
 """What Blender runs."""
+
+OLDEST = (4, 2)
+"""The version that was checked; the exporter of 3.4 does not join animations."""
 
 _PROBE = 60.0
 """Seconds in which a program must say what it is."""
@@ -94,7 +98,7 @@ def _asked(path: str, name: str) -> Blender:
     said = _said([path, "--version"], name)
     kind, _, version = said.partition(" ")
     if kind == "Blender":
-        return Blender(path, version)
+        return _new_enough(Blender(path, version), name)
     if kind != "Python":
         raise MotionkitError(
             f"--blender {name} is not a Blender.",
@@ -110,7 +114,18 @@ def _asked(path: str, name: str) -> Blender:
             why=answer[:200],
             fix=f"{name} -m pip install bpy 'numpy<2' (bpy 4.2 is for Python 3.11), or give a Blender.",
         )
-    return Blender(path, answer.removeprefix("bpy "), python=True)
+    return _new_enough(Blender(path, answer.removeprefix("bpy "), python=True), name)
+
+
+def _new_enough(blender: Blender, name: str) -> Blender:
+    """Refuse a Blender whose GLB exporter lacks what is asked of it."""
+    found = re.match(r"(\d+)\.(\d+)", blender.version)
+    if found is None or (int(found[1]), int(found[2])) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise MotionkitError(
+            f"--blender {name} is Blender {blender.version}.", why=f"{oldest} and later are used.", fix=f"{_GET}."
+        )
+    return blender
 
 
 def _said(command: Sequence[str], name: str) -> str:

@@ -24,7 +24,6 @@ from typing import Any
 CENTIMETRES = 100.0
 """Of a metre. FBX files are in centimetres, as Maya, Unreal and Mixamo write them: then no joint has a scale."""
 
-
 NOMINAL = 30
 """Frames per second while Blender reads or writes GLB: a rate with a fraction shifts the keys there (Blender 4.2)."""
 
@@ -59,10 +58,11 @@ def to_glb(read: str, write: str, meshes: bool) -> None:
             filepath=read, anim_offset=0.0, use_image_search=False, use_custom_props=False, ignore_leaf_bones=False
         )
     except RuntimeError as error:
-        raise JobError(str(error)) from error
+        raise JobError(last_line(error)) from error
     fps = scene.render.fps / scene.render.fps_base
     onto_frames(fps / scene.render.fps)
     set_rate(scene, NOMINAL)
+    leave_out_images(Path(read).parent)
     if not meshes:
         for thing in [thing for thing in bpy.data.objects if thing.type not in ("ARMATURE", "EMPTY")]:
             bpy.data.objects.remove(thing)
@@ -74,12 +74,21 @@ def to_glb(read: str, write: str, meshes: bool) -> None:
     bpy.ops.export_scene.gltf(
         filepath=write, export_format="GLB", export_yup=True, export_skins=True, export_def_bones=False,
         export_animation_mode="NLA_TRACKS", export_force_sampling=True, export_optimize_animation_size=False,
-        export_frame_range=False,
-        export_rest_position_armature=True, export_morph=meshes, export_materials="EXPORT" if meshes else "NONE",
-        export_cameras=False, export_lights=False, export_apply=False,
+        export_frame_range=False, export_rest_position_armature=True, export_morph=meshes,
+        export_materials="EXPORT" if meshes else "NONE", export_cameras=False, export_lights=False, export_apply=False,
     )  # fmt: skip
     if fps != NOMINAL:
         stretch(Path(write), NOMINAL / fps)
+
+
+def leave_out_images(folder: Path) -> None:
+    """Leave out pictures that a file names outside its own folder: what it is made into would hold them."""
+    import bpy
+
+    for image in list(bpy.data.images):
+        place = Path(bpy.path.abspath(image.filepath)).resolve()
+        if image.packed_file is None and not place.is_relative_to(folder.resolve()):
+            bpy.data.images.remove(image)
 
 
 def onto_frames(factor: float) -> None:
@@ -165,13 +174,13 @@ def to_fbx(read: str, write: str, fps: float) -> None:
     import bpy
 
     scene = start()
-    before = set(bpy.data.objects)
     bpy.ops.import_scene.gltf(filepath=read, bone_heuristic="BLENDER")
     armatures = [thing for thing in bpy.data.objects if thing.type == "ARMATURE"]
-    shapes = {bone.custom_shape for armature in armatures for bone in armature.pose.bones} - before
+    shapes = {bone.custom_shape for armature in armatures for bone in armature.pose.bones}
     for shape in filter(None, shapes):
         bpy.data.objects.remove(shape)
     set_rate(scene, fps)
+    keep_pictures()
     enlarge(CENTIMETRES)
     scene.unit_settings.scale_length = 1.0 / CENTIMETRES
     ends = [action.frame_range for action in bpy.data.actions]
@@ -186,6 +195,35 @@ def to_fbx(read: str, write: str, fps: float) -> None:
         primary_bone_axis="Y", secondary_bone_axis="X", axis_forward="-Z", axis_up="Y", path_mode="COPY",
         embed_textures=True, use_armature_deform_only=False, mesh_smooth_type="OFF",
     )  # fmt: skip
+
+
+def keep_pictures() -> None:
+    """Let the FBX file have the pictures of colours, as they are: with a name of a file, no factor, a lit surface."""
+    import bpy
+
+    for number, image in enumerate(bpy.data.images):
+        image.filepath = f"//picture-{number}.{'jpg' if image.file_format == 'JPEG' else 'png'}"
+    for material in (material for material in bpy.data.materials if material.use_nodes):
+        tree = material.node_tree
+        kinds = {node.type: node for node in tree.nodes}
+        surface = kinds.get("BSDF_PRINCIPLED")
+        picture = kinds.get("TEX_IMAGE") if surface is None else picture_of(surface.inputs["Base Color"])
+        if picture is None:
+            continue
+        if surface is None:  # a glTF material without light
+            surface = tree.nodes.new("ShaderNodeBsdfPrincipled")
+            tree.links.new(surface.outputs["BSDF"], kinds["OUTPUT_MATERIAL"].inputs["Surface"])
+        tree.links.new(picture.outputs["Color"], surface.inputs["Base Color"])
+
+
+def picture_of(socket: Any) -> Any:
+    """Return the picture that an input of a material's node comes from, through factors; None where there is none."""
+    for link in socket.links:
+        node = link.from_node
+        found = node if node.type == "TEX_IMAGE" else next(filter(None, map(picture_of, node.inputs)), None)
+        if found is not None:
+            return found
+    return None
 
 
 def enlarge(scale: float) -> None:
@@ -232,8 +270,13 @@ def answer(job: dict[str, Any]) -> dict[str, str]:
         return {"error": str(error)}
     except Exception as error:
         traceback.print_exc()
-        return {"error": f"{type(error).__name__}: {error}"}
+        return {"error": f"{type(error).__name__}: {last_line(error)}"}
     return {}
+
+
+def last_line(error: Exception) -> str:
+    """Return the end of a message: Blender puts the traceback of what it ran before it."""
+    return next((line.strip() for line in reversed(str(error).splitlines()) if line.strip()), "")
 
 
 def main(folder: str) -> None:
