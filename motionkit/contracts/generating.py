@@ -342,7 +342,8 @@ class TextToMotionPolicy(DiffusionPolicy, Protocol):
             ``len(texts) * num_samples`` motions, those of a prompt in a row; a notebook shows them in the player.
 
         Raises:
-            MotionkitError: A prompt is empty, longer than 100 000 frames, or has words that the text encoder does not know.
+            MotionkitError: A prompt is empty, longer than 100 000 frames, or has words that the text encoder does
+                not know.
 
         Example:
             >>> from motionkit import load_policy

@@ -388,7 +388,6 @@ def test_prompts_of_a_dataset_may_be_longer_than_the_policy_makes(policy: Path, 
     assert result.exit_code == 0, result.stderr
     motions = json.loads(result.stdout)["motions"]
     assert all(motion["frames"] > 80 and "seams" in motion for motion in motions)
-    assert motions[0]["source_ids"]
 
 
 @pytest.mark.parametrize(
