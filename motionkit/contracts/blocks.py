@@ -16,7 +16,7 @@ from motionkit.kernels import physics_sums
 from motionkit.motion import MotionBatch, Skeleton
 from motionkit.page.html import joined
 from motionkit.rl import NoiseSource, StepPlan, rollout, stable_hash
-from motionkit.text import Prompt
+from motionkit.text import SEPARATOR, Prompt
 
 OVERLAP = 1.0
 """Seconds that two blocks have in common, half of them before the seam. Of 0.5, 1, 2 and 3 s, 1 s joined the starter
@@ -129,8 +129,8 @@ def sample_blocks(
     with the mean at every step, as in MultiDiffusion, arXiv:2302.08113). Neighbours so agree on what is between them
     while it is still noise. Features are relative to the body: the path goes on over a seam.
 
-    A frame's noise follows from the seed, the first action, the sample and its own number: it does not depend on the
-    blocks after it.
+    A frame's noise follows from the seed, the first action (of a dataset's prompt its key), the sample and its own
+    number: it does not depend on the blocks after it.
 
     Args:
         policy: What is sampled.
@@ -152,8 +152,7 @@ def sample_blocks(
     size = policy.frames(lengths)
     total = max(block.start for block in blocks) + size  # the last blocks may be padded beyond the end
     weights = _weights(blocks, total, half_overlap(policy)).to(device)
-    name = prompt.key if prompt.source_ids else prompt.segments[0]
-    keys = torch.full((samples,), stable_hash(name), device=device)
+    keys = torch.full((samples,), stable_hash(_noise_of(prompt)), device=device)
     numbers = torch.arange(samples, device=device)
 
     def predict(x: Tensor, timestep: Tensor) -> Tensor:
@@ -185,6 +184,12 @@ def sample_blocks(
     features = policy.normalizer.denormalize(done.x0[:, : prompt.length])
     whole = torch.full((samples,), prompt.length, device=device)
     return MotionBatch(features, whole, skeleton=policy.skeleton, fps=policy.fps)
+
+
+def _noise_of(prompt: Prompt) -> str:
+    """Return what a prompt's noise follows from: its key, or of a typed text, whose key it is, the first action."""
+    typed = tuple(part.strip() for part in prompt.key.split(SEPARATOR)) == prompt.segments
+    return prompt.segments[0] if typed or not prompt.key else prompt.key
 
 
 def _weights(blocks: Sequence[Block], total: int, half: int) -> Tensor:

@@ -155,7 +155,7 @@ def generate(
         ),
     ] = False,
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Port of --serve; 0 takes one that is free.")
+        int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port of --serve; 0 takes one that is free.")
     ] = PORT,
     listing: Annotated[
         bool,

@@ -337,6 +337,13 @@ def test_what_is_longer_than_the_policy_makes_is_joined_of_blocks(policy: Path, 
     assert "joined of blocks" not in short.stdout
 
 
+def test_prompts_of_a_dataset_may_be_longer_than_the_policy_makes(policy: Path, tmp_path: Path) -> None:
+    result = _generate(policy, tmp_path / "out", "--dataset", "starter", "--k-segments", 3, "--limit", 2, "--json")
+    assert result.exit_code == 0, result.stderr
+    motions = json.loads(result.stdout)["motions"]
+    assert all(motion["frames"] > 80 and "seams" in motion for motion in motions)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

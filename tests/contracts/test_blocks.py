@@ -111,12 +111,14 @@ def test_a_block_is_what_the_policy_makes_and_the_overlap_goes_from_one_to_the_o
 
 def test_the_first_blocks_do_not_depend_on_those_after_them() -> None:
     policy = Plain(reads_noise=True)  # what comes out is a function of a frame's noise alone
-    short, long = (_sampled(policy, Prompt(("1",), (frames,), "one"), samples=2) for frames in (150, 500))
+    short, long = (_sampled(policy, Prompt(("1",), (frames,), "1"), samples=2) for frames in (150, 500))
     assert torch.allclose(short, long[:, :150], atol=1e-5)
-    more = _sampled(policy, Prompt(("1", "2"), (150, 60), "both"), samples=2)
+    more = _sampled(policy, Prompt(("1", "2"), (150, 60), "1 | 2"), samples=2)
     assert torch.allclose(short, more[:, :150], atol=1e-5)
     assert not torch.allclose(short[0], short[1])
-    assert not torch.allclose(short, _sampled(policy, Prompt(("1",), (150,), "one"), samples=2, seed=1))
+    ours, theirs = (_sampled(policy, Prompt(("1",), (150,), key, (key,))) for key in ("clip#0", "clip#1"))
+    assert not torch.allclose(ours, theirs), "equal texts of two clips of a dataset"
+    assert not torch.allclose(short, _sampled(policy, Prompt(("1",), (150,), "1"), samples=2, seed=1))
 
 
 def test_blocks_are_asked_for_a_batch_at_a_time_with_the_same_result() -> None:
