@@ -169,10 +169,10 @@ def test_another_skeleton_or_another_quantity_is_not_taken(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({}, "no norm_template"),
-        ({"StdY": []}, "no norm_template"),
-        ({"StdY": [1.0] * 7}, "no norm_template"),
-        ({"StdY": [0.0] * 6}, "no norm_template"),
+        ({}, "not a norm_template"),
+        ({"StdY": []}, "not a norm_template"),
+        ({"StdY": [1.0] * 7}, "not a norm_template"),
+        ({"StdY": [0.0] * 6}, "not a norm_template"),
         ({"StdY": ["a"] * 6}, "damaged"),
         ({"StdY": [float("nan")] * 6}, "damaged"),
         ({"StdY": [1.0] * 6, "MuX": [0.0] * 16}, "does not fit itself"),
