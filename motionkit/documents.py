@@ -1,7 +1,7 @@
-"""Text documents from outside: JSON, TOML, YAML and CSV, with size, depth and types checked before anything is used.
+"""Untrusted text documents: JSON, TOML, YAML and CSV, with checks of size, depth and types.
 
-Files are untrusted: size is checked before opening, text that is not UTF-8 or nested too deep is refused, and every
-fault is a `MotionkitError` that names the file. Imports neither torch nor numpy.
+The size is checked before a file is opened, text that is not UTF-8 or nested too deep is refused, and every fault is a
+`MotionkitError` that names the file. Imports neither torch nor numpy.
 """
 
 from __future__ import annotations
@@ -40,16 +40,12 @@ __all__ = [
 ]
 
 
-# Opens files that users name, and reads text files of bounded size.
-
-
-# Checks a parsed document: plain values, text keys, numbers of at most 64 bits, at most 100 levels.
-
+# Checks of a parsed document: plain values, text keys, numbers of at most 64 bits, at most 100 levels.
 
 T = TypeVar("T")
 
 DEPTH = 100
-"""Levels of tables and lists; recursive Python code fails at about 300."""
+"""Most levels of tables and lists; recursive Python code fails at about 300."""
 
 _LARGEST = 2**64
 _WORDS = {dict: "a table (key: value)", list: "a list", str: "text", bool: "true or false", int: "a number"}
@@ -60,15 +56,15 @@ def require_kind(document: object, kind: type[T], origin: str) -> T:
     """Return `document` if it is of the type `kind`."""
     if isinstance(document, kind):
         return document
-    found = _WORDS.get(type(document), type(document).__name__)
-    raise MotionkitError(f"{origin} does not hold {_WORDS.get(kind, kind.__name__)} at its top, but {found}.")
+    actual = _WORDS.get(type(document), type(document).__name__)
+    raise MotionkitError(f"{origin} does not hold {_WORDS.get(kind, kind.__name__)} at its top, but {actual}.")
 
 
 def check_values(
-    document: object,  # what a parser returned
-    origin: str,  # where it comes from, for messages
+    document: object,  # output of a parser
+    origin: str,  # its file or other origin, for messages
     *,
-    surrogates: bool = False,  # whether text may hold lone surrogates, which stand for file names that are no UTF-8
+    surrogates: bool = False,  # whether text may hold lone surrogates, as in file names that are not UTF-8
 ) -> None:
     """Check every value and key."""
     level: list[object] = [document]
@@ -97,7 +93,7 @@ def too_deep(origin: str) -> MotionkitError:
 def _check_key(key: object, origin: str, surrogates: bool) -> None:
     if not isinstance(key, str):
         raise MotionkitError(
-            f"{origin} has a key that is no text: {str(key)[:40]}.",
+            f"{origin} has a key that is not text: {str(key)[:40]}.",
             why="YAML reads numbers, dates, and words like on, yes, off and no, as values.",
             fix='put the key in quotes, as in "on": 1.',
         )
@@ -111,7 +107,7 @@ def _check_leaf(value: object, origin: str, surrogates: bool) -> None:
                 value.encode()
             except UnicodeEncodeError as error:
                 raise MotionkitError(
-                    f"{origin} holds text that is no Unicode: {value[error.start]!a}.",
+                    f"{origin} holds text that is not Unicode: {value[error.start]!a}.",
                     why="half of a surrogate pair stands alone.",
                 ) from error
     elif isinstance(value, int):
@@ -130,13 +126,13 @@ def read_text(path: str | Path, *, limit: int = LIMIT, mark: bool = False) -> st
 
     Args:
         path: The file; devices and pipes are refused.
-        limit: Bytes beyond which a file is not read.
+        limit: Largest file in bytes.
         mark: Whether a byte order mark stays in the text.
     """
     path = Path(path)
     try:
         with open_file(path, limit) as file:
-            data = file.read(min(limit, path.stat().st_size) + 1)  # Python sets aside as much as it is asked for
+            data = file.read(min(limit, path.stat().st_size) + 1)  # Python allocates the requested size
     except OSError as error:
         raise unreadable(path, error) from error
     if len(data) > limit:
@@ -149,15 +145,17 @@ def read_text(path: str | Path, *, limit: int = LIMIT, mark: bool = False) -> st
 
 def open_file(
     path: str | Path,  # the file; pipes and devices, which may block for ever, are refused before they are opened
-    limit: int | None = None,  # bytes beyond which it is refused
+    limit: int | None = None,  # largest file in bytes
 ) -> io.BufferedReader | io.BytesIO:
-    """Open a plain file that a user or another file names, for reading bytes."""
+    """Open an untrusted plain file for reading bytes."""
     path = Path(path)
     state = path.stat()
     if stat.S_ISDIR(state.st_mode):
         raise MotionkitError(f"{path} is a folder, a file was expected.", fix="give the file itself.")
     if not stat.S_ISREG(state.st_mode):
-        raise MotionkitError(f"{path} is no plain file.", why="a pipe or device may never end.", fix="copy it first.")
+        raise MotionkitError(
+            f"{path} is not a plain file.", why="a pipe or device may never end.", fix="copy it first."
+        )
     if limit is not None and state.st_size > limit:
         raise _too_large(path, state.st_size, limit)
     # Some files of /proc report 0 bytes, and reading them blocks for ever.
@@ -183,26 +181,25 @@ def _too_large(path: Path, size: int, limit: int) -> MotionkitError:
     )
 
 
-# Reads CSV files row by row.
-
+# CSV, row by row.
 
 CSV_LIMIT = 256 << 20
-"""Bytes of a file; rows are read one by one."""
+"""Largest file in bytes; rows are read one by one."""
 
 _COLUMNS = 1000
 _ROW = 4 << 20
-"""Letters of a row with all its cells."""
+"""Most characters of a row."""
 
 
 def read_csv(path: str | Path, *, limit: int = CSV_LIMIT) -> Iterator[dict[str, str]]:
     """Yield the rows of a CSV file as tables, by the names of its first line.
 
-    Cells that a row lacks are empty; cells beyond the last name and empty lines are left out. A cell may have 131,072
-    letters, a row 4 million.
+    Missing cells are empty; cells beyond the last name and empty lines are left out. A cell may have 131,072
+    characters, a row 4 million.
 
     Args:
         path: The file, UTF-8 (a byte order mark is fine).
-        limit: Bytes beyond which it is not read.
+        limit: Largest file in bytes.
     """
     path = Path(path)
     try:
@@ -225,11 +222,11 @@ def read_csv(path: str | Path, *, limit: int = CSV_LIMIT) -> Iterator[dict[str, 
 
 
 class _Lines:
-    """The lines of a file, as long as those of one row (a cell in quotes may hold many) stay small."""
+    """The lines of a file, with a limit for those of one row (a quoted cell may hold many)."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
-        self.taken = 0  # letters taken of the current row
+        self.taken = 0  # characters of the current row so far
 
     def __iter__(self) -> _Lines:
         return self
@@ -244,16 +241,15 @@ class _Lines:
         return line
 
 
-# Reads JSON, also with ``//`` and ``/* */`` comments and trailing commas.
-
+# JSON, also with ``//`` and ``/* */`` comments and trailing commas.
 
 _MANY = 5_000_000
-"""Tables and lists in one document; an empty one, two letters long, takes 64 bytes of memory."""
+"""Most tables and lists in one document; an empty one, two characters long, takes 64 bytes of memory."""
 
 _LINE = 1 << 20
 
 # A string, even an unterminated one, is matched as a whole, so that "//" inside it is not a comment; the possessive
-# repeats keep the search linear in the length of any text.
+# repeats keep the search linear in the length of the text.
 _PIECE = re.compile(r'"(?:\\.|[^"\\])*+"?|//[^\r\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _COMMA = re.compile(r'"(?:\\.|[^"\\])*+"?|,(?=\s*+[}\]])', re.DOTALL)
 _VISIBLE = re.compile(r"[^\s]")
@@ -261,12 +257,12 @@ _VISIBLE = re.compile(r"[^\s]")
 
 def read_json(
     path: str | Path,  # the file, UTF-8 (a byte order mark is fine)
-    kind: type[T],  # type that the document must have: ``dict``, ``list``, or ``object`` for any
+    kind: type[T],  # required type of the document: ``dict``, ``list``, or ``object`` for any
     *,
-    limit: int = LIMIT,  # bytes beyond which a file is not read
+    limit: int = LIMIT,  # largest file in bytes
     surrogates: bool = False,  # see `parse_json`
     bulk: bool = False,  # see `parse_json`
-    fix: str = "",  # what to do about a file that cannot be read, for the error
+    fix: str = "",  # fix for the error if the file cannot be read
 ) -> T:
     """Read a JSON file that may have comments and trailing commas.
 
@@ -286,18 +282,18 @@ def read_json(
 def parse_json(text: str, origin: str, kind: type[T], *, surrogates: bool = False, bulk: bool = False) -> T:
     """Parse JSON that may have comments and trailing commas.
 
-    Comments are removed only when the text is not plain JSON.
+    Comments are removed only if the text is not plain JSON.
 
     Args:
         text: The document.
-        origin: Where it comes from, for messages.
-        kind: Type that the document must have: ``dict``, ``list``, or ``object`` for any.
-        surrogates: Whether text may hold lone surrogates, which stand for file names that are no UTF-8.
-        bulk: For files of millions of numbers, whose caller checks every value: depth, sizes of whole numbers and texts
-            are not checked here.
+        origin: Its file or other origin, for messages.
+        kind: Required type of the document: ``dict``, ``list``, or ``object`` for any.
+        surrogates: Whether text may hold lone surrogates, as in file names that are not UTF-8.
+        bulk: Skip the checks of depth, whole numbers and texts, for files of millions of numbers whose caller checks
+            every value.
 
     Returns:
-        What the document holds; NaN and infinities are read as Python's own parser does.
+        The content; NaN and infinities are read as by Python's parser.
     """
     if not text.strip():
         raise MotionkitError(f"{origin} is empty.", why="a JSON document was expected.")
@@ -316,9 +312,9 @@ def parse_json(text: str, origin: str, kind: type[T], *, surrogates: bool = Fals
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a file with one per line; none when the file is missing.
+    """Yield the objects of a file with one per line; none if the file is missing.
 
-    Lines that are damaged or longer than a megabyte are skipped, also an incomplete last line of a killed process.
+    Damaged lines and lines of more than a megabyte are skipped, including an incomplete last line of a killed process.
     """
     if not path.is_file():
         return
@@ -333,9 +329,9 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def plain_json(text: str) -> str:
-    """Return a document with comments and trailing commas replaced by blanks; positions do not change."""
+    """Replace comments and trailing commas by blanks, which keeps positions."""
     plain = _PIECE.sub(_blank, text)
-    return _COMMA.sub(lambda found: " " if found[0] == "," else found[0], plain)
+    return _COMMA.sub(lambda match: " " if match[0] == "," else match[0], plain)
 
 
 def _parse(text: str, origin: str) -> object:
@@ -350,38 +346,39 @@ def _parse(text: str, origin: str) -> object:
     return document
 
 
-def _blank(found: re.Match[str]) -> str:
-    """Replace a comment by as many blanks, so that line and column of errors stay right."""
-    return found[0] if found[0].startswith('"') else _VISIBLE.sub(" ", found[0])
+def _blank(match: re.Match[str]) -> str:
+    """Replace a comment by as many blanks, which keeps line and column of errors."""
+    return match[0] if match[0].startswith('"') else _VISIBLE.sub(" ", match[0])
 
 
 def _malformed(text: str, origin: str, error: json.JSONDecodeError) -> MotionkitError:
-    where = f"{origin} is not valid JSON: {error.msg}, line {error.lineno}, column {error.colno}."
+    message = f"{origin} is not valid JSON: {error.msg}, line {error.lineno}, column {error.colno}."
     near = text[error.pos : error.pos + 3]
     if near == "...":
-        return MotionkitError(where, why="``...`` stands for values that were left out; it is an example, not a file.")
+        return MotionkitError(
+            message, why="``...`` stands for values that were left out; it is an example, not a file."
+        )
     comment = text.rfind("/*", 0, error.pos)
     if comment >= 0 and "*/" not in text[comment:]:
         line = text.count("\n", 0, comment) + 1
-        return MotionkitError(where, why=f"the comment that starts in line {line} has no end.")
+        return MotionkitError(message, why=f"the comment that starts in line {line} has no end.")
     if error.pos >= len(text.rstrip()):
-        return MotionkitError(where, why="the text ends there: the file is cut short.")
-    return MotionkitError(where)
+        return MotionkitError(message, why="the text ends there: the file is cut short.")
+    return MotionkitError(message)
 
 
-# A JSON document of a known kind, as a pydantic model.
-
+# A JSON document of a known kind as a pydantic model.
 
 Model = TypeVar("Model", bound="BaseModel")
 
 
 def read_model(
     path: Path,
-    model: type[Model],  # what it must fit
-    kind: str,  # the ``kind`` that it must have
-    otherwise: str,  # what to say behind the kind that it has instead, such as ``" policy, not mpl"``
+    model: type[Model],
+    kind: str,  # the required ``kind``
+    otherwise: str,  # end of the error for another kind, such as ``" policy, not mpl"``
 ) -> Model:
-    """Read a document whose ``kind`` says what it describes."""
+    """Read a document with a ``kind`` as a model."""
     content = read_json(path, dict, fix="copy the folder again.")
     if content.get("kind") != kind:
         raise MotionkitError(f"{path} describes a {str(content.get('kind'))[:40]!r}{otherwise}.")
@@ -389,7 +386,7 @@ def read_model(
 
 
 def as_model(path: Path, model: type[Model], content: object, *, fix: str = "") -> Model:
-    """Return the content of a file as what it must fit."""
+    """Validate the content of a file as a model."""
     from pydantic import ValidationError
 
     try:
@@ -400,11 +397,10 @@ def as_model(path: Path, model: type[Model], content: object, *, fix: str = "") 
         raise MotionkitError(f"{path} is damaged.", why=f"{place or 'it'}: {first['msg']}.", fix=fix) from error
 
 
-# Reads TOML.
-
+# TOML.
 
 TOML_LIMIT = 1 << 20
-"""Bytes of a file; it is parsed by plain Python."""
+"""Largest file in bytes; the parser is pure Python."""
 
 _STATEMENT = re.compile(r"[=,{}\[\]\n]")
 _DOT = re.compile(r"\.[ \t]*[\w\"'-]")
@@ -413,7 +409,7 @@ _DOT = re.compile(r"\.[ \t]*[\w\"'-]")
 def read_toml(
     path: str | Path,  # the file, UTF-8
     *,
-    limit: int = TOML_LIMIT,  # bytes beyond which it is not read
+    limit: int = TOML_LIMIT,  # largest file in bytes
 ) -> dict[str, Any]:
     """Read a TOML file."""
     return parse_toml(read_text(path, limit=limit), str(path))
@@ -434,26 +430,25 @@ def parse_toml(text: str, origin: str) -> dict[str, Any]:
     return document
 
 
-# Reads YAML: plain values only, and aliases with a bound on what they expand to.
-
+# YAML: plain values only, and aliases with a limit on their expansion.
 
 YAML_LIMIT = 256 << 10
-"""Bytes of a file; it is parsed by plain Python, in about 3 s at most."""
+"""Largest file in bytes; the parser is pure Python and takes about 3 s at most."""
 
 _VALUES = 100_000
-"""Values of a document with all aliases expanded."""
+"""Most values of a document with all aliases expanded."""
 
 _SCALAR = 64
-"""Letters of a number; numbers to the base of 60 (YAML 1.1) take time quadratic in their length."""
+"""Most characters of a number; numbers in base 60 (YAML 1.1) take time quadratic in their length."""
 
 _EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$")
 
 
 def read_yaml(
     path: str | Path,  # the file, UTF-8
-    kind: type[T],  # type that the document must have: ``dict``, ``list``, or ``object`` for any
+    kind: type[T],  # required type of the document: ``dict``, ``list``, or ``object`` for any
     *,
-    limit: int = YAML_LIMIT,  # bytes beyond which it is not read
+    limit: int = YAML_LIMIT,  # largest file in bytes
 ) -> T:
     """Read a YAML file."""
     return parse_yaml(read_text(path, limit=limit), str(path), kind)
@@ -461,10 +456,10 @@ def read_yaml(
 
 def parse_yaml(
     text: str,
-    origin: str,  # where it comes from, for messages
-    kind: type[T],  # type that the document must have: ``dict``, ``list``, or ``object`` for any
+    origin: str,  # its file or other origin, for messages
+    kind: type[T],  # required type of the document: ``dict``, ``list``, or ``object`` for any
 ) -> T:
-    """Parse YAML; an empty document is an empty table where a table is expected.
+    """Parse YAML; an empty document is an empty table if `kind` is dict.
 
     Example:
         >>> parse_yaml("{alpha: 0.5, names: [a, b]}", "rewards.yaml", dict)
@@ -489,7 +484,7 @@ def _loader() -> type[yaml.SafeLoader]:
     import yaml
 
     class Loader(yaml.SafeLoader):
-        """PyYAML's safe loader with bounds."""
+        """PyYAML's safe loader with limits."""
 
         level = 0
 
@@ -515,17 +510,17 @@ def _loader() -> type[yaml.SafeLoader]:
                 raise yaml.YAMLError(f"a number has {len(value)} letters, at most {_SCALAR} are read")
             return value
 
-    # YAML 1.2 and every other reader here take 1e-3 for a number; PyYAML wants a point and a sign in it.
+    # YAML 1.2 and the other parsers here read 1e-3 as a number; PyYAML requires a point and a sign.
     Loader.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, [*"-+0123456789"])
     return Loader
 
 
-def _unfolded(node: Any, known: dict[int, float]) -> float:
-    """Return the number of values below a node, itself included; infinite when it contains itself."""
-    if (size := known.get(id(node))) is not None:
+def _unfolded(node: Any, sizes: dict[int, float]) -> float:
+    """Return the number of values below a node, including it; infinite if it contains itself."""
+    if (size := sizes.get(id(node))) is not None:
         return size
-    known[id(node)] = float("inf")
+    sizes[id(node)] = float("inf")
     inside = node.value if isinstance(node.value, list) else []
     parts = [part for item in inside for part in (item if isinstance(item, tuple) else (item,))]
-    known[id(node)] = 1 + sum(_unfolded(part, known) for part in parts)
-    return known[id(node)]
+    sizes[id(node)] = 1 + sum(_unfolded(part, sizes) for part in parts)
+    return sizes[id(node)]

@@ -113,8 +113,8 @@ def test_settings_files_may_have_comments(tmp_path: Path, name: str) -> None:
         ("[1]", dict, "does not hold a table (key: value) at its top, but a list"),
         ("null", dict, "but nothing"),
         ('{"a": 1}', list, "does not hold a list at its top, but a table"),
-        ('{"a": "x\\ud800y"}', dict, "no Unicode: '\\ud800'"),
-        ('{"\\udfff": 1}', dict, "no Unicode"),
+        ('{"a": "x\\ud800y"}', dict, "not Unicode: '\\ud800'"),
+        ('{"\\udfff": 1}', dict, "not Unicode"),
         ('{"a": [18446744073709551616]}', dict, "more than 64 bits"),
         ('{"a":' * 150 + "1" + "}" * 150, dict, "nested too deep"),
         ("[" * 150 + "]" * 150, list, "nested too deep"),
@@ -136,9 +136,9 @@ def test_names_of_files_that_are_no_unicode_may_be_allowed() -> None:
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.json")
-    with pytest.raises(MotionkitError, match="no plain file"):
+    with pytest.raises(MotionkitError, match="not a plain file"):
         read_json(tmp_path / "a.json", dict)
-    with pytest.raises(MotionkitError, match="no plain file"):
+    with pytest.raises(MotionkitError, match="not a plain file"):
         read_json("/dev/zero", dict)
 
 

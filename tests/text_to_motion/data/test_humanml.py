@@ -215,10 +215,13 @@ BROKEN = {
         "not numbers",
     ),
     "huge": (announced, "cannot be read as numpy data.*4398046511104"),
-    "text pipe": (lambda root: piped(root / "texts/000003.txt"), "texts/000003.txt is no plain file"),
-    "motion pipe": (lambda root: piped(root / "new_joint_vecs/000003.npy"), "000003.npy is no plain file"),
+    "text pipe": (lambda root: piped(root / "texts/000003.txt"), "texts/000003.txt is not a plain file"),
+    "motion pipe": (lambda root: piped(root / "new_joint_vecs/000003.npy"), "000003.npy is not a plain file"),
     "not UTF-8": (lambda root: (root / "texts/000003.txt").write_bytes(b"caf\xe9#x/NOUN#0#0\n"), "is not a text file"),
-    "endless texts": (lambda root: linked(root / "texts/000003.txt", "/dev/zero"), "texts/000003.txt is no plain file"),
+    "endless texts": (
+        lambda root: linked(root / "texts/000003.txt", "/dev/zero"),
+        "texts/000003.txt is not a plain file",
+    ),
     "large texts": (lambda root: (root / "texts/000003.txt").write_text("\n" * 2_000_000), "000003.txt is too large"),
 }
 
@@ -272,8 +275,8 @@ def spoil_mean(root: Path) -> None:
             lambda root: (root / "train.txt").write_bytes(b"\x93NUMPY\xff\x00"),
             r"train.txt is not a text file \(UTF-8\)",
         ),
-        (lambda root: piped(root / "train.txt"), "train.txt is no plain file"),
-        (lambda root: linked(root / "train.txt", "/dev/zero"), "train.txt is no plain file"),
+        (lambda root: piped(root / "train.txt"), "train.txt is not a plain file"),
+        (lambda root: linked(root / "train.txt", "/dev/zero"), "train.txt is not a plain file"),
         (lambda root: (root / "train.txt").write_text("n" * 300 + "\n"), "File name too long"),
     ],
     ids=["folder", "texts", "std", "width", "zero", "split", "empty", "binary", "pipe", "device", "long"],
