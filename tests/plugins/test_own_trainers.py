@@ -132,7 +132,7 @@ def test_what_an_import_lacks_is_named(cli: Cli, site: Any) -> None:
     (site.folder / "heavy.py").write_text("import nonexistent_pkg.part\n")
     done = cli("drill")
     assert done.exit_code == 2
-    assert "pip install nonexistent_pkg, or the package that brings that module." in " ".join(done.stderr.split())
+    assert "pip install nonexistent_pkg, or the package that contains that module." in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize(
