@@ -8,13 +8,13 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-# Trees of joints: rotations accumulated by depth, positions by one product with the ancestor matrix.
+# Trees of joints: rotations are accumulated level by level, positions by one product with the ancestor matrix.
 
 
 def accumulate_rotations(local: Tensor, parents: Sequence[int]) -> Tensor:
     """Multiply local rotations down a tree: ``global[j] = global[parent(j)] @ local[j]``.
 
-    Works level by level, so that the number of steps is the depth of the tree and not the number of joints.
+    Works level by level, so the number of steps is the depth of the tree, not the number of joints.
 
     Args:
         local: ``[..., J, 3, 3]``.
@@ -28,18 +28,18 @@ def accumulate_rotations(local: Tensor, parents: Sequence[int]) -> Tensor:
     for joints, places in levels[1:]:
         # Rotations of one depth at once: [..., joints of the level, 3, 3].
         done.append(done[-1][..., list(places), :, :] @ local[..., list(joints), :, :])
-    # Levels were computed in order of depth; back to the order of the joints.
+    # From the order of depth back to the order of the joints.
     return torch.cat(done, dim=-3)[..., list(order), :, :]
 
 
 def rotations_above(local: Tensor, parents: Sequence[int]) -> Tensor:
-    """Return the accumulated rotation of the parent of each joint but joint 0, ``[..., J - 1, 3, 3]``.
+    """Return the accumulated rotation of the parent of each joint except joint 0, ``[..., J - 1, 3, 3]``.
 
-    Joints without children are not computed; they are about half of a body with fingers.
+    Leaf joints, about half of a body with fingers, are not computed.
 
     Args:
         local: ``[..., J, 3, 3]``.
-        parents: Parent of each joint, -1 for joint 0 alone.
+        parents: Parent of each joint, -1 for joint 0 only.
     """
     inner = sorted(set(parents[1:]))
     place = {joint: index for index, joint in enumerate(inner)}
@@ -74,7 +74,7 @@ def bones_from_positions(positions: Tensor, parents: Sequence[int]) -> Tensor:
 
 @lru_cache(maxsize=64)
 def ancestors(parents: tuple[int, ...]) -> Tensor:
-    """Return ``[J, J]`` float64 whose row j marks j and everything above it."""
+    """Return ``[J, J]`` float64 whose row j is 1 for j and its ancestors, else 0."""
     matrix = torch.eye(len(parents), dtype=torch.float64)
     for joint in range(len(parents)):
         above = parents[joint]
@@ -99,7 +99,7 @@ def _levels(parents: tuple[int, ...]) -> tuple[tuple[tuple[tuple[int, ...], tupl
     return tuple(levels), tuple(order.index(joint) for joint in range(len(parents)))
 
 
-# Rotations: matrices inside motionkit, 6D and w-first quaternions at its borders. The algebra itself is roma's.
+# Rotations: matrices inside motionkit, 6D and w-first quaternions at its interfaces; the algebra is roma's.
 
 
 def matrix_from_6d(six: Tensor) -> Tensor:
@@ -147,9 +147,9 @@ def matrix_to_quaternion(matrix: Tensor) -> Tensor:
 def rotation_between(source: Tensor, target: Tensor) -> Tensor:
     """Return the smallest rotation that takes the direction of `source` to that of `target`.
 
-    The half-angle quaternion ``[|u||v| + u.v, u x v]`` is used, as HumanML3D does. Opposite directions have no smallest
-    rotation: half a turn about an axis at right angles to `source` is returned there (HumanML3D's code divides by
-    zero). A zero vector gives the identity.
+    It uses the half-angle quaternion ``[|u||v| + u.v, u x v]``, as HumanML3D does. For opposite directions, whose
+    smallest rotation is not unique, half a turn about an axis perpendicular to `source` is returned (HumanML3D's code
+    divides by zero). A zero vector gives the identity.
 
     Args:
         source: ``[..., 3]``, any length.
@@ -179,15 +179,15 @@ def rotation_between(source: Tensor, target: Tensor) -> Tensor:
 
 
 def _half_turn(direction: Tensor) -> Tensor:
-    """Return an (x, y, z, w) quaternion of half a turn about an axis at right angles to `direction`."""
+    """Return an (x, y, z, w) quaternion of half a turn about an axis perpendicular to `direction`."""
     helper = torch.zeros_like(direction)
-    # The coordinate axis that is furthest from `direction`; its cross product with it is at right angles.
+    # The coordinate axis furthest from `direction`; the cross product of both is perpendicular to it.
     helper.scatter_(-1, direction.abs().argmin(dim=-1, keepdim=True), 1.0)
     axis = torch.linalg.cross(direction, helper, dim=-1)
     return torch.cat([axis, torch.zeros_like(axis[..., :1])], dim=-1)
 
 
-# Rotations about the vertical (+Y) axis, the only ones that a body's heading has.
+# Rotations about the vertical (+Y) axis, for the heading of a body.
 
 
 def rotate_yaw(vectors: Tensor, angle: Tensor) -> Tensor:
@@ -225,7 +225,7 @@ def heading(forward: Tensor) -> Tensor:
 
 
 def unwrap(angles: Tensor) -> Tensor:
-    """Return angles ``[T]`` in radians without the steps of whole turns; the first stays as it is."""
+    """Return angles ``[T]`` in radians without jumps of whole turns; the first one is unchanged."""
     steps = angles.diff()
     turns = (steps / (2 * torch.pi)).round() * (2 * torch.pi)
     return angles - torch.nn.functional.pad(turns.cumsum(0), (1, 0))

@@ -227,7 +227,7 @@ class TrainerSettings(Settings):
         "auto", description="Library of float32 matrix products on a CPU; auto: onednn for wide networks on AMD's."
     )
     track: Annotated[tuple[Tracker, ...], BeforeValidator(split_commas), Cli("--track", panel="Run")] = Field(
-        (), description="Experiment tracker beside metrics.jsonl, repeatable: tensorboard, wandb, clearml, mlflow."
+        (), description="Tracker in addition to metrics.jsonl, repeatable: tensorboard, wandb, clearml, mlflow."
     )
 
     def idle(self) -> Mapping[str, str]:

@@ -1,10 +1,10 @@
 """Fused CUDA kernels on motions and their plain-torch definitions.
 
-`physics.cu` (foot skate and jerk) and `recover.cu` (features to joints) are compiled by NVRTC when they are first used,
-for the exact device, and kept under a hash of everything that went into them. They run where float32 tensors are on a
-CUDA device of compute capability 7.5 or newer, and plain torch everywhere else; ``$MOTIONKIT_KERNELS`` (auto, cuda,
-torch) and the `backend` argument choose, `motionkit doctor` says what runs, and
-``python -m motionkit.kernels.selftest`` checks it on the machine at hand.
+`physics.cu` (foot skate and jerk) and `recover.cu` (features to joints) are compiled by NVRTC at their first use, for
+the exact device, and cached under a hash of all inputs. They run for float32 tensors on a CUDA device of compute
+capability 7.5 or newer, and plain torch otherwise; ``$MOTIONKIT_KERNELS`` (auto, cuda, torch) and the `backend`
+argument choose, `motionkit doctor` reports the choice, and ``python -m motionkit.kernels.selftest`` checks it on this
+machine.
 
 What the tests cover without a GPU: the same sources compiled for the CPU against float64 autograd, their races, real
 machine code for seven architectures from NVRTC 13.0 (13.5 by hand), and the driver's calls against a libcuda that has

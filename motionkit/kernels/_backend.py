@@ -26,10 +26,6 @@ from motionkit.kernels._compile import (
 
 # Loading and launching kernels through the CUDA driver, on torch's current stream.
 
-
-# Loads a cubin onto a CUDA device through the driver.
-
-
 OLDEST = (7, 5)
 """The oldest compute capability that the kernels are compiled for."""
 
@@ -64,7 +60,7 @@ def kernels_of(driver: ModuleType, cubin: bytes, spec: Spec) -> dict[str, Any]:
 def functions_of(driver: ModuleType, kernels: Mapping[str, Any]) -> dict[str, Any]:
     """Load kernels onto the current device and return their functions by name.
 
-    By default a driver loads a kernel at its first launch: too late to fall back, and not allowed in every capture.
+    By default a driver loads a kernel at its first launch: too late to fall back, and not always allowed in a capture.
     """
     functions = {}
     for name, kernel in kernels.items():
@@ -104,7 +100,7 @@ class Driver(Protocol):
     """Loads and launches kernels; `CudaDriver` is the one that ships."""
 
     def load(self, spec: Spec, device: torch.device) -> None:
-        """Make the kernels of `spec` ready for `device`; quick when they are."""
+        """Make the kernels of `spec` ready for `device`; quick if they are already."""
         ...
 
     def launch(
@@ -212,10 +208,10 @@ def driver_of(device: torch.device) -> Driver:
 
 
 def requested(backend: str = "auto") -> str:
-    """Return `backend`, or the value of ``$MOTIONKIT_KERNELS`` when it is ``auto``."""
+    """Return `backend`, or the value of ``$MOTIONKIT_KERNELS`` if it is ``auto``."""
     value, origin = backend, "backend"
-    if backend == "auto" and (given := os.environ.get(VARIABLE)):
-        value, origin = given, VARIABLE
+    if backend == "auto" and (variable := os.environ.get(VARIABLE)):
+        value, origin = variable, VARIABLE
     if value not in BACKENDS:
         raise MotionkitError(f"{origin} must be one of {', '.join(BACKENDS)}, got {value!r}.")
     return value
@@ -226,8 +222,8 @@ def use_kernel(
 ) -> bool:
     """Decide whether a kernel runs, and make it ready if so.
 
-    `auto` takes the kernel on a CUDA device when it can be loaded; when it cannot, one log line gives the reason.
-    The failure is remembered for this body only.
+    `auto` takes the kernel on a CUDA device if it can be loaded; otherwise one log line gives the reason. A failure is
+    remembered for this body only.
 
     Args:
         kind: ``physics`` or ``recover``.
@@ -237,25 +233,25 @@ def use_kernel(
         joints: Joints of the body.
         feet: Foot joints, for ``physics``.
     """
-    asked = requested(backend)
-    key = (kind, asked, device, double, joints, feet)
+    choice = requested(backend)
+    key = (kind, choice, device, double, joints, feet)
     if key in _ready:
         return True
-    if asked == "torch" or (asked == "auto" and (device.type not in _drivers or double)):
+    if choice == "torch" or (choice == "auto" and (device.type not in _drivers or double)):
         return False
     if double:
         raise MotionkitError(
             "the cuda backend got float64.", why="the kernels compute in float32.", fix="choose the backend torch."
         )
     driver = driver_of(device)
-    # Kept per body: a body that is too large for a kernel does not rule out smaller ones.
-    if asked == "auto" and (kind, device, joints, feet) in _failed:
+    # Per body: one that is too large for a kernel does not rule out smaller ones.
+    if choice == "auto" and (kind, device, joints, feet) in _failed:
         return False
     try:
         spec = physics_spec(joints, feet or ()) if kind == "physics" else recover_spec(joints)
         driver.load(spec, device)
     except MotionkitError as error:
-        if asked == "cuda":
+        if choice == "cuda":
             raise
         if not isinstance(error, NotNowError):
             _failed.add((kind, device, joints, feet))
@@ -268,25 +264,25 @@ def use_kernel(
     return True
 
 
-# torch.compile calls it once while it traces, with the values it has then. `torch.compiler.assume_constant_result` sets
-# the same mark, but imports torch._dynamo, which takes as long as torch itself.
+# torch.compile calls it once while it traces. `torch.compiler.assume_constant_result` sets the same mark, but imports
+# torch._dynamo, which takes as long as torch.
 use_kernel._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def backend_report() -> tuple[str, str]:
-    """Return ``ok``, ``warn`` or ``fail``, and one line: what runs here and why.
+    """Return ``ok``, ``warn`` or ``fail``, and a line on which backend runs here and why.
 
     ``warn``: a CUDA device runs plain torch. ``fail``: the backend in ``$MOTIONKIT_KERNELS`` cannot run.
     """
     try:
-        asked = requested()
+        choice = requested()
     except MotionkitError as error:
         return "fail", error.message
-    if asked == "torch":
+    if choice == "torch":
         return "ok", f"torch, as {VARIABLE} says"
-    missing = "fail" if asked == "cuda" else "warn"
+    missing = "fail" if choice == "cuda" else "warn"
     if not torch.cuda.is_available():
-        return "ok" if asked == "auto" else "fail", "torch: there is no CUDA device"
+        return "ok" if choice == "auto" else "fail", "torch: there is no CUDA device"
     device = torch.device("cuda", torch.cuda.current_device())
     try:
         driver_of(device).load(physics_spec(22, (7, 10, 8, 11)), device)

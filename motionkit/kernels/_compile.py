@@ -29,7 +29,7 @@ def compiler_version() -> tuple[int, int]:
 
 @lru_cache(maxsize=1)
 def compiler_build() -> str:
-    """Return release and build from the head of NVRTC's output; builds of one version differ in code."""
+    """Return release and build from the header of NVRTC's output; builds of the same version generate other code."""
     nvrtc = _nvrtc()
     (program,) = _call(nvrtc, "nvrtcCreateProgram", b"", b"empty", 0, None, None)
     try:
@@ -46,14 +46,14 @@ def compiler_build() -> str:
 def choose_arch(capability: tuple[int, int]) -> int:
     """Return the architecture (90 for sm_90) to compile for, given a device's compute capability.
 
-    The device's own architecture when NVRTC knows it, else the nearest older one of the same generation.
+    It is the device's architecture if NVRTC supports it, else the nearest older one of the same generation.
     """
-    wanted = capability[0] * 10 + capability[1]
-    known = [int(arch) for arch in _call(_nvrtc(), "nvrtcGetSupportedArchs")[0]]
-    fitting = [arch for arch in known if arch // 10 == capability[0] and arch <= wanted]
+    native = capability[0] * 10 + capability[1]
+    supported = [int(arch) for arch in _call(_nvrtc(), "nvrtcGetSupportedArchs")[0]]
+    fitting = [arch for arch in supported if arch // 10 == capability[0] and arch <= native]
     if not fitting:
         version = ".".join(str(part) for part in compiler_version())
-        raise MotionkitError(f"NVRTC {version} cannot compile for sm_{wanted}.", fix="use a newer CUDA build of torch.")
+        raise MotionkitError(f"NVRTC {version} cannot compile for sm_{native}.", fix="use a newer CUDA build of torch.")
     return max(fitting)
 
 
@@ -64,7 +64,7 @@ def compile_cubin(text: str, name: str, macros: Mapping[str, str], arch: int) ->
 
     Args:
         text: CUDA C++.
-        name: What the log calls it.
+        name: Its name in the log.
         macros: Macros to define.
         arch: 90 for sm_90.
     """
@@ -111,8 +111,7 @@ def _text(nvrtc: ModuleType, program: Any) -> str:
     return log.rstrip(b"\0 \n").decode(errors="replace")
 
 
-# Specialised kernel sources: the macros, threads and launch bounds that each is compiled with.
-
+# Specialised kernel sources: the macros, threads and launch bounds of each.
 
 _SHARED_BYTES = 47 * 1024  # bytes of shared memory; every device gives a block 48 KiB by default
 _MOST_THREADS = 1024
@@ -150,12 +149,12 @@ class Spec:
 def launch_bounds(threads: int, arch: int) -> list[str]:
     """Return ``"threads,blocks"`` for ``__launch_bounds__``, tightest first: at most 64 registers a thread everywhere.
 
-    A multiprocessor has 65536 registers, so room for at least 1024 threads means at most 64 registers a thread. Blocks
-    of an odd size make it less than 64; the last bounds leave all 64, by claiming a size that divides 1024.
+    A multiprocessor has 65536 registers, so at least 1024 threads mean at most 64 registers a thread. Blocks of an odd
+    size make it fewer; the last bounds allow all 64, by claiming a size that divides 1024.
     """
-    whole = 1 << (threads - 1).bit_length()
-    bounds = [f"{whole},{_ROOM // whole}"]
-    if arch > _OLDEST and threads < whole <= _ROOM // 2:
+    power = 1 << (threads - 1).bit_length()
+    bounds = [f"{power},{_ROOM // power}"]
+    if arch > _OLDEST and threads < power <= _ROOM // 2:
         bounds.insert(0, f"{threads},{-(-_ROOM // threads)}")
     return bounds
 
@@ -167,8 +166,8 @@ def physics_spec(joints: int, feet: tuple[int, ...], tiles: tuple[int, int] = (5
     Args:
         joints: Joints of the body.
         feet: Distinct foot joints, at least one.
-        tiles: Frames per step wanted in the forward and backward kernel. 56 makes four steps of 196 frames, small
-            enough for five blocks and more on a multiprocessor. Larger bodies get shorter steps.
+        tiles: Most frames per step of the forward and backward kernel. 56 makes four steps of 196 frames, small enough
+            for five or more blocks on a multiprocessor. Larger bodies get shorter steps.
     """
     if not feet:
         raise MotionkitError("the physics kernel needs at least one foot joint.")
@@ -200,12 +199,12 @@ def recover_spec(joints: int, threads: int = 256) -> Spec:
 
 
 def tile_of(spec: Spec, macro: str) -> int:
-    """Return a number that `spec` defines."""
+    """Return the value of a macro of `spec`."""
     return int(dict(spec.defines)[macro])
 
 
-def _tile(wanted: int, joints: int, feet: int, shared: Callable[[int], int]) -> int:
-    for tile in range(wanted // _WALK * _WALK, 0, -_WALK):
+def _tile(most: int, joints: int, feet: int, shared: Callable[[int], int]) -> int:
+    for tile in range(most // _WALK * _WALK, 0, -_WALK):
         if _threads(tile, joints, feet) <= _MOST_THREADS and shared(tile) + 512 <= _SHARED_BYTES:
             return tile
     raise MotionkitError(f"the physics kernel cannot hold a body of {joints} joints in a block's shared memory.")
@@ -220,8 +219,7 @@ def _frozen(defines: Mapping[str, int | str]) -> tuple[tuple[str, str], ...]:
     return tuple((name, str(value)) for name, value in defines.items())
 
 
-# Compiles kernels, with the tightest launch bounds that spill no registers, and caches them on disk by hash.
-
+# Compilation with the tightest launch bounds that spill no registers, and a cache on disk by hash.
 
 _MAGIC = b"motionkit cubin 1\n"
 _SPILLS = re.compile(r"Function properties for (\w+)\n.*?(\d+) bytes spill stores, (\d+) bytes spill loads")
@@ -229,7 +227,7 @@ _log = logging.getLogger("motionkit.kernels")
 
 
 def cubin_folder() -> Path | None:
-    """Return the folder of compiled kernels; None when there is no home folder for a cache."""
+    """Return the folder of compiled kernels; None if there is no home folder for a cache."""
     try:
         return cache_folder() / "kernels"
     except RuntimeError:  # a user without an entry in the password database, as in some containers
@@ -239,8 +237,8 @@ def cubin_folder() -> Path | None:
 def cubin_for(spec: Spec, arch: int) -> bytes:
     """Return the machine code of `spec` for sm_`arch`, from the cache or compiled.
 
-    Several processes may call this at once: a file is renamed into place when it is complete. Without a writable folder
-    the code is compiled once per process.
+    Several processes may call this at once, since files are written atomically. Without a writable folder the code is
+    compiled once per process.
     """
     recipe = json.dumps([spec.text(), spec.defines, spec.choices(arch), arch, compiler_build(), OPTIONS])
     folder = cubin_folder()
@@ -253,13 +251,13 @@ def cubin_for(spec: Spec, arch: int) -> bytes:
 
 def _kept(path: Path, build: Callable[[], bytes]) -> bytes:
     try:
-        found = path.read_bytes()
+        content = path.read_bytes()
     except OSError:
-        found = b""
+        content = b""
     head = len(_MAGIC) + 32
-    if found.startswith(_MAGIC) and hashlib.sha256(found[head:]).digest() == found[len(_MAGIC) : head]:
-        return found[head:]
-    if found:
+    if content.startswith(_MAGIC) and hashlib.sha256(content[head:]).digest() == content[len(_MAGIC) : head]:
+        return content[head:]
+    if content:
         _log.warning("%s is damaged; compiling it again", path)
     cubin = build()
     try:
@@ -273,8 +271,8 @@ def _kept(path: Path, build: Callable[[], bytes]) -> bytes:
 def build_cubin(spec: Spec, arch: int) -> tuple[bytes, str]:
     """Return the cubin of `spec` for sm_`arch`, and the compiler's log.
 
-    How many registers a kernel needs depends on the body, the device and the compiler's version. So a kernel gets the
-    tightest launch bounds first, and looser ones when the compiler's log reports registers spilled to memory.
+    The number of registers of a kernel depends on the body, the device and the compiler's version. So the tightest
+    launch bounds are tried first, and looser ones if the compiler's log reports spilled registers.
     """
     text, macros, choices = spec.text(), spec.macros(arch), spec.choices(arch)
     macro_of = dict(zip(spec.kernels, spec.bounds, strict=False))
@@ -291,5 +289,5 @@ def build_cubin(spec: Spec, arch: int) -> tuple[bytes, str]:
 
 
 def spilling(log: str) -> list[str]:
-    """Return the kernels that spill registers, by the compiler's log."""
+    """Return the kernels that spill registers according to the compiler's log."""
     return [kernel for kernel, *spills in _SPILLS.findall(log) if spills != ["0", "0"]]

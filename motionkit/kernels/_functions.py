@@ -1,4 +1,4 @@
-"""The public functions: each runs its CUDA kernel where one can run, else its plain-torch definition."""
+"""The public functions: each runs its CUDA kernel if possible, else its plain-torch definition."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from motionkit.kernels.definitions import (
 )
 
 CONTACT_HEIGHT = 0.05
-"""Height in metres below which a foot counts as being on the floor."""
+"""Height in metres below which a foot counts as on the floor."""
 
 
 # Read once: torch 2.11 cannot trace this call, and its result does not change.
@@ -49,7 +49,7 @@ def physics_terms(
     backend: str = "auto",
     check: bool = False,
 ) -> PhysicsTerms:
-    """Measure foot skate and jerk of N motions per frame. Differentiable in `joints`, once where the kernel runs.
+    """Measure foot skate and jerk of N motions per frame. Differentiable in `joints`, but only once if the kernel runs.
 
     Args:
         joints: ``[N, T, J, 3]`` metres, Y up, floor at y = 0; frames past a length may hold anything, NaN included.
@@ -71,8 +71,8 @@ def physics_terms(
         raise MotionkitError(f"lengths must be int64 [{joints.shape[0]}], got {lengths.dtype} {shape}.")
     # These are constants of the kernel: `index` turns values that torch.compile treats as dynamic into constants.
     count = index(joints.shape[2])
-    given = heights if isinstance(heights, (int, float)) else tuple(heights)
-    chosen, limits = fit_body(count, tuple(map(index, feet)), given)
+    contact_heights = heights if isinstance(heights, (int, float)) else tuple(heights)
+    chosen, limits = fit_body(count, tuple(map(index, feet)), contact_heights)
     if check:
         check_length_values(lengths, joints.shape[1])
     device = joints.device
@@ -126,18 +126,18 @@ def features_to_joints(
 ) -> Tensor:
     """Recover joint positions from the stored positions of HumanML3D-style features.
 
-    Differentiable in `features`, once where the kernel runs; never in `mean` and `std`. A frame whose root or positions
-    are not finite becomes NaN, and so do the frames after it; other frames and samples are not affected.
+    Differentiable in `features`, but only once if the kernel runs; not in `mean` and `std`. A frame whose root or
+    positions are not finite becomes NaN, and so do the frames after it; other frames and samples are not affected.
 
     Args:
         features: ``[..., T, D]``; normalised if `mean` and `std` are given. Half precision is computed in float32;
             autocast has no effect.
         joints: Joints of the body, J; the first 4 + 3 (J-1) columns are read.
         unit: Metres per unit of the features.
-        lengths: ``[...]`` int64 or int32. When given, frames past a sample's length are computed from zeros; values
+        lengths: ``[...]`` int64 or int32. If given, frames past a sample's length are computed from zeros; values
             outside 0..T count as 0 or T.
-        mean: ``[D]``, what normalised features are shifted by.
-        std: ``[D]``, what normalised features are scaled by.
+        mean: ``[D]``, offset of normalised features.
+        std: ``[D]``, scale of normalised features.
         backend: As in `physics_terms`.
         check: Refuse lengths outside 0..T instead of clamping them; waits for the device.
 
@@ -162,8 +162,8 @@ def features_to_joints(
         flat = (features.flatten(0, -3) if features.ndim > 2 else features[None]).contiguous()
         sizes = None if lengths is None else lengths.reshape(-1).contiguous()
         centre, scale = (None if values is None else values.detach().float().contiguous() for values in (mean, std))
-        made = recover_kernel(flat, sizes, centre, scale, joints, float(unit))
-        return made.reshape(*features.shape[:-1], joints, 3)
+        recovered = recover_kernel(flat, sizes, centre, scale, joints, float(unit))
+        return recovered.reshape(*features.shape[:-1], joints, 3)
 
     def define(features: Tensor, lengths: Tensor | None) -> tuple[Tensor]:
         return (recover_definition(features, lengths, mean, std, joints, unit),)

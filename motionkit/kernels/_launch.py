@@ -21,7 +21,7 @@ from motionkit.kernels._compile import Spec
 def once(compute: Callable[..., Tensor], *arguments: Any) -> Tensor:
     """Return ``compute(*arguments)``, which raises `MotionkitError` when autograd differentiates it.
 
-    Only ``create_graph=True`` does that; torch.compile refuses it by itself.
+    Only ``create_graph=True`` does that; torch.compile refuses it anyway.
     """
     if torch.compiler.is_compiling() or not torch.is_grad_enabled():
         return compute(*arguments)
@@ -64,7 +64,7 @@ class Kernel:
         """Launch `grid` blocks on `device`; none for 0, which CUDA refuses.
 
         Args:
-            device: Where the tensors are.
+            device: Device of the tensors.
             grid: Blocks.
             values: The parameters: addresses and numbers, a struct's floats one by one.
         """
@@ -100,10 +100,10 @@ def check_floats(name: str, tensor: Tensor, shape: Sequence[int | None]) -> None
     for have, want in zip(sizes, shape, strict=False):
         fits = fits and (want is None or have == want)
     if tensor.dtype != torch.float32 or not tensor.is_contiguous() or not fits:
-        wanted = ", ".join("any" if size is None else str(size) for size in shape)
+        expected = ", ".join("any" if size is None else str(size) for size in shape)
         state = "contiguous" if tensor.is_contiguous() else "non-contiguous"
         raise MotionkitError(
-            f"{name}: the kernel needs contiguous float32 [{wanted}], got {state} {tensor.dtype} {list(tensor.shape)}."
+            f"{name}: the kernel needs contiguous float32 [{expected}], got {state} {tensor.dtype} {list(sizes)}."
         )
 
 

@@ -94,8 +94,8 @@ def _backward(
     tiles = -(-frames // tile_of(kernel.spec, "MK_BWD_TILE"))
     wide = lengths.dtype is torch.int64
     places = joints.data_ptr(), lengths.data_ptr()
-    given = *places, wide, batch, frames, *heights, stats.data_ptr(), *pushes, out.data_ptr()
-    kernel(joints.device, batch * tiles, *given)
+    parameters = *places, wide, batch, frames, *heights, stats.data_ptr(), *pushes, out.data_ptr()
+    kernel(joints.device, batch * tiles, *parameters)
     return out
 
 

@@ -30,7 +30,7 @@ def recover_kernel(
     Args:
         features: Contiguous float32 on a device with a driver.
         lengths: ``[N]`` contiguous int64 or int32, on the same device; values are clamped to 0..T.
-        mean: ``[D]`` contiguous float32, or None when the features are not normalised.
+        mean: ``[D]`` contiguous float32, or None if the features are not normalised.
         std: Like `mean`.
         joints: J.
         unit: Metres per unit of the features.

@@ -28,8 +28,8 @@ Body = tuple[tuple[int, ...], tuple[float, ...]]
 def _fit(joints: int, feet: tuple[int, ...], heights: float | tuple[float, ...]) -> Body:
     if len(set(feet)) != len(feet) or (feet and not 0 <= min(feet) <= max(feet) < joints):
         raise MotionkitError(f"feet must be distinct joints of 0..{joints - 1}, got {list(feet)}.")
-    each = heights if isinstance(heights, tuple) else (heights,) * len(feet)
-    limits = tuple(float(height) for height in each)
+    per_foot = heights if isinstance(heights, tuple) else (heights,) * len(feet)
+    limits = tuple(float(height) for height in per_foot)
     if len(limits) != len(feet):
         raise MotionkitError(f"{len(feet)} feet need one contact height or {len(feet)}, got {len(limits)}.")
     if not all(abs(limit) < 1e30 for limit in limits):
@@ -46,8 +46,7 @@ def fit_body(joints: int, feet: tuple[int, ...], heights: float | tuple[float, .
     return _fit(joints, feet, heights) if torch.compiler.is_compiling() else _known(joints, feet, heights)
 
 
-# Computes large batches in chunks, to keep the temporaries of the plain-torch definitions small.
-
+# Large batches in chunks, to keep the temporaries of the plain-torch definitions small.
 
 CHUNK = 64
 """Samples per chunk; with more, the temporaries no longer fit the CPU's caches."""
@@ -56,8 +55,8 @@ CHUNK = 64
 def in_chunks(function: Callable[..., tuple[Tensor, ...]], *tensors: Tensor | None) -> tuple[Tensor, ...]:
     """Return ``function(*tensors)``, computed for at most `CHUNK` samples at a time.
 
-    When a gradient is needed, a chunk keeps its inputs only and is recomputed in the backward pass: apart from inputs,
-    outputs and gradients, memory does not grow with the batch. It costs about a third more time.
+    If a gradient is needed, only the inputs of a chunk are kept and it is recomputed in the backward pass: apart from
+    inputs, outputs and gradients, memory does not grow with the batch. It takes about a third more time.
 
     Args:
         function: Maps tensors with the batch in dimension 0 to a tuple of such tensors, sample by sample.
@@ -77,9 +76,9 @@ def in_chunks(function: Callable[..., tuple[Tensor, ...]], *tensors: Tensor | No
     return tuple(torch.cat(columns) for columns in zip(*done, strict=True))
 
 
-# Foot skate and jerk of joint trajectories: the plain-torch definition every faster version is checked against.
+# Foot skate and jerk of joint trajectories: the plain-torch reference for every faster version.
 #
-# Definition (motionkit's own; the gate is soft so that it has a gradient), per frame, that is with fps = 1:
+# Definition (specific to motionkit; the gate is soft so that it has a gradient), per frame, that is with fps = 1:
 #
 # - gate of a foot at frame t: ``g_t = sigmoid((h - y_t) / 0.02)`` with contact height h in metres;
 # - contact of the pair (t, t+1): ``c_t = g_t g_{t+1}``, both frames inside the sample's length;
@@ -88,9 +87,8 @@ def in_chunks(function: Callable[..., tuple[Tensor, ...]], *tensors: Tensor | No
 #
 # A motion with a value inside its length that is not finite has NaN for every term and no gradient.
 #
-# Norms are ``sqrt(q + 1e-14)``, so that a motionless pose has a finite gradient. Times fps and fps^3 these are m/s and
-# m/s^3.
-
+# Norms are ``sqrt(q + 1e-14)``, so that a motionless pose has a finite gradient. Multiplied by fps and fps^3 these are
+# m/s and m/s^3.
 
 _SOFTNESS = 0.02
 _CONTACT_EPS = 1e-6

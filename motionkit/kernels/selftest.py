@@ -18,8 +18,7 @@ from motionkit.errors import MotionkitError
 from motionkit.kernels._backend import backend_report
 from motionkit.kernels._functions import features_to_joints, physics_terms
 
-# Runs both kernels, forward and backward, on seeded inputs, and compares two results.
-
+# Both kernels, forward and backward, on seeded inputs, and the comparison of two results.
 
 FORWARD, GRADIENT = 1e-6, 5e-6
 """Largest relative errors (ratio of norms) against float64."""
@@ -50,21 +49,21 @@ def inputs(batch: int, frames: int, joints: int, seed: int = 0) -> tuple[Tensor,
     return body + swing + noise, features, lengths
 
 
-def run_both(given: Sequence[Tensor], backend: str = "cuda") -> list[Tensor]:
+def run_both(tensors: Sequence[Tensor], backend: str = "cuda") -> list[Tensor]:
     """Return all terms, the recovered joints, and the gradients of both functions, of joints, features and lengths."""
-    joints, features = (tensor.detach().requires_grad_() for tensor in given[:2])
-    lengths = given[2]
+    joints, features = (tensor.detach().requires_grad_() for tensor in tensors[:2])
+    lengths = tensors[2]
     terms = physics_terms(joints, lengths, feet=FEET, heights=HEIGHTS, backend=backend)
     (terms.skate.sum() + 2.0 * terms.jerk.sum() + 0.01 * terms.contact.sum()).backward()
-    made = features_to_joints(features, joints=joints.shape[2], unit=0.75, lengths=lengths, backend=backend)
-    made.square().sum().backward()
+    recovered = features_to_joints(features, joints=joints.shape[2], unit=0.75, lengths=lengths, backend=backend)
+    recovered.square().sum().backward()
     assert joints.grad is not None
     assert features.grad is not None
-    return [*(term.detach() for term in terms), made.detach(), joints.grad, features.grad]
+    return [*(term.detach() for term in terms), recovered.detach(), joints.grad, features.grad]
 
 
 def distance(value: Tensor, truth: Tensor) -> float:
-    """Return the ratio of norms; infinite where one is NaN and the other is not."""
+    """Return the relative error in norm; infinite if only one of both is NaN somewhere."""
     value, truth = value.double().cpu(), truth.double().cpu()
     if not torch.equal(value.isnan(), truth.isnan()):
         return float("inf")
@@ -73,12 +72,11 @@ def distance(value: Tensor, truth: Tensor) -> float:
 
 
 def same(first: list[Tensor], second: list[Tensor]) -> bool:
-    """Return whether all bits agree."""
+    """Return whether results are bitwise equal."""
     return all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 
-# Self-test checks of CUDA streams, graphs, threads, processes and a second device.
-
+# Checks of CUDA streams, graphs, threads, processes and a second device.
 
 # Here the backward kernel is the first one to run, in a thread that has not used CUDA.
 _FRESH = """
@@ -100,53 +98,53 @@ sys.exit(0 if torch.equal(*made) and bool(made[0].isfinite().all()) and bool(mad
 
 
 def streams(device: torch.device) -> Iterator[CheckResult]:
-    """Use another stream than the default one, behind work that takes a while."""
-    given = [tensor.to(device) for tensor in inputs(64, 196, 22)]
-    truth = run_both(given)
+    """Use another stream than the default one, after slow work."""
+    tensors = [tensor.to(device) for tensor in inputs(64, 196, 22)]
+    truth = run_both(tensors)
     torch.cuda.synchronize(device)
     stream = torch.cuda.Stream(device)
     with torch.cuda.stream(stream):
         slow = torch.zeros(4096, 4096, device=device)
         for _ in range(8):
             slow = slow @ slow
-        late = [given[0] + slow[0, 0], given[1] + slow[0, 0], given[2]]
-        made = run_both(late)
+        late = [tensors[0] + slow[0, 0], tensors[1] + slow[0, 0], tensors[2]]
+        results = run_both(late)
     stream.synchronize()
-    yield CheckResult("another stream", same(truth, made), "the same bits, in order")
+    yield CheckResult("another stream", same(truth, results), "the same bits, in order")
 
 
 def graphs(device: torch.device) -> Iterator[CheckResult]:
     """Capture forward and backward in a CUDA graph and replay it on other numbers."""
-    given = [tensor.to(device) for tensor in inputs(8, 196, 22, seed=1)]
-    other = [tensor.to(device) for tensor in inputs(8, 196, 22, seed=2)]
-    truth = run_both(other)
+    tensors = [tensor.to(device) for tensor in inputs(8, 196, 22, seed=1)]
+    others = [tensor.to(device) for tensor in inputs(8, 196, 22, seed=2)]
+    truth = run_both(others)
     stream = torch.cuda.Stream(device)
     stream.wait_stream(torch.cuda.current_stream(device))
     with torch.cuda.stream(stream):
         for _ in range(3):
-            run_both(given)
+            run_both(tensors)
     torch.cuda.current_stream(device).wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        made = run_both(given)
-    for place, tensor in zip(given, other, strict=True):
+        results = run_both(tensors)
+    for place, tensor in zip(tensors, others, strict=True):
         place.copy_(tensor)
     for _ in range(3):
         graph.replay()
     torch.cuda.synchronize(device)
-    yield CheckResult("graph capture and replay", same(truth, made), "the same bits")
+    yield CheckResult("graph capture and replay", same(truth, results), "the same bits")
 
 
 def threads(device: torch.device) -> Iterator[CheckResult]:
     """Use a thread that has not used CUDA yet."""
-    given = [tensor.to(device) for tensor in inputs(16, 60, 22)]
-    truth = run_both(given)
-    made: list[list[Tensor]] = []
+    tensors = [tensor.to(device) for tensor in inputs(16, 60, 22)]
+    truth = run_both(tensors)
+    results: list[list[Tensor]] = []
     errors: list[BaseException] = []
 
     def work() -> None:
         try:
-            made.append(run_both(given))
+            results.append(run_both(tensors))
         except (MotionkitError, RuntimeError) as error:
             errors.append(error)
 
@@ -154,12 +152,12 @@ def threads(device: torch.device) -> Iterator[CheckResult]:
     thread.start()
     thread.join()
     yield CheckResult(
-        "a new thread", bool(made) and same(truth, made[0]), "; ".join(map(str, errors)) or "the same bits"
+        "a new thread", bool(results) and same(truth, results[0]), "; ".join(map(str, errors)) or "the same bits"
     )
 
 
 def fresh_process(device: torch.device) -> Iterator[CheckResult]:
-    """Launch the backward kernel before anything else, in a process of its own."""
+    """Launch the backward kernel first, in a new process."""
     command = [sys.executable, "-c", _FRESH, str(device)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     passed = done.returncode == 0
@@ -168,13 +166,13 @@ def fresh_process(device: torch.device) -> Iterator[CheckResult]:
 
 
 def no_waiting(device: torch.device) -> Iterator[CheckResult]:
-    """Make torch raise an error wherever the host waits for the device."""
-    given = [tensor.to(device) for tensor in inputs(16, 60, 22)]
-    run_both(given)
+    """Let torch raise an error if the host waits for the device."""
+    tensors = [tensor.to(device) for tensor in inputs(16, 60, 22)]
+    run_both(tensors)
     before = torch.cuda.get_sync_debug_mode()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        run_both(given)
+        run_both(tensors)
     finally:
         torch.cuda.set_sync_debug_mode(before)
     yield CheckResult("no waiting for the device", True, "nothing synchronises")
@@ -205,11 +203,11 @@ def other_device(device: torch.device) -> Iterator[CheckResult]:
         yield CheckResult("second device", True, "not run: there is one")
         return
     second = torch.device("cuda", (torch.cuda.current_device() + 1) % count)
-    given = inputs(16, 196, 22)
-    first = run_both([tensor.to(device) for tensor in given])
-    made = run_both([tensor.to(second) for tensor in given])
-    close = all(distance(a, b) <= GRADIENT for a, b in zip(made, first, strict=True))
-    yield CheckResult("second device", close and made[0].device == second, str(second))
+    tensors = inputs(16, 196, 22)
+    first = run_both([tensor.to(device) for tensor in tensors])
+    results = run_both([tensor.to(second) for tensor in tensors])
+    close = all(distance(a, b) <= GRADIENT for a, b in zip(results, first, strict=True))
+    yield CheckResult("second device", close and results[0].device == second, str(second))
 
 
 def accuracy(device: torch.device) -> Iterator[CheckResult]:
@@ -221,9 +219,9 @@ def accuracy(device: torch.device) -> Iterator[CheckResult]:
         truth = run_both((joints.double(), features.double(), lengths), "torch")
         joints = torch.where(valid[..., None, None], joints, torch.nan)
         features = torch.where(valid[..., None], features, torch.nan)
-        made = run_both([tensor.to(device) for tensor in (joints, features, lengths)])
-        values = max(distance(a, b) for a, b in zip(made[:5], truth[:5], strict=True))
-        slopes = max(distance(a, b) for a, b in zip(made[5:], truth[5:], strict=True))
+        results = run_both([tensor.to(device) for tensor in (joints, features, lengths)])
+        values = max(distance(a, b) for a, b in zip(results[:5], truth[:5], strict=True))
+        slopes = max(distance(a, b) for a, b in zip(results[5:], truth[5:], strict=True))
         name = "accuracy " + "x".join(str(size) for size in shape)
         yield CheckResult(
             name, values <= FORWARD and slopes <= GRADIENT, f"values {values:.1e}, gradients {slopes:.1e}"
@@ -231,11 +229,11 @@ def accuracy(device: torch.device) -> Iterator[CheckResult]:
 
 
 def repeats(device: torch.device) -> Iterator[CheckResult]:
-    """Run twice, and in another batch; all bits must agree."""
-    given = [tensor.to(device) for tensor in inputs(300, 196, 22)]
-    first, second = run_both(given), run_both(given)
+    """Run twice, and in another batch; results must be bitwise equal."""
+    tensors = [tensor.to(device) for tensor in inputs(300, 196, 22)]
+    first, second = run_both(tensors), run_both(tensors)
     yield CheckResult("two runs", same(first, second), "the same bits")
-    alone = run_both([tensor[17:18] for tensor in given])
+    alone = run_both([tensor[17:18] for tensor in tensors])
     yield CheckResult("alone and in a batch", same([tensor[17:18] for tensor in first], alone), "the same bits")
 
 

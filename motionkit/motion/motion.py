@@ -80,7 +80,7 @@ class Motion:
     def resample(self, fps: float) -> Motion:
         """Return the motion at another frame rate: rotations along the shortest arc, everything else linearly.
 
-        Samples are taken at ``k / fps`` from the first frame on, while the motion lasts; where they fall on frames of
+        Samples are taken at ``k / fps`` from the first frame on, while the motion lasts; if they fall on frames of
         the motion (60 to 20 fps), they are those frames exactly.
         """
         import roma

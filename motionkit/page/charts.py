@@ -14,7 +14,7 @@ WIDTH = 300
 
 
 def ticks(start: float, stop: float, about: int, *, whole: bool = False) -> list[float]:
-    """Return round values between two ends, about as many as asked for; whole numbers only where asked for."""
+    """Return about `about` round values between two ends; whole numbers only if `whole`."""
     raw = (stop - start) / max(about, 1)
     power = 10.0 ** math.floor(math.log10(raw)) if raw > 0 else 1.0
     factors = (1, 2, 5, 10) if whole else (1, 2, 2.5, 5, 10)
@@ -25,19 +25,19 @@ def ticks(start: float, stop: float, about: int, *, whole: bool = False) -> list
 
 
 def number(value: float) -> str:
-    """Return a value of an axis, thousands and millions short."""
+    """Return a value for an axis, with k and M for thousands and millions."""
     if value >= 1e6:
         return f"{value / 1e6:g}M"
     return f"{value / 1e3:g}k" if value >= 1e4 else f"{value:g}"
 
 
 def cut(name: str, most: int) -> str:
-    """Return a name that fits beside a bar."""
+    """Return a name cut to at most `most` characters."""
     return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
 def bar(x: float, y: float, width: float, height: float, tip: str) -> str:
-    """Return a rectangle with a tooltip; half a unit is kept free on both sides."""
+    """Return a rectangle with a tooltip and a gap of half a unit on both sides."""
     return (
         f'<rect class="bar" x="{x + 0.5:.1f}" y="{y:.1f}" width="{max(width - 1, 0.5):.1f}" '
         f'height="{max(height, 0.5):.1f}"><title>{escape(tip)}</title></rect>'
@@ -45,12 +45,12 @@ def bar(x: float, y: float, width: float, height: float, tip: str) -> str:
 
 
 def line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
-    """Return a line of a style."""
+    """Return a line with a CSS class."""
     return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
 
 
 def text(x: float, y: float, words: str, anchor: str = "start", kind: str = "") -> str:
-    """Return text at a place; `anchor` is the part of it at (x, y): ``start``, ``middle`` or ``end``."""
+    """Return text at (x, y); `anchor` is ``start``, ``middle`` or ``end``."""
     mark = f' class="{kind}"' if kind else ""
     return f'<text{mark} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
 
@@ -71,9 +71,9 @@ def rose(counts: Sequence[int], *, label: str, of: str) -> str:
     """Draw directions as sectors whose area is their share; the first count is straight ahead, then to the left.
 
     Args:
-        counts: Values per direction, evenly round the circle.
-        label: What the directions are.
-        of: What is counted.
+        counts: Values per direction, evenly around the circle.
+        label: Name of the directions.
+        of: Name of the counted things.
 
     Example:
         >>> rose([4, 0, 1, 0], label="Travel", of="steps").count('class="bar"')
@@ -120,13 +120,13 @@ def _side(angle: float) -> str:
     return f"{abs(degrees):.0f}° {'left' if degrees > 0 else 'right'}"
 
 
-# Charts with a row or a column for each name: bars, spans between quantiles, shares of a whole.
+# Charts with a row or a column for each name: bars, spans between quantiles, shares of a total.
 
 _RIGHT = 10
 
 
 def bars(rows: Sequence[tuple[str, float]], *, label: str) -> str:
-    """Draw one horizontal bar per row with its name before and its value after it.
+    """Draw a horizontal bar per row, with its name before and its value after it.
 
     Example:
         >>> bars([("walk", 3.0), ("jump", 1.0)], label="Clips").count('class="bar"')
@@ -148,12 +148,12 @@ def bars(rows: Sequence[tuple[str, float]], *, label: str) -> str:
 def spans(
     rows: Sequence[tuple[str, Sequence[float]]],  # name and (low, middle, high)
     *,
-    label: str,  # what the values are
+    label: str,  # name of the values
     unit: str,  # their unit
-    of: str,  # what the rows are, and what a bar spans, for the chart's description
+    of: str,  # name of the rows and what a bar spans, for the chart's description
     low: float | None = None,  # left end of the axis; None takes the smallest value
 ) -> str:
-    """Draw for each row a bar from its first to its last value with a tick at the middle one.
+    """Draw a bar per row from its low to its high value, with a tick at the middle one.
 
     Example:
         >>> chart = spans([("knee", (5.0, 20.0, 60.0))], label="rotation", unit="°", of="joints")
@@ -185,8 +185,8 @@ def shares(rows: Sequence[tuple[str, float]], *, label: str) -> str:
     """Draw a column for each part with its name below and its share above it.
 
     Args:
-        rows: Names and amounts; they add up to the whole.
-        label: What the whole is.
+        rows: Names and amounts.
+        label: Name of the total.
 
     Example:
         >>> "75 %" in shares([("left", 3), ("right", 1)], label="Contacts")

@@ -1,4 +1,4 @@
-"""A chart of several curves, named at their ends, or in a line above where there is no room beside them."""
+"""Charts of several curves, with their names at their ends or above the plot."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from motionkit.page.charts import WIDTH, cut, line, number, svg, text, ticks
 _COLOURS = 8
 _LEFT, _TOP, _BOTTOM, _BESIDE = 44, 12, 38, 108
 _ABOVE, _EDGE, _ROW = 22, 12, 15
-"""Room of the names above the plot, room right of it where they are there, and room of each further row of names."""
+"""Space of the names above the plot, space right of it in that case, and space of each further row of names."""
 
 _APART = 12
-"""Least distance of two names on the right."""
+"""Smallest distance of two names on the right."""
 
 _LETTER = 6.6
-"""Width of a letter, about; of a wide font."""
+"""Approximate width of a letter in a wide font."""
 
 _MARK, _GAP = 19, 12
-"""Room of the mark before a name, and between two names, above the plot."""
+"""Space of the mark before a name, and between two names, above the plot."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class Chart:
     title: str
     metrics: Mapping[str, str]  # By the name of the curve
     caption: str
-    zero: bool = False  # The axis of values begins at 0
-    shares: bool = False  # In percent of the sum of all its metrics
-    steps: bool = False  # A setting: as it is, never smoothed
-    alone: bool = False  # On the page of one run only
+    zero: bool = False  # Whether the axis of values begins at 0
+    shares: bool = False  # Whether values are in percent of the sum of all its metrics
+    steps: bool = False  # Whether it shows a setting, which is never smoothed
+    alone: bool = False  # Whether it is only on the page of a single run
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class Curve:
     name: str  # Its name, written at its right end, or above the plot
     points: Sequence[tuple[float, float]]  # (x, y) in order of x, at least one
     dashed: bool = False  # Draw it dashed and grey, as a control
-    faint: bool = False  # Draw it thin and light, without a name: the values behind the smoothed curve that comes next
-    dots: bool = False  # Mark every point, as measurements with long ways between them
-    # Number of its colour, where other charts of the page show the same thing; None takes the next one.
+    faint: bool = False  # Draw it thin and light, without a name: the raw values of the smoothed curve that follows
+    dots: bool = False  # Mark every point, as of sparse measurements
+    # Number of its colour, if other charts of the page show the same thing; None takes the next one.
     colour: int | None = None
 
 
@@ -62,7 +62,7 @@ def curves(
     zero: bool = True,
     above: bool = False,
 ) -> str:
-    """Draw curves over common axes; names at their ends are moved apart where they would overlap.
+    """Draw curves over common axes; names at their ends are moved apart if they would overlap.
 
     Args:
         shown: The curves; a curve of one point is a dot.
@@ -70,10 +70,10 @@ def curves(
         y_label: Name and unit of the vertical axis, written above it.
         width: Width of the drawing in units.
         height: Its height.
-        zero: Begin the vertical axis at 0 where all values are positive; else it spans the values.
-        above: Write the names with their last values above the plot, where a narrow chart has no room beside it, in as
-            many rows as they need; each further row makes the drawing higher. With `hover_script` in the page, the
-            values under the pointer are shown.
+        zero: Begin the vertical axis at 0 if all values are positive; otherwise it spans the values.
+        above: Write the names with their last values above the plot, for narrow charts, in as many rows as they need;
+            each further row makes the drawing higher. With `hover_script` in the page, the values under the pointer
+            are shown.
 
     Example:
         >>> chart = curves([Curve("grpo", [(0, 0), (10, 0.02)])], x_label="seconds", y_label="reward")
@@ -88,25 +88,25 @@ def curves(
     rows = _rows_above(named, width) if above else []
     further = _ROW * max(0, len(rows) - 1)
     height += further
-    floor, beside = height - _BOTTOM, _EDGE if above else _BESIDE
+    floor, margin = height - _BOTTOM, _EDGE if above else _BESIDE
     top = _TOP + (_ABOVE + further if above else 10)
 
     def across(x: float) -> float:
-        return _LEFT + x / right * (width - _LEFT - beside)
+        return _LEFT + x / right * (width - _LEFT - margin)
 
     def up(y: float) -> float:
         return floor - (y - least) / (most - least) * (floor - top)
 
     parts = []
     for tick in ticks(least, most, 5):
-        parts.append(line("base" if tick == 0 else "grid", _LEFT, up(tick), width - beside, up(tick)))
+        parts.append(line("base" if tick == 0 else "grid", _LEFT, up(tick), width - margin, up(tick)))
         parts.append(text(_LEFT - 5, up(tick) + 4, f"{tick:g}", "end"))
     parts.extend(text(across(tick), floor + 15, number(tick), "middle") for tick in ticks(0, right, width // 90))
-    parts.append(text((_LEFT + width - beside) / 2, floor + 31, x_label, "middle", "axis"))
+    parts.append(text((_LEFT + width - margin) / 2, floor + 31, x_label, "middle", "axis"))
     kinds, colour = {}, 0
     for curve in named:
-        number_ = colour if curve.colour is None else curve.colour
-        kinds[curve.name] = "control" if curve.dashed else f"c{number_ % _COLOURS}"
+        colour_number = colour if curve.colour is None else curve.colour
+        kinds[curve.name] = "control" if curve.dashed else f"c{colour_number % _COLOURS}"
         colour += not curve.dashed
     for curve in shown:
         parts.append(_drawn(curve, kinds.get(curve.name, "c0"), across, up))
@@ -122,9 +122,9 @@ def curves(
             parts.append(text(width - _BESIDE + 7, place + 4, curve.name))
     ends = ", ".join(f"{curve.name} {curve.points[-1][1]:.3g}" for curve in named)
     chart = svg(height, f"{y_label} over {x_label}; at the end {ends}.", parts, width=width)
-    # What turns a place in the drawing back into values.
+    # The mapping from the drawing back to values, for `hover_script`.
     frame = (
-        f"{_LEFT:g} {(width - _LEFT - beside) / right:.8g} {floor:g} {(floor - top) / (most - least):.8g} {least:.8g} "
+        f"{_LEFT:g} {(width - _LEFT - margin) / right:.8g} {floor:g} {(floor - top) / (most - least):.8g} {least:.8g} "
         f"{top - 4:g}"
     )
     return chart.replace("<svg ", f'<svg data-frame="{frame}" ', 1) if above else chart
@@ -150,17 +150,17 @@ def _drawn(curve: Curve, kind: str, across: Callable[[float], float], up: Callab
     corners = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in curve.points)
     tip = f"{curve.name}: {curve.points[-1][1]:.3g} at {curve.points[-1][0]:.3g}"
     name = "" if curve.faint else f' data-name="{escape(curve.name)}"'
-    line_ = (
+    polyline = (
         f'<polyline class="curve {kind}{" faint" if curve.faint else ""}"{name} points="{corners}">'
         f"<title>{escape(tip)}</title></polyline>"
     )
     single = len(curve.points) == 1 and not curve.faint
     marks = [corner.split(",") for corner in corners.split(" ")] if curve.dots or single else []
-    return line_ + "".join(f'<circle class="dot {kind}" cx="{x}" cy="{y}" r="2.6"/>' for x, y in marks)
+    return polyline + "".join(f'<circle class="dot {kind}" cx="{x}" cy="{y}" r="2.6"/>' for x, y in marks)
 
 
 def _rows_above(named: Sequence[Curve], width: int) -> list[list[tuple[float, Curve, str]]]:
-    """Return rows of names with their last values: place of the mark, curve, words; a row holds what fits into it."""
+    """Break names with their last values into rows: position of the mark, curve, words."""
     rows: list[list[tuple[float, Curve, str]]] = [[]]
     at = 2.0
     for curve in named:
@@ -175,7 +175,7 @@ def _rows_above(named: Sequence[Curve], width: int) -> list[list[tuple[float, Cu
 
 
 def _names_above(rows: Sequence[Sequence[tuple[float, Curve, str]]], kinds: Mapping[str, str]) -> list[str]:
-    """Return the names above a plot, each with a mark in its colour."""
+    """Draw the names above a plot, each with a mark in its colour."""
     parts = []
     for place, row in enumerate(rows):
         for at, curve, words in row:
@@ -185,22 +185,22 @@ def _names_above(rows: Sequence[Sequence[tuple[float, Curve, str]]], kinds: Mapp
     return parts
 
 
-def _apart(wanted: Sequence[float], floor: float) -> list[float]:
-    """Return vertical places near the wanted ones, `_APART` from each other where there is room for all."""
-    step = min(_APART, (floor - _TOP) / max(1, len(wanted) - 1)) if len(wanted) > 1 else 0.0
-    order = sorted(range(len(wanted)), key=lambda index: wanted[index])
-    places = [0.0] * len(wanted)
+def _apart(levels: Sequence[float], floor: float) -> list[float]:
+    """Return vertical positions near `levels`, `_APART` from each other if there is room for all."""
+    step = min(_APART, (floor - _TOP) / max(1, len(levels) - 1)) if len(levels) > 1 else 0.0
+    order = sorted(range(len(levels)), key=lambda index: levels[index])
+    places = [0.0] * len(levels)
     last = -float("inf")
     for index in order:  # from the top down
-        last = places[index] = max(wanted[index], last + step)
+        last = places[index] = max(levels[index], last + step)
     bound = floor
-    for index in reversed(order):  # back up, where the lowest ones fell below the axis
+    for index in reversed(order):  # and back up, if the lowest ones are below the axis now
         places[index] = min(places[index], bound)
         bound = places[index] - step
     return places
 
 
-# A chart with an axis for each quantity and a line through all of them for each thing.
+# Parallel coordinates: an axis for each quantity, and a line through all axes for each item.
 
 _AXIS_ROW, _AXIS_TOP, _AXIS_LEFT, _RIGHT = 27, 20, 88, 8
 _BEST = 0.1
@@ -208,16 +208,15 @@ _BEST = 0.1
 
 
 def parallel(
-    # Name, what each thing has there (numbers, or words, which are spread evenly), and whether it is drawn by the
-    # logarithm
+    # Name, value of each item (numbers, or words, which are spaced evenly), and whether the axis is logarithmic
     axes: Sequence[tuple[str, Sequence[object], bool]],
-    values: Sequence[float],  # what each thing reached, the best first
+    values: Sequence[float],  # result of each item, the best first
     *,
     better: str = "maximize",  # ``maximize`` or ``minimize``
 ) -> str:
-    """Draw each thing as a line that goes down through its place on every axis; the best tenth in colour.
+    """Draw each item as a line through its value on every axis, the best tenth in colour.
 
-    Axes lie across, one below the other, so that their names are read on a telephone too. The last one is the value.
+    Axes are horizontal, one below the other, so that their names are readable on a phone too. The last is the result.
 
     Example:
         >>> chart = parallel([("lr", [1e-3, 1e-4], True), ("depth", [2, 3], False)], [0.5, 0.4])
@@ -227,9 +226,9 @@ def parallel(
     rows = [*axes, ("value", list(values), False)]
     bottom = _AXIS_TOP + _AXIS_ROW * (len(rows) - 1)
     parts, places = [], []
-    for row, (name, held, logarithmic) in enumerate(rows):
+    for row, (name, quantities, logarithmic) in enumerate(rows):
         y = _AXIS_TOP + _AXIS_ROW * row
-        shares, low, high = _shares(held, logarithmic)
+        shares, low, high = _shares(quantities, logarithmic)
         places.append([_AXIS_LEFT + share * (WIDTH - _AXIS_LEFT - _RIGHT) for share in shares])
         parts.append(line("grid", _AXIS_LEFT, y, WIDTH - _RIGHT, y))
         parts.append(text(_AXIS_LEFT - 8, y + 4, cut(name, 14), "end", "axis"))
@@ -244,13 +243,13 @@ def parallel(
     return svg(bottom + 14, f"{len(values)} lines through {len(axes)} settings; {better}: {ends}.", parts)
 
 
-def _shares(held: Sequence[object], logarithmic: bool) -> tuple[list[float], str, str]:
-    """Return where each value lies between the least and the most, and these two in words."""
-    if not all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in held):
-        words = sorted({str(value) for value in held})
+def _shares(values: Sequence[object], logarithmic: bool) -> tuple[list[float], str, str]:
+    """Return the position of each value between the smallest and the largest, and these two as text."""
+    if not all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
+        words = sorted({str(value) for value in values})
         step = max(len(words) - 1, 1)
-        return [words.index(str(value)) / step for value in held], words[0], words[-1]
-    numbers = [float(value) for value in held if isinstance(value, (int, float))]
+        return [words.index(str(value)) / step for value in values], words[0], words[-1]
+    numbers = [float(value) for value in values if isinstance(value, (int, float))]
     scaled = [math.log(value) for value in numbers] if logarithmic and min(numbers) > 0 else numbers
     low, high = min(scaled), max(scaled)
     span = (high - low) or 1.0

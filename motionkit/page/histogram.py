@@ -10,10 +10,10 @@ from motionkit.page.charts import WIDTH, bar, line, number, svg, text, ticks
 HEIGHT = 222
 _LEFT, _RIGHT, _TOP, _BOTTOM = 38, 8, 42, 38
 _FLAT = 4.0, 16.0
-"""A bar so many times as high as the next one, or as the middle one, would flatten the others."""
+"""Ratio to the next highest bar, and to the median one, above which a bar would flatten the others."""
 
 _APART = 18
-"""Least distance of two values on the vertical axis."""
+"""Smallest distance of two values on the vertical axis."""
 
 
 def histogram(
@@ -71,13 +71,13 @@ def histogram(
 
 
 def is_rooted(counts: Sequence[int]) -> bool:
-    """Return whether one bar is so high that heights have to be square roots."""
+    """Return whether one bar is so high that the axis uses square roots."""
     used = sorted(many for many in counts if many)
     return len(used) > 3 and (used[-1] > _FLAT[0] * used[-2] or used[-1] > _FLAT[1] * used[len(used) // 2])
 
 
 def _heights(most: int, rooted: bool) -> list[float]:
-    """Return numbers for the vertical axis; square roots spread the small ones out, so that they need their own."""
+    """Return values for the vertical axis; a square-root axis gets 1, 2, 5, 10, ..."""
     if not rooted:
         return ticks(0, most, 4, whole=True)
     return [
@@ -87,7 +87,7 @@ def _heights(most: int, rooted: bool) -> list[float]:
 
 
 def _vertical(heights: Sequence[float], y: Callable[[float], float], name: str) -> str:
-    """Draw the vertical axis, its numbers not too near to each other."""
+    """Draw the vertical axis, with numbers at least `_APART` from each other."""
     parts, last = [text(0, 31, name, kind="axis")], -math.inf
     for tick in sorted(heights, key=lambda tick: (tick != 0, -tick)):
         if tick == 0:

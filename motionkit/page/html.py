@@ -1,4 +1,4 @@
-"""A whole page: one HTML file that loads nothing, with the style of every page."""
+"""Whole pages: one HTML file without external resources, in the common style."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from motionkit.version import __version__
 
 
 def commands(lines: Sequence[str]) -> str:
-    """Return command lines, one below the other; without a script the buttons are not shown.
+    """Return command lines with copy buttons, which are hidden without a script.
 
     Example:
         >>> commands(["motionkit doctor"]).count("<button")
@@ -43,18 +43,18 @@ def renewing(page: str, *, seconds: float) -> str:
 
 
 def _words(line: str) -> str:
-    """Return a line whose words break as a whole where the page is narrow."""
+    """Return a line that a narrow page breaks between words, not inside them."""
     return " ".join(f"<span>{escape(word)}</span>" for word in line.split(" "))
 
 
-# Elements of a page: tiles, figures in a grid, tables that a telephone can show.
+# Elements of a page: tiles, figures in a grid, tables that fit on a phone.
 
 _CLASSES = {"error": ["bad"], "warning": ["warn"], "better": ["good"], "worse": ["bad"]}
-"""Cells that say how bad or good something is."""
+"""CSS classes of cells by their text."""
 
 
 def figure(chart: str, caption: str, *, title: str = "") -> str:
-    """Return a chart with a caption below it and perhaps a title above it."""
+    """Return a chart with a caption below it and optionally a title above it."""
     head = f"<h3>{escape(title)}</h3>" if title else ""
     return f"<figure>{head}{chart}<figcaption>{escape(caption)}</figcaption></figure>"
 
@@ -69,19 +69,19 @@ def table(
     columns: Sequence[str],
     rows: Iterable[Sequence[object]],
     *,
-    numbers: Sequence[int] = (),  # columns of numbers, set to the right
-    # ``cards``, ``reasons``, ``plain`` for a table that is narrow enough to stay one, or ``plain result``; with
-    # ``interval`` after it a telephone leaves out the last column of numbers, with ``real`` the fifth one. With
-    # ``columns`` after it, and `columns_script` on the page, a row's name puts the columns in its order.
+    numbers: Sequence[int] = (),  # columns of numbers, aligned to the right
+    # ``cards``, ``reasons``, ``plain`` for a table that is narrow enough for a phone, or ``plain result``; with
+    # ``interval`` after it a phone omits the last column of numbers, with ``real`` the fifth one. With ``columns``
+    # after it, and `columns_script` on the page, a click on a row's name sorts the columns by that row.
     kind: str = "cards",
-    # Class of each row's last cell (``good``, ``bad``), where the word in it does not say it; empty for none
+    # Class of each row's last cell (``good``, ``bad``), if it does not follow from its text; empty for none
     tones: Sequence[str] = (),
 ) -> str:
     """Return a table.
 
-    On a telephone a table of the kind ``cards`` becomes a list: the first cell is the head of an entry and each other
-    one stands under the name of its column. In the kind ``reasons`` the first two cells share a line and the third, a
-    sentence, has the whole width below them.
+    On a phone a table of the kind ``cards`` becomes a list: the first cell is the heading of an entry, and each other
+    one is labelled with its column. In the kind ``reasons`` the first two cells share a line and the third, a sentence,
+    has the whole width below them.
 
     Example:
         >>> "<td>walk</td>" in table(("clip", "frames"), [("walk", 60)], numbers=(1,))
@@ -119,21 +119,21 @@ def details(head: str, inside: str, *, opened: bool = False) -> str:
 
 
 def tiles(values: Iterable[tuple[str, str]]) -> str:
-    """Return figures in large type, each with its name; units, and what stands in brackets, are smaller."""
+    """Return values in large type, each with its name; units and text in brackets are smaller."""
     cells = "".join(f"<div><dt>{escape(name)}</dt><dd>{_large(value)}</dd></div>" for name, value in values)
     return f'<dl class="tiles">{cells}</dl>'
 
 
 def definitions(texts: Mapping[str, str]) -> str:
-    """Return a list of names with what they mean."""
+    """Return a list of names with their meanings."""
     rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in texts.items())
     return f'<dl class="defs">{rows}</dl>'
 
 
 def _large(value: str) -> str:
-    head, space, rest = value.partition(" ")
-    small = space and not rest.startswith("/") and head[:1].isdigit()
-    return f"{escape(head)} <small>{escape(rest)}</small>" if small else escape(value)
+    head, space, unit = value.partition(" ")
+    small = space and not unit.startswith("/") and head[:1].isdigit()
+    return f"{escape(head)} <small>{escape(unit)}</small>" if small else escape(value)
 
 
 def html_page(title: str, body: str, *, made_by: str, scripts: str = "") -> str:
@@ -142,7 +142,7 @@ def html_page(title: str, body: str, *, made_by: str, scripts: str = "") -> str:
     Args:
         title: Its title, as text.
         body: Its HTML, from `motionkit.page`'s charts and elements.
-        made_by: The command that makes it; `is_made_by` recognises the page by it.
+        made_by: The command that makes it, by which `is_made_by` recognises the page.
         scripts: Script elements of its parts, such as `hover_script`; they come last.
 
     Example:
@@ -164,7 +164,7 @@ def result_page(
     parts: Iterable[str],  # HTML of the parts, in order
     *,
     made_by: str,  # the command that makes it; see `html_page`
-    # What else the last line says, such as which guide explains the figures; without it there is no such line
+    # Rest of the last line, such as which guide explains the figures; if empty there is no such line
     see: str = "",
     sub: str = "",  # a line below the title
     scripts: str = "",  # script elements of the parts
@@ -182,11 +182,11 @@ def result_page(
 
 def stored_picture(
     folder: Path,
-    name: object,  # its name, of an untrusted document; other folders that it names are left out
+    name: object,  # file name from an untrusted document; its folders are ignored
     *,
     most: int,  # bytes of the largest one
 ) -> str:
-    """Return a WebP of a folder as an address for ``<img>``; empty where there is none."""
+    """Return a WebP of a folder as a data URL for ``<img>``; empty if there is none."""
     path = folder / Path(str(name)).name
     if path.suffix != ".webp" or not path.is_file() or path.stat().st_size > most:
         return ""
@@ -194,18 +194,18 @@ def stored_picture(
 
 
 def drawing(chart: str, *, width: int) -> str:
-    """Return one chart as an ``.svg`` file of its own, in the colours of the pages, light and dark.
+    """Return a chart as a standalone ``.svg`` file, in the colours of the pages, light and dark.
 
     Args:
         chart: The chart.
-        width: Pixels that it is shown at by default.
+        width: Default width in pixels.
     """
     colours = _STYLE[: _STYLE.index("*{box-sizing")]
-    own = "".join(row for row in _STYLE.splitlines() if row.startswith("svg ")).replace("svg ", "")
+    rules = "".join(row for row in _STYLE.splitlines() if row.startswith("svg ")).replace("svg ", "")
     font = 'text{font-family:system-ui,"Segoe UI",Roboto,"Noto Sans",sans-serif}'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" style="background:var(--card)"'
-    opened, rest = chart.removeprefix("<svg").split(">", 1)
-    return f"{head}{opened}><style>{colours}{own}{font}</style>{rest}\n"
+    opened, body = chart.removeprefix("<svg").split(">", 1)
+    return f"{head}{opened}><style>{colours}{rules}{font}</style>{body}\n"
 
 
 def is_made_by(path: Path, command: str) -> bool:
@@ -218,7 +218,7 @@ def _mark(command: str) -> str:
     return f'<meta name="generator" content="motionkit {escape(command)}">'
 
 
-# Curves have neither the colours of left and right in the player nor those of its first two tracks, before and after.
+# Curves use neither the colours of left and right in the player nor those of its first two tracks, before and after.
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1b1f24;--soft:#5b6470;--line:#dfe3e8;--card:#fff;--page:#f5f6f8;
 --bar:#3d6fb4;--mark:#c4661a;--bad:#b3261e;--warn:#8a5a00;--good:#1d7a4f;
@@ -335,18 +335,18 @@ dl.defs{grid-template-columns:1fr;gap:0}dl.defs dd{margin-bottom:8px}}
 @media(max-width:560px){motionkit-player{height:610px}main{padding:20px 14px 48px}}
 @media print{body{background:#fff}.card,figure,.tiles div{break-inside:avoid}details[open] pre{max-height:none}}
 """
-"""Light and dark by the reader's setting; below 700 pixels tables become lists; nothing is loaded from anywhere."""
+"""Light and dark by the reader's setting; below 700 pixels tables become lists; no external resources."""
 
 
-# Buttons that sort a list of a page, and rows that sort the columns of their table.
+# Buttons that sort a list, and rows that sort the columns of their table.
 
 
 def sorter(orders: Mapping[str, str], of: str) -> str:
-    """Return buttons that sort a list; without a script they are not shown.
+    """Return buttons that sort a list; they are hidden without a script.
 
     Args:
-        orders: Words of each button with the key that it sorts by: rows have it as ``data-KEY``, a number. The first
-            is the order of the page.
+        orders: Text of each button with the key that it sorts by: rows have it as ``data-KEY``, a number. The first is
+            the initial order.
         of: The ``id`` of the list.
 
     Example:
@@ -374,7 +374,7 @@ def columns_script() -> str:
     return f"<script>{source}</script>"
 
 
-# Figures as text: the same digits, units and plurals in the terminal and on pages.
+# Values as text: the same digits, units and plurals in the terminal and on pages.
 
 UNKNOWN = "not known"
 
@@ -390,7 +390,7 @@ def count(number: int, thing: str, things: str = "") -> str:
 
 
 def joined(names: Sequence[str], most: int = 5) -> str:
-    """Return names as a phrase: ``a, b and c``, or the first of them ``and 3 more``.
+    """Return names as a phrase: ``a, b and c``, or the first ones ``and 3 more``.
 
     Example:
         >>> joined(["a", "b", "c"]), joined(["a", "b", "c"], most=2)
@@ -411,12 +411,12 @@ def degrees(value: float | None) -> str:
 
 
 def share(value: float | None) -> str:
-    """Return a part of a whole in percent."""
+    """Return a fraction in percent."""
     return UNKNOWN if value is None else percent(100 * value)
 
 
 def percent(value: float) -> str:
-    """Return percents: whole ones, with a decimal below 1 %."""
+    """Return percent without decimals, with one below 1 %."""
     if value == 0 or value >= 1:
         return f"{value:.0f} %"
     return f"{value:.1f} %" if value >= 0.1 else "under 0.1 %"
@@ -440,7 +440,7 @@ def duration(seconds: float) -> str:
 
 
 def capped(value: float, uncapped: float) -> str:
-    """Return a figure that is capped, with its uncapped value if that is higher."""
+    """Return a capped value, with its uncapped value if that is higher."""
     return plain(value) if uncapped <= value else f"{plain(value)} (uncapped {plain(uncapped)})"
 
 

@@ -1,4 +1,4 @@
-"""Measures of a track that the page and the video draw from: size, limbs, head, path."""
+"""Measures of a track for drawing it on the page and in videos: size, limbs, head, path."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from motionkit.rigs.rest import rig_names
 
 # The player's camera: an orbit around a point, and perspective. ``camera.js`` is the same in the browser.
 
-
 Floats = npt.NDArray[np.float64]
 
 
@@ -29,14 +28,14 @@ Floats = npt.NDArray[np.float64]
 class Camera:
     """A view."""
 
-    target: tuple[float, float, float]  # The point in the middle of the picture, metres
-    yaw: float  # Radians around the vertical; at 0 the camera stands on the +Z side and looks towards -Z
+    target: tuple[float, float, float]  # The point at the centre of the picture, metres
+    yaw: float  # Radians around the vertical; at 0 the camera is on the +Z side and looks towards -Z
     pitch: float  # Radians above the horizon
     distance: float  # Metres from the target
     width: float  # Pixels
     height: float  # Pixels
     fov: float  # Vertical field of view in radians
-    shift: float = 0.0  # Pixels by which the target lies below the middle of the picture
+    shift: float = 0.0  # Pixels of the target below the centre of the picture
 
     @property
     def focal(self) -> float:
@@ -44,14 +43,14 @@ class Camera:
         return self.height / 2 / math.tan(self.fov / 2)
 
     def axes(self) -> tuple[Floats, Floats]:
-        """Return where the camera stands, ``[3]``, and its right, up and forward directions as rows, ``[3, 3]``."""
+        """Return the camera's position ``[3]``, and its right, up and forward directions as rows ``[3, 3]``."""
         sy, cy, sp, cp = math.sin(self.yaw), math.cos(self.yaw), math.sin(self.pitch), math.cos(self.pitch)
         forward = np.array([-sy * cp, -sp, -cy * cp])
         eye = np.array(self.target) - self.distance * forward
         return eye, np.array([[cy, 0.0, -sy], [-sy * sp, cp, -cy * sp], forward])
 
     def see(self, points: Floats) -> Floats:
-        """Return points ``[..., 3]`` of the world as the camera sees them: metres to the right, up and away."""
+        """Return points ``[..., 3]`` of the world in camera space: metres to the right, up and away."""
         eye, axes = self.axes()
         seen: Floats = (points - eye) @ axes.T
         return seen
@@ -66,15 +65,15 @@ class Camera:
 
 
 def fit_distance(width: float, height: float, fov: float, tall: float, reach: float, spare: float) -> float:
-    """Return the distance from which a body shows whole.
+    """Return the distance from which the whole body is visible.
 
     Args:
         width: Pixels.
         height: Pixels.
         fov: Vertical field of view in radians.
-        tall: Metres from its lowest to its highest point.
-        reach: Metres from its middle to its farthest point, seen from above.
-        spare: Pixels of the height that texts take.
+        tall: Height of the body in metres.
+        reach: Metres from its centre to its farthest point, seen from above.
+        spare: Height of the texts in pixels.
     """
     slope = math.tan(fov / 2)
     free = max(1 - spare / height, 0.5)
@@ -82,42 +81,40 @@ def fit_distance(width: float, height: float, fov: float, tall: float, reach: fl
 
 
 def panels(count: int, width: float, height: float) -> tuple[int, int]:
-    """Return the columns and rows in which `count` upright pictures come out largest."""
+    """Return the columns and rows in which `count` upright pictures are largest."""
     sizes = [min(width / columns / 0.85, height / math.ceil(count / columns)) for columns in range(1, count + 1)]
     columns = sizes.index(max(sizes)) + 1
     return columns, math.ceil(count / columns)
 
 
-# What the player and the video writer show: moving joints with titles, segments and foot contacts.
-
+# The input of the player and the video writer: moving joints with titles, segments and foot contacts.
 
 FARTHEST = 10_000.0
-"""Metres from the origin up to which positions are taken; beyond, a unit is wrong."""
+"""Farthest position from the origin in metres; beyond it, a unit is wrong."""
 
 FASTEST = 1000.0
-"""Frames per second up to which tracks are taken."""
+"""Highest frame rate of tracks."""
 
 
 @dataclass(frozen=True)
 class PlayerTrack:
     """One moving figure."""
 
-    title: str  # What it is called; any text
+    title: str  # Any text
     positions: Tensor  # ``[T, J, 3]`` metres, Y up, floor at y = 0. Frames with NaN or infinity are shown as gaps.
     parents: tuple[int, ...]  # Parent of each joint, -1 for a root
     fps: float  # Frames per second
     # ``(text, start, end)`` in seconds, such as the actions of a prompt.
     segments: Sequence[tuple[str, float, float]] = ()
     scores: Sequence[float] = ()  # One number per segment, or none
-    # ``[T, 2]`` soft foot contacts left, right in [0, 1], or None. They are shown where the feet are not known by the
-    # joints' names; elsewhere contacts are measured.
+    # ``[T, 2]`` soft foot contacts left, right in [0, 1], or None. They are shown if the feet are not known by joint
+    # names; otherwise contacts are measured.
     contacts: Tensor | None = None
-    colour: str = ""  # ``#rrggbb`` of its swatch, and of the figure where several are overlaid; empty picks one
-    # Joint names, from which left, right and the head are known; without them the bodies of HumanML3D and KIT are
-    # recognised by their parents, and any other is drawn in one colour. KIT's become those of the side that they are on
-    # (`rig_names`).
+    colour: str = ""  # ``#rrggbb`` of its swatch, and of the figure if several are overlaid; empty picks one
+    # Joint names, which give left, right and the head; without them the bodies of HumanML3D and KIT are recognised by
+    # their parents, and any other is drawn in one colour. KIT's names are corrected for their side (`rig_names`).
     names: tuple[str, ...] = ()
-    # ``[T, 2]`` metres x and z that the root was asked to be at, drawn as a dashed line; or None.
+    # ``[T, 2]`` metres x and z that the root should follow, drawn as a dashed line; or None.
     path: Tensor | None = None
     notes: tuple[str, ...] = ()  # Sentences that the page shows above the picture
 
@@ -138,11 +135,11 @@ class PlayerTrack:
 
     @property
     def duration(self) -> float:
-        """Seconds: every frame, the last too, is shown for 1 / fps."""
+        """Seconds; every frame, including the last, is shown for 1 / fps."""
         return self.frames / self.fps
 
     def shown(self) -> Tensor:
-        """Return which frames can be shown, ``[T]`` bool: all their numbers are finite."""
+        """Return which frames can be shown, ``[T]`` bool: those with finite positions."""
         return self.positions.isfinite().flatten(1).all(dim=1)
 
     def _shape_problem(self) -> str:
@@ -199,8 +196,8 @@ def track_of(
     """Return the track of a motion.
 
     Args:
-        motion: What moves.
-        title: What it is called.
+        motion: The motion.
+        title: Any text.
         segments: ``(text, start, end)`` in seconds.
         scores: One number per segment, or none.
         colour: ``#rrggbb``, or empty.
@@ -216,12 +213,12 @@ def track_of(
     """
     contacts = motion.tracks.get("contacts")
     if contacts is not None:
-        # More feet than two have no lanes.
+        # The player has lanes for two feet only.
         two = tuple(contacts.shape) == (motion.frames, 2)
         contacts = contacts.nan_to_num(0.0, 0.0, 0.0) if two else None
     path = motion.tracks.get("path")
     if path is not None and (tuple(path.shape) != (motion.frames, 2) or not float(path.abs().max()) <= FARTHEST):
-        path = None  # a file's track of that name is something else
+        path = None  # a file may use that name for something else
     return PlayerTrack(
         title=title,
         positions=motion.positions().detach().to(torch.float64),
@@ -238,19 +235,19 @@ def track_of(
 
 
 PERSON = 1.7
-"""Metres of a body at which the radii below hold; other bodies scale them."""
+"""Height in metres to which the radii below refer; they scale with the body."""
 
 _LIMB = 0.14
 _THIN, _THICK = 0.007, 0.036
 _TRUNK = 0.04
 _HEAD = 0.086
 _CALM = 0.35
-"""Seconds (standard deviation) over which the camera evens out the root's path, so that steps do not shake it."""
+"""Standard deviation in seconds of the Gaussian that smooths the camera's path, so that steps do not shake it."""
 
 
 @dataclass(frozen=True)
 class Head:
-    """A ball that stands for the head: `reach` metres from joint `at` along the bone that ends there."""
+    """A ball for the head: `reach` metres beyond joint `at` along the bone from `origin`."""
 
     at: int
     origin: int
@@ -260,22 +257,22 @@ class Head:
 
 @dataclass(frozen=True)
 class Figure:
-    """A track as it is drawn."""
+    """The drawing data of a track."""
 
-    positions: Tensor  # ``[T, J, 3]`` float64 metres; frames that cannot be shown repeat the last good one
+    positions: Tensor  # ``[T, J, 3]`` float64 metres; frames in a gap repeat the last good one
     shown: Tensor  # ``[T]`` bool, False for a gap
     root: int  # The first joint without a parent
     bones: tuple[tuple[int, int], ...]  # ``(parent, child)`` pairs
-    lone: tuple[int, ...]  # Joints that no bone reaches; they are drawn as balls
-    # Metres from each joint to the skin, as drawn; a bone tapers from one joint's to the other's.
+    lone: tuple[int, ...]  # Joints without bones; they are drawn as balls
+    # Radius in metres at each joint; a bone tapers from one joint's to the other's.
     radii: tuple[float, ...]
-    sides: tuple[Side, ...]  # L, R or ``-`` for each joint as it is coloured; collars belong to the trunk
-    head: Head | None  # Where the head is, or None
+    sides: tuple[Side, ...]  # L, R or ``-`` by which each joint is coloured; collars belong to the trunk
+    head: Head | None
     height: float  # Metres between the lowest and the highest joint, over the clip
     middle: float  # Height of the point the camera looks at
     reach: float  # Metres from the path to the farthest joint, seen from above
-    follow: Tensor  # ``[T, 2]`` x and z of the root, evened out
-    centre: tuple[float, float]  # x and z of the middle of everything, for a camera that stands still
+    follow: Tensor  # ``[T, 2]`` smoothed x and z of the root
+    centre: tuple[float, float]  # x and z of the centre of the clip, for a fixed camera
     spread: float  # Metres from `centre` to the farthest joint, seen from above
 
 
@@ -312,7 +309,7 @@ def figure_of(track: PlayerTrack) -> Figure:
 
 
 def _without_collars(sided: tuple[Side, ...], track: PlayerTrack) -> tuple[Side, ...]:
-    """Count the joints between trunk and shoulder among the trunk: their bones start at the middle of the chest."""
+    """Assign the joints between trunk and shoulder to the trunk: their bones start at the centre of the chest."""
     roles = find_roles(track.names, track.parents)
     middle = set()
     for side in ("left", "right"):
@@ -324,12 +321,12 @@ def _without_collars(sided: tuple[Side, ...], track: PlayerTrack) -> tuple[Side,
 
 
 def _mostly(values: Tensor, part: float) -> float:
-    """Return a quantile, so that one bad frame does not decide about the view."""
+    """Return a quantile, so that a single bad frame does not determine the view."""
     return float(values[torch.linspace(0, len(values) - 1, min(len(values), 100_000)).long()].quantile(part))
 
 
 def _even(path: Tensor, sigma: float) -> Tensor:
-    """Smooth ``[T, 2]`` by a Gaussian, the ends extended by what they are."""
+    """Smooth ``[T, 2]`` with a Gaussian; the ends are padded with their values."""
     if len(path) < 3 or sigma < 0.5:
         return path
     half = max(1, min(int(3 * sigma), len(path) - 1))
@@ -349,13 +346,13 @@ def _lengths(positions: Tensor, parents: tuple[int, ...]) -> list[float]:
 def _radii(parents: tuple[int, ...], lengths: list[float], sided: tuple[Side, ...], scale: float) -> tuple[float, ...]:
     """Return a radius per joint from the bones that meet there, so that limbs have no steps.
 
-    Long bones are thick. A joint is as thick as the bone after it, and where that is thinner (ankle, wrist) in between
-    the two. The trunk is one piece, however many joints it has.
+    Long bones are thick. A joint is as thick as the bone after it, or the mean of both bones if that one is thinner
+    (ankle, wrist). The trunk has one thickness, independent of its number of joints.
     """
-    known = any(side != "-" for side in sided)
+    is_sided = any(side != "-" for side in sided)
     bones = []
     for length, side in zip(lengths, sided, strict=True):
-        thinnest = _TRUNK if known and side == "-" else _THIN
+        thinnest = _TRUNK if is_sided and side == "-" else _THIN
         bones.append(min(max(_LIMB * length / scale, thinnest), max(_THICK, thinnest)))
     after = [0.0] * len(parents)
     for joint, parent in enumerate(parents):
@@ -363,10 +360,10 @@ def _radii(parents: tuple[int, ...], lengths: list[float], sided: tuple[Side, ..
             after[parent] = max(after[parent], bones[joint])
     radii = []
     for parent, bone, thickest, side in zip(parents, bones, after, sided, strict=True):
-        if known and side == "-":
+        if is_sided and side == "-":
             radius = bone
         elif parent < 0 and not thickest:
-            radius = _TRUNK  # a ball of its own
+            radius = _TRUNK  # a single ball
         elif thickest >= bone:
             radius = thickest
         else:
@@ -376,7 +373,7 @@ def _radii(parents: tuple[int, ...], lengths: list[float], sided: tuple[Side, ..
 
 
 def _head(track: PlayerTrack, lengths: list[float], scale: float) -> Head | None:
-    """Place the head's ball: between the head joint and the end of its bone, or a little above a last joint."""
+    """Place the head's ball: between the head joint and the end of its bone, or slightly above a last joint."""
     joint = head_joint(track.names)
     if joint < 0 or track.parents[joint] < 0:
         return None

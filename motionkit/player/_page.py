@@ -1,4 +1,4 @@
-"""The player as a page of its own, or as a part of another one."""
+"""The player as a standalone page, or as a part of another page."""
 
 from __future__ import annotations
 
@@ -26,17 +26,16 @@ from motionkit.rigs.bodymap import CENTRE, SIDED, find_roles
 from motionkit.rigs.rest import PERSON_LEG, UNITS
 from motionkit.runs import write_bytes_atomic
 
-# Tracks as the page carries them: whole tenths of a millimetre, second differences, variable-length bytes.
-
+# Encoding of tracks on the page: integers in tenths of a millimetre, second differences, variable-length bytes.
 
 STEP = 1e-4
 """Metres per unit of a stored position."""
 
 MAX_TRACKS = 48
-"""Tracks on one page; a browser draws that many at once."""
+"""Most tracks on one page, which a browser can draw at once."""
 
 MAX_VALUES = 12_000_000
-"""Stored numbers on one page: about 16 MB of file and 50 MB in a browser."""
+"""Most stored numbers on one page: about 16 MB of file and 50 MB in a browser."""
 
 _RATES = (60.0, 30.0, 20.0, 15.0, 10.0)
 
@@ -48,13 +47,13 @@ Ints = npt.NDArray[np.int64]
 def encode(values: Ints) -> str:
     """Return whole numbers ``[T, N]`` as text: second differences over T, zigzag, base-128 bytes, base64.
 
-    Motion is smooth, so most second differences fit into one or two bytes. Nothing is lost.
+    Motion is smooth, so most second differences fit into one or two bytes. The encoding is lossless.
     """
     first = np.diff(values, axis=0, prepend=0)
     second = np.diff(first, axis=0, prepend=0).ravel()
     zigzag = (second << 1) ^ (second >> 63)
     groups = zigzag[:, None] >> (7 * np.arange(5))
-    # A byte is written when anything of the number is left; all but a number's last carry the top bit.
+    # A byte is written if any bits of the number remain; all but a number's last byte have the top bit set.
     written = groups > 0
     written[:, 0] = True
     more = np.zeros_like(written)
@@ -63,14 +62,14 @@ def encode(values: Ints) -> str:
 
 
 def document(tracks: Sequence[PlayerTrack], *, title: str, fps: float = math.inf) -> dict[str, Any]:
-    """Return everything one player needs, as plain JSON values.
+    """Return the data of one player as plain JSON values.
 
-    More than a browser can show is thinned out; the document's `notes` list how.
+    Data beyond what a browser can show is thinned out, as listed in the document's `notes`.
 
     Args:
-        tracks: What to show.
-        title: What it is called.
-        fps: Frames per second that are kept at most.
+        tracks: The tracks to show.
+        title: Any text.
+        fps: Most frames per second to keep.
     """
     if not tracks:
         raise MotionkitError("there is no motion to show.")
@@ -97,12 +96,12 @@ def document(tracks: Sequence[PlayerTrack], *, title: str, fps: float = math.inf
 
 
 def plain_text(text: str) -> str:
-    """Return text as UTF-8 can write it: halves of surrogate pairs become question marks."""
+    """Return text that UTF-8 can encode: lone surrogates become question marks."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _rate(tracks: Sequence[PlayerTrack]) -> float:
-    """Return the highest frame rate at which all tracks fit; the lowest one when none does."""
+    """Return the highest frame rate at which all tracks fit; the lowest one if none does."""
     fitting = (rate for rate in (math.inf, *_RATES) if _values(tracks, rate) <= MAX_VALUES)
     return next(fitting, _RATES[-1])
 
@@ -116,7 +115,7 @@ def _values(tracks: Sequence[PlayerTrack], rate: float) -> int:
 
 
 def _track(track: PlayerTrack, rate: float, *, wanted: float) -> tuple[dict[str, Any], list[str]]:
-    """Return one track's part of the document, and notes for the viewer where it has less than was wanted."""
+    """Return one track's part of the document, and notes on what was left out."""
     notes = list(track.notes)
     stride = _stride(track, rate)
     if stride > _stride(track, wanted):
@@ -160,7 +159,7 @@ def _track(track: PlayerTrack, rate: float, *, wanted: float) -> tuple[dict[str,
 
 
 def _drawn(figure: Figure, keep: slice) -> dict[str, Any]:
-    """Return what is drawn of a figure."""
+    """Return the drawing data of a figure."""
     head = figure.head
     return {
         "root": figure.root,
@@ -183,13 +182,13 @@ def _units(values: torch.Tensor) -> Ints:
 
 
 def _stands(track: PlayerTrack, figure: Figure) -> torch.Tensor | None:
-    """Return measured contacts ``[T, 2]``; the track's own where its feet are not known by name."""
+    """Return measured contacts ``[T, 2]``; those of the track if its feet are not known by name."""
     feet = find_feet(track.names, track.parents)
     return track.contacts if feet is None else soft_contacts(figure.positions, track.fps, feet)
 
 
 def _contacts(contacts: torch.Tensor | None, keep: slice) -> str:
-    """Return soft contacts as one byte each, base64; empty when there are none."""
+    """Return soft contacts as one byte each, base64; empty if there are none."""
     if contacts is None:
         return ""
     soft = (contacts[keep].detach().cpu().double().clamp(0, 1) * 255).round()
@@ -216,13 +215,13 @@ _NO_SCRIPT = "<noscript>This view of a motion needs JavaScript.</noscript>"
 
 
 def player_html(tracks: Sequence[PlayerTrack], *, title: str = "") -> str:
-    """Return a whole page that shows tracks side by side or overlaid; it needs no network and loads nothing.
+    """Return a whole page that shows tracks side by side or overlaid, without external resources.
 
     ``#t=2.5`` after the page's address opens it at 2.5 seconds.
 
     Args:
-        tracks: What to show; skeletons, frame rates and lengths may differ.
-        title: What the page is called; any text.
+        tracks: The tracks to show; skeletons, frame rates and lengths may differ.
+        title: Title of the page; any text.
     """
     fragment = player_fragment(tracks, title=title, attributes=("page", "autoplay"))
     digest = base64.b64encode(hashlib.sha256(_script().encode()).digest()).decode("ascii")
@@ -239,18 +238,18 @@ def player_html(tracks: Sequence[PlayerTrack], *, title: str = "") -> str:
 def player_fragment(
     tracks: Sequence[PlayerTrack], *, title: str = "", assets: bool = True, attributes: Sequence[str] = ()
 ) -> str:
-    """Return a player for use inside another page: an element ``motionkit-player`` of the height its style gives it.
+    """Return a player for use inside another page: an element ``motionkit-player`` with the height of its style.
 
-    Any number of them share a page: each keeps its style and its names to itself (a shadow tree). It starts paused,
-    listens to keys when it has the focus, and takes the wheel once it was clicked.
+    A page may hold any number of them: each isolates its style and its names in a shadow tree. It starts paused,
+    listens to keys when it has the focus, and to the wheel once it was clicked.
 
     Args:
-        tracks: What to show.
+        tracks: The tracks to show.
         title: Its heading; any text.
-        assets: Put `player_assets` in front. One time per page is enough, more do no harm.
-        attributes: Of the element: ``autoplay``; ``overlay`` to begin with all motions in one picture; ``page`` when
-            it is alone; ``theme="dark"`` or ``theme="light"`` against the system's choice; ``time="1.5"``, the second
-            that it begins at.
+        assets: Put `player_assets` in front. Once per page is enough.
+        attributes: Attributes of the element: ``autoplay``; ``overlay`` to begin with all motions in one picture;
+            ``page`` if it is alone; ``theme="dark"`` or ``theme="light"`` instead of the system's choice;
+            ``time="1.5"``, the second to start at.
     """
     data = json.dumps(document(tracks, title=title), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     before = player_assets() if assets else ""
@@ -287,7 +286,7 @@ def write_player(path: Path, tracks: Sequence[PlayerTrack], *, title: str = "") 
 
 @cache
 def look() -> dict[str, Any]:
-    """Return colours and angles that the page and the video share."""
+    """Return the colours and angles shared by page and video."""
     values: dict[str, Any] = json.loads(_resource("look.json"))
     return values
 
@@ -298,7 +297,7 @@ def _resource(name: str) -> str:
 
 @cache
 def _script() -> str:
-    """Join the player's sources into one script that leaves nothing behind but its element."""
+    """Join the player's sources into one script that defines only its element."""
     ui = f"<style>{_resource('player.css')}</style>{_resource('player.html')}"
     constants = (
         f"const LOOK = {json.dumps(look())};\nconst NAMES = {known_names()};\nconst UI = {inert(json.dumps(ui))};"
@@ -308,13 +307,13 @@ def _script() -> str:
 
 
 def known_names() -> str:
-    """Return what the script knows of rigs and units, as JSON: the same tables that the readers here use."""
+    """Return the script's tables of rigs and units as JSON, the same as those of the readers here."""
     units = {name: unit.metres for name, unit in UNITS.items()}
     return json.dumps({"sided": SIDED, "centre": CENTRE, "units": units, "leg": PERSON_LEG, "most": MAX_TRACKS})
 
 
 def inert(text: str) -> str:
-    """Write JSON so that no HTML parser sees markup in it."""
+    """Escape JSON so that an HTML parser finds no markup in it."""
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return text

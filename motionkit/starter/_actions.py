@@ -31,7 +31,7 @@ def _held(take: Take, lead: float = 0.55) -> Array:
 
 
 def wave(take: Take, side: str, high: bool = True) -> Controls:
-    """Wave with one or both hands, beside the head or (``high=False``) low before the chest."""
+    """Wave with one or both hands, next to the head or (``high=False``) low before the chest."""
     controls = stand(take)
     on = _held(take)
     rate, depth = 1.75 * take.tempo, 0.2 * take.size

@@ -35,12 +35,12 @@ SUBJECTS = ("a person", "someone", "a man", "the person", "a woman")
 class CatalogueEntry:
     """A class of movements with the same meaning."""
 
-    action: str  # What is done, such as ``wave``
-    variant: str  # Which way: side, speed, direction
+    action: str  # Such as ``wave``
+    variant: str  # Side, speed, direction
     make: Callable[..., Controls]  # Function of a `Take` and `options`
     options: Mapping[str, Any]  # Keyword arguments of `make`
-    mirrored: bool  # Exchange left and right of what `make` returns
-    phrases: tuple[str, ...]  # Verb phrases, third person, all of the same meaning
+    mirrored: bool  # Whether left and right of the controls are exchanged
+    phrases: tuple[str, ...]  # Verb phrases in the third person, all with the same meaning
 
     @property
     def name(self) -> str:
@@ -48,7 +48,7 @@ class CatalogueEntry:
         return f"{self.action}/{self.variant}"
 
     def sentences(self, phrase: int) -> tuple[str, ...]:
-        """Return the captions made of one phrase: two subjects each, rotating over the catalogue."""
+        """Return the captions of one phrase: with two subjects, rotating over the catalogue."""
         first = sum(map(ord, self.name)) + 2 * phrase
         return tuple(f"{SUBJECTS[(first + i) % len(SUBJECTS)]} {self.phrases[phrase]}." for i in (0, 1))
 
@@ -80,12 +80,12 @@ def pair(name: str, make: Callable[..., Controls], *, native: str, **options: An
         native: The side that `make` performs.
         options: Keyword arguments of `make`.
     """
-    found = []
+    entries = []
     for side, other in (("left", "right"), ("right", "left")):
         action, variant = name.format(side=side).split("/")
         texts = tuple(phrase.format(side=side, other=other) for phrase in _phrases()[name])
-        found.append(CatalogueEntry(action, variant, make, options, side != native, texts))
-    return found
+        entries.append(CatalogueEntry(action, variant, make, options, side != native, texts))
+    return entries
 
 
 # The catalogue, part two: movements in place.
@@ -235,13 +235,13 @@ _BY_NAME = {entry.name: entry for entry in CATALOGUE}
 
 @dataclass(frozen=True)
 class Order:
-    """What to perform."""
+    """An order for one clip."""
 
     name: str  # ``action/variant`` of the catalogue
     frames: int  # Length
     seed: int  # Seeds all randomness of the clip, together with the name
-    tempo: float | None = None  # Speed of the movement, 1 = usual; drawn from 0.88 to 1.14 when None
-    size: float | None = None  # Amplitude, 1 = usual; drawn from 0.86 to 1.14 when None
+    tempo: float | None = None  # Speed of the movement, 1 = usual; drawn from 0.88 to 1.14 if None
+    size: float | None = None  # Amplitude, 1 = usual; drawn from 0.86 to 1.14 if None
     scale: float = 1.0  # Size of the body; 1 is the HumanML3D target skeleton
 
 
@@ -256,8 +256,8 @@ class StarterClip:
     contacts: np.ndarray  # ``[T, 4]`` bool, ball and ankle on the floor: left ankle, left foot, right ankle, right foot
     fps: float  # Frames per second
     captions: tuple[str, ...]  # All captions of the movement
-    action: str  # What is done
-    variant: str  # Which way
+    action: str
+    variant: str
 
 
 def actions() -> dict[str, tuple[str, ...]]:
@@ -353,21 +353,21 @@ def generate(
 
     Args:
         action: Name from `actions`, or ``action/variant``.
-        variant: Which way; the action's first variant when empty.
+        variant: Variant of the action; by default the first one.
         fps: Frames per second, any.
         frames: Length.
         seed: Same seed, same clip.
-        tempo: Speed of the movement, 1 = usual; drawn by seed when None.
-        size: Amplitude, 1 = usual; drawn by seed when None.
+        tempo: Speed of the movement, 1 = usual; drawn by seed if None.
+        size: Amplitude, 1 = usual; drawn by seed if None.
         scale: Size of the body.
     """
     if "/" not in action:
-        known = actions()
-        if action not in known:
+        variants = actions()
+        if action not in variants:
             raise MotionkitError(
-                f"the starter has no action {action!r}.", fix=f"one of: {', '.join(known)}", choices=known
+                f"the starter has no action {action!r}.", fix=f"one of: {', '.join(variants)}", choices=variants
             )
-        action = f"{action}/{variant or known[action][0]}"
+        action = f"{action}/{variant or variants[action][0]}"
     return perform([Order(action, frames, seed, tempo, size, scale)], fps=fps)[0]
 
 
@@ -382,12 +382,12 @@ def captions() -> tuple[str, ...]:
 
 
 def table_path() -> Path:
-    """Return the path of the stored MiniLM embeddings of `captions` (``text.safetensors``, ``text.json`` beside it)."""
+    """Return the path of the stored MiniLM embeddings of `captions` (``text.safetensors``, with ``text.json``)."""
     return Path(__file__).parent / "weights" / "text.safetensors"
 
 
 def student_path() -> Path:
-    """Return the path of the student of MiniLM (``student.safetensors``, ``student.json`` beside it)."""
+    """Return the path of the student of MiniLM (``student.safetensors``, with ``student.json``)."""
     return Path(__file__).parent / "weights" / "student.safetensors"
 
 

@@ -1,9 +1,9 @@
 """Distils the starter's student of MiniLM: ``python -m motionkit.starter.distil_text``.
 
-Needs the extra ``text``; takes about twelve CPU-minutes on one thread. The student learns from sentences that
-`motionkit.starter.distil_text` puts together, and from the catalogue's training phrases with eight subjects each. It is
-measured on wordings it never saw: the last two phrases of every class of the catalogue, every sixth further action, and
-sentences written by hand. Its word vectors start at the least-squares solution, which reaches a mean cosine of 0.95.
+Needs the extra ``text``; takes about twelve CPU-minutes on one thread. The student learns from generated sentences, and
+from the catalogue's training phrases with eight subjects each. It is evaluated on held-out wordings: the last two
+phrases of every class of the catalogue, every sixth further action, and sentences written by hand. Its word vectors
+start at the least-squares solution, which reaches a mean cosine of 0.95.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from motionkit.errors import MotionkitError
 from motionkit.starter._catalogue import CATALOGUE, embeddings, student_path
 from motionkit.text import MiniLMEncoder, StudentNetwork, words_of, write_student
 
-# Sentences in many wordings, which the student of MiniLM learns from: subject, action, manner, joined and varied.
+# Generated training sentences: subject, action, manner, joined and varied.
 
 _TWINS = set("bdgmnpt")  # a consonant that doubles before -ing: hop, hopping
 _TAKEN = {"lies": "lying", "ties": "tying", "begins": "beginning", "sidesteps": "sidestepping", "ice": "ice"}
@@ -41,28 +41,28 @@ def lists() -> dict[str, list[str]]:
 
 
 def phrases(*, seen: bool = True) -> list[str]:
-    """Return the verb phrases that the student learns from, or those that it never sees."""
+    """Return the training verb phrases, or the held-out ones."""
     catalogue = [phrase for entry in CATALOGUE for phrase in (entry.phrases[:-2] if seen else entry.phrases[-2:])]
-    # Every sixth further action is kept from training as well.
+    # Every sixth further action is held out as well.
     further = [phrase for i, phrase in enumerate(lists()["actions"]) if (i % 6 != 5) == seen]
     return list(dict.fromkeys(catalogue + further))
 
 
 def vocabulary() -> list[str]:
     """Return every word of the catalogue and of the lists, in all their verb forms, sorted."""
-    found = {","}
+    words = {","}
     for phrase in phrases() + phrases(seen=False):
         for form in (phrase, gerund(phrase), base(phrase), *(f"{s} {phrase}" for s in lists()["subjects"])):
-            found.update(words_of(form))
+            words.update(words_of(form))
     for name in ("manners", "joins", "unseen"):
         for text in lists()[name]:
-            found.update(words_of(text))
-    return sorted(found)
+            words.update(words_of(text))
+    return sorted(words)
 
 
 def base(phrase: str) -> str:
-    """Return ``"walk around"`` for ``"walks around"``; phrases that begin with no verb in -s stay."""
-    first, _, rest = phrase.removeprefix("is ").partition(" ")
+    """Return ``"walk around"`` for ``"walks around"``; phrases that do not begin with a verb in -s are unchanged."""
+    first, _, tail = phrase.removeprefix("is ").partition(" ")
     if first in ("does", "goes", "has") or not first.endswith("s"):
         first = {"does": "do", "goes": "go", "has": "have"}.get(first, first)
     elif first in ("lies", "ties"):
@@ -73,12 +73,12 @@ def base(phrase: str) -> str:
         first = first[:-2]
     else:
         first = first[:-1]
-    return f"{first} {rest}".strip()
+    return f"{first} {tail}".strip()
 
 
 def gerund(phrase: str) -> str:
     """Return ``"hopping around"`` for ``"hops around"``."""
-    third, _, rest = phrase.removeprefix("is ").partition(" ")
+    third, _, tail = phrase.removeprefix("is ").partition(" ")
     verb = base(third)
     if third in _TAKEN:
         verb = _TAKEN[third]
@@ -88,37 +88,37 @@ def gerund(phrase: str) -> str:
         verb = verb + verb[-1] + "ing"
     elif not verb.endswith(("ly", "ing")):
         verb += "ing"
-    return f"{verb} {rest}".strip()
+    return f"{verb} {tail}".strip()
 
 
 def sentences(count: int, *, seed: int, actions: Sequence[str], odd: float = 0.25) -> Iterator[str]:
     """Yield distinct sentences, all ending in a full stop.
 
     Args:
-        count: How many.
-        seed: Another seed, other sentences.
-        actions: Verb phrases to make them of.
-        odd: Share of sentences in which one word is exchanged for any word of the vocabulary, which gives every word
-            many neighbours.
+        count: Number of sentences.
+        seed: Seed of the draws.
+        actions: Verb phrases to use.
+        odd: Fraction of sentences in which one word is replaced by a random word of the vocabulary, so that every word
+            occurs in many contexts.
     """
     draw = random.Random(seed)
-    known, parts = vocabulary(), lists()
-    told: set[str] = set()
-    while len(told) < count:
+    known_words, parts = vocabulary(), lists()
+    made: set[str] = set()
+    while len(made) < count:
         text = _sentence(draw, actions, parts)
         words = words_of(text)
         if draw.random() < odd:
-            words[draw.randrange(len(words))] = draw.choice(known)
+            words[draw.randrange(len(words))] = draw.choice(known_words)
         if draw.random() < 0.04:
             words = [word for word in words if word not in ("a", "an", "the")]
         text = " ".join(words).replace(" ,", ",").strip(" ,") + "."
-        if text not in told and len(text) > 1:
-            told.add(text)
+        if text not in made and len(text) > 1:
+            made.add(text)
             yield text
 
 
 def _sentence(draw: random.Random, actions: Sequence[str], parts: dict[str, list[str]]) -> str:
-    """Return subject, action and perhaps a manner or a second action; 15 in 100 without subject."""
+    """Return subject, action and possibly a manner or a second action; 15 % have no subject."""
     kind = draw.random()
     turn = gerund if kind < 0.2 else base if 0.2 <= kind < 0.3 else str
     text = turn(draw.choice(actions))
@@ -137,13 +137,13 @@ def _sentence(draw: random.Random, actions: Sequence[str], parts: dict[str, list
 
 _BATCH = 256
 _RATE = 2e-3
-_VECTORS = 0.1  # the word vectors start at their optimum, and learn at a tenth of the rate
+_VECTORS = 0.1  # learning rate factor of the word vectors, which start at the least-squares solution
 _RIDGE = 0.3
 _SUBJECTS = 8
 
 
 def teach(teacher: MiniLMEncoder, texts: Sequence[str]) -> Tensor:
-    """Return MiniLM's embeddings ``[N, 384]``; texts of equal length share a batch, so that nothing is padded."""
+    """Return MiniLM's embeddings ``[N, 384]``; texts of equal length share a batch, without padding."""
     ids = [teacher.tokenizer(text)["input_ids"] for text in texts]
     out = torch.empty(len(texts), teacher.width)
     for length in sorted({len(row) for row in ids}):
@@ -178,8 +178,8 @@ def least_squares(network: StudentNetwork, index: Tensor, target: Tensor) -> Non
 def train(network: StudentNetwork, index: Tensor, target: Tensor, *, steps: int) -> None:
     """Train on ``1 - cosine`` with Adam and a cosine schedule, batches of sentences of similar length."""
     vectors = [network.vectors.weight, network.offset]
-    others = [value for name, value in network.named_parameters() if not name.startswith(("vectors", "offset"))]
-    groups = [{"params": vectors, "scale": _VECTORS}, {"params": others, "scale": 1.0}]
+    rest = [value for name, value in network.named_parameters() if not name.startswith(("vectors", "offset"))]
+    groups = [{"params": vectors, "scale": _VECTORS}, {"params": rest, "scale": 1.0}]
     optimizer = torch.optim.AdamW(groups, lr=_RATE, weight_decay=0.01, betas=(0.9, 0.98))
     lengths = (index != 0).sum(1)
     step = 0
@@ -192,8 +192,8 @@ def train(network: StudentNetwork, index: Tensor, target: Tensor, *, steps: int)
             for group in optimizer.param_groups:
                 part = min(1.0, step / 200) * 0.5 * (1 + math.cos(math.pi * step / steps))
                 group["lr"] = _RATE * part * group["scale"]
-            found = network(index[batch, : int(lengths[batch].max())])
-            loss = 1 - (found * target[batch]).sum(-1).mean()
+            predicted = network(index[batch, : int(lengths[batch].max())])
+            loss = 1 - (predicted * target[batch]).sum(-1).mean()
             optimizer.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
@@ -202,17 +202,17 @@ def train(network: StudentNetwork, index: Tensor, target: Tensor, *, steps: int)
 
 
 def held_out(teacher: MiniLMEncoder) -> dict[str, tuple[list[str], Tensor]]:
-    """Return sentences that are never trained on, with MiniLM's embeddings."""
+    """Return held-out sentences with MiniLM's embeddings."""
     texts = {
         "by hand": lists()["unseen"],
         "by hand, with full stop": [f"{text}." for text in lists()["unseen"]],
         "other actions": list(sentences(600, seed=900, actions=phrases(seen=False), odd=0)),
         "other combinations": list(sentences(600, seed=901, actions=phrases(), odd=0)),
     }
-    found = {name: (some, teach(teacher, some)) for name, some in texts.items()}
+    taught = {name: (some, teach(teacher, some)) for name, some in texts.items()}
     stored, vectors = embeddings()
     rows = [i for i, text in enumerate(stored) if text not in _training_captions()]
-    return {**found, "captions": ([stored[i] for i in rows], F.normalize(vectors[rows], dim=-1))}
+    return {**taught, "captions": ([stored[i] for i in rows], F.normalize(vectors[rows], dim=-1))}
 
 
 def _training_captions() -> list[str]:
@@ -221,13 +221,15 @@ def _training_captions() -> list[str]:
 
 
 def _lessons(count: int, tests: Mapping[str, tuple[list[str], Tensor]]) -> list[str]:
-    """Return the sentences to learn from; none has the words of a held-out one, or more than the student reads."""
-    told = [phrase for entry in CATALOGUE for phrase in entry.phrases[:-2]]
-    plain = [f"{subject} {phrase}." for phrase in dict.fromkeys(told) for subject in lists()["subjects"][:_SUBJECTS]]
+    """Return the training sentences, without those that match held-out ones or are too long for the student."""
+    seen = [phrase for entry in CATALOGUE for phrase in entry.phrases[:-2]]
+    plain = [f"{subject} {phrase}." for phrase in dict.fromkeys(seen) for subject in lists()["subjects"][:_SUBJECTS]]
     every = [*sentences(count, seed=0, actions=phrases()), *plain, *_training_captions()]
     unseen = {tuple(words_of(text)) for texts, _ in tests.values() for text in texts}
     words = {text: tuple(words_of(text)) for text in every}
-    return [text for text, found in words.items() if found not in unseen and len(found) <= StudentNetwork.longest]
+    return [
+        text for text, sequence in words.items() if sequence not in unseen and len(sequence) <= StudentNetwork.longest
+    ]
 
 
 def build(out: Path, *, count: int, steps: int) -> dict[str, tuple[float, float]]:
@@ -250,8 +252,8 @@ def build(out: Path, *, count: int, steps: int) -> dict[str, tuple[float, float]
     write_student(out, words, network)
     figures = {}
     with torch.no_grad():
-        for name, (texts, wanted) in tests.items():
-            cosine = (network(indices(texts, numbers)) * wanted).sum(-1)
+        for name, (texts, expected) in tests.items():
+            cosine = (network(indices(texts, numbers)) * expected).sum(-1)
             figures[name] = (float(cosine.mean()), float(cosine.quantile(0.05)))
     return figures
 
@@ -263,8 +265,8 @@ def _start(teacher: MiniLMEncoder, words: Sequence[str], width: int) -> Tensor:
     pieces = torch.stack([table[row].mean(0) for row in ids])
     pieces = pieces - pieces.mean(0)
     _, _, axes = torch.pca_lowrank(pieces, q=width, center=False)
-    found = pieces @ axes
-    return found / found.std()
+    components = pieces @ axes
+    return components / components.std()
 
 
 def main() -> int:
@@ -273,16 +275,16 @@ def main() -> int:
     parser.add_argument("--sentences", type=int, default=44_000, help="made sentences to learn from")
     parser.add_argument("--steps", type=int, default=4_600, help="updates")
     parser.add_argument("--out", type=Path, default=student_path(), help="file to write")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
     try:
-        figures = build(given.out, count=given.sentences, steps=given.steps)
+        figures = build(arguments.out, count=arguments.sentences, steps=arguments.steps)
     except MotionkitError as error:
         sys.stderr.write(f"{error.message} {error.why}\n{error.fix}\n")
         return error.code
     for name, (mean, low) in figures.items():
         sys.stdout.write(f"cosine to MiniLM, {name}: {mean:.3f} (5th percentile {low:.3f})\n")
-    sys.stdout.write(f"wrote {given.out}\n")
+    sys.stdout.write(f"wrote {arguments.out}\n")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Plans the clips of the starter dataset: a clip depends on (seed, split, number) alone."""
+"""Plans the clips of the starter dataset: a clip depends on (seed, split, number) only."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def plan(
 
 
 def draw_length(rng: np.random.Generator, shortest: int, longest: int) -> int:
-    """Draw a length that is a multiple of `UNIT`, where there is one between the bounds."""
+    """Draw a length that is a multiple of `UNIT`, if there is one between the bounds."""
     low, high = -(-shortest // UNIT), longest // UNIT
     return int(rng.integers(low, high + 1)) * UNIT if high >= low else shortest
 
@@ -85,5 +85,5 @@ def half(clips: Sequence[PlannedClip], part: str) -> list[int]:
     """Return the numbers of the clips of a part; both halves hold every class equally often."""
     if part == "all":
         return list(range(len(clips)))
-    wanted = 0 if part == "reward" else 1
-    return [i for i in range(len(clips)) if (i // len(CATALOGUE)) % 2 == wanted]
+    parity = 0 if part == "reward" else 1
+    return [i for i in range(len(clips)) if (i // len(CATALOGUE)) % 2 == parity]

@@ -13,11 +13,9 @@ from motionkit.config import leaves, slots_of
 from motionkit.plugins import Component
 from motionkit.tracking import METRICS
 
-# Violations of a contract, collected and raised together.
-
 
 class Findings:
-    """Violations that a check found, as sentences about `subject`."""
+    """Violations of a contract, as sentences about `subject`, which are raised together."""
 
     def __init__(self, subject: str) -> None:
         self.subject = subject
@@ -40,7 +38,7 @@ class Findings:
 
 
 def component_of(kind: str, subject: str | Component) -> Component:
-    """Return the component that a check was given by name or directly."""
+    """Return the component that a check got by name or directly."""
     return plugins.get(kind, subject, typed=True) if isinstance(subject, str) else subject
 
 
@@ -55,8 +53,8 @@ HEAVY = ("torch", "transformers", "peft", "accelerate")
 def check_component(kind: str, name: str) -> Component:
     """Check the contract of every plugin before it is built.
 
-    It can be found by name, has a summary of one line, describes each option, has valid defaults, names a factory that
-    imports, gives and reads what its kind knows, and listing it imports no torch.
+    It can be found by name, has a one-line summary, describes each option, has valid defaults, names a factory that
+    imports, gives and reads words of its kind, and listing it imports no torch.
 
     Args:
         kind: Plugin kind, such as ``rewards``.
@@ -87,7 +85,7 @@ def check_component(kind: str, name: str) -> Component:
     if component.twin:
         names = {entry.name for entry in plugins.available(kind)} - {name}
         findings.expect(
-            component.twin in names, f"Its twin {component.twin!r} is no other {row.singular} that is installed."
+            component.twin in names, f"Its twin {component.twin!r} is not another installed {row.singular}."
         )
     for metric in component.metrics:
         ours = metric.name in METRICS
@@ -113,7 +111,7 @@ def check_component(kind: str, name: str) -> Component:
 
 
 def _plain(default: Any) -> Any:
-    """Return a group as the values that were set in it: the algorithm's group of that name has defaults of its own."""
+    """Return a group as the values set in it: an algorithm's group of that name has other defaults."""
     return default.model_dump(exclude_unset=True) if isinstance(default, BaseModel) else default
 
 

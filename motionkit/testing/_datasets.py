@@ -25,17 +25,14 @@ from motionkit.plugins import Component
 from motionkit.regions.evaluation.known import Truth
 from motionkit.testing._component import Findings, check_component, component_of, options_of
 
-# The contract of a dataset of regions.
-
-
-_SPLITS = ("train", "val", "test")
+SPLITS = ("train", "val", "test")
 
 
 def check_regions(findings: Findings, dataset: RegionDataset, most: int) -> None:
     """Add violations of a dataset of regions; see `motionkit.testing.check_dataset`."""
     owners: dict[int, str] = {}
     total = 0
-    for word in _SPLITS:
+    for word in SPLITS:
         split = cast("Split", word)
         count = dataset.count(split)
         if not findings.expect(
@@ -94,7 +91,7 @@ def _check_scenes(
         if not findings.expect(fits, message):
             return
     wrong = Truth(dataset, scenes).score(captions)["attributes_wrong"] > 0
-    # People err now and then; scenes of other objects, or words that are read as others, are wrong most of the time.
+    # People make mistakes; scenes of other objects, or misread words, would be wrong most of the time.
     message = (
         f"{where} and read(...): {int(wrong.sum())} of {len(wrong)} captions of the data are not true of their object."
     )
@@ -119,9 +116,6 @@ def _alike(first: Regions, row: int, second: Regions, other_row: int) -> bool:
     )
 
 
-SPLITS = ("train", "val", "test")
-
-
 def check_dataset(
     dataset: str | Component | TextMotionDataset | RegionDataset,
     *,
@@ -130,19 +124,19 @@ def check_dataset(
 ) -> None:
     """Check what trainers rely on in every text-motion dataset, and in every dataset of regions.
 
-    Text-motion: clips come in the same order each time, with distinct keys, finite float32 features of the body's width
-    and at least one caption; splits share no clip; prompts are as long as they say, repeatable by seed, and have the
-    number of segments that was asked for (a dataset whose prompts all have the same number may refuse another);
-    statistics fit the features.
+    Text-motion: clips have a fixed order, distinct keys, finite float32 features of the body's width and at least one
+    caption; splits share no clip; prompts are at most `max_length` long, repeatable by seed, and have the requested
+    number of segments (a dataset whose prompts all have the same number may refuse another); statistics fit the
+    features.
 
     Regions: a region is the same in every order and at every call, with an image ``[H, W, 3]`` uint8, a mask ``[h, w]``
-    bool that is not empty, and a caption; no image is in two splits; areas and captions of absent objects, where it
-    offers them, have one entry for each region.
+    bool that is not empty, and a caption; no image is in two splits; areas and captions of absent objects, if it offers
+    them, have one entry for each region.
 
     Args:
-        dataset: Its name, its component, or a dataset that is open already.
+        dataset: Its name, its component, or an open dataset.
         options: Options to build it with.
-        clips: How many clips or regions of each split to look at.
+        clips: Number of clips or regions of each split to check.
 
     Raises:
         AssertionError: Lists all violations, a sentence each.

@@ -24,15 +24,16 @@ def check_environment(
 ) -> None:
     """Check what reward-collect and ppo rely on in every environment.
 
-    A seed is a start, whatever the copy and their number; states are finite float32, frames uint8 of the stated sizes,
-    and what was returned does not change later; a step tells reward, success and end of each copy; actions are clipped
-    to their space; an episode ends by `max_steps`, and then stands still until its reset, while other copies go on.
-    Where they are offered, `get_state` and `set_state` go back to the same bits, and `scripted` reaches a success.
+    The start depends on the seed only, not on the copy and their number; states are finite float32, frames uint8 of
+    the stated sizes, and returned arrays do not change later; a step returns reward, success and end of each copy;
+    actions are clipped to their space; an episode ends by `max_steps`, and then stands still until its reset, while
+    other copies go on. If it has them, `get_state` and `set_state` restore the same bits, and `scripted` reaches a
+    success.
 
     Args:
-        environment: Its name, its component, or an environment that is open already, which stays open.
-        options: Options to build it with. A small ``max_steps``, where there is one, lets slow simulators end.
-        steps: Steps of an episode that are looked at; of longer ones the end is not.
+        environment: Its name, its component, or an open environment, which stays open.
+        options: Options to build it with; a small ``max_steps``, if it has one, lets slow simulators end.
+        steps: Most steps of an episode; the end of longer ones is not checked.
 
     Raises:
         AssertionError: Lists all violations, a sentence each.
@@ -79,7 +80,7 @@ def _check_card(findings: Findings, environment: Environment) -> None:
     try:
         json.dumps(dict(environment.spec))
     except (TypeError, ValueError) as error:
-        findings.expect(False, f"Its spec is no JSON: {error}.")
+        findings.expect(False, f"Its spec is not JSON-able: {error}.")
     findings.expect(
         bool(environment.cameras) or environment.state_size > 0, "It shows nothing: no camera, and no state vector."
     )
@@ -185,7 +186,7 @@ def _check_end(findings: Findings, environment: Environment, steps: int) -> None
         findings.expect(bool(over.all()), f"An episode is not over after max_steps, {environment.max_steps}.")
     if not over.any():
         return
-    # One copy begins anew, where there are several: it must go on while the others stand still.
+    # If there are several copies, one is reset: it must go on while the others stand still.
     running = int(np.flatnonzero(over)[-1]) if count > 1 else -1
     if running >= 0:
         environment.reset(np.array([running]), np.array([77]))
@@ -214,7 +215,7 @@ def _check_stored(findings: Findings, environment: Environment) -> None:
 
 
 def _walk(environment: Environment) -> Seen:
-    """Take the same two steps, then begin an episode, each time; return what is seen."""
+    """Take two fixed steps; return the states, frames, success and reward."""
     steps: list[Step] = [environment.step(_draw(environment, number)) for number in (1, 2)]
     seen = {name: value.copy() for name, value in _look(environment).items()}
     return {**seen, "success": np.stack([step.success for step in steps]).T, "reward": steps[-1].reward}

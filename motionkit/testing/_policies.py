@@ -25,8 +25,7 @@ from motionkit.text import Prompt
 
 # The contract of a region policy.
 
-
-REGION_TOLERANCE = 1e-4
+TOLERANCE = 1e-4
 
 
 def check_region_policy(
@@ -37,7 +36,7 @@ def check_region_policy(
     Args:
         findings: Collects the violations.
         policy: The policy.
-        images: At least two images that it sees; None takes those of the built-in shapes.
+        images: At least two images; None takes those of the built-in shapes.
         captions: Texts in words that it knows, one for each image.
     """
     images, captions = _inputs(images, captions)
@@ -56,7 +55,7 @@ def check_region_policy(
 
 
 def check_saved(findings: Findings, policy: RegionPolicy, component: Component, options: dict[str, Any]) -> None:
-    """Add a violation where a policy that was saved does not come back."""
+    """Add a violation if a saved policy opens with other weights."""
     if "checkpoint" not in component.options.model_fields:
         return
     with TemporaryDirectory() as place:
@@ -116,11 +115,11 @@ def _check_captions(findings: Findings, policy: RegionPolicy, seen: Any, masks: 
     padding = ~scores.mask
     zero = bool((scores.log_prob[padding] == 0).all()) and bool((scores.entropy[padding] == 0).all())
     findings.expect(zero, "log_prob and entropy must be 0 behind the end of a caption.")
-    fine = bool(scores.log_prob.isfinite().all()) and bool((scores.log_prob <= REGION_TOLERANCE).all())
+    fine = bool(scores.log_prob.isfinite().all()) and bool((scores.log_prob <= TOLERANCE).all())
     findings.expect(fine, "log_prob must be finite and not above 0 for words that the policy sampled itself.")
-    findings.expect(bool((scores.entropy >= -REGION_TOLERANCE).all()), "entropy must not be below 0.")
+    findings.expect(bool((scores.entropy >= -TOLERANCE).all()), "entropy must not be below 0.")
     alone = policy.score_words(seen.select(rows[:1]), masks[rows[:1]], captions.ids[rows[:1]])
-    near = torch.allclose(alone.log_prob[0], scores.log_prob[-1], atol=REGION_TOLERANCE, rtol=REGION_TOLERANCE)
+    near = torch.allclose(alone.log_prob[0], scores.log_prob[-1], atol=TOLERANCE, rtol=TOLERANCE)
     findings.expect(near, "A caption scored alone differs from the same caption in a batch.")
 
 
@@ -182,9 +181,6 @@ def _check_tensors(findings: Findings, policy: RegionPolicy) -> None:
     findings.expect(changed and back, "load_tensors does not put back what it is given.")
 
 
-TOLERANCE = 1e-4
-
-
 def check_policy(
     policy: str | Component | DiffusionPolicy | RegionPolicy,
     *,
@@ -198,16 +194,16 @@ def check_policy(
     samples of the batch change nothing; guidance 1 is the conditional prediction; the network is in eval mode, and
     training it is possible (a gradient reaches its parameters).
 
-    Regions: captions follow from the noise alone, whatever is beside them; the log-probabilities of sampled words are
-    finite, 0 behind the end, and the same alone and in a batch; so are masks; a gradient reaches each of its groups;
-    its weights are put back as they were, and a saved folder opens with them.
+    Regions: captions depend on the noise only, not on the rest of the batch; the log-probabilities of sampled words are
+    finite, 0 in the padding, and the same alone and in a batch; so are masks; a gradient reaches each of its groups;
+    its weights can be restored, and a saved folder opens with them.
 
     Args:
-        policy: Its name, its component, or a policy that is loaded already.
+        policy: Its name, its component, or a loaded policy.
         options: Options to build it with.
-        images: Of a region policy: at least two images ``[H, W, 3]`` uint8 that it sees; the built-in shapes, 48 x 48
-            pixels, by default.
-        captions: Of a region policy: a text for each image in words that it knows.
+        images: For a region policy: at least two images ``[H, W, 3]`` uint8; by default the built-in shapes, 48 x 48
+            pixels.
+        captions: For a region policy: a text for each image in words that it knows.
 
     Raises:
         AssertionError: Lists all violations, a sentence each.
@@ -301,7 +297,6 @@ def _near(first: Tensor, second: Tensor) -> bool:
 
 # The contract of a motion predictor.
 
-
 PREDICTOR_TOLERANCE = 1e-5
 _FRAMES, _LONGER = 4, 7
 
@@ -309,12 +304,11 @@ _FRAMES, _LONGER = 4, 7
 def check_predictor(predictor: str | Component | Predictor, *, options: dict[str, Any] | None = None) -> None:
     """Check what `motionkit eval mpl` relies on in every motion predictor.
 
-    It returns as many frames as asked for, rotations that are rotations, finite values; the samples of a batch do not
-    change each other; what it is given stays as it is; the same question has the same answer; with and without a
-    command.
+    It returns the requested number of frames, orthonormal rotations and finite values; the samples of a batch do not
+    affect each other; its inputs stay unchanged; the same input gives the same output; with and without a command.
 
     Args:
-        predictor: Its name, its component, or a predictor that is loaded already.
+        predictor: Its name, its component, or a loaded predictor.
         options: Options to build it with, such as ``checkpoint``.
 
     Raises:
@@ -337,7 +331,7 @@ def check_predictor(predictor: str | Component | Predictor, *, options: dict[str
 
 
 def _known(predictor: Predictor) -> MotionState:
-    """Return two motions that hardly move, ``[2, past + 3, ...]``."""
+    """Return two nearly motionless motions, ``[2, past + 3, ...]``."""
     frames, joints = predictor.past + 3, len(predictor.names)
     draw = torch.Generator().manual_seed(0)
     turned = torch.eye(3, dtype=torch.float64) + 0.05 * torch.randn(

@@ -28,11 +28,11 @@ def check_protocol(name: str, *words: Any, settings: dict[str, Any] | None = Non
 
     Args:
         name: Name of the protocol.
-        words: What its command is given beside options, such as the model.
+        words: Positional arguments of its command, such as the model.
         settings: Settings that make it quick.
 
     Returns:
-        What it measured.
+        Its result.
 
     Raises:
         AssertionError: Lists all violations, a sentence each.

@@ -18,7 +18,6 @@ from motionkit.text_to_motion.rewards.ask import answer_of, fault_of, valid_segm
 
 # Small motions and prompts to check rewards and policies with.
 
-
 TEXTS = (
     "a man walks forward.",
     "a person jumps up.",
@@ -63,11 +62,11 @@ def sample_prompts(motions: MotionBatch) -> list[Prompt]:
     return prompts
 
 
-# Small records of every sort that rewards read, and the changes to them that must not matter.
+# Small records of every type that rewards read, and changes to them that must not affect the scores.
 
 
 def sample_record(reads: str) -> Record:
-    """Return four small samples of what a reward reads.
+    """Return four small samples of a type of record.
 
     Args:
         reads: ``motion``, ``image``, ``mask`` or ``text``.
@@ -83,7 +82,7 @@ def sample_record(reads: str) -> Record:
             frames = torch.randint(0, 256, (4, 6, 16, 16, 3), generator=generator, dtype=torch.uint8)
             return FrameBatch(frames, torch.tensor([6, 5, 4, 6]))
         case "mask":
-            # Discs of different sizes against discs beside them: all overlap, none is empty.
+            # Discs of different sizes against shifted discs: all overlap, none is empty.
             y, x = torch.meshgrid(torch.arange(16), torch.arange(16), indexing="ij")
             distance = ((x - 7) ** 2 + (y - 7) ** 2).float().sqrt()
             reference_distance = ((x - 9) ** 2 + (y - 7) ** 2).float().sqrt()
@@ -97,7 +96,7 @@ def sample_record(reads: str) -> Record:
 
 
 def prompts_for(record: Record) -> list[Prompt]:
-    """Return one prompt per sample; those of motions have one, two and three segments by turns."""
+    """Return one prompt per sample; those of motions have one, two and three segments in turn."""
     if isinstance(record, MotionBatch):
         return sample_prompts(record)
     return [Prompt((TEXTS[index % len(TEXTS)],), (1,), key=f"sample-{index}") for index in range(len(record))]
@@ -132,19 +131,19 @@ def padded(record: Any) -> Iterator[tuple[Any, str]]:
 
 
 def spoiled(record: Any) -> Any:
-    """Return a copy whose first sample is unusable: a motion of NaN, a black film, an empty mask, no text."""
-    made = rows(record, range(len(record)))
-    if isinstance(made, MotionBatch):
-        made.features[0] = torch.nan
-    elif isinstance(made, FrameBatch):
-        made.frames[0] = 0
-    elif isinstance(made, MaskBatch):
-        made.masks[0] = False
-        if made.confidence is not None:
-            made.confidence[0] = torch.nan
+    """Return a copy whose first sample is unusable: a motion of NaN, black frames, an empty mask, no text."""
+    copy = rows(record, range(len(record)))
+    if isinstance(copy, MotionBatch):
+        copy.features[0] = torch.nan
+    elif isinstance(copy, FrameBatch):
+        copy.frames[0] = 0
+    elif isinstance(copy, MaskBatch):
+        copy.masks[0] = False
+        if copy.confidence is not None:
+            copy.confidence[0] = torch.nan
     else:
-        made = replace(made, texts=["", *made.texts[1:]])
-    return made
+        copy = replace(copy, texts=["", *copy.texts[1:]])
+    return copy
 
 
 def _motions(record: MotionBatch, features: Tensor, lengths: Tensor) -> MotionBatch:
@@ -167,16 +166,16 @@ def check_reward(
 
     One finite float32 score per sample; the same scores for the same input; no influence of padding (NaN included),
     of the order of the batch, or of the other samples; a sample that is unusable spoils only its own score; the input
-    is left alone; per-segment scores, where there are any, have the total as their mean. Of a sample that the reward
-    does not apply to (`RewardScores.applies`) only that is checked. ``async def score`` and ``threads`` are used as in
+    stays unchanged; per-segment scores, if there are any, have the total as their mean. Scores of samples that the
+    reward does not apply to (`RewardScores.applies`) are ignored. ``async def score`` and ``threads`` are used as in
     training.
 
     Args:
-        reward: Its name, its component, or a reward that is built already.
+        reward: Its name, its component, or a built reward.
         options: Options to build it with.
         dataset: Dataset to build it with, for rewards that need one.
-        reads: What a reward that is built already reads; a component has its own word.
-        samples: What to score; small random motions, images, masks or texts by default.
+        reads: What a built reward reads; a component names it.
+        samples: Samples to score; by default small random motions, images, masks or texts.
         prompts: Their prompts.
 
     Raises:
@@ -204,7 +203,7 @@ def check_reward(
     if _check_shape(findings, scores, questions):
         findings.expect(equal(batch, before), "It changes what it is given.")
         again = _total(built, rows(before, everyone), questions)
-        total = _told(scores)
+        total = _totals(scores)
         findings.expect(torch.equal(again, total), "Scoring the same samples twice gives different scores.")
         _check_independence(findings, built, before, questions, total)
         _check_segments(findings, scores, questions)
@@ -212,18 +211,18 @@ def check_reward(
 
 
 def _score(reward: Reward, batch: Record, prompts: Sequence[Prompt]) -> RewardScores:
-    """Return what the reward returns, which need not be scores."""
+    """Call the reward; it need not return scores."""
     with torch.no_grad():
         return cast("RewardScores", answer_of(reward, batch, prompts))
 
 
-def _told(scores: RewardScores) -> Tensor:
-    """Return the totals, 0 where the reward does not apply."""
+def _totals(scores: RewardScores) -> Tensor:
+    """Return the totals, 0 for samples that the reward does not apply to."""
     return torch.where(scores.applying, scores.total, 0.0)
 
 
 def _total(reward: Reward, batch: Record, prompts: Sequence[Prompt]) -> Tensor:
-    return _told(_score(reward, batch, prompts))
+    return _totals(_score(reward, batch, prompts))
 
 
 def _check_shape(findings: Findings, scores: RewardScores, prompts: Sequence[Prompt]) -> bool:
@@ -234,7 +233,8 @@ def _check_shape(findings: Findings, scores: RewardScores, prompts: Sequence[Pro
         [
             findings.expect(scores.total.dtype == torch.float32, f"total must be float32, is {scores.total.dtype}."),
             findings.expect(
-                bool(_told(scores).isfinite().all()), "total is not finite for ordinary samples; does padding leak in?"
+                bool(_totals(scores).isfinite().all()),
+                "total is not finite for ordinary samples; does padding leak in?",
             ),
         ]
     )

@@ -30,7 +30,6 @@ from motionkit.training.execute import build_trainer, run_trainer
 
 # The contract of an algorithm of `grpo`.
 
-
 _PROMPTS = [Prompt((text,), (40,), key=text) for text in TEXTS[:2]]
 
 
@@ -47,8 +46,8 @@ class _Height:
 def check_algorithm(name: str, *, options: Mapping[str, Any] | None = None) -> None:
     """Check what `grpo` relies on in every algorithm, by two updates of the starter policy.
 
-    Each update changes the trained parameters and returns finite losses under
-    metrics that `motionkit.tracking` defines; the same seed gives the same update to the bit.
+    Each update changes the trained parameters and returns finite losses under metrics that `motionkit.tracking`
+    defines; the same seed gives a bitwise equal update.
 
     Args:
         name: Name of the algorithm.
@@ -99,14 +98,13 @@ def _is_defined(metric: str) -> bool:
 
 # The contract of a loop of self-play.
 
-
 _REGIONS, _GROUP = 2, 4
 
 
 def check_loop(name: str, *, options: Mapping[str, Any] | None = None) -> None:
     """Check what `sa2va-rl` relies on in every loop, by playing it with the starter's policy on drawn shapes.
 
-    What a loop makes has a row for each sample; at first every ratio is 1 and every KL 0; the log-ratios have a
+    Its results have a row for each sample; before any update every ratio is 1 and every KL 0; the log-ratios have a
     gradient; the same noise gives the same samples.
 
     Raises:
@@ -158,9 +156,9 @@ def _task(policy: RegionPolicy) -> Task:
 
 
 def check_trainer(name: str, folder: Path, *, settings: dict[str, Any] | None = None) -> Mapping[str, Any]:
-    """Check what ``motionkit <trainer>`` relies on, by running it for as many steps as `settings` says.
+    """Check what ``motionkit <trainer>`` relies on, by a run with `settings`.
 
-    Its settings extend `TrainerSettings`; preparing makes no run folder; its plan and its result are JSON-able; it
+    Its settings extend `TrainerSettings`; preparing creates no run folder; its plan and its result are JSON-able; it
     logs every step under defined names and leaves a checkpoint of the last step.
 
     Args:

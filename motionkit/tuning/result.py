@@ -303,7 +303,7 @@ def _parallel(result: StudyResult) -> list[str]:
         values = [trial.params.get(key) for trial in done[:_SHOWN]]
         axes.append((_tail(key, result), values, logarithmic))
     chart = parallel(axes[:10], [float(trial.value or 0.0) for trial in done[:_SHOWN]], better=result.plan.direction)
-    words = "A line for each finished trial, the best tenth in colour: where it is narrow, the setting matters."
+    words = "A line for each finished trial, the best tenth in colour: a setting matters if these are close together."
     return [figure(chart, words, title="Trials through their settings")]
 
 

@@ -63,9 +63,9 @@ def download(source: str, *, revision: str = "", files: Sequence[str] = DATA) ->
     # The hub's client raises its own errors and those of network and disk.
     except Exception as error:
         raise MotionkitError(
-            f"{source} does not exist, and the Hugging Face hub does not give it.",
+            f"{source} does not exist, and the Hugging Face hub does not provide it.",
             why=str(error).strip().partition("\n")[0],
-            fix=f"check the path; where the network is: hf download {source}",
+            fix=f"check the path; with a network: hf download {source}",
         ) from error
     return Path(folder), Path(folder).name  # the cache names it by the commit
 

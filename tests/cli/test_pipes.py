@@ -80,7 +80,7 @@ def test_inside_a_folder_it_costs_the_others_nothing(cli: Cli) -> None:
     document = json.loads(result.stdout)
     assert document["written"] == ["a"]
     assert {Path(name).name for name in document["failed"]} == {"p.bvh", "b.npy", "z.json"}
-    assert all(" is no plain file" in reason for reason in document["failed"].values())
+    assert all(" is not a plain file" in reason for reason in document["failed"].values())
 
 
 def test_a_list_of_a_split_is_refused(cli: Cli) -> None:
@@ -89,7 +89,7 @@ def test_a_list_of_a_split_is_refused(cli: Cli) -> None:
     for words in (("convert", "set", "out"), ("profile", "set")):
         result = cli(*words)
         assert result.exit_code == 2
-        assert "train.txt is no plain file" in result.stderr
+        assert "train.txt is not a plain file" in result.stderr
     Path("set/train.txt").unlink()
     Path("set/train.txt").write_bytes(b"\xff\xfe\x00")
     result = cli("convert", "set", "out")

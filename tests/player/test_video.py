@@ -254,8 +254,8 @@ def test_an_ffmpeg_without_h264_takes_its_own_codec(tmp_path: Path, monkeypatch:
     ("name", "options", "said"),
     [
         ("a.avi", {}, "neither .mp4 nor .gif"),
-        ("a.gif", {"size": (10, 120)}, "no size"),
-        ("a.mp4", {"size": (160, 9000)}, "no size"),
+        ("a.gif", {"size": (10, 120)}, "not a size"),
+        ("a.mp4", {"size": (160, 9000)}, "not a size"),
         ("a.gif", {"fps": 60.0}, "60 pictures per second"),
         ("a.mp4", {"fps": 0.0}, "0 pictures per second"),
         ("a.mp4", {"fps": float("nan")}, "nan pictures per second"),

@@ -74,7 +74,7 @@ def test_files_count_by_name_and_bytes_not_by_place(tmp_path: Path) -> None:
     with pytest.raises(MotionkitError, match="cannot be read"):
         fingerprint_files(folder, [folder / "gone"])
     os.mkfifo(folder / "pipe")
-    with pytest.raises(MotionkitError, match="no plain file"):
+    with pytest.raises(MotionkitError, match="not a plain file"):
         fingerprint_files(folder, [folder / "pipe"])
 
 

@@ -138,7 +138,7 @@ def test_builtin_environments() -> None:
         (Forgetful, "set_state does not go back to what get_state returned"),
         (Lost, "Its scripted policy reaches no success in an episode"),
         (Blind, "It shows nothing"),
-        (Unserial, "Its spec is no JSON"),
+        (Unserial, "Its spec is not JSON-able"),
     ],
 )
 def test_broken_environments(environment: type[Small], said: str) -> None:

@@ -168,7 +168,7 @@ def test_a_component_says_what_its_reward_reads(site: Any) -> None:
     check_reward("count")
     with pytest.raises(AssertionError, match="It reads 'sound'; rewards read motion, image, mask, text or step"):
         check_component("rewards", "odd")
-    with pytest.raises(AssertionError, match="Its twin 'nobody' is no other reward that is installed"):
+    with pytest.raises(AssertionError, match="Its twin 'nobody' is not another installed reward"):
         check_component("rewards", "lost")
     check_component("rewards", "paired")
 

@@ -33,15 +33,15 @@ def write_video(
     The camera follows each motion. The file appears when it is complete.
 
     Args:
-        path: File to write; its ending chooses the format.
-        tracks: What to show, at most 24.
-        size: Width and height in pixels, 64 to 4096; None takes 640 x 480, wider for several tracks. An MP4 has even
-            numbers, an odd one grows by one.
-        fps: Pictures per second; None takes the highest of the tracks, every second, third, ... frame of it where
+        path: File to write; its suffix chooses the format.
+        tracks: The tracks to show, at most 24.
+        size: Width and height in pixels, 64 to 4096; None takes 640 x 480, wider for several tracks. An MP4 needs
+            even numbers, so odd ones grow by one.
+        fps: Pictures per second; None takes the highest of the tracks, or every second, third, ... frame of it if
             that is more than 60 (GIF: 30).
         title: Heading above everything; any text.
         theme: Colours.
-        progress: Called with the number of pictures made and of all.
+        progress: Called with the number of finished pictures and the total.
 
     Example:
         >>> import torch
@@ -60,7 +60,9 @@ def write_video(
         raise MotionkitError("there is no motion to show.")
     width, height = size or _SIZES.get(len(tracks), (1280, 720))
     if not all(_SMALLEST <= side <= _LARGEST for side in (width, height)):
-        raise MotionkitError(f"{width} x {height} is no size for a video.", fix="give 64 to 4096 pixels for each side.")
+        raise MotionkitError(
+            f"{width} x {height} is not a size for a video.", fix="give 64 to 4096 pixels for each side."
+        )
     fastest = max(track.fps for track in tracks)
     rate = fps if fps is not None else fastest / math.ceil(fastest / _USUAL[kind] - 1e-6)
     if not 0 < rate <= (FASTEST if kind == ".gif" else 240.0):

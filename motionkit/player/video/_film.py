@@ -23,21 +23,20 @@ from motionkit.player.video._scene import Actor, Brush, draw_scene, mix
 from motionkit.runs import write_bytes_atomic
 from motionkit.runs.atomic import sync_file, sync_folder, temporary
 
-# Texts in pictures, with what fonts there are.
-
+# Text in pictures, with the installed fonts.
 
 SYSTEM_FONTS = (
     "NotoSansCJK-Regular.ttc", "msyh.ttc", "PingFang.ttc", "Hiragino Sans GB.ttc", "wqy-microhei.ttc",
     "NotoSans-Regular.ttf", "DejaVuSans.ttf", "Arial Unicode.ttf",
 )  # fmt: skip
-"""Asked, in this order, for signs that Pillow's own font lacks; the names under which systems install them."""
+"""Fonts to try, in this order, for characters that Pillow's font lacks, by their file names on common systems."""
 
 _MISSING = "\U0010fffe"
 _STAND_INS = {"–": "-", "—": "-", "−": "-", "×": "x", "‘": "'", "’": "'", "“": '"', "”": '"'}
 
 
 class Letters:
-    """Draws text of one height; every sign by the first font that has it, else a plainer one (é as e).
+    """Draws text of one height, each character in the first font that has it, else a plainer one (e for é).
 
     Args:
         size: Height of the font in pixels.
@@ -48,7 +47,7 @@ class Letters:
         self.line = round(size * 1.4)
 
     def width(self, text: str) -> float:
-        """Return the pixels that a line of text takes."""
+        """Return the width of a line of text in pixels."""
         return sum(float(_font(name, self.size).getlength(part)) for name, part in self._parts(text))
 
     def draw(self, pen: Any, place: tuple[float, float], text: str, colour: str) -> None:
@@ -60,7 +59,7 @@ class Letters:
             x += font.getlength(part)
 
     def cut(self, text: str, width: float) -> str:
-        """Return a line no wider than `width`, with an ellipsis for what is left out."""
+        """Cut a line to `width`, with an ellipsis if something is left out."""
         text = " ".join(text.split())
         if self.width(text) <= width:
             return text
@@ -77,7 +76,7 @@ class Letters:
         while words and len(wrapped) < lines - 1 and self.width(words) > width:
             fit = self.cut(words, width)[:-1]
             space = fit.rfind(" ")
-            # Text without spaces, Chinese for one, breaks anywhere.
+            # Text without spaces, such as Chinese, may break anywhere.
             end = space if space > 0 and words[len(fit) : len(fit) + 1] != " " else len(fit)
             end = max(end, 1)
             wrapped.append(words[:end].rstrip())
@@ -101,7 +100,7 @@ class Letters:
 
 @cache
 def _font(name: str, size: int) -> Any:
-    """Return a font; the one that Pillow brings for an empty name."""
+    """Return a font; Pillow's default for an empty name."""
     from PIL import ImageFont
 
     return ImageFont.truetype(name, size) if name else ImageFont.load_default(size)
@@ -109,26 +108,26 @@ def _font(name: str, size: int) -> Any:
 
 @cache
 def _there() -> tuple[str, ...]:
-    """Return the names of the fonts that this machine has."""
-    found = [""]
+    """Return the names of the installed fonts."""
+    fonts = [""]
     for name in SYSTEM_FONTS:
         try:
             _font(name, 12)
         except OSError:
             continue
-        found.append(name)
-    return tuple(found)
+        fonts.append(name)
+    return tuple(fonts)
 
 
 def _plainer(sign: str) -> str:
-    """Return a sign that Pillow's own font has: without accents, else a question mark."""
+    """Return a character that Pillow's font has: without accents, else a question mark."""
     plain = _STAND_INS.get(sign) or unicodedata.normalize("NFKD", sign)[0]
     return plain if plain.isascii() else "?"
 
 
 @cache
 def _font_of(sign: str) -> str | None:
-    """Return the first font that has a sign; a font without it draws the box it has for what it lacks."""
+    """Return the first font that has a character; a font without it draws its box for missing ones."""
     if sign.isspace():
         return ""
     for name in _there():
@@ -140,7 +139,7 @@ def _font_of(sign: str) -> str | None:
 
 MAX_TRACKS = 24
 SMOOTH = 3
-"""Pictures are drawn this many times larger and averaged, which smooths edges; twice when they are large."""
+"""Supersampling factor of pictures, which smooths edges; 2 for large ones."""
 
 _LARGE = 1_000_000
 
@@ -151,7 +150,7 @@ class Film:
     """A video that is drawn picture by picture.
 
     Args:
-        tracks: What is shown.
+        tracks: The tracks to show.
         size: Width and height in pixels.
         fps: Pictures per second.
         title: Heading; empty for none.
@@ -207,16 +206,16 @@ class Film:
         """Return the picture at a time."""
         from PIL import Image, ImageDraw
 
-        whole = Image.new("RGB", self.size, self.look["stage"])
+        image = Image.new("RGB", self.size, self.look["stage"])
         width, height = self.size[0] // self.columns, self._free // self.rows
         line = mix(self.look["stage"], self.look["grid"], 0.55)
-        pen = ImageDraw.Draw(whole)
+        pen = ImageDraw.Draw(image)
         for place, (track, actor) in enumerate(zip(self.tracks, self.actors, strict=True)):
             x, y = place % self.columns * width, self.top + place // self.columns * height
             panel = Image.new("RGB", (width * self.smooth, height * self.smooth), self.look["stage"])
             brush = Brush(ImageDraw.Draw(panel), self.look, look()["near"], self.smooth)
             draw_scene(brush, self.camera(actor, time), actor, time)
-            whole.paste(panel.reduce(self.smooth), (x, y))
+            image.paste(panel.reduce(self.smooth), (x, y))
             if x:
                 pen.line([(x, y), (x, y + height)], fill=line)
             if y:
@@ -227,10 +226,10 @@ class Film:
             text = self.heading.cut(self.title, room)
             self.heading.draw(pen, (self.heading.size, round(self.top * 0.66)), text, self.look["text"])
         self._progress(pen, time)
-        return whole
+        return image
 
     def camera(self, actor: Actor, time: float) -> Camera:
-        """Return the view of a panel; all panels have one distance, so that sizes compare."""
+        """Return the view of a panel; all panels have the same distance, so that sizes are comparable."""
         width, height = self.size[0] // self.columns, self._free // self.rows
         above, below = self._margins(height)
         distance = self._distance(width, height, above + below)
@@ -241,7 +240,7 @@ class Film:
         return Camera(target, view["yaw"], view["pitch"], distance, *size, view["fov"], shift)
 
     def _margins(self, height: float) -> tuple[float, float]:
-        """Return the pixels of a panel above and below a figure that texts take."""
+        """Return the height of the texts above and below a figure in pixels."""
         above = self.letters.line * 1.6
         below = self.letters.line * 2.4 if any(track.segments for track in self.tracks) else self.letters.size
         return (above, below) if height >= _SMALL else (above, self.letters.size)
@@ -321,7 +320,7 @@ def find_ffmpeg() -> str:
 
 
 def write_mp4(path: Path, film: Film, *, progress: Callable[[int], None] | None = None) -> None:
-    """Write a film as MP4 (H.264 where ffmpeg has it, else MPEG-4); width and height must be even."""
+    """Write a film as MP4 (H.264 if ffmpeg has it, else MPEG-4); width and height must be even."""
     program = find_ffmpeg()
     aside = temporary(path, ".mp4")
     try:
@@ -336,7 +335,7 @@ def write_mp4(path: Path, film: Film, *, progress: Callable[[int], None] | None 
 
 
 def _encode(program: str, out: Path, film: Film, talk: IO[bytes], progress: Callable[[int], None] | None) -> None:
-    """Send pictures to ffmpeg one after the other; it never holds more than a few."""
+    """Send pictures to ffmpeg one by one, so that few are in memory."""
     with subprocess.Popen(_command(program, out, film), stdin=subprocess.PIPE, stderr=talk) as process:
         assert process.stdin is not None
         try:
@@ -346,7 +345,7 @@ def _encode(program: str, out: Path, film: Film, talk: IO[bytes], progress: Call
                     progress(done)
             process.stdin.close()
         except BrokenPipeError:
-            pass  # ffmpeg has given up; its exit code and last words say why
+            pass  # ffmpeg has failed; its exit code and output give the reason
         except BaseException:
             process.kill()
             raise
@@ -366,8 +365,9 @@ def _command(program: str, out: Path, film: Film) -> list[str]:
         codec = ["-c:v", "mpeg4", "-q:v", "3"]
     colours = ["-vf", "scale=out_color_matrix=bt709:out_range=tv", "-pix_fmt", "yuv420p", "-colorspace", "bt709"]
     tags = ["-color_primaries", "bt709", "-color_trc", "bt709", "-color_range", "tv"]
-    rest = ["-an", "-r", rate, "-movflags", "+faststart", "-f", "mp4", str(out.absolute())]
-    return [program, "-hide_banner", "-loglevel", "error", "-nostdin", "-y", *source, *codec, *colours, *tags, *rest]
+    general = ["-hide_banner", "-loglevel", "error", "-nostdin", "-y"]
+    output = ["-an", "-r", rate, "-movflags", "+faststart", "-f", "mp4", str(out.absolute())]
+    return [program, *general, *source, *codec, *colours, *tags, *output]
 
 
 @cache
@@ -377,10 +377,10 @@ def _encoders(program: str) -> str:
 
 
 MAX_PIXELS = 600_000_000
-"""Frames times pixels; a GIF is held in memory until it is written."""
+"""Most frames times pixels; a GIF is held in memory until it is written."""
 
 FASTEST = 50.0
-"""Pictures per second; browsers slow down what is shown for less than two hundredths of a second."""
+"""Most pictures per second; browsers slow down pictures of less than two hundredths of a second."""
 
 _SAMPLES = 6
 _COLOURS = 255
@@ -423,14 +423,14 @@ def write_gif(path: Path, film: Film, *, progress: Callable[[int], None] | None 
         loop=0,
         disposal=1,
         palette=bytes(palette.getpalette()),  # one for the whole file, not one per picture
-        transparency=_COLOURS,  # what did not change is left out; a number that no colour has
+        transparency=_COLOURS,  # unchanged pixels are left out; an index beyond the colours
         optimize=True,
     )
     write_bytes_atomic(path, data.getvalue())
 
 
 def _palette(film: Film) -> Any:
-    """Return 255 colours that some of the film's pictures need most."""
+    """Return 255 colours for the film, from some of its pictures."""
     from PIL import Image
 
     count = min(film.frames, _SAMPLES)

@@ -14,20 +14,20 @@ _STEPS = (0.01, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 500.0, 2000.0)
 _SHADES, _CHUNKS = 5, 10
 _TRAIL_POINTS = 600
 _DASH, _DASHED, _DASHES = 0.027, 0.55, 3000
-"""Metres of a dash with its gap for each metre to the camera, the dash's part of them, and the most that are drawn."""
+"""Length of a dash and its gap per metre to the camera, the dash's fraction of it, and the most dashes drawn."""
 _ARC = np.linspace(0.0, 1.0, 9)
 
 
 @dataclass(frozen=True)
 class Actor:
-    """A figure with the numbers that a picture needs."""
+    """A figure with the values for drawing."""
 
     figure: Figure
     positions: Floats
     follow: Floats
     fps: float
     path: Floats | None = None
-    """``[T, 2]`` x and z that the root was asked to be at."""
+    """``[T, 2]`` x and z that the root should follow."""
 
     @property
     def duration(self) -> float:
@@ -35,7 +35,7 @@ class Actor:
         return len(self.positions) / self.fps
 
     def pose(self, time: float) -> Floats | None:
-        """Return the joints ``[J, 3]`` at a time, None where the track has none."""
+        """Return the joints ``[J, 3]`` at a time, None in a gap."""
         before, after, part = self.place(time)
         if not bool(self.figure.shown[before]):
             return None
@@ -45,13 +45,13 @@ class Actor:
         return pose
 
     def root(self, time: float) -> Floats:
-        """Return x and z of what the camera follows."""
+        """Return x and z that the camera follows."""
         before, after, part = self.place(time)
         place: Floats = self.follow[before] * (1 - part) + self.follow[after] * part
         return place
 
     def place(self, time: float) -> tuple[int, int, float]:
-        """Return the frames before and after a time, and how far it is from the first to the second."""
+        """Return the frames before and after a time, and its fraction of the way between them."""
         place = min(max(time * self.fps, 0.0), len(self.positions) - 1)
         before = min(int(place + 1e-6), len(self.positions) - 1)
         return before, min(before + 1, len(self.positions) - 1), max(place - before, 0.0)
@@ -59,7 +59,7 @@ class Actor:
 
 @dataclass(frozen=True)
 class Part:
-    """A bone or a ball as it is seen: metres away, two discs (x, y, radius) in pixels, colour, with a rim or not."""
+    """A projected bone or ball: depth in metres, two discs (x, y, radius) in pixels, colour, with or without a rim."""
 
     depth: float
     ends: tuple[float, float, float, float, float, float]
@@ -69,7 +69,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Brush:
-    """What draws, and how large: `scale` pixels of the picture for one of the finished video."""
+    """A drawing context; `scale` is the supersampling factor."""
 
     pen: Any
     look: dict[str, Any]
@@ -77,7 +77,7 @@ class Brush:
     scale: float
 
     def line(self, axes: Camera, ends: Floats, colour: str, width: float) -> None:
-        """Draw lines ``[N, 2, 3]`` between points that the camera sees, cut where they pass it."""
+        """Draw lines ``[N, 2, 3]`` in camera space, clipped at the near plane."""
         front = ends[..., 2] >= self.near
         cut = ends.copy()
         for end in (0, 1):
@@ -88,7 +88,7 @@ class Brush:
             self.pen.line([tuple(pair[0]), tuple(pair[1])], fill=colour, width=max(1, round(width * self.scale)))
 
     def capsule(self, ends: Sequence[float], colour: str) -> None:
-        """Draw two discs (x, y, radius) and what lies between them."""
+        """Draw the convex hull of two discs (x, y, radius)."""
         x1, y1, r1, x2, y2, r2 = ends
         length = float(np.hypot(x2 - x1, y2 - y1))
         if length <= abs(r1 - r2) + 1e-6:
@@ -103,9 +103,9 @@ class Brush:
         self.pen.polygon(np.stack([xs, ys], axis=1).ravel().tolist(), fill=colour)
 
 
-def mix(one: str, other: str, part: float) -> str:
-    """Return a colour between two ``#rrggbb``."""
-    a, b = (np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) for colour in (one, other))
+def mix(first: str, second: str, part: float) -> str:
+    """Return the ``#rrggbb`` colour at `part` between two colours."""
+    a, b = (np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) for colour in (first, second))
     return "#" + "".join(f"{int(value):02x}" for value in np.floor(a + (b - a) * part + 0.5))
 
 
@@ -152,7 +152,7 @@ def _floor(brush: Brush, camera: Camera) -> None:
 
 
 def _trail(brush: Brush, camera: Camera, actor: Actor, time: float) -> None:
-    """Draw the root's path on the floor, a dot for each second; what is to come is faint."""
+    """Draw the root's path on the floor with a dot for each second; the future is faint."""
     frames = len(actor.positions)
     stride = max(1, -(-frames // _TRAIL_POINTS))
     picks = np.append(np.arange(0, frames - 1, stride), frames - 1)
@@ -179,7 +179,7 @@ def _trail(brush: Brush, camera: Camera, actor: Actor, time: float) -> None:
 
 
 def _wanted(brush: Brush, camera: Camera, path: Floats, frame: int) -> None:
-    """Draw the path that the root was asked to take: dashed, with a ring where it should be now."""
+    """Draw the path that the root should follow: dashed, with a ring at its current target."""
     colour = mix(brush.look["stage"], brush.look["quiet"], 0.7)
     brush.line(camera, camera.see(dashes(path, camera.distance)), colour, 2.0)
     spot = camera.see(np.array([path[frame, 0], 0.0, path[frame, 1]]))
@@ -190,7 +190,7 @@ def _wanted(brush: Brush, camera: Camera, path: Floats, frame: int) -> None:
 
 
 def dashes(path: Floats, distance: float) -> Floats:
-    """Return dashes ``[N, 2, 3]`` along a path ``[T, 2]`` on the floor, as long as a camera so far away needs them."""
+    """Return dashes ``[N, 2, 3]`` along a path ``[T, 2]`` on the floor, in proportion to the camera's distance."""
     along = np.append(0.0, np.linalg.norm(np.diff(path, axis=0), axis=1).cumsum())
     every = max(_DASH * distance, along[-1] / _DASHES)
     starts = np.arange(0.0, along[-1], every)
@@ -212,7 +212,7 @@ def _shadow(brush: Brush, camera: Camera, actor: Actor, pose: Floats) -> None:
 
 
 def _parts(brush: Brush, camera: Camera, actor: Actor, pose: Floats) -> list[Part]:
-    """Return bones and head; the far side of a body is paler. The trunk is one piece: its rims would cut itself."""
+    """Return bones and head; the far side of a body is paler. The trunk has no rims, which would cut it."""
     figure = actor.figure
     sided = any(side != "-" for side in figure.sides)
     seen = camera.see(pose)
@@ -252,7 +252,7 @@ def _colour(look: dict[str, Any], side: str) -> str:
 
 
 def _rim(brush: Brush, ends: Sequence[float]) -> None:
-    """Keep crossing limbs apart by a rim of the background beside each bone; it ends before the joints."""
+    """Draw a rim in the background colour around a bone, to separate crossing limbs; it ends before the joints."""
     x1, y1, r1, x2, y2, r2 = ends
     length = float(np.hypot(x2 - x1, y2 - y1))
     if length <= (r1 + r2) * 1.7:

@@ -205,7 +205,7 @@ BROKEN = {
     "text": (lambda root: (root / "texts/000003.txt").write_text("no fields\n"), "000003.txt, line 1"),
     "words": (lambda root: np.save(root / "new_joint_vecs/000003.npy", np.array(["a", "b"])), "not numbers"),
     "huge": (announced, "cannot be read as numpy data.*4398046511104"),
-    "motion pipe": (lambda root: piped(root / "new_joint_vecs/000003.npy"), "000003.npy is no plain file"),
+    "motion pipe": (lambda root: piped(root / "new_joint_vecs/000003.npy"), "000003.npy is not a plain file"),
     "not UTF-8": (lambda root: (root / "texts/000003.txt").write_bytes(b"caf\xe9#x/NOUN#0#0\n"), "is not a text file"),
     "large texts": (lambda root: (root / "texts/000003.txt").write_text("\n" * 2_000_000), "000003.txt is too large"),
 }
@@ -255,7 +255,7 @@ def test_clips_without_captions(folder: Path, caplog, monkeypatch):
             lambda root: (root / "train.txt").write_bytes(b"\x93NUMPY\xff\x00"),
             r"train.txt is not a text file \(UTF-8\)",
         ),
-        (lambda root: linked(root / "train.txt", "/dev/zero"), "train.txt is no plain file"),
+        (lambda root: linked(root / "train.txt", "/dev/zero"), "train.txt is not a plain file"),
         (lambda root: (root / "train.txt").write_text("n" * 300 + "\n"), "File name too long"),
     ],
     ids=["folder", "texts", "std", "width", "zero", "split", "empty", "binary", "device", "long"],
