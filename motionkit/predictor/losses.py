@@ -216,6 +216,7 @@ def limb_geo(frames: Frames, skeleton: Skeleton, *, margin: float, topk: int) ->
     # [N, F * L]: the worst of all frames and limbs of a window
     beyond = torch.where((frames.weights > 0)[..., None], beyond, 0.0).flatten(1)
     worst = beyond.topk(min(topk, beyond.shape[1]), dim=1).values.mean(1)
+    # A figure of the window stands in each of its frames: [N] -> [N, F].
     return worst[:, None].expand(-1, frames.weights.shape[1])
 
 

@@ -42,6 +42,7 @@ def livelier(
     Root and contacts stay. Nothing is slowed down.
     """
     gain = (SHARE * known / movement(newest).clamp_min(1e-9)).clamp_min(1.0).pow(POWER).clamp_max(GAIN)
+    # In 6D, where a line between two poses goes on beyond the second: [N, 1, J, 6].
     last = matrix_to_6d(newest.rotations[:, -1:])
     further = last + gain[:, None, None, None] * (matrix_to_6d(state.rotations) - last)
     return replace(state, rotations=matrix_from_6d(further))
@@ -59,6 +60,7 @@ def roll_out(
 ) -> Predicted:
     """Predict frame after frame; each reads what was predicted before it."""
     lags, masks = network.lags, network.trunk.masks(len(known.heights))
+    # One row [N, D] per frame: rotations in 6D, root, contacts.
     rows = list(pack(known, network.fps).unbind(1))
     memory = network.remember(torch.stack(rows, dim=1))
     rotations = known.rotations[:, -1]
@@ -68,6 +70,7 @@ def roll_out(
     with unrolled(network, frames):
         for frame in range(frames):
             now = rows[-1][:, None]
+            # [N, 1, lags, D]: the newest row and those that lie `lags` frames back
             earlier = torch.stack([rows[-1 - lag] for lag in lags], dim=1)[:, None]
             condition = None if course is None else course.at(place, yaw, frame)[:, None]
             period = None if running is None else running.now()
@@ -113,10 +116,12 @@ def teach(
     motion = known.then(truth.part(0, frames - 1))
     rows = pack(motion, network.fps)
     index = torch.arange(past - 1, past - 1 + frames, device=rows.device)
+    # [N, F, lags, D]: for each frame the rows that lie `lags` frames before it
     earlier = torch.stack([rows[:, index - lag] for lag in network.lags], dim=2)
     condition = None
     if course is not None:
         place, yaw = follow(truth.steps)
+        # Frame f is predicted from where frame f - 1 ended: shifted by one, the first at the origin.
         place = torch.cat([torch.zeros_like(place[:, :1]), place[:, :-1]], dim=1)
         yaw = torch.cat([torch.zeros_like(yaw[:, :1]), yaw[:, :-1]], dim=1)
         condition = course.at(place, yaw, torch.arange(frames, device=rows.device))
@@ -151,6 +156,7 @@ def _replaced(state: MotionState, truth: MotionState, forced: Tensor) -> MotionS
 def stepped(place: Tensor, yaw: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
     """Add one step ``[N, 3]``, seen in the heading before it, to a place ``[N, 2]`` and a heading ``[N]``."""
     cos, sin = yaw.cos(), yaw.sin()
+    # From the root's axes into the world's: a rotation by yaw about y.
     x, z = step[:, 0] * cos + step[:, 1] * sin, step[:, 1] * cos - step[:, 0] * sin
     return place + torch.stack([x, z], dim=-1), yaw + step[:, 2]
 
@@ -210,11 +216,13 @@ class Standing:
         """Return corrections ``[N, F, 2]`` in metres of the steps of ``[N, F, ...]``, given the frame before."""
         motion = last.then(state)
         rotations, still = motion.rotations[:, :, self._joints], torch.zeros_like(motion.steps)
+        # Feet as they move under a root that stays: what they move, the root must move back.
         legs = MotionState(rotations, still, torch.zeros_like(motion.heights), motion.contacts)
         feet = state_positions(legs, self._offsets.to(rotations), self._parents)[:, :, self._feet]
         before, now = feet[:, :-1], rotate_yaw(feet[:, 1:], state.steps[:, :, None, 2].expand(-1, -1, 2))
         # With this step of the root the foot stays in its place.
         way = (before - now)[..., ::2]
+        # [N, F, 2]: which foot is the lower one, by the mean height of both frames
         lower = torch.softmax((feet[:, 1:, :, 1] + feet[:, :-1, :, 1]) / (-2 * LEVEL), dim=-1)
         stands = HELD * lower * torch.minimum(motion.contacts[:, 1:], motion.contacts[:, :-1])
         pull: Tensor = (stands[..., None] * (way - state.steps[:, :, None, :2])).sum(2)
@@ -385,6 +393,7 @@ class PredictorNetwork(nn.Module):
 
 def _between(first: MotionState, second: MotionState, share: float) -> MotionState:
     """Return a mean of two motions, `share` of it the second: rotations in 6D, made orthonormal again."""
+    # Angles would jump at 180 degrees; 6D vectors are continuous.
     six = torch.lerp(matrix_to_6d(first.rotations), matrix_to_6d(second.rotations), share)
     between = first.map(lambda one, other: torch.lerp(one, other, share), second)
     return replace(between, rotations=matrix_from_6d(six))

@@ -99,6 +99,7 @@ class Augmentation:
         count, _, height, width = images.shape
         everyone, mine = rows_of(images, self.world)
         if self.shift:
+            # [N, 2] pixels down and right; drawn for the whole batch, so that shares of processes agree
             moves = torch.randint(-self.shift, self.shift + 1, (everyone, 2), generator=generator)[mine]
             moves = moves.to(images.device)
             # Rows and columns are picked by index, clamped at the edges: no padding, no interpolation.

@@ -94,6 +94,7 @@ class Balance:
         summed = {name: self._world.sum(gradient) for name, gradient in gradients.items()}
         if self._how == "gradient":
             self._follow({name: float(gradient.norm()) for name, gradient in summed.items()})
+        # Gradients are flat vectors [P], one for each part of the loss.
         total = torch.stack([self.factors.get(name, 1.0) * gradient for name, gradient in gradients.items()]).sum(0)
         if anchor is not None:
             total = total + self._gradient(anchor)

@@ -60,6 +60,7 @@ def hinge(
 
     The loss of the feature extractors of Guo et al. (CVPR 2022), after Hadsell et al. (2006).
     """
+    # Text i and motion (i + shift) mod B: with shift in 1 to B - 1 never the right one.
     rows = torch.arange(len(distance), device=distance.device)
     wrong_row = (rows + shift) % len(rows)
     wrong = (margin - distance[rows, wrong_row]).relu().square()
@@ -129,6 +130,7 @@ def starter_words(tokens: Mapping[str, Sequence[str]], width: int) -> WordTable:
         for form in _forms(word):
             forms.setdefault(form, []).append(vector)
     words = list(forms)
+    # [W, E]; in double, as the squares of small components are summed over all words
     table = torch.stack([torch.stack(forms[word]).mean(0) for word in words]).double()
     table = table - table.mean(0)
     # Principal directions by the eigenvectors of the covariance; signs are fixed by the largest entry.
@@ -229,6 +231,7 @@ class PretrainEvaluator(PairTrainer[PretrainEvaluatorSettings]):
         evaluator, loss, device = self.evaluator, self.settings.loss, self.device
         raw, lengths = batch.features.to(device), batch.lengths.to(device)
         mask = length_mask(lengths, raw.shape[1])
+        # [B, T, F], 0 in padded frames, noise or not
         x = torch.where(mask[..., None], evaluator.normalize(raw), 0.0)
         if self.settings.train.noise:
             x = torch.where(mask[..., None], self.noisy(x, batch.generator), x)
@@ -238,6 +241,7 @@ class PretrainEvaluator(PairTrainer[PretrainEvaluatorSettings]):
             text = evaluator.encode_sentences(sentences.to(device))
             motion = evaluator.encode_normalized(x[self.share], lengths[self.share])
         texts, motions = joined(text.float(), self.world), joined(motion.float(), self.world)
+        # [B, B] over the rows of all processes
         distance = distances(texts, motions)
         same = same_caption(tokens).to(device)
         shift = 1 + below(max(len(tokens) - 1, 1), batch.generator)
@@ -247,6 +251,7 @@ class PretrainEvaluator(PairTrainer[PretrainEvaluatorSettings]):
             parts["nce"] = nce(distance, temperature=loss.temperature, same=same, copies=copies)
         if copies is not None:
             parts["negatives"] = copies_apart(copies, temperature=loss.temperature, margin=loss.margin)
+        # Every process computes the loss of the whole batch; gradients are summed over processes.
         return {name: value / self.world.size for name, value in parts.items()}
 
     def encode_copies(self, copies: ChangedMotions) -> Tensor:
@@ -291,6 +296,7 @@ class PretrainEvaluator(PairTrainer[PretrainEvaluatorSettings]):
         if not settings.noise:
             return sentences
         scale = settings.noise * float(table.vectors.square().mean().sqrt())
+        # Drawn on the CPU, so that a seed means the same on every device.
         noise = scale * torch.randn(sentences.words.shape, generator=generator)
         return sentences._replace(words=sentences.words + noise)
 

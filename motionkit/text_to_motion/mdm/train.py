@@ -192,6 +192,7 @@ def velocity_loss(
     """
     # A difference is valid if both of its frames are.
     pairs = mask[:, 1:] & mask[:, :-1]
+    # Padding may hold NaN, which a product with 0 would keep: it is filled.
     error = (predicted.float() - x0).masked_fill(~mask[..., None], 0.0)
     squares = (error[:, 1:] - error[:, :-1]).square().sum(-1).masked_fill(~pairs, 0.0)
     return squares.sum(1) / (pairs.sum(1).clamp(min=1) * x0.shape[-1])
@@ -234,10 +235,12 @@ def _steps(features: Tensor) -> Tensor:
     the next frame's heading, its height, the positions of the other joints in the frame's heading.
     """
     turn, step, height = features[:, :-1, 0], features[:, :-1, 1:3], features[..., 3]
+    # [B, T, J - 1, 3]
     local = features[..., 4:].unflatten(-1, (-1, 3))
     ground = torch.stack((step[..., 0], torch.zeros_like(turn), step[..., 1]), dim=-1)
     # The heading turns by -2 turn, so a joint at rest turns by 2 turn in the later frame's axes.
     limbs = local[:, 1:] - rotate_yaw(local[:, :-1], 2 * turn[..., None]) + ground[..., None, :]
+    # The root's height is a position, its step a difference already.
     root = torch.stack((step[..., 0], height[:, 1:] - height[:, :-1], step[..., 1]), dim=-1)
     return torch.cat((root[..., None, :], limbs), dim=-2)
 

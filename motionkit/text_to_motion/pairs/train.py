@@ -57,6 +57,7 @@ def info_nce(
         texts = torch.cat([texts, copies.motions[:, None]], 1)
     if copies is not None and copies.captions is not None:
         motions = torch.cat([motions, copies.captions[:, None]], 1)
+    # The right answer of row i is column i.
     target = torch.arange(len(logits), device=logits.device)
     return (F.cross_entropy(texts, target) + F.cross_entropy(motions, target)) / 2
 
@@ -79,6 +80,7 @@ def statistics(clips: Sequence[TextClip], *, floor: Tensor) -> tuple[Tensor, Ten
     # In float64, since there may be millions of frames.
     count = sum(len(clip.features) for clip in clips)
     mean = torch.stack([clip.features.double().sum(0) for clip in clips]).sum(0) / count
+    # Two passes: the mean of squares minus the square of the mean loses digits.
     spread = torch.stack([(clip.features.double() - mean).square().sum(0) for clip in clips]).sum(0) / count
     std = torch.maximum(spread.sqrt(), floor.double())
     return mean.float(), torch.where(std > 0, std, 1.0).float()
@@ -185,6 +187,7 @@ class PairTrainer(ABC, Generic[Settings]):
         rows = like.new_zeros(len(like) // self.world.size, like.shape[1])
         present = torch.zeros(len(rows), dtype=torch.uint8, device=like.device)
         if latents is not None and places is not None:
+            # Places count over the whole batch, rows over this process's share.
             index = torch.tensor(places, device=like.device) - self.share.start
             rows = rows.index_copy(0, index, latents)
             present[index] = 1

@@ -119,6 +119,7 @@ def reconstruction(
 
 def kl_gaussian(p: Latent, q: Latent) -> Tensor:
     """Mean over ``[B, D]`` of KL(p || q) of diagonal Gaussians, in nats."""
+    # Variances as logarithms, so that no division can overflow.
     ratio = torch.exp(p.logvar - q.logvar)
     return 0.5 * (ratio + (p.mu - q.mu).square() * torch.exp(-q.logvar) - 1 - (p.logvar - q.logvar)).mean()
 
@@ -144,6 +145,7 @@ def contrastive(
     """Symmetric InfoNCE of cosines, without the pairs whose sentences are equivalent."""
     logits = F.normalize(text, dim=-1) @ F.normalize(motion, dim=-1).T / temperature
     if sentences is not None:  # -inf takes a pair out of both softmaxes
+        # Cosines lie in -1 to 1, the threshold in 0 to 1.
         same = (sentences @ sentences.T > 2 * threshold - 1) & ~torch.eye(
             len(text), dtype=torch.bool, device=text.device
         )
@@ -279,6 +281,7 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
         mask = length_mask(lengths, raw.shape[1])
         # [B, T, F], padding exactly 0 like the decoder's.
         target = torch.where(mask[..., None], tmr.normalize(raw), 0.0)
+        # The encoder reads noise, the decoder is compared with the clean motion.
         seen = self.noisy(target, batch.generator) if self.settings.train.noise else target
         elements, count = target.numel(), len(target)
         share, size = self.share, self.world.size
@@ -290,6 +293,7 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
         with autocast(device, self.settings.precision):
             text = _single(tmr.encode_tokens(texts))
         motion_z, text_z = (self._sample(latent, count, batch.generator) for latent in (motion, text))
+        # [B, D] of all processes, with a gradient to the rows of this one
         sentences = self.world.gather(sentence_embeddings(texts))
         all_texts, all_motions = joined(text_z, self.world), joined(motion_z, self.world)
         copies = self.score_copies(batch, all_texts, all_motions)
@@ -307,6 +311,7 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
         if self.variational:
             parts["kl"] = kl_latents(text, motion) / size
         if tmr.motion_decoder is not None:
+            # Decoded group by group, as long as the longest of each, so that little padding is computed.
             recons = []
             for g, t in zip(groups, sizes, strict=True):
                 with autocast(device, self.settings.precision):
