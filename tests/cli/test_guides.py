@@ -566,6 +566,18 @@ def test_two_stages_at_once_in_the_file_are_refused(cli: Cli, tmp_path: Path, mo
     assert "both true; nothing was started" in cli(*STAGE).stderr
 
 
+def test_a_word_of_hydra_that_does_nothing_here_is_named(cli: Cli) -> None:
+    done = cli("reward-train", "reward.num_epochs=50", "reward.data.num_workers=4", "--json")
+    error = json.loads(done.stdout)["error"]
+    assert error["fix"] == "motionkit reward-train --epochs 50 --json"
+    assert (
+        "left out: reward.data.num_workers=4: frames are read from files that are mapped into memory." in error["why"]
+    )
+    unknown = cli("reward-train", "reward.nothing=4")
+    assert unknown.exit_code == 2
+    assert "reward.nothing=4" in unknown.stderr
+
+
 if __name__ == "__main__":
     import sys
 

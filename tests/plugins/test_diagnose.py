@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -314,3 +315,17 @@ def test_without_a_handler_of_ours_ctrl_c_is_a_plain_keyboard_interrupt(called: 
 def test_needs_that_cannot_be_looked_for_are_missing(sample: ModuleType) -> None:
     needs = ("nonesuch_a.b", "", "sys.b", "json")
     assert plugins.Component("x", sample.Near, "a:b", needs=needs).missing() == ["nonesuch_a.b", "", "sys.b"]
+
+
+@pytest.mark.parametrize("name", list(broken.RAISING))
+def test_an_import_that_fails_names_plugin_and_package(site: Any, handled: None, tmp_path: Path, name: str) -> None:
+    source, said = broken.RAISING[name]
+    broken.install(site, name, source)
+    with pytest.raises(MotionkitError) as caught:
+        plugins.get("rewards", name)
+    assert said in caught.value.message
+    assert f"broken-{name}" in caught.value.message or name == "quiet"  # which says what it wants to say
+    file = tmp_path / "own_reward.py"
+    file.write_text(source)
+    with pytest.raises(MotionkitError):
+        plugins.get("rewards", f"{file}:component", typed=True)

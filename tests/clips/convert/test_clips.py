@@ -325,3 +325,10 @@ def test_a_record_has_numbers_of_what_was_written(cli: Cli) -> None:
     assert (entry["frames"], entry["source_frames"], entry["source_fps"], entry["joints"]) == (49, 150, 60, 22)
     document = json.loads(cli("convert", "--check", "a.bvh", "--json").stdout)
     assert (document["clips"][0]["frames"], document["clips"][0]["joints"]) == (150, 22)
+
+
+def test_cut_lists_say_so() -> None:
+    found = report(motionless=[f"r{number}" for number in range(11)])
+    assert messages(found, fixed=False)[0][1].endswith("r8, r9, ...")
+    found = report(motionless=[f"r{number}" for number in range(10)])
+    assert messages(found, fixed=False)[0][1].endswith("r8, r9")
