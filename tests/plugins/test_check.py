@@ -24,7 +24,9 @@ def test_check_survives_what_plugins_raise_and_prints_one_document(cli: Cli, sit
     assert (document["command"], document["status"], document["error"]["code"]) == ("plugins list", "failed", 1)
     assert {"noisy", "exits", "physics"} <= {row["name"] for row in document["plugins"]}
     problems = {text.partition(":")[0]: text for text in document["problems"]}
-    assert problems.pop("broken-noisy") == ("broken-noisy: rewards 'noisy': noisy:Reward is not a reward: it has no score")
+    assert problems.pop("broken-noisy") == (
+        "broken-noisy: rewards 'noisy': noisy:Reward is not a reward: it has no score"
+    )
     assert set(problems) == {f"broken-{name}" for name in broken.RAISING}
     for name, (_, said) in broken.RAISING.items():
         assert f"rewards {name!r}: " in problems[f"broken-{name}"]
