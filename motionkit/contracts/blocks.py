@@ -75,8 +75,8 @@ def blocks_of(policy: DiffusionPolicy, prompt: Prompt) -> list[Block]:
         frames = [length for _, length in part]
         frames[0] += first - start
         frames[-1] += stop - last
-        own = Prompt(tuple(text for text, _ in part), tuple(frames), prompt.key, prompt.source_ids)
-        blocks.append(Block(first, last, start, stop, with_spare(policy, own)))
+        asked = Prompt(tuple(text for text, _ in part), tuple(frames), prompt.key, prompt.source_ids)
+        blocks.append(Block(first, last, start, stop, with_spare(policy, asked)))
         first = last
     return blocks
 
@@ -253,7 +253,7 @@ def seam_rows(motions: Sequence[Seams], of: int) -> list[tuple[str, str]]:
     def middle(name: str) -> float:
         return float(median(getattr(seams, name) for seams in motions))
 
-    most, farthest = (1000 * max(getattr(one, name) for one in motions) for name in ("most", "inside_most"))
+    most, farthest = (1000 * max(getattr(motion, name) for motion in motions) for name in ("most", "inside_most"))
     at, inside = 1000 * median(misses), 1000 * middle("inside")
     return [
         ("motions joined of blocks", f"{len(motions)} of {of}, {len(misses)} seams"),

@@ -44,10 +44,10 @@ def charts(lines: Lines) -> str:
     names = list(dict.fromkeys(name for line in lines for name in line if name not in ("step", "seconds")))
     first, used = [], set[str]()
     for chart in _CHARTS:
-        found = _points(chart, lines)
-        used |= {chart.metrics[label] for label in found}
-        if found and any(len(points) > 1 for points in found.values()):
-            first.append(_figure(chart.title, found, chart.caption, zero=chart.zero, smooth=not chart.steps))
+        curves = _points(chart, lines)
+        used |= {chart.metrics[label] for label in curves}
+        if curves and any(len(points) > 1 for points in curves.values()):
+            first.append(_figure(chart.title, curves, chart.caption, zero=chart.zero, smooth=not chart.steps))
     rest = []
     for name in [name for name in names if name not in used][:_MOST]:
         points = series(lines, name)
@@ -65,14 +65,14 @@ def compared(runs: Mapping[str, Lines]) -> str:
     """Return charts with a curve for each run, by its name, in one colour throughout."""
     figures = []
     colours = {run: place for place, run in enumerate(runs)}
-    for chart in (one for one in _CHARTS if not one.alone):
+    for chart in (chart_of for chart_of in _CHARTS if not chart_of.alone):
         every = {run: _points(chart, lines) for run, lines in runs.items()}
         for label in chart.metrics:
-            found = {run: points[label] for run, points in every.items() if label in points}
-            if len(found) > 1 and any(len(points) > 1 for points in found.values()):
+            curves = {run: points[label] for run, points in every.items() if label in points}
+            if len(curves) > 1 and any(len(points) > 1 for points in curves.values()):
                 title = chart.title if len(chart.metrics) == 1 else f"{chart.title}: {label}"
                 figures.append(
-                    _figure(title, found, chart.caption, zero=chart.zero, smooth=not chart.steps, colours=colours)
+                    _figure(title, curves, chart.caption, zero=chart.zero, smooth=not chart.steps, colours=colours)
                 )
     return f"<h2>Curves</h2>{grid(figures)}" if figures else ""
 
@@ -93,7 +93,7 @@ def _points(chart: Chart, lines: Lines) -> dict[str, list[tuple[float, float]]]:
 
 def _figure(
     title: str,
-    found: Mapping[str, Sequence[tuple[float, float]]],
+    series: Mapping[str, Sequence[tuple[float, float]]],
     caption: str,
     *,
     zero: bool = False,
@@ -102,7 +102,7 @@ def _figure(
 ) -> str:
     """Return a chart; with `colours`, those of runs, the values behind a smoothed curve are left out."""
     shown = []
-    for label, points in found.items():
+    for label, points in series.items():
         colour = None if colours is None else colours[label]
         if len(points) < _FEW or not smooth:
             shown.append(Curve(label, binned(points, _POINTS), dots=len(points) < 15, colour=colour))

@@ -78,11 +78,11 @@ def result_tables(source: Source) -> str:
         first = parts["heldout"]
     if "heldout_all_steps" in parts:
         more += details("With all sampling steps", parts["heldout_all_steps"])
-    others = [one for one in source.info.tables if "verdict" not in one["columns"]]
+    others = [item for item in source.info.tables if "verdict" not in item["columns"]]
     more += "".join(
-        f"<h3>{escape(str(one.get('title', '')))}</h3>"
-        + table(one["columns"], one["rows"], numbers=range(1, len(one["columns"])), kind=_kind(one["columns"]))
-        for one in others
+        f"<h3>{escape(str(item.get('title', '')))}</h3>"
+        + table(item["columns"], item["rows"], numbers=range(1, len(item["columns"])), kind=_kind(item["columns"]))
+        for item in others
     )
     return f"<h2>Result</h2>{first}{_how_to_read(source)}{more}"
 
@@ -108,12 +108,12 @@ def _how_to_read(source: Source) -> str:
 
 def sensitivity(source: Source) -> str:
     """Return what the rewards of a run do not see, as the run itself found before it trained; empty for other runs."""
-    found = (source.info.record.model_extra or {}).get("sensitivity") if source.info.record else None
-    rewards, one = _at(found, "rewards"), _at(found, "table")
-    if not isinstance(rewards, Mapping) or not isinstance(one, Mapping):
+    recorded = (source.info.record.model_extra or {}).get("sensitivity") if source.info.record else None
+    rewards, audit = _at(recorded, "rewards"), _at(recorded, "table")
+    if not isinstance(rewards, Mapping) or not isinstance(audit, Mapping):
         return ""
     sentences = [words for name in rewards if isinstance(words := _at(rewards, name, "sentence"), str)]
-    columns, rows = one.get("columns"), one.get("rows")
+    columns, rows = audit.get("columns"), audit.get("rows")
     shown = ""
     if isinstance(columns, list) and isinstance(rows, list) and all(isinstance(row, list) for row in rows):
         heads = [str(head) for head in columns]
@@ -123,8 +123,8 @@ def sensitivity(source: Source) -> str:
         "an unrelated caption costs, with its 95 % interval; a reward that reads no text: in standard deviations over "
         "real clips. * trained against this change. motionkit eval sensitivity measures all changes."
     )
-    said = "".join(f"<p>{escape(text)}.</p>" for text in sentences)  # each begins with the name of a reward
-    return f"<h2>What the reward does not see</h2>{said}{details('Figures', shown + note(words))}"
+    paragraphs = "".join(f"<p>{escape(text)}.</p>" for text in sentences)  # each begins with the name of a reward
+    return f"<h2>What the reward does not see</h2>{paragraphs}{details('Figures', shown + note(words))}"
 
 
 def _kind(columns: Sequence[str]) -> str:
@@ -135,9 +135,9 @@ def _kind(columns: Sequence[str]) -> str:
 
 
 def _measured_on(source: Source) -> str:
-    said = source.info.summary.get("measured_on")
-    if isinstance(said, str):
-        return said
+    sentence = source.info.summary.get("measured_on")
+    if isinstance(sentence, str):
+        return sentence
     n = max(row.n for row in source.results)
     samples = _at(source.info.config, "heldout", "samples")
     if not any(row.ci95 for row in source.results):
@@ -150,13 +150,15 @@ def _measured_on(source: Source) -> str:
     )
 
 
-def _result_table(found: Sequence[HeldoutResult]) -> str:
-    one = result_table(found)
+def _result_table(results: Sequence[HeldoutResult]) -> str:
+    content = result_table(results)
     # A telephone has no room for intervals, nor for changes where real motions have a column.
-    more = {" interval": any(row.ci95 for row in found), " real": any(row.real is not None for row in found)}
+    more = {" interval": any(row.ci95 for row in results), " real": any(row.real is not None for row in results)}
     kind = "".join(word for word, wanted in more.items() if wanted)
-    tones = [row.tone for row in found]
-    return table(one["columns"], one["rows"], numbers=one["numbers"], kind=f"plain result{kind}", tones=tones)
+    tones = [row.tone for row in results]
+    return table(
+        content["columns"], content["rows"], numbers=content["numbers"], kind=f"plain result{kind}", tones=tones
+    )
 
 
 def alarms(source: Source) -> str:
@@ -185,9 +187,9 @@ def settings(source: Source) -> str:
     heads = ("setting", "value", "set by")
     chosen = [row for row in rows if row[2] != "default"]
     defaults = [row for row in rows if row[2] == "default"]
-    own = table(heads, chosen, kind="plain") if chosen else note("Every setting has its default.")
+    changed = table(heads, chosen, kind="plain") if chosen else note("Every setting has its default.")
     rest = details(f"{len(defaults)} settings at their defaults", table(heads, defaults, kind="plain"))
-    return f"<h2>Settings</h2>{own}{rest if defaults else ''}"
+    return f"<h2>Settings</h2>{changed}{rest if defaults else ''}"
 
 
 def environment(source: Source) -> str:
@@ -202,8 +204,13 @@ def environment(source: Source) -> str:
     parts = [table(("", ""), rows, kind="plain")]
     if len(record.attempts) > 1:
         tries = [
-            (one.start.replace("T", " ")[:16], one.start_step, "" if one.end_step is None else one.end_step, one.status)
-            for one in record.attempts
+            (
+                attempt.start.replace("T", " ")[:16],
+                attempt.start_step,
+                "" if attempt.end_step is None else attempt.end_step,
+                attempt.status,
+            )
+            for attempt in record.attempts
         ]
         parts.append(f"<h3>Attempts</h3>{table(('started', 'from step', 'to step', 'status'), tries, numbers=(1, 2))}")
     return f"<h2>Environment</h2>{details('versions, device, seed', ''.join(parts))}"

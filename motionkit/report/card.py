@@ -122,9 +122,9 @@ def write_hub_folder(
         shutil.copyfile(saved.tensors, part / TENSORS)
         if (record := saved.document.parent / TRAINED_ON).is_file():
             shutil.copyfile(record, part / TRAINED_ON)
-        text = card(sort, document, source, known, control=shuffled, license=license, own=path == STARTER)
+        text = card(sort, document, source, known, control=shuffled, license=license, bundled=path == STARTER)
         (part / CARD).write_text(text, encoding="utf-8")
-        files = sorted(one.name for one in part.iterdir())
+        files = sorted(file.name for file in part.iterdir())
     place.settle(part, {"schema": 1, "to": "hub", "license": license})
     return sort.what, files
 
@@ -137,38 +137,42 @@ def hub_files(folder: Path) -> list[str]:
     """
     record = read_json(folder / RECORD, dict, fix="motionkit export RUN OUT --to hub") if folder.is_dir() else {}
     names = record.get("files")
-    if record.get("kind") != KIND or not isinstance(names, list) or not all(isinstance(one, str) for one in names):
+    if record.get("kind") != KIND or not isinstance(names, list) or not all(isinstance(item, str) for item in names):
         raise MotionkitError(f"{folder} is no folder for the hub.", fix="motionkit export RUN OUT --to hub writes one.")
-    there = {one.relative_to(folder).as_posix() for one in folder.rglob("*") if one.is_symlink() or not one.is_dir()}
+    there = {
+        item.relative_to(folder).as_posix() for item in folder.rglob("*") if item.is_symlink() or not item.is_dir()
+    }
     if more := sorted(there.difference(names)):
         raise MotionkitError(
             f"{folder} holds {more[0]}, which the export did not write.",
             why="only what it wrote is sent: JSON, safetensors and the card.",
             fix="move it elsewhere, or export into another folder.",
         )
-    odd = [one for one in names if not one.endswith((".json", ".safetensors", ".md")) or (folder / one).is_symlink()]
+    odd = [
+        item for item in names if not item.endswith((".json", ".safetensors", ".md")) or (folder / item).is_symlink()
+    ]
     if odd or set(names) - there:
         raise MotionkitError(
             f"{folder} is damaged: {min([*odd, *set(names).difference(there)])}.", fix="export the model again."
         )
-    return sorted(one for one in names if one != RECORD)
+    return sorted(item for item in names if item != RECORD)
 
 
 def _find(path: str) -> tuple[_Sort, SavedModel]:
     folder = starter.weights_path("mdm") if path == STARTER else located(path)
     for sort in _ENCODERS.values():
-        for one in (folder / sort.artifact, folder):
-            form = encoder_format(one)
+        for place in (folder / sort.artifact, folder):
+            form = encoder_format(place)
             if isinstance(form, str) and form in _ENCODERS:
-                run = one.parent if (one.parent / "run.json").is_file() else None
-                return _ENCODERS[form], SavedModel(one / "config.json", one / TENSORS, run)
+                run = place.parent if (place.parent / "run.json").is_file() else None
+                return _ENCODERS[form], SavedModel(place / "config.json", place / TENSORS, run)
     for sort in _OTHERS:
-        if (found := runs.find_model(folder, sort.artifact, sort.document)) is not None:
-            return sort, found
-    if (found := runs.find_model(folder, "policy", "policy.json")) is not None:
-        kind = read_json(found.document, dict, fix="copy the folder again.").get("kind")
+        if (model_path := runs.find_model(folder, sort.artifact, sort.document)) is not None:
+            return sort, model_path
+    if (model_path := runs.find_model(folder, "policy", "policy.json")) is not None:
+        kind = read_json(model_path.document, dict, fix="copy the folder again.").get("kind")
         if isinstance(kind, str) and kind in _POLICIES:
-            return _POLICIES[kind], found
+            return _POLICIES[kind], model_path
     raise MotionkitError(
         f"{open_model(path).describe()}; it cannot be exported to hub.",
         fix="give a run, a checkpoint or a folder of a model that motionkit trained.",
@@ -178,9 +182,9 @@ def _find(path: str) -> tuple[_Sort, SavedModel]:
 def _without_places(value: Any) -> Any:
     """Return a document whose texts name no folder of this machine: absolute paths become empty."""
     if isinstance(value, Mapping):
-        return {key: _without_places(one) for key, one in value.items()}
+        return {key: _without_places(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_without_places(one) for one in value]
+        return [_without_places(item) for item in value]
     return "" if isinstance(value, str) and _is_place(value) else value
 
 
@@ -199,7 +203,7 @@ def card(
     *,
     control: Source | None = None,
     license: str = "",
-    own: bool = False,
+    bundled: bool = False,
 ) -> str:
     """Return a model card in the hub's form: metadata, then Markdown.
 
@@ -210,12 +214,12 @@ def card(
         known: What it was trained on.
         control: A run of the same command with shuffled rewards, or None.
         license: Identifier of its licence; empty where none was chosen.
-        own: Whether it is the starter's, which is under motionkit's licence.
+        bundled: Whether it is the starter's, which is under motionkit's licence.
     """
-    license = license or ("mit" if own else "")
+    license = license or ("mit" if bundled else "")
     parts = [
         _metadata(sort, license),
-        f"# {_title(sort, source)}\n\nThis is {sort.what}, {_made(source, own)}.",
+        f"# {_title(sort, source)}\n\nThis is {sort.what}, {_made(source, bundled)}.",
         _how_to_load(sort),
         _data(document, source, known),
         *(
@@ -242,9 +246,9 @@ def _title(sort: _Sort, source: Source | None) -> str:
     return words[:1].upper() + words[1:] + (f" ({source.name})" if source is not None else "")
 
 
-def _made(source: Source | None, own: bool) -> str:
+def _made(source: Source | None, bundled: bool) -> str:
     if source is None:
-        return "the one that motionkit brings" if own else "saved by motionkit"
+        return "the one that motionkit brings" if bundled else "saved by motionkit"
     info = source.info
     steps = f", {source.steps:,} steps" if source.steps else ""
     state = "" if info.status == "done" else f"; its run is {info.status}"
@@ -265,8 +269,8 @@ def _how_to_load(sort: _Sort) -> str:
 
 
 def _data(document: Mapping[str, Any], source: Source | None, known: TrainedOn) -> str:
-    found = document.get("trained_on")
-    name = found.get("name") if isinstance(found, Mapping) else None
+    trained = document.get("trained_on")
+    name = trained.get("name") if isinstance(trained, Mapping) else None
     chosen = source.info.config.get("dataset") if source is not None else None
     name = name or (chosen.get("name") if isinstance(chosen, Mapping) else None)
     lines = [f"- Data set: `{name}`." if name else "- The data set is not recorded."]
@@ -288,9 +292,9 @@ def _result(source: Source, control: Source | None) -> Iterator[str]:
     if not tables:
         yield f"## Held-out results\n\nNone: the run is {source.info.status}."
         return
-    said = headline(source.results, source.others)
-    lines = ["## Held-out results", *([said] if said else [])]
-    if any("before" in one["columns"] for one in tables):
+    sentence = headline(source.results, source.others)
+    lines = ["## Held-out results", *([sentence] if sentence else [])]
+    if any("before" in item["columns"] for item in tables):
         lines.append(
             "Before and after are measured with the same prompts and noise. What was before, real clips, and a judge "
             "that is never trained on are the controls."
@@ -298,8 +302,8 @@ def _result(source: Source, control: Source | None) -> Iterator[str]:
     if _is_control(source):
         lines.append("**This run is a negative control: its rewards were shuffled.**")
     yield "\n\n".join(lines)
-    for one in tables:
-        yield _table(str(one.get("title", "")), one["columns"], one["rows"])
+    for item in tables:
+        yield _table(str(item.get("title", "")), item["columns"], item["rows"])
     if control is not None:
         others = {row.name: row for row in control.results}
         rows = [
@@ -320,8 +324,8 @@ def _is_control(source: Source) -> bool:
 def _blind(sort: _Sort, source: Source | None) -> str:
     record = source.info.record if source is not None else None
     rewards = _at((record.model_extra or {}).get("sensitivity") if record else None, "rewards")
-    said = [_at(one, "sentence") for one in rewards.values()] if isinstance(rewards, Mapping) else []
-    lines = [f"- {text}." for text in said if isinstance(text, str)]
+    sentences = [_at(reward, "sentence") for reward in rewards.values()] if isinstance(rewards, Mapping) else []
+    lines = [f"- {text}." for text in sentences if isinstance(text, str)]
     if not lines and "reward-model" in sort.tags and "text-to-motion" in sort.tags:
         lines = ["Not measured here; `motionkit eval sensitivity --reward tmr-dense --reward.weights FOLDER` does."]
     elif not lines and "reward-model" in sort.tags:
@@ -340,8 +344,8 @@ def _limits(source: Source | None) -> str:
             if row.tone == "bad"
         ]
         lines += [f"- Worse than before: {', '.join(worse)}."] if worse else []
-        told = [text for text in source.warnings if not text.startswith(("stopping after", "interrupted at"))]
-        lines += [f"- {_plain(text)}" for text in told[:10]]
+        warnings = [text for text in source.warnings if not text.startswith(("stopping after", "interrupted at"))]
+        lines += [f"- {_plain(text)}" for text in warnings[:10]]
     lines += [
         "- It knows what its data show; other bodies, actions and pictures were not tried.",
         "- The figures are those of one run. People were not asked.",
@@ -351,7 +355,7 @@ def _limits(source: Source | None) -> str:
 
 def _plain(text: str) -> str:
     """Return a warning without folders of this machine."""
-    return re.sub(r"(?<![\w.])(?:~|[A-Za-z]:)?[/\\][^\s'\"]+", lambda found: Path(found[0]).name or "...", text)
+    return re.sub(r"(?<![\w.])(?:~|[A-Za-z]:)?[/\\][^\s'\"]+", lambda match: Path(match[0]).name or "...", text)
 
 
 def _settings(document: Mapping[str, Any], source: Source | None) -> str:
@@ -373,7 +377,7 @@ def _settings(document: Mapping[str, Any], source: Source | None) -> str:
 
 def _value(value: object) -> str:
     items = value if isinstance(value, (list, tuple)) else [value]
-    return ", ".join(Path(one).name if isinstance(one, str) and _is_place(one) else str(one) for one in items)
+    return ", ".join(Path(item).name if isinstance(item, str) and _is_place(item) else str(item) for item in items)
 
 
 def _licence(license: str) -> str:

@@ -93,8 +93,8 @@ def _legend(names: Mapping[str, str], sources: Mapping[str, Source]) -> str:
 def _names(folders: Sequence[Path]) -> list[str]:
     """Return names that tell the runs apart: the last parts of their folders, as few as will do."""
     parts = [folder.resolve().parts for folder in folders]
-    depth = next((k for k in range(1, max(map(len, parts)) + 1) if len({one[-k:] for one in parts}) == len(parts)), 1)
-    return ["/".join(one[-depth:]) for one in parts]
+    depth = next((k for k in range(1, max(map(len, parts)) + 1) if len({part[-k:] for part in parts}) == len(parts)), 1)
+    return ["/".join(part[-depth:]) for part in parts]
 
 
 def _results(sources: dict[str, Source]) -> str:
@@ -121,12 +121,14 @@ def _differences(sources: dict[str, Source]) -> str:
     ]
     # Another algorithm or command has other settings: they do not say how the runs differ in what both have.
     common = [row for row in rows if all(row[0] in config for config in configs)]
-    own = [row for row in rows if row not in common]
+    special = [row for row in rows if row not in common]
     heads = ("setting", *sources)
     inside = table(heads, common, kind=_COLUMNS) if common else note("No setting that all runs have differs.")
     more = (
-        details(f"{count(len(own), 'setting')} that not all of these runs have", table(heads, own, kind=_COLUMNS))
-        if own
+        details(
+            f"{count(len(special), 'setting')} that not all of these runs have", table(heads, special, kind=_COLUMNS)
+        )
+        if special
         else ""
     )
     return f"<h2>Settings that differ</h2>{inside}{more}"

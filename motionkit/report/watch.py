@@ -69,9 +69,9 @@ def _step(info: RunInfo) -> str:
 
 def _mark(folder: Path) -> list[tuple[str, int, int]]:
     """Return names, times and sizes of the files that the page is made of: they differ when one was written."""
-    found = []
-    for path in sorted(one for pattern in _READ for one in folder.glob(pattern)):
+    marks = []
+    for path in sorted(file for pattern in _READ for file in folder.glob(pattern)):
         with suppress(OSError):  # it was replaced meanwhile
             state = path.stat()
-            found.append((path.name, state.st_mtime_ns, state.st_size))
-    return found
+            marks.append((path.name, state.st_mtime_ns, state.st_size))
+    return marks

@@ -221,10 +221,10 @@ def generate(
         console.say(f"wrote {out}{_fit(report, console)}")
         fps = settings.files.fps or policy.fps
         seams = [seams_of(policy, asked[n // settings.num_samples], clip.positions()) for n, clip in enumerate(clips)]
-        found = [one for one in seams if one is not None]
+        measured = [item for item in seams if item is not None]
         written = {"out": str(out), "fps": fps, "frames": report.frames, "figures": report.figures}
-        more = {"seams": [one and one.document() for one in seams]} if found else {}
-        return {**written, **more, "table": [*_table(report), *_seam_table(found, count)]}
+        more = {"seams": [item and item.document() for item in seams]} if measured else {}
+        return {**written, **more, "table": [*_table(report), *_seam_table(measured, count)]}
     facts = {
         "sampler": sampler.model_dump(mode="json"),
         "policy": settings.policy.options.model_dump(mode="json"),
@@ -337,10 +337,10 @@ def _with_own_prompts(
     """
     if settings.dataset is not None or texts or file is not None or " " in str(out):
         return settings
-    found = dataset_of(str(getattr(settings.policy.options, "checkpoint", "")))
-    if found is None or found.name == "starter":
+    dataset = dataset_of(str(getattr(settings.policy.options, "checkpoint", "")))
+    if dataset is None or dataset.name == "starter":
         return settings
-    return settings.model_copy(update={"dataset": found})
+    return settings.model_copy(update={"dataset": dataset})
 
 
 def _refuse_both(

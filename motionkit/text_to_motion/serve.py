@@ -114,7 +114,7 @@ class Studio:
         started = time.monotonic()
         count = len(asked.text.split(SEPARATOR))
         seconds = read_seconds(asked.seconds, count)
-        with _warnings() as said:
+        with _warnings() as warnings:
             prompts = typed_prompts(self.policy, asked.text, seconds)
         if (total := prompts[0].length / self.policy.fps) > LONGEST:
             raise MotionkitError(
@@ -134,7 +134,7 @@ class Studio:
             "guidance": asked.guidance,
             "rows": [[str(cell) for cell in row] for row in edit_rows(figures)],
             "seams": clip.notes.get(SEAMS, ""),
-            "warnings": said,
+            "warnings": warnings,
             "took": time.monotonic() - started,
         }
         shown = player_document([shown_track(changed, asked.text)], title="")
@@ -191,16 +191,16 @@ def read_seconds(text: str, count: int) -> list[float] | None:
 @contextmanager
 def _warnings() -> Iterator[list[str]]:
     """Collect what the policy warns of in the block."""
-    said: list[str] = []
+    messages: list[str] = []
 
     class Collect(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            said.append(record.getMessage())
+            messages.append(record.getMessage())
 
     log, handler = logging.getLogger("motionkit.policies"), Collect(logging.WARNING)
     log.addHandler(handler)
     try:
-        yield said
+        yield messages
     finally:
         log.removeHandler(handler)
 
@@ -363,10 +363,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, self.server.page.encode(), "text/html; charset=utf-8", self.server.rules)
         elif path == "/motions":
             self._send_json(200, studio.listed())
-        elif found := re.fullmatch(r"/motions/(\d{1,9})", path):
-            self._send_json(200, studio.shown(int(found[1])))
-        elif found := re.fullmatch(rf"/motions/(\d{{1,9}})\.({'|'.join(_KINDS)})", path):
-            number, kind = int(found[1]), found[2]
+        elif match := re.fullmatch(r"/motions/(\d{1,9})", path):
+            self._send_json(200, studio.shown(int(match[1])))
+        elif match := re.fullmatch(rf"/motions/(\d{{1,9}})\.({'|'.join(_KINDS)})", path):
+            number, kind = int(match[1]), match[2]
             content = studio.do(lambda: studio.file(number, kind))
             self._send(200, content, "application/octet-stream", name=f"motion_{number}.{kind}")
         else:
@@ -376,9 +376,9 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path != "/motions":
             raise _RefusedError(404, "nothing is made here.", fix=self.server.address)
         origin = self.headers.get("Origin")
-        own = [f"http://{host}" for host in self.server.hosts]
+        origins = [f"http://{host}" for host in self.server.hosts]
         token = self.headers.get("X-Motionkit-Token", "")
-        if (origin is not None and origin not in own) or not hmac.compare_digest(
+        if (origin is not None and origin not in origins) or not hmac.compare_digest(
             token.encode(errors="replace"), self.server.token.encode()
         ):
             raise _RefusedError(
@@ -409,13 +409,13 @@ class _Handler(BaseHTTPRequestHandler):
             raise _RefusedError(413, f"a request has at most {_MOST} bytes.", fix="shorten the text.")
         content = self.rfile.read(int(length))
         try:
-            found = json.loads(content.decode())
+            document = json.loads(content.decode())
         except (ValueError, RecursionError) as error:
             raise _RefusedError(
                 400, "the request is not JSON.", fix='{"text": "a person walks", "guidance": 2.5}'
             ) from error
         try:
-            asked = Asked.model_validate(found)
+            asked = Asked.model_validate(document)
         except ValidationError as error:
             raise _RefusedError(400, f"the request cannot be read: {first_problem(error)}.", fix="mend it.") from error
         if not asked.text.strip():
@@ -425,8 +425,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _send_error(self, status: int, error: MotionkitError) -> None:
         self._send_json(status, {"error": error.document()})
 
-    def _send_json(self, status: int, found: object) -> None:
-        content = json.dumps(found, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    def _send_json(self, status: int, document: object) -> None:
+        content = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         self._send(status, content.encode("utf-8", "replace"), "application/json")
 
     def _send(

@@ -18,14 +18,14 @@ _LIMIT = 16 << 20
 
 def read_prompts(texts: Sequence[str], file: Path | None) -> list[str]:
     """Return the texts of the command line with ``-`` replaced by the lines of stdin, then those of a file."""
-    found: list[str] = []
+    prompts: list[str] = []
     for text in texts:
-        found += _lines(sys.stdin.read(_LIMIT)) if text == STDIN else [text]
+        prompts += _lines(sys.stdin.read(_LIMIT)) if text == STDIN else [text]
     if file is not None:
-        found += _lines(read_text(file))
-    if not found:
+        prompts += _lines(read_text(file))
+    if not prompts:
         raise MotionkitError(f"{file or 'stdin'} has no prompt.", fix="write one prompt a line.")
-    return found
+    return prompts
 
 
 def _lines(text: str) -> list[str]:

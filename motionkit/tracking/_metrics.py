@@ -16,9 +16,9 @@ METRICS: dict[str, Metric] = {metric.name: metric for metric in DEFINED}
 
 @lru_cache
 def _patterns() -> tuple[tuple[re.Pattern[str], Metric], ...]:
-    found = [(metric.pattern, metric) for metric in METRICS.values() if "<" in metric.name]
+    patterns = [(metric.pattern, metric) for metric in METRICS.values() if "<" in metric.name]
     # Fewest free parts first: reward/<name>/mean before reward/<name>/<part>.
-    return tuple(sorted(found, key=lambda item: item[1].name.count("<")))
+    return tuple(sorted(patterns, key=lambda item: item[1].name.count("<")))
 
 
 def definition(name: str) -> Metric:
@@ -34,12 +34,12 @@ def definition(name: str) -> Metric:
     """
     if name in METRICS:
         return METRICS[name]
-    own = declared(name)
-    if own is not None and own.name == name:
-        return own
-    found = next((metric for pattern, metric in _patterns() if pattern.fullmatch(name)), own)
-    if found is not None:
-        return found
+    known = declared(name)
+    if known is not None and known.name == name:
+        return known
+    result = next((metric for pattern, metric in _patterns() if pattern.fullmatch(name)), known)
+    if result is not None:
+        return result
     raise KeyError(f"metric {name!r} is not defined in motionkit.tracking")
 
 

@@ -160,27 +160,27 @@ def results(heldout: object) -> list[HeldoutResult]:
     """
     if not isinstance(heldout, Mapping):
         return []
-    found = [row for name, block in heldout.items() if (row := _read(str(name), block)) is not None]
+    rows = [row for name, block in heldout.items() if (row := _read(str(name), block)) is not None]
     places = {name: place for place, name in enumerate(_ORDER)}
-    return sorted(found, key=lambda row: places.get(row.name, len(places)))
+    return sorted(rows, key=lambda row: places.get(row.name, len(places)))
 
 
-def result_table(found: Sequence[HeldoutResult], title: str = "") -> dict[str, Any]:
+def result_table(measured: Sequence[HeldoutResult], title: str = "") -> dict[str, Any]:
     """Return results as a trainer's ``table``: title, columns, rows, and which columns are numbers.
 
     Columns that no row has a value of are left out: that of real motions or of the data, and that of intervals.
     """
     columns: dict[str, list[str]] = {
-        "": [row.label for row in found],
-        "before": [row.text(row.before) for row in found],
-        "after": [row.text(row.after) for row in found],
+        "": [row.label for row in measured],
+        "before": [row.text(row.before) for row in measured],
+        "after": [row.text(row.after) for row in measured],
     }
-    if known := [row for row in found if row.real is not None]:
-        columns[known[0].of] = ["-" if row.real is None else row.text(row.real) for row in found]
-    columns["change"] = [row.text(row.delta, sign=True) for row in found]
-    if any(row.ci95 for row in found):
-        columns["95 % interval"] = [row.interval for row in found]
-    columns["verdict"] = [row.verdict for row in found]
+    if known := [row for row in measured if row.real is not None]:
+        columns[known[0].of] = ["-" if row.real is None else row.text(row.real) for row in measured]
+    columns["change"] = [row.text(row.delta, sign=True) for row in measured]
+    if any(row.ci95 for row in measured):
+        columns["95 % interval"] = [row.interval for row in measured]
+    columns["verdict"] = [row.verdict for row in measured]
     rows = list(zip(*columns.values(), strict=True))
     return {"title": title, "columns": list(columns), "rows": rows, "numbers": list(range(1, len(columns) - 1))}
 
@@ -191,30 +191,30 @@ def compared_rows(runs: Sequence[Sequence[HeldoutResult]]) -> list[tuple[str, ..
     Args:
         runs: The results of each run; one without a quantity has a dash there.
     """
-    found = [{row.name: row for row in rows} for rows in runs]
+    tables = [{row.name: row for row in rows} for rows in runs]
     labels = {row.name: row.label for rows in runs for row in rows}
     return [
         (
             label,
             *(
                 f"{row.text(row.after)} ({row.text(row.delta, sign=True)}, {row.verdict})" if row else "-"
-                for row in (rows.get(name) for rows in found)
+                for row in (rows.get(name) for rows in tables)
             ),
         )
         for name, label in labels.items()
     ]
 
 
-def short_result(found: Sequence[HeldoutResult], others: Mapping[str, Sequence[HeldoutResult]] | None = None) -> str:
+def short_result(measured: Sequence[HeldoutResult], others: Mapping[str, Sequence[HeldoutResult]] | None = None) -> str:
     """Return the first result for a listing, of the table where it is worst: ``reward +0.152 better``; else nothing.
 
     Args:
-        found: The main table.
+        measured: The main table.
         others: The other tables; see `headline`.
     """
-    if not found:
+    if not measured:
         return ""
-    _, row = _worst(found[0].name, _shown(found, others))
+    _, row = _worst(measured[0].name, _shown(measured, others))
     return " ".join((row._named, row.text(row.delta, sign=True), row.verdict))
 
 
@@ -230,11 +230,11 @@ _RANK: dict[Tone, int] = {"bad": 0, "": 1, "good": 2}
 
 def other_results(summary: Mapping[str, Any]) -> dict[str, list[HeldoutResult]]:
     """Return what a summary holds beside ``heldout``, by how it was sampled; see `HELDOUT_TABLES`."""
-    found = {words: results(summary.get(key)) for key, words in HELDOUT_TABLES.items() if key != "heldout"}
-    return {words: rows for words, rows in found.items() if rows}
+    tables = {words: results(summary.get(key)) for key, words in HELDOUT_TABLES.items() if key != "heldout"}
+    return {words: rows for words, rows in tables.items() if rows}
 
 
-def headline(found: Sequence[HeldoutResult], others: Mapping[str, Sequence[HeldoutResult]] | None = None) -> str:
+def headline(measured: Sequence[HeldoutResult], others: Mapping[str, Sequence[HeldoutResult]] | None = None) -> str:
     """Return the result of a run in a sentence or two; empty where nothing was measured.
 
     Of a quantity that is in several tables, the one with the worst verdict is said; of several such, that of the table
@@ -242,7 +242,7 @@ def headline(found: Sequence[HeldoutResult], others: Mapping[str, Sequence[Heldo
     Movement below `LEAST_MOVEMENT` of real clips is said even where it rose.
 
     Args:
-        found: The main table, of ``heldout``.
+        measured: The main table, of ``heldout``.
         others: The other tables, by how they were sampled, such as `other_results` returns.
 
     Example:
@@ -253,36 +253,36 @@ def headline(found: Sequence[HeldoutResult], others: Mapping[str, Sequence[Heldo
         >>> headline(results({"reward": block}), {"as generate samples": results({"reward": worse})})
         'The reward fell from 0.680 to 0.600 (-0.080, 95 % interval -0.100 to -0.060) as generate samples.'
     """
-    if not found:
+    if not measured:
         return ""
-    tables = _shown(found, others)
-    name = "reward" if any(row.name == "reward" for row in found) else found[0].name
+    tables = _shown(measured, others)
+    name = "reward" if any(row.name == "reward" for row in measured) else measured[0].name
     where, first = _worst(name, tables)
-    said = f"{_moved(first)}{where}"
+    sentence = f"{_moved(first)}{where}"
     names = list(dict.fromkeys(row.name for rows in tables.values() for row in rows if row.name != name))
     if name == "reward" and "judge" in names:
         place, judge, reward = _worst_judge(tables, first)
-        said += f"; {words}{_place(place, where)}" if (words := _judged(judge, reward)) else ""
+        sentence += f"; {words}{_place(place, where)}" if (words := _judged(judge, reward)) else ""
     worst = [_worst(other, tables) for other in names if other != "judge"]
     bad: dict[str, list[str]] = {}
     for place, row in worst:
         if row.tone == "bad":
             bad.setdefault(_place(place, where), []).append(f"{_short(row)} {_changed(row)}")
     named = "; ".join(f"{', '.join(rows)}{place}" for place, rows in bad.items())
-    return f"{said}.{f' Worse: {named}.' if named else ''}{_hardly_moves(tables)}"
+    return f"{sentence}.{f' Worse: {named}.' if named else ''}{_hardly_moves(tables)}"
 
 
 def _hardly_moves(tables: Mapping[str, Sequence[HeldoutResult]]) -> str:
     """Return the sentence of the table whose motions move least; empty where all move as the alarm wants it."""
-    found = [
+    shares = [
         (row.after, row.text(row.after), where or HELDOUT_TABLES["heldout"])
         for where, rows in tables.items()
         for row in rows
         if row.name == "movement" and row.n and row.after < LEAST_MOVEMENT
     ]
-    if not found:
+    if not shares:
         return ""
-    _, shown, where = min(found)
+    _, shown, where = min(shares)
     return f" The motions hardly move: {shown} of real ones {where}."
 
 
@@ -292,28 +292,30 @@ def _place(table: str, first: str) -> str:
 
 
 def _shown(
-    found: Sequence[HeldoutResult], others: Mapping[str, Sequence[HeldoutResult]] | None
+    measured: Sequence[HeldoutResult], others: Mapping[str, Sequence[HeldoutResult]] | None
 ) -> dict[str, Sequence[HeldoutResult]]:
     """Return all tables in the order they are shown in; the main one has no name."""
-    named, first = {"": found, **(others or {})}, HELDOUT_TABLES["heldout_generate"]
+    named, first = {"": measured, **(others or {})}, HELDOUT_TABLES["heldout_generate"]
     return {name: named[name] for name in dict.fromkeys([*([first] if first in named else ()), *named])}
 
 
 def _worst(name: str, tables: Mapping[str, Sequence[HeldoutResult]]) -> tuple[str, HeldoutResult]:
     """Return the row of a quantity with the worst verdict, the first of several, after the words for its table."""
-    found = [(f" {where}" if where else "", row) for where, rows in tables.items() for row in rows if row.name == name]
-    return min(found, key=lambda one: _RANK[one[1].tone])
+    candidates = [
+        (f" {where}" if where else "", row) for where, rows in tables.items() for row in rows if row.name == name
+    ]
+    return min(candidates, key=lambda pair: _RANK[pair[1].tone])
 
 
 def _worst_judge(
     tables: Mapping[str, Sequence[HeldoutResult]], first: HeldoutResult
 ) -> tuple[str, HeldoutResult, HeldoutResult]:
     """Return the judge's row as `_worst` does, with the reward's of the same table, else `first`."""
-    found = []
+    candidates = []
     for where, rows in tables.items():
         reward = next((row for row in rows if row.name == "reward"), first)
-        found += [(f" {where}" if where else "", row, reward) for row in rows if row.name == "judge"]
-    return min(found, key=lambda one: (_RANK[one[1].tone], not _lags(*one[1:])))
+        candidates += [(f" {where}" if where else "", row, reward) for row in rows if row.name == "judge"]
+    return min(candidates, key=lambda item: (_RANK[item[1].tone], not _lags(*item[1:])))
 
 
 def _lags(judge: HeldoutResult, reward: HeldoutResult) -> bool:
@@ -381,8 +383,8 @@ def _metric(name: str) -> Metric:
             return METRICS[key]
     with suppress(KeyError):
         return definition(name if name.startswith("mpl/") else f"regions/{name}")
-    if (own := declared(name)) is not None:
-        return own
+    if (metric := declared(name)) is not None:
+        return metric
     return Metric(name, "1", "none", f"{name}.")
 
 

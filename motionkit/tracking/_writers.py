@@ -165,8 +165,8 @@ class Trackers:
             action()
         except Exception as error:
             self._live.pop(name, None)
-            said = str(error).strip().split("\n")[0] or type(error).__name__
-            _logger.warning("tracker %s failed and is switched off (%s); metrics.jsonl has everything", name, said)
+            reason = str(error).strip().split("\n")[0] or type(error).__name__
+            _logger.warning("tracker %s failed and is switched off (%s); metrics.jsonl has everything", name, reason)
 
 
 def _server() -> bool:
@@ -196,8 +196,8 @@ def _accelerate_factory(name: str) -> TrackerFactory:
             if os.environ.get("CLEARML_OFFLINE_MODE", "0").lower() in ("1", "true", "yes") and not _own_cache():
                 os.environ["CLEARML_CACHE_DIR"] = str(place.resolve())  # where ClearML keeps an offline session
             # Without these ClearML patches torch and argparse, and takes up an older task of the same name.
-            own = {"auto_connect_frameworks": False, "auto_connect_arg_parser": False, "reuse_last_task_id": False}
-            tracker = tracking.ClearMLTracker(project, project_name=project, task_name=run, **own)
+            options = {"auto_connect_frameworks": False, "auto_connect_arg_parser": False, "reuse_last_task_id": False}
+            tracker = tracking.ClearMLTracker(project, project_name=project, task_name=run, **options)
         else:
             os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # it would report its use to its makers
             if not _server():
@@ -322,19 +322,19 @@ def last_metrics(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - _END))
         lines = file.read().splitlines(keepends=True)
-    found: dict[str, Any] = {}
+    metrics: dict[str, Any] = {}
     for line in _valid(parsed for text in reversed(lines) if (parsed := _object(text))):
-        found = line
+        metrics = line
         break
-    return found
+    return metrics
 
 
 def _object(text: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(text) if text.endswith(b"\n") else {}
+        value = json.loads(text) if text.endswith(b"\n") else {}
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _valid(lines: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -389,11 +389,11 @@ def smoothed(points: Sequence[Point], window: int) -> list[Point]:
     sums = [0.0]
     for _, value in points:
         sums.append(sums[-1] + value)
-    found = []
+    means = []
     for place, (step, _) in enumerate(points):
         first, last = max(0, place - half), min(len(points), place + half + 1)
-        found.append((step, (sums[last] - sums[first]) / (last - first)))
-    return found
+        means.append((step, (sums[last] - sums[first]) / (last - first)))
+    return means
 
 
 def sparkline(values: Sequence[float]) -> str:

@@ -444,18 +444,18 @@ def on_the_way(run: Path, steps: list[int], *, count: int = 2) -> None:
 
 def test_motions_on_the_way_are_in_one_player_for_each_prompt(tmp_path: Path) -> None:
     run = make(tmp_path / "run")
-    assert "On the way" not in run_page(run)
+    assert "During training" not in run_page(run)
     on_the_way(run, [0, 5, 10, 20, 30, 40, 50])
     page = run_page(run)
-    assert page.index("Before and after") < page.index("On the way"), "what was reached comes first"
-    part = page[page.index("On the way") :]
+    assert page.index("Before and after") < page.index("During training"), "what was reached comes first"
+    part = page[page.index("During training") :]
     assert "0.50 → 0.51 → 0.52 → 0.53 → 0.55 (+0.05)" in part, "the first, the last, and three between them"
     assert re.findall(r'"title":"(start|step \d+)"', part)[:5] == ["start", "step 5", "step 20", "step 30", "step 50"]
     assert part.count("</motionkit-player>") == 2
     assert part.count("<summary>0.50") == 1, "one prompt is open"
     (run / "heldout" / "after.npz").unlink()
     page = run_page(run)
-    assert page.index("On the way") < page.index("Motions before training")
+    assert page.index("During training") < page.index("Motions before training")
     assert page.count("<summary>0.50") == page[page.index("Motions before training") :].count("<summary>0.50")
 
 
@@ -484,7 +484,7 @@ def test_motions_of_a_run_without_a_judge_are_shown_without_scores(tmp_path: Pat
 
 def motions_at(page: str) -> list[str]:
     """Return the titles of the first player on the way."""
-    part = page[page.index("On the way") :]
+    part = page[page.index("During training") :]
     return re.findall(r'"title":"(start|step \d+)"', part[: part.index("</motionkit-player>")])
 
 

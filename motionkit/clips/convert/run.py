@@ -54,7 +54,7 @@ def separate(folder: Path, pieces: Sequence[Piece], out: Path) -> str:
     if len(counts) < 2:
         return ""
     names: dict[str, str] = {}
-    for skeleton in sorted(counts, key=lambda one: (-counts[one], one)):
+    for skeleton in sorted(counts, key=lambda skeleton_of: (-counts[skeleton_of], skeleton_of)):
         plain, number = f"{skeleton.partition(' ')[0]}-joints", 2
         name = plain
         while name in names.values():
@@ -134,16 +134,16 @@ def convert_file(
         figures: dict[str, float] = {}
         try:
             if kind in PICTURES:
-                write_pictures(out, [(one.clip, one.title) for one in shown])
+                write_pictures(out, [(item.clip, item.title) for item in shown])
             else:
                 model = edits.rig.model if edits.rig is not None else ""
                 figures = write_file(out, kind, shown[0].clip, unit=unit, model=model, blender=blender)
         except OSError as error:
             raise MotionkitError(f"{out} cannot be written: {error.strerror or error}.", code=1) from error
-        report.written = [one.title for one in shown]
-        report.frames = sum(one.clip.motion.frames for one in shown)
-        found = [figures, *(one.figures for one in shown)]
-        report.conclude([Piece(report.written[0], report.frames, figures=one) for one in found])
+        report.written = [item.title for item in shown]
+        report.frames = sum(item.clip.motion.frames for item in shown)
+        all_figures = [figures, *(item.figures for item in shown)]
+        report.conclude([Piece(report.written[0], report.frames, figures=item) for item in all_figures])
     return report
 
 
@@ -267,7 +267,9 @@ def convert(
                     report.resumed += 1
                 else:
                     folder.note(outcome)
-                facts = {found.key: found.source() for found in outcome.results if isinstance(found, ClipFacts)}
+                facts = {
+                    facts_of.key: facts_of.source() for facts_of in outcome.results if isinstance(facts_of, ClipFacts)
+                }
                 for piece in report.add(outcome):
                     pieces.append(piece)
                     about = {**facts.get(piece.clip, {}), **piece.figures}

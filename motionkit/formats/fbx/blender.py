@@ -85,24 +85,24 @@ def find_blender(given: str = "") -> Blender:
             f"--blender {name} is a folder.",
             fix="give the program in it: blender, Contents/MacOS/Blender, or bin/python of an environment with bpy.",
         )
-    found = shutil.which(name)
-    if found is None:
+    program = shutil.which(name)
+    if program is None:
         why = "it cannot be executed." if Path(name).exists() else "there is no such program."
         raise MotionkitError(f"--blender {name} cannot be started.", why=why, fix=f"check the path; or {_GET}.")
-    return _asked(str(Path(found).absolute()), name)
+    return _asked(str(Path(program).absolute()), name)
 
 
 @lru_cache
 def _asked(path: str, name: str) -> Blender:
     """Ask a program for its version."""
-    said = _said([path, "--version"], name)
-    kind, _, version = said.partition(" ")
+    reply = _said([path, "--version"], name)
+    kind, _, version = reply.partition(" ")
     if kind == "Blender":
         return _new_enough(Blender(path, version), name)
     if kind != "Python":
         raise MotionkitError(
             f"--blender {name} is not a Blender.",
-            why=f"it answers --version with {said[:80]!r}.",
+            why=f"it answers --version with {reply[:80]!r}.",
             fix="give a Blender, or a Python with bpy.",
         )
     answer = _said(
@@ -119,8 +119,8 @@ def _asked(path: str, name: str) -> Blender:
 
 def _new_enough(blender: Blender, name: str) -> Blender:
     """Refuse a Blender whose GLB exporter lacks what is asked of it."""
-    found = re.match(r"(\d+)\.(\d+)", blender.version)
-    if found is None or (int(found[1]), int(found[2])) < OLDEST:
+    match = re.match(r"(\d+)\.(\d+)", blender.version)
+    if match is None or (int(match[1]), int(match[2])) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         raise MotionkitError(
             f"--blender {name} is Blender {blender.version}.", why=f"{oldest} and later are used.", fix=f"{_GET}."
@@ -159,14 +159,14 @@ def run_jobs(blender: Blender, jobs: Sequence[Job], folder: Path) -> list[str]:
     Returns:
         For each job what went wrong; empty where the file was made.
     """
-    found: list[str] = []
-    while len(found) < len(jobs):
-        part = folder / str(len(found))
+    errors: list[str] = []
+    while len(errors) < len(jobs):
+        part = folder / str(len(errors))
         part.mkdir()
-        found += _run(blender, jobs[len(found) :], part)
+        errors += _run(blender, jobs[len(errors) :], part)
     return [
-        said or ("" if job.write.is_file() else f"Blender {blender.version} said nothing and wrote nothing.")
-        for job, said in zip(jobs, found, strict=True)
+        error or ("" if job.write.is_file() else f"Blender {blender.version} said nothing and wrote nothing.")
+        for job, error in zip(jobs, errors, strict=True)
     ]
 
 
@@ -179,13 +179,13 @@ def _run(blender: Blender, jobs: Sequence[Job], folder: Path) -> list[str]:
     (folder / "jobs.json").write_text(json.dumps(tables), encoding="utf-8")
     log = folder / "log.txt"
     places = dict.fromkeys(("BLENDER_USER_RESOURCES", "TMPDIR", "TMP", "TEMP"), str(folder))
-    own = {**os.environ, **places}  # none of the user's add-ons and settings, and nothing left in /tmp
+    environment = {**os.environ, **places}  # none of the user's add-ons and settings, and nothing left in /tmp
     late = False
-    with log.open("wb") as said:
+    with log.open("wb") as output:
         try:
             process = subprocess.Popen(
-                blender.command(folder), cwd=folder, env=own, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
-                start_new_session=True,
+                blender.command(folder), cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+                stdout=output, stderr=output, start_new_session=True,
             )  # fmt: skip
         except OSError as error:
             return [f"{blender.path} cannot be started: {error.strerror or error}."] * len(jobs)
@@ -225,8 +225,8 @@ def _answers(folder: Path) -> list[Any]:
 
 
 def _error(answer: Any) -> str:
-    said = answer.get("error", "") if isinstance(answer, Mapping) else "an answer that is none"
-    return " ".join(str(said).split())[:300]
+    text = answer.get("error", "") if isinstance(answer, Mapping) else "an answer that is none"
+    return " ".join(str(text).split())[:300]
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

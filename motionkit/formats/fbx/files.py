@@ -128,9 +128,9 @@ def _make(program: Blender, jobs: dict[Path, Job]) -> None:
     with tempfile.TemporaryDirectory(prefix="motionkit-fbx-") as name:
         folder = Path(name)
         here = [replace(job, write=folder / f"{number}.glb") for number, job in enumerate(jobs.values())]
-        for place, job, said in zip(jobs, here, run_jobs(program, here, folder), strict=True):
-            if said:
-                _failed[place] = said
+        for place, job, failure in zip(jobs, here, run_jobs(program, here, folder), strict=True):
+            if failure:
+                _failed[place] = failure
                 continue
             try:
                 place.parent.mkdir(parents=True, exist_ok=True)
@@ -201,7 +201,7 @@ def write_fbx(path: Path, motion: Motion, *, blender: str = "", model: str = "",
             write_animated(glb, Path(model), replace(motion, fps=NOMINAL), name=name)
         else:
             write_glb(glb, replace(motion, fps=NOMINAL), name=name)
-        (said,) = run_jobs(program, [Job(glb, fbx, fps=motion.fps)], Path(folder))
-        if said:
-            raise MotionkitError(f"{path} cannot be written by Blender {program.version}.", why=said, code=1)
+        (error,) = run_jobs(program, [Job(glb, fbx, fps=motion.fps)], Path(folder))
+        if error:
+            raise MotionkitError(f"{path} cannot be written by Blender {program.version}.", why=error, code=1)
         write_bytes_atomic(path, fbx.read_bytes())

@@ -127,7 +127,11 @@ def _spread(files: Mapping[int, Path]) -> dict[int, Path]:
 
 def motions(kept: HeldOutMotions) -> str:
     """Return the section of motions; empty where none were kept."""
-    shown = {name: found for name, found in (("before", kept.before), ("after", kept.after)) if found is not None}
+    shown = {
+        name: kept_motions
+        for name, kept_motions in (("before", kept.before), ("after", kept.after))
+        if kept_motions is not None
+    }
     return section(shown, kept.real)
 
 
@@ -136,23 +140,23 @@ def on_the_way(kept: HeldOutMotions) -> str:
 
     All of them are open until there are motions of the finished policy.
     """
-    shown = {f"step {step}" if step else "start": one for step, one in kept.points.items()}
-    found = _prompts(shown, None) if shown else []
-    if not found:
+    shown = {f"step {step}" if step else "start": item for step, item in kept.points.items()}
+    prompts = _prompts(shown, None) if shown else []
+    if not prompts:
         return ""
     words = (
-        f"{count(len(found), 'held-out prompt').capitalize()} at points of the training, the same noise each time. "
+        f"{count(len(prompts), 'held-out prompt').capitalize()} at points of the training, the same noise each time. "
         "A number is the score there, of this sample alone."
     )
-    opened = len(found) if kept.after is None else 1
-    parts = [_player(one, "") for one in found[:opened]]
-    closed = "".join(details(f"{_figures(one)}  {one.text}", _fragment(one)) for one in found[opened:])
-    return f"<h2>On the way</h2>{note(words)}{player_assets()}{''.join(parts)}{closed}"
+    opened = len(prompts) if kept.after is None else 1
+    parts = [_player(item, "") for item in prompts[:opened]]
+    closed = "".join(details(f"{_figures(item)}  {item.text}", _fragment(item)) for item in prompts[opened:])
+    return f"<h2>During training</h2>{note(words)}{player_assets()}{''.join(parts)}{closed}"
 
 
 def compared(sources: Mapping[str, Source], kept: Mapping[str, HeldOutMotions]) -> str:
     """Return players with the start and each run's motions; where they have no prompt in common, each run's own."""
-    shown = {name: one.after for name, one in kept.items() if one.after is not None}
+    shown = {name: motions.after for name, motions in kept.items() if motions.after is not None}
     if not shown:
         return ""
     first = next(iter(kept.values()))
@@ -170,7 +174,7 @@ def compared(sources: Mapping[str, Source], kept: Mapping[str, HeldOutMotions]) 
     for name, after in shown.items():
         before = kept[name].before
         mine = _prompts({"after": after} if before is None else {"before": before, "after": after}, kept[name].real)
-        players = "".join(_player(one, "") for one in mine[:_OWN])
+        players = "".join(_player(motions, "") for motions in mine[:_OWN])
         columns.append(f"<div><h3>{escape(name)}</h3>{players or note('Its motions cannot be read.')}</div>")
     words = note(f"{why}, so that each shows the first {count(_OWN, 'prompt')} of its own. {_LEGEND}")
     return f"<h2>Before and after</h2>{words}{player_assets()}{grid(columns)}"
@@ -183,38 +187,44 @@ def section(
     """Return players for the prompts that all of `shown` have: three open, the others closed."""
     if not shown:
         return ""
-    found = _prompts(shown, real)
-    if not found:
+    prompts = _prompts(shown, real)
+    if not prompts:
         return note("No motions are shown: those that were kept cannot be read, or not every one has the prompts.")
     if len(shown) == 1:
-        head, opened, others = f"Motions {next(iter(shown))} training", dict.fromkeys(range(min(3, len(found))), ""), ""
-        words = f"{count(len(found), 'held-out prompt')}. {_LEGEND}"
+        head, opened, others = (
+            f"Motions {next(iter(shown))} training",
+            dict.fromkeys(range(min(3, len(prompts))), ""),
+            "",
+        )
+        words = f"{count(len(prompts), 'held-out prompt')}. {_LEGEND}"
     else:
-        found.sort(key=lambda one: (not math.isfinite(one.gain), -one.gain if math.isfinite(one.gain) else 0.0))
-        places = {0: "Best", len(found) // 2: "Middle", len(found) - 1: "Worst"}
-        opened = dict(sorted(places.items())) if len(found) > 2 else dict.fromkeys(range(len(found)), "")
-        head = "Before, after and real" if any(math.isfinite(one.real) for one in found) else "Before and after"
+        prompts.sort(
+            key=lambda prompt: (not math.isfinite(prompt.gain), -prompt.gain if math.isfinite(prompt.gain) else 0.0)
+        )
+        places = {0: "Best", len(prompts) // 2: "Middle", len(prompts) - 1: "Worst"}
+        opened = dict(sorted(places.items())) if len(prompts) > 2 else dict.fromkeys(range(len(prompts)), "")
+        head = "Before, after and real" if any(math.isfinite(prompt.real) for prompt in prompts) else "Before and after"
         whose = f" of {list(shown)[-1]}" if len(shown) > 2 else ""
-        words = f"The first {count(len(found), 'held-out prompt')}, sorted by the gain in reward{whose}. {_LEGEND}"
-    parts = [_player(found[place], label) for place, label in opened.items()]
-    rest = [one for place, one in enumerate(found) if place not in opened]
-    closed = "".join(details(f"{_figures(one)}  {one.text}", _fragment(one)) for one in rest)
+        words = f"The first {count(len(prompts), 'held-out prompt')}, sorted by the gain in reward{whose}. {_LEGEND}"
+    parts = [_player(prompts[place], label) for place, label in opened.items()]
+    rest = [prompt for place, prompt in enumerate(prompts) if place not in opened]
+    closed = "".join(details(f"{_figures(prompt)}  {prompt.text}", _fragment(prompt)) for prompt in rest)
     others = f"<h3>The other {count(len(rest), 'prompt')}</h3>{closed}" if rest else ""
     return f"<h2>{head}</h2>{note(words)}{player_assets()}{''.join(parts)}{others}"
 
 
-def _player(one: _Prompt, label: str) -> str:
-    tone = "" if len(one.rewards) < 2 or not _shown(one.gain) else "good" if one.gain > 0 else "bad"
+def _player(prompt: _Prompt, label: str) -> str:
+    tone = "" if len(prompt.rewards) < 2 or not _shown(prompt.gain) else "good" if prompt.gain > 0 else "bad"
     lead = f"{escape(label)}: " if label else ""
     return (
-        f'<h3>{lead}<span class="{tone}">{escape(_figures(one))}</span> '
-        f'<span class="prompt">{escape(one.text)}</span></h3>{_fragment(one)}'
+        f'<h3>{lead}<span class="{tone}">{escape(_figures(prompt))}</span> '
+        f'<span class="prompt">{escape(prompt.text)}</span></h3>{_fragment(prompt)}'
     )
 
 
-def _fragment(one: _Prompt) -> str:
+def _fragment(prompt: _Prompt) -> str:
     """Return a player that begins in mid-action."""
-    return player_fragment(one.tracks, assets=False, attributes=(f'time="{mid_action(one.tracks[-1]):.2f}"',))
+    return player_fragment(prompt.tracks, assets=False, attributes=(f'time="{mid_action(prompt.tracks[-1]):.2f}"',))
 
 
 def mid_action(track: PlayerTrack) -> float:
@@ -227,11 +237,11 @@ def mid_action(track: PlayerTrack) -> float:
     return (start + int(distance[start : max(start + 1, frames * 3 // 4)].argmax())) / track.fps
 
 
-def _figures(one: _Prompt) -> str:
-    known = any(map(math.isfinite, one.rewards))
-    values = " → ".join(_number(value) for value in one.rewards) if known or len(one.rewards) < 2 else ""
-    gain = f" ({_shown(one.gain):+.2f})" if len(one.rewards) > 1 and math.isfinite(one.gain) else ""
-    return f"{values}{gain}{f', real {one.real:.2f}' if math.isfinite(one.real) else ''}"
+def _figures(prompt: _Prompt) -> str:
+    known = any(map(math.isfinite, prompt.rewards))
+    values = " → ".join(_number(value) for value in prompt.rewards) if known or len(prompt.rewards) < 2 else ""
+    gain = f" ({_shown(prompt.gain):+.2f})" if len(prompt.rewards) > 1 and math.isfinite(prompt.gain) else ""
+    return f"{values}{gain}{f', real {prompt.real:.2f}' if math.isfinite(prompt.real) else ''}"
 
 
 def _shown(gain: float) -> float:
@@ -245,28 +255,31 @@ def _number(value: float) -> str:
 
 def _prompts(shown: Mapping[str, Shown], real: Shown | None) -> list[_Prompt]:
     first = next(iter(shown.values()))
-    found = []
+    prompts = []
     for place, text in enumerate(first.texts):
-        rows = {name: one.texts.index(text) for name, one in shown.items() if text in one.texts}
+        rows = {name: motions.texts.index(text) for name, motions in shown.items() if text in motions.texts}
         if len(rows) < len(shown):
             continue
         try:
             titles = {name: name if len(shown) > 1 else f"{name} training" for name in shown}
-            tracks = [track(titles[name], one, place if one is first else rows[name]) for name, one in shown.items()]
+            tracks = [
+                track(titles[name], motions, place if motions is first else rows[name])
+                for name, motions in shown.items()
+            ]
         except MotionkitError:  # no finite frame, or another body: the table still has its reward
             continue
         rewards = [shown[name].rewards[row] for name, row in rows.items()]
-        found.append(_beside(_Prompt(text, rewards, tracks), real))
-    return found
+        prompts.append(_beside(_Prompt(text, rewards, tracks), real))
+    return prompts
 
 
-def _beside(one: _Prompt, real: Shown | None) -> _Prompt:
+def _beside(prompt: _Prompt, real: Shown | None) -> _Prompt:
     """Return a prompt with the real motion of its text beside the others, where there is one."""
-    if real is None or one.text not in real.texts:
-        return one
-    row = real.texts.index(one.text)
+    if real is None or prompt.text not in real.texts:
+        return prompt
+    row = real.texts.index(prompt.text)
     try:
         answer = track(_REAL, real, row)
     except MotionkitError:
-        return one
-    return replace(one, tracks=[*one.tracks, answer], real=real.rewards[row])
+        return prompt
+    return replace(prompt, tracks=[*prompt.tracks, answer], real=real.rewards[row])

@@ -82,8 +82,8 @@ def sample_point(policy: DiffusionPolicy, prompts: Sequence[Prompt], judge: Rewa
 
 def kept_points(folder: Path) -> dict[int, Path]:
     """Return the files of a run's points by their step, in order."""
-    found = ((_FILE.fullmatch(path.name), path) for path in (folder / "heldout").glob("step-*.npz"))
-    return dict(sorted((int(match[1]), path) for match, path in found if match is not None))
+    matches = ((_FILE.fullmatch(path.name), path) for path in (folder / "heldout").glob("step-*.npz"))
+    return dict(sorted((int(match[1]), path) for match, path in matches if match is not None))
 
 
 def drop_points(folder: Path, after: int) -> None:
@@ -100,7 +100,7 @@ def track(name: str, shown: Shown, row: int) -> PlayerTrack:
     Raises:
         MotionkitError: Its body is not known, or it has no finite frame.
     """
-    body = {one.name: one for one in (HUMANML, KIT)}.get(shown.skeleton)
+    body = {skeleton.name: skeleton for skeleton in (HUMANML, KIT)}.get(shown.skeleton)
     if body is None:
         raise MotionkitError(f"no body is called {shown.skeleton!r}.")
     features = torch.from_numpy(shown.features[row])

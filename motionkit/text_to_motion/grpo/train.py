@@ -447,9 +447,9 @@ def _open_policies(chosen: Chosen, **runtime: Any) -> tuple[DiffusionPolicy, Dif
     other = getattr(chosen.options, "reference", "")
     if not other:
         return chosen.build(**runtime), None
-    own = replace(chosen, options=chosen.options.model_copy(update={"reference": ""}))
-    policy = own.build(**runtime)
-    reference: DiffusionPolicy = replace(own, options=own.options.model_copy(update={"checkpoint": other})).build(
+    alone = replace(chosen, options=chosen.options.model_copy(update={"reference": ""}))
+    policy = alone.build(**runtime)
+    reference: DiffusionPolicy = replace(alone, options=alone.options.model_copy(update={"checkpoint": other})).build(
         **runtime
     )
     reference.network.requires_grad_(False)
