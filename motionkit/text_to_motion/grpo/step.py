@@ -219,16 +219,15 @@ def _physics_metrics(batch: Samples) -> dict[str, float]:
 
 @torch.no_grad()
 def _reward_metrics(scored: Scored, groups: Tensor) -> dict[str, float]:
-    bad = int((~scored.finite).sum())
+    bad, nan = int((~scored.finite).sum()), float("nan")
     known = scored.total[scored.finite]
     if len(known) == 0:
-        nan = float("nan")
         return {"reward/mean": nan, "reward/std": nan, "reward/min": nan, "reward/max": nan, "reward/nan": float(bad)}
     spread = [scored.total[groups == group].std() for group in groups.unique() if int((groups == group).sum()) > 1]
     within = {"reward/group_std": float(torch.stack(spread).mean())} if spread else {}
     return within | {
         "reward/mean": float(known.mean()),
-        "reward/std": float(known.std()),
+        "reward/std": float(known.std()) if len(known) > 1 else nan,
         "reward/min": float(known.min()),
         "reward/max": float(known.max()),
         "reward/nan": float(bad),
