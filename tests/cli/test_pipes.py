@@ -63,7 +63,7 @@ def test_it_is_refused_by_name(cli: Cli, make: Callable[[str], None], words: tup
     result = cli(*words)
     assert result.exit_code == 2, (result.stdout, result.stderr)
     said = " ".join(result.stderr.split())
-    assert f"{name} is no " in said or f"{name}: is no " in said
+    assert f"{name} is not a " in said or f"{name}: is not a " in said
     assert not Path("out").exists()
 
 

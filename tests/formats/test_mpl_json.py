@@ -304,7 +304,7 @@ def test_actions_come_from_bits_or_the_clips_name(tmp_path: Path) -> None:
     document["ClipAction"] = "EAction::Swim"
     clip = read(tmp_path, document)
     assert "action" not in clip.motion.tracks
-    assert "Swim is none of" in clip.warnings[0]
+    assert "Swim is not one of" in clip.warnings[0]
 
 
 def test_columns_on_one_line_are_counted(tmp_path: Path) -> None:
