@@ -64,7 +64,7 @@ COMMANDS = [
 ]
 
 
-_OWN = {"--dataset", "--policy.text-model"}  # names files that the reader brings
+_OWN = {"--dataset", "--policy.text-model", "--blender", "--serve"}  # the reader brings files or Blender, or ends it
 _TYPED = [words for path in READMES for words in commands(path) if words[0] == "generate" and not _OWN & {*words}]
 
 
