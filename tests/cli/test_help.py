@@ -83,6 +83,7 @@ def test_every_listed_command_works_and_panels_head_them(cli: Cli) -> None:
 def test_a_row_without_its_module_is_not_listed() -> None:
     assert not module_exists("motionkit.cli.commands.nonesuch")
     assert not module_exists("nonesuch.package")
+    assert not module_exists("")
     assert module_exists("motionkit.cli.commands.doctor")
     assert all(module_exists(row.target.partition(":")[0]) for row in rows())
 

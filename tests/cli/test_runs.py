@@ -13,7 +13,7 @@ import pytest
 from typer.testing import Result
 
 from motionkit.cli import progress
-from motionkit.runs import find_one, open_run, tags_of
+from motionkit.runs import data_of, find_one, open_run, tags_of
 from motionkit.training.base import LOSS, REWARD, Figure
 
 Cli = Callable[..., Result]
@@ -228,3 +228,17 @@ def test_what_cannot_be_removed_is_refused_before_anything_is(cli: Cli, runs: No
     Path("runs/grpo/middle/run.json").write_text("{")
     assert cli("runs", "rm", "runs/grpo/middle", "--yes").exit_code == 0, "a damaged run can go"
     assert not Path("runs/grpo/middle").exists()
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"dataset": {"name": "humanml", "root": "data/mocap"}}, "humanml data/mocap"),
+        ({"data": ["a", "b"]}, "a b"),
+        ({"data": "episodes"}, "episodes"),
+        ({"dataset": {}, "data": "", "env": {"name": "reach"}}, "reach"),
+        ({}, ""),
+    ],
+)
+def test_the_data_of_a_run_in_words(config: dict[str, Any], words: str) -> None:
+    assert data_of(config) == words

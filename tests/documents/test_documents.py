@@ -146,6 +146,7 @@ def test_lines_that_are_no_tables_are_passed_over(tmp_path: Path) -> None:
     ]
     (tmp_path / "m.jsonl").write_text("\n".join(lines))
     assert list(read_jsonl(tmp_path / "m.jsonl")) == [{"a": 1}, {"a": 3}]
+    assert list(read_jsonl(tmp_path / "none.jsonl")) == []
 
 
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 40))
