@@ -134,6 +134,16 @@ def test_rounding_is_refused_when_it_was_asked_for(predictions: dict[str, float]
     assert caught.value.code == 2
 
 
+def test_rounding_is_seen() -> None:
+    assert (_matmul._rounding() > 1e-5) is torch.cpu._is_amx_tile_supported()
+
+
+def test_bf16_runs_keep_the_default(predictions: dict[str, float]) -> None:
+    settings = TrainerSettings(device="cpu", precision="bf16")
+    settle_matmul(settings, make_policy(), PROMPTS, samples=64)
+    assert matmul_in_use() == "default"
+
+
 def test_the_rule_is_asked_with_the_networks_width_and_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, int]] = []
 

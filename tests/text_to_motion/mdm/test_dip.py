@@ -340,6 +340,12 @@ def test_the_released_size() -> None:
     assert sum(parameter.numel() for parameter in network.parameters()) == 26_424_583
 
 
+def test_pred_len_is_context_len_where_it_is_left_out(released: tuple[Path, dict[str, Tensor]]) -> None:
+    path, _ = released
+    (path.parent / "args.json").write_text(json.dumps({**ARGS, "pred_len": 0}))
+    assert factory._read(str(path)).settings.pred_len == CONTEXT
+
+
 @torch.no_grad()
 def test_generate_and_the_other_formats(
     released: tuple[Path, dict[str, Tensor]], source: SimpleNamespace, tmp_path: Path
