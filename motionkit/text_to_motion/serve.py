@@ -389,9 +389,10 @@ class _Handler(BaseHTTPRequestHandler):
         if not self.server.making.acquire(blocking=False):
             raise _RefusedError(409, "a motion is being made.", why="one is made at a time.", fix="wait for it.")
         try:
-            self._send_json(200, studio.do(lambda: studio.make(asked)))
+            made = studio.do(lambda: studio.make(asked))
         finally:
-            self.server.making.release()
+            self.server.making.release()  # before the answer: whoever has it may ask for the next one at once
+        self._send_json(200, made)
 
     def _studio(self) -> Studio:
         if self.server.studio is None:
