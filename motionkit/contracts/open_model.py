@@ -83,6 +83,21 @@ def gives_of_model(model: FoundModel) -> str:
     return plugins.gives_of(model.kind, plugins.get(model.kind, model.plugin))
 
 
+def open_giving(path: str, gives: str, *, measures: str, fix: str) -> FoundModel:
+    """Return the model of a path for a protocol of `eval` that measures one kind.
+
+    Args:
+        path: See `open_model`.
+        gives: What its plugin must give, such as ``predictor``.
+        measures: The protocol and what it measures, for the message: ``eval mpl measures motion predictors``.
+        fix: What to give instead, for the message.
+    """
+    model = open_model(path)
+    if gives_of_model(model) != gives:
+        raise MotionkitError(f"{model.describe()}; {measures}.", fix=fix)
+    return model
+
+
 def export_model(
     path: str, to: str | None, out: Path, *, overwrite: bool = False
 ) -> tuple[FoundModel, str, Path, list[str]]:

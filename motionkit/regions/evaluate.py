@@ -13,7 +13,7 @@ from motionkit.contracts.console import Console
 from motionkit.contracts.dataset import RegionDataset, untrained_regions
 from motionkit.contracts.device import resolve_device, set_threads
 from motionkit.contracts.evaluation import claim, tell_test_split, write_evaluation
-from motionkit.contracts.open_model import STARTER, FoundModel, gives_of_model, open_model, trained_on
+from motionkit.contracts.open_model import STARTER, FoundModel, open_giving, trained_on
 from motionkit.contracts.policy import RegionPolicy
 from motionkit.contracts.protocol import Result
 from motionkit.errors import MotionkitError
@@ -203,10 +203,9 @@ def _open(model: str, chosen: Chosen | None, data: RegionDataset, device: torch.
 
 
 def _find_model(model: str) -> FoundModel:
-    located = open_model(model)
-    if gives_of_model(located) != "regions":
-        raise MotionkitError(
-            f"{located.describe()}; eval sa2va measures policies of regions.",
-            fix="give a run of sa2va-rl or pretrain regions, a folder of such a policy, or starter.",
-        )
-    return located
+    return open_giving(
+        model,
+        "regions",
+        measures="eval sa2va measures policies of regions",
+        fix="give a run of sa2va-rl or pretrain regions, a folder of such a policy, or starter.",
+    )

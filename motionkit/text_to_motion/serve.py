@@ -346,7 +346,7 @@ class _Handler(BaseHTTPRequestHandler):
                 fix = "try it as motionkit generate TEXT OUT --traceback, and report what it prints."
                 self._send_error(500, MotionkitError(what, why="that is a fault of motionkit.", fix=fix))
         except (ConnectionError, TimeoutError):
-            self.close_connection = True  # whoever asked is gone
+            self.close_connection = True  # the client has closed the connection
 
     def _check_host(self) -> None:
         if self.headers.get_all("Host") not in [[host] for host in self.server.hosts]:
@@ -391,7 +391,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             made = studio.do(lambda: studio.make(asked))
         finally:
-            self.server.making.release()  # before the answer: whoever has it may ask for the next one at once
+            self.server.making.release()  # before the answer, after which the client may send the next request
         self._send_json(200, made)
 
     def _studio(self) -> Studio:
@@ -457,7 +457,7 @@ def serve(open_studio: Callable[[], tuple[Studio, Mapping[str, Any]]], port: int
     Args:
         open_studio: Loads the policy; returns the studio and what `Site.open` takes besides.
         port: Where to listen.
-        console: Is told the address.
+        console: Prints the address and opens it in a browser.
 
     Raises:
         MotionkitError: The port cannot be used, which is seen before the policy is loaded; what `open_studio` raises.

@@ -15,7 +15,7 @@ _COMPARISON = "comparison.html"
 
 
 def _at_once(line: str) -> None:
-    """Print a line that whoever reads a pipe gets while the command goes on."""
+    """Print a line and flush it, so that a reader of a pipe gets it while the command runs."""
     write(line)
     flush()
 

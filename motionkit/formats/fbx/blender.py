@@ -154,7 +154,7 @@ def run_jobs(blender: Blender, jobs: Sequence[Job], folder: Path) -> list[str]:
     Args:
         blender: What does them.
         jobs: The jobs.
-        folder: An empty folder for what is told between the processes.
+        folder: An empty folder for the files by which the processes communicate.
 
     Returns:
         For each job what went wrong; empty where the file was made.

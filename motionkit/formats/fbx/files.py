@@ -124,7 +124,8 @@ def prepare_fbx(paths: Sequence[Path], blender: str = "") -> None:
 
 
 def _make(program: Blender, jobs: dict[Path, Job]) -> None:
-    """Make GLB files in the cache."""
+    """Make GLB files in the cache, and remove those from it that were not used for a week."""
+    _sweep(_folder())
     with tempfile.TemporaryDirectory(prefix="motionkit-fbx-") as name:
         folder = Path(name)
         here = [replace(job, write=folder / f"{number}.glb") for number, job in enumerate(jobs.values())]
@@ -159,12 +160,14 @@ def _place(path: Path, program: Blender, *, meshes: bool = False) -> Path:
             fix="export it as binary FBX.",
         )
     digest.update(data)
-    folder = cache_folder() / "fbx"
-    _sweep(folder)
-    place = folder / f"{digest.hexdigest()[:32]}.glb"
+    place = _folder() / f"{digest.hexdigest()[:32]}.glb"
     with suppress(OSError):
         place.touch() if place.exists() else None
     return place
+
+
+def _folder() -> Path:
+    return cache_folder() / "fbx"
 
 
 @cache

@@ -9,7 +9,7 @@ import torch
 
 from motionkit.config import Chosen, choose_one
 from motionkit.contracts.dataset import Split
-from motionkit.contracts.open_model import FoundModel, gives_of_model, open_model
+from motionkit.contracts.open_model import FoundModel, open_giving
 from motionkit.contracts.policy import Predictor
 from motionkit.errors import MotionkitError
 from motionkit.predictor.clips import ClipSet, Windows, cut_windows, leave_out
@@ -64,13 +64,12 @@ def open_eval_data(
 
 def find_predictor(path: str) -> FoundModel:
     """Say which motion predictor a run, a checkpoint or a folder holds."""
-    model = open_model(path)
-    if gives_of_model(model) != "predictor":
-        raise MotionkitError(
-            f"{model.describe()}; eval mpl measures motion predictors.",
-            fix="motionkit eval mpl without a model measures the baselines.",
-        )
-    return model
+    return open_giving(
+        path,
+        "predictor",
+        measures="eval mpl measures motion predictors",
+        fix="motionkit eval mpl without a model measures the baselines.",
+    )
 
 
 def open_predictor(model: FoundModel | None, chosen: Chosen | None, *, device: torch.device | str) -> Predictor | None:

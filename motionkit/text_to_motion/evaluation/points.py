@@ -17,7 +17,7 @@ from motionkit.motion import HUMANML, KIT, JointMotion, features_to_joints
 from motionkit.player import PlayerTrack, track_of
 from motionkit.rl import NoiseSource
 from motionkit.runs import Run, disk_errors
-from motionkit.text import Prompt
+from motionkit.text import SEPARATOR, Prompt
 from motionkit.text_to_motion.evaluation.quality import Shown
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 
@@ -105,7 +105,7 @@ def track(name: str, shown: Shown, row: int) -> PlayerTrack:
         raise MotionkitError(f"no body is called {shown.skeleton!r}.")
     features = torch.from_numpy(shown.features[row])
     joints = features_to_joints(features, body).double()
-    parts = zip(shown.texts[row].split(" | "), shown.bounds[row], strict=False)
+    parts = zip(shown.texts[row].split(SEPARATOR), shown.bounds[row], strict=False)
     segments = [(text, start / shown.fps, end / shown.fps) for text, (start, end) in parts]
     scores = shown.segments[row] if all(map(math.isfinite, shown.segments[row])) else ()
     if len(scores) != len(segments):
