@@ -195,6 +195,7 @@ def _accelerate_factory(name: str) -> TrackerFactory:
         elif name == "clearml":
             if os.environ.get("CLEARML_OFFLINE_MODE", "0").lower() in ("1", "true", "yes") and not _own_cache():
                 os.environ["CLEARML_CACHE_DIR"] = str(place.resolve())  # where ClearML keeps an offline session
+            _clearml_without_a_fork()
             # Without these ClearML patches torch and argparse, and takes up an older task of the same name.
             options = {"auto_connect_frameworks": False, "auto_connect_arg_parser": False, "reuse_last_task_id": False}
             tracker = tracking.ClearMLTracker(project, project_name=project, task_name=run, **options)
@@ -208,6 +209,17 @@ def _accelerate_factory(name: str) -> TrackerFactory:
         return made
 
     return make
+
+
+def _clearml_without_a_fork() -> None:
+    """Let ClearML report from threads, as it does on Windows and macOS, in place of a process that it forks.
+
+    A fork while its other thread starts ``git`` inherits the pipe on which that thread waits, so that the run
+    never ends. This happened in 1 of 26 runs of ClearML 2.1.12.
+    """
+    config = importlib.import_module("clearml.config")
+    config.config_obj.set_overrides({"sdk": {"development": {"report_use_subprocess": False}}})
+    config.config.clear_config_impl()  # what was read of it on import
 
 
 def _show_tensorboard(tracker: Any, name: str, path: Path, step: int) -> None:

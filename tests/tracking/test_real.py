@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -57,10 +56,6 @@ def run(name: str, out: Path, fail: str = "") -> CompletedProcess[str]:
     environment = {**own, **OFFLINE, "HOME": str(home), "OMP_NUM_THREADS": "1"}
     line = [sys.executable, "-X", "faulthandler", "-c", RUN, name, str(out), fail]
     done = _within(100, line, environment, out.parent)
-    if name == "clearml" and done.returncode == -signal.SIGABRT:
-        # its threads have kept a process from ending in two of about a hundred runs; where they stood is in stderr
-        shutil.rmtree(out)
-        done = _within(100, line, environment, out.parent)
     assert done.returncode == 0, done.stderr
     found = [(line["step"], line["loss/total"]) for line in read_metrics(out / "metrics.jsonl")]
     assert found == LOSS, "metrics.jsonl does not depend on trackers"
@@ -171,9 +166,13 @@ def test_wandb(tmp_path: Path) -> None:
     assert "switched off" not in log_of(out)
 
 
+FORKED = "import psutil; assert not [child for child in psutil.Process().children() if 'python' in child.name()]"
+"""A fork of ClearML's, while another thread of it starts git, has kept runs from ending."""
+
+
 def test_clearml(tmp_path: Path) -> None:
     out = tmp_path / "runs" / "mine"
-    run("clearml", out)
+    run("clearml", out, FORKED)
     (session,) = (out / "trackers" / "clearml").rglob("*.zip")
     with zipfile.ZipFile(session) as archive:
         lines = [json.loads(line) for line in archive.read("metrics.jsonl").decode().splitlines()]
