@@ -126,6 +126,10 @@ SEVERAL = {
         "text_to_motion.rewards.mix",
         "text_to_motion.rewards.ask",
     ),
+    "tracking._writers": (
+        "tracking._trackers",
+        "tracking._jsonl",
+    ),
     "trainers.ppo.api": (
         "success.ppo.backend",
         "success.ppo.scored_env",
@@ -513,9 +517,10 @@ text_to_motion.tmr.model: encoders.tmr._model encoders.tmr._network encoders.tmr
 text_to_motion.tmr.settings: trainers.pretrain.tmr trainers.pretrain.tmr._settings
 text_to_motion.tmr.train: trainers.pretrain.tmr._data trainers.pretrain.tmr._evaluate trainers.pretrain.tmr._loss
     trainers.pretrain.tmr._trainer
-tracking._metrics: tracking._motion_metrics
+tracking._jsonl: tracking._series
+tracking._metrics: tracking._definitions tracking._motion_metrics
 tracking._results: tracking._retrieval
-tracking._writers: tracking._bridge tracking._jsonl tracking._series
+tracking._trackers: tracking._bridge
 training.base: trainers.base
 training.device: trainers._device trainers._matmul
 training.execute: trainers.execute

@@ -1,4 +1,8 @@
-"""What a run measured before and after, in words: unit, direction and a verdict for each quantity."""
+"""What a run measured before and after, in words and tables: unit, direction and a verdict for each quantity.
+
+`results` reads the ``heldout`` of a run's summary into rows; `result_table`, `compared_rows`, `short_result` and
+`headline` show these. `retrieval_table` shows the retrieval figures of a model that scores texts and motions.
+"""
 
 from __future__ import annotations
 
@@ -400,9 +404,6 @@ def _digits(*values: float) -> int:
         return 3
     power = math.floor(math.log10(size))
     return min(max(3 - power if power >= 0 else 2 - power, 0), 6)
-
-
-# Retrieval figures of a run as a table.
 
 
 _SETS = {
