@@ -349,10 +349,11 @@ rl._noise: rl._categorical rl._low_pass rl._row_noise
 rl._objective: rl._audit rl._credit rl._density rl._surrogate
 rl._plan: rl._flow rl._schedule
 rl._rollout: rl._excess rl._graph
-runs._checkpoint: runs._model runs._opened runs._optimizer runs._random runs._save
+runs._checkpoint: runs._optimizer runs._random runs._save
 runs._content: runs._mapped runs._trained_on
-runs._listing: runs._next
-runs._record: runs._folder runs._git runs._lock runs._origin
+runs._folder: runs._lock
+runs._manage: runs._opened
+runs._record: runs._git runs._origin
 runs._run: runs._following runs._log runs._open runs._signals
 runs.atomic: runs._atomic runs._output runs._tree runs._writable
 starter._actions: starter._gestures starter._jumps
