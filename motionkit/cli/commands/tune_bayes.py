@@ -1,4 +1,7 @@
-"""``motionkit tune-bayes``, the same as ``motionkit tune --bayes``: a search over a trainer's settings."""
+"""``motionkit tune-bayes``, the same as ``motionkit tune --bayes``: a search over a trainer's settings.
+
+`TuneBayesSettings` are its settings; `run_tune` opens the base and the plan, searches, and prints the result.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ from motionkit.tuning.search import Finished, default_jobs, search
 from motionkit.tuning.storage import delete_studies, open_study
 from motionkit.tuning.work import Worker, is_busy
 
-# Settings of ``motionkit tune-bayes``.
+_COMMAND = "tune-bayes"
 
 
 class TuneBayesSettings(Settings):
@@ -86,11 +89,6 @@ class TuneBayesSettings(Settings):
     write_config: Annotated[Path | None, Cli("--write-config")] = Field(
         None, description="Settings file that the result is merged into; the diff is printed. Comments stay in a copy."
     )
-
-
-# What ``motionkit tune-bayes`` does: open, search, print.
-
-_COMMAND = "tune-bayes"
 
 
 def run_tune(resolved: Resolved[TuneBayesSettings], *, dry_run: bool, as_json: bool) -> None:
