@@ -176,12 +176,12 @@ clips.profile.settings_file: clips.profile._edit_json clips.profile._edit_toml c
     clips.profile._settings_file
 clips.profile.statistics: clips.profile._captions clips.profile._outliers clips.profile._profile
 clips.sources: clips._dataset_folder clips._pool clips._sources clips._walk clips.walk
-config._choose: config._concrete
-config._given: config._foreign config._interpolate config._words
+config._choose: config._concrete config._one
+config._given: config._foreign config._interpolate
 config._problems: config._places
-config._resolve: config._one
 config._shared: config._search
 config._slots: config._group
+config._tree: config._words
 config.sources: config._recorded config._sources
 contracts.console: contracts.command
 contracts.dataset: datasets.base datasets.content datasets.export datasets.pictures

@@ -1,4 +1,4 @@
-"""Output of commands: results on stdout, messages on stderr."""
+"""Output of commands: results on stdout, messages on stderr, pages in the user's browser."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import IO, Annotated, Any
 
 import typer
@@ -233,6 +234,20 @@ def tables(items: object, *, logged: bool = False) -> None:
             note("\n".join(line.rstrip() for line in _laid_out(plain, shown, *parts, numbers).splitlines()))
         else:
             table(*parts, numbers=numbers)
+
+
+def open_address(address: str) -> bool:
+    """Open an address in a browser with windows; one in a terminal would show nothing. Returns whether there is one."""
+    import webbrowser
+
+    windows = sys.platform in ("darwin", "win32") or any(os.environ.get(key) for key in ("DISPLAY", "WAYLAND_DISPLAY"))
+    return bool(windows or os.environ.get("BROWSER")) and webbrowser.open(address)
+
+
+def open_page(page: Path) -> None:
+    """Open a page in a browser, or say that there is none."""
+    if not open_address(page.resolve().as_uri()):
+        say("there is no browser here: open the page on a machine that has one.")
 
 
 def _coloured(stream: IO[str]) -> bool:
