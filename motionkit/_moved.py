@@ -153,6 +153,7 @@ cli._trainer: cli._end
 cli._translate: cli._guide_answer cli._translate_rules
 cli.commands.tune: cli.commands._tune_metrics
 cli.commands.tune_bayes: cli.commands._tune_run cli.commands._tune_settings
+cli.output: cli._browser
 cli.settings: cli._flags
 cli.table: cli._table
 clips.bodies: clips._bodies

@@ -28,7 +28,7 @@ _END = 1 << 18
 
 
 def finite(value: object) -> object:
-    """Return `value` with NaN and infinities turned into None, recursively, because JSON cannot represent them."""
+    """Return `value` with NaN and infinities replaced by None, recursively, because JSON cannot represent them."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
@@ -42,7 +42,7 @@ class JsonlWriter:
     """Appends lines to a file; an incomplete line is removed again.
 
     Args:
-        path: The file; made when absent.
+        path: The file; made if it is missing.
 
     Example:
         >>> writer = JsonlWriter(Path("metrics.jsonl"))
@@ -96,7 +96,7 @@ def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def last_metrics(path: Path) -> dict[str, Any]:
-    """Return the last whole line of a metrics file, from the end of the file alone; empty where there is none."""
+    """Return the last complete line of a metrics file, reading only the end of the file; empty if there is none."""
     if not path.is_file():
         return {}
     with path.open("rb") as file:

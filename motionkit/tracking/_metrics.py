@@ -1,8 +1,8 @@
 """The table of metrics: everything that motionkit logs or prints, defined once, and the lookup of a name in it.
 
-A row has the name, unit, direction and meaning; then what people call it and how many decimals tables print, where
-that is not the last part of the name, or where a table has a fixed number. See `motionkit.plugins.Metric`. Plugins
-define further metrics in their `Component`; `definition` finds these too.
+A row has the name, unit, direction and meaning; then the label for people, if that is not the last part of the name,
+and the number of decimals in tables, if that is fixed. See `motionkit.plugins.Metric`. Plugins define further metrics
+in their `Component`; `definition` finds these too.
 """
 
 from __future__ import annotations
@@ -314,10 +314,10 @@ def definition(name: str) -> Metric:
 
 
 def require_defined(names: Iterable[str]) -> None:
-    """Refuse names that are not defined, before anything of them is written.
+    """Refuse names that are not defined, before anything is written.
 
     Raises:
-        MotionkitError: There is such a name (exit code 1); says how a plugin defines it.
+        MotionkitError: A name is not defined (exit code 1); the message says how a plugin defines it.
     """
     for name in names:
         try:
@@ -333,5 +333,5 @@ def require_defined(names: Iterable[str]) -> None:
 
 
 def titled(*names: str) -> dict[str, str]:
-    """Return metrics by what each is called, as charts and tables name them."""
+    """Return names of metrics by their labels, as charts and tables show them."""
     return {definition(name).title(name): name for name in names}

@@ -30,7 +30,7 @@ _MODULES = {
 """Modules of each tracker, of which one has to be installed."""
 
 _DATABASE = ("sqlalchemy", "alembic")
-"""What mlflow-skinny needs besides, to keep a run in a file: since mlflow 3 that is a database."""
+"""Packages that mlflow-skinny needs as well, to keep a run in a file: since mlflow 3 that is a database."""
 
 
 class Tracker(Protocol):
@@ -108,7 +108,7 @@ class Trackers:
             self._makers[name] = partial((factories or {}).get(name) or _accelerate_factory(name), title, run_id)
 
     def open(self) -> None:
-        """Start all of them; one that cannot is left out."""
+        """Start all of them; one that cannot be started is left out."""
         for name, make in self._makers.items():
             place = self._folder / name
             self._guard(name, partial(self._open, name, partial(make, place), place, self._settings))
@@ -130,7 +130,7 @@ class Trackers:
         Args:
             step: Steps completed.
             name: What it is called, such as ``heldout/motions``.
-            draw: Writes a GIF to the path that it is given; not called where no tracker is left.
+            draw: Writes a GIF to the path that it is given; not called if no tracker is left.
         """
         if not self._live:
             return
@@ -138,7 +138,7 @@ class Trackers:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             draw(path)
-        except Exception as error:  # a picture for trackers is worth no run
+        except Exception as error:  # a picture that cannot be drawn must not stop the run
             _logger.warning("trackers get no %s of step %d (%s)", name, step, error)
             return
         for known, tracker in list(self._live.items()):
@@ -169,7 +169,7 @@ class Trackers:
 
 
 def _server() -> bool:
-    """Whether the user has a place for MLflow's runs."""
+    """Whether the user has an MLflow server, or another place for its runs."""
     return "MLFLOW_TRACKING_URI" in os.environ
 
 
@@ -195,7 +195,7 @@ def _accelerate_factory(name: str) -> TrackerFactory:
             if os.environ.get("CLEARML_OFFLINE_MODE", "0").lower() in ("1", "true", "yes") and not _own_cache():
                 os.environ["CLEARML_CACHE_DIR"] = str(place.resolve())  # where ClearML keeps an offline session
             _clearml_without_a_fork()
-            # Without these ClearML patches torch and argparse, and takes up an older task of the same name.
+            # Without these options ClearML patches torch and argparse, and continues an older task of the same name.
             options = {"auto_connect_frameworks": False, "auto_connect_arg_parser": False, "reuse_last_task_id": False}
             tracker = tracking.ClearMLTracker(project, project_name=project, task_name=run, **options)
         else:
