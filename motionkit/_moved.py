@@ -126,6 +126,10 @@ SEVERAL = {
         "text_to_motion.rewards.mix",
         "text_to_motion.rewards.ask",
     ),
+    "starter._actions": (
+        "starter._gestures",
+        "starter._jumps",
+    ),
     "trainers.ppo.api": (
         "success.ppo.backend",
         "success.ppo.scored_env",
@@ -351,10 +355,10 @@ runs._listing: runs._next
 runs._record: runs._folder runs._git runs._lock runs._origin
 runs._run: runs._following runs._log runs._open runs._signals
 runs.atomic: runs._atomic runs._output runs._tree runs._writable
-starter._actions: starter._gestures starter._jumps
-starter._catalogue: starter._catalogue_place starter._catalogue_travel starter._entry starter._generate starter._pack
+starter._catalogue: starter._catalogue_place starter._catalogue_travel starter._entry starter._pack
 starter._locomotion: starter._gait
-starter._solve: starter._body starter._controls starter._timing
+starter._solve: starter._body starter._controls
+starter._take: starter._timing
 starter._trunk_and_legs: starter._legs starter._torso
 starter.distil_text: starter._wordings
 starter.plan: datasets.starter._plan

@@ -1,4 +1,4 @@
-"""Actions of the arms."""
+"""Gestures: actions of the arms and hands of a standing body, such as to wave, throw, clap and drink."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from motionkit.starter._solve import (
-    Array,
-    Controls,
+from motionkit.starter._solve import Array, Controls
+from motionkit.starter._take import (
     Take,
     bump,
     drift,
@@ -22,16 +21,20 @@ from motionkit.starter._solve import (
 )
 
 SIDES = {"left": (0,), "right": (1,), "both": (0, 1)}
+"""Arms of each value of `side`: 0 is the left arm, 1 the right one."""
 
 
 def _held(take: Take, lead: float = 0.55) -> Array:
-    """0 to 1 and back: the gesture fills the clip, with the arm on its way at one or both ends."""
+    """Return the weight ``[T]`` of a gesture that fills the clip: from 0 to 1 in `lead` seconds, and back to 0.
+
+    Each transition may begin before the clip or end after it, so that the arm is already moving at an end.
+    """
     early, late = take.around(-0.4, 0.25), take.around(-0.4, 0.25)
     return np.asarray(ease((take.t - early) / lead) * (1 - ease((take.t - take.duration + late + lead) / lead)))
 
 
 def wave(take: Take, side: str, high: bool = True) -> Controls:
-    """Wave with one or both hands, next to the head or (``high=False``) low before the chest."""
+    """Wave with one or both hands, next to the head or (``high=False``) in front of the chest."""
     controls = stand(take)
     on = _held(take)
     rate, depth = 1.75 * take.tempo, 0.2 * take.size
@@ -46,7 +49,7 @@ def wave(take: Take, side: str, high: bool = True) -> Controls:
 
 
 def raise_arms(take: Take, side: str, goal: Sequence[float], hold: bool = True) -> Controls:
-    """Raise one or both arms to `goal` and (when `hold`) stay, else lower them again, repeatedly."""
+    """Raise one or both arms to `goal`, and keep them there (`hold`) or lower and raise them repeatedly."""
     controls, t = stand(take), take.t
     if hold:
         on = ease((t - take.around(-0.2, 0.35)) / (take.around(0.8, 1.1) / take.tempo))
@@ -60,7 +63,7 @@ def raise_arms(take: Take, side: str, goal: Sequence[float], hold: bool = True) 
 
 
 def punch(take: Take, side: str) -> Controls:
-    """Punch forward from a guard: one arm, or ``both`` for left and right in turn."""
+    """Punch forward from a guard, with one arm or (``both``) with left and right in turn."""
     controls, t = stand(take), take.t
     feet = 0.17
     controls.toe[:, 0, 2] += feet
@@ -115,7 +118,7 @@ def throw(take: Take, under: bool = False) -> Controls:
 
 
 def clap(take: Take, overhead: bool = False) -> Controls:
-    """Clap before the chest or overhead."""
+    """Clap in front of the chest or overhead."""
     controls, t = stand(take), take.t
     on = _held(take)
     beat = 0.5 - 0.5 * np.cos(2 * np.pi * (1.85 * take.tempo * t + take.around(0, 1)))
@@ -134,7 +137,7 @@ def clap(take: Take, overhead: bool = False) -> Controls:
 
 
 def arm_circles(take: Take, side: str, backward: bool = False) -> Controls:
-    """Swing straight arms round in big circles."""
+    """Swing the straight arms in large circles."""
     controls, t = stand(take), take.t
     on = _held(take, 0.4)
     angle = 2 * np.pi * (0.72 * take.tempo * t + take.around(0, 1)) * (-1 if backward else 1)
@@ -164,7 +167,7 @@ def swing_arms(take: Take, across: bool = False) -> Controls:
 
 
 def stretch(take: Take) -> Controls:
-    """Stretch both arms up on tiptoe, leaning back a little, and let them down."""
+    """Stretch both arms up on tiptoe, leaning back a little, and lower them."""
     controls, t = stand(take), take.t
     for start, width in take.slots(3.2):
         up = bump(t, start + 0.02 * width, 0.92 * width, 0.42, 0.4)
@@ -188,7 +191,17 @@ def hold(
     shake: float = 0.0,
     rate: float = 2.0,
 ) -> Controls:
-    """Bring the hands to a place and keep them there (point, salute, phone, hips ...), with an optional small shake."""
+    """Move the hands to `goal` and hold them there: to point, salute, phone, pray.
+
+    Args:
+        take: Circumstances of the clip.
+        side: ``left``, ``right`` or ``both``.
+        goal: Position of the wrist relative to its shoulder, in arm lengths: outward, up, forward.
+        elbow: Direction in which the elbow points.
+        nod: Angle of a nod towards the hands, in radians.
+        shake: Amplitude of a shake of the hands, in arm lengths.
+        rate: Frequency of the shake, in Hz.
+    """
     controls, t = stand(take), take.t
     on = _held(take, 0.65 / take.tempo)
     swing = shake * np.sin(2 * np.pi * rate * take.tempo * t)
@@ -217,7 +230,7 @@ def drink(take: Take) -> Controls:
 
 
 def push(take: Take, pull: bool = False) -> Controls:
-    """Push something away with both hands, or pull it towards oneself."""
+    """Push something away with both hands, or pull it closer."""
     controls, t = stand(take), take.t
     controls.toe[:, 0, 2] += 0.2
     controls.toe[:, 1, 2] -= 0.2
@@ -245,189 +258,4 @@ def shrug(take: Take) -> Controls:
             reach(controls, arm, (0.45, -0.38, 0.42), up)
         controls.head[:, 1] += 0.22 * take.size * up
         controls.spine[:, 0] -= 0.08 * up
-    return controls
-
-
-# Actions that leave the ground.
-
-GRAVITY = 9.81
-
-
-def _hermite(t: Array, at: list[float], value: list[float], slope: list[float]) -> Array:
-    x, y, v = np.asarray(at), np.asarray(value), np.asarray(slope)
-    i = np.clip(np.searchsorted(x, t, side="right") - 1, 0, len(x) - 2)
-    width = x[i + 1] - x[i]
-    s = np.clip((t - x[i]) / width, 0, 1)
-    return np.asarray(
-        y[i] * (1 + 2 * s) * (1 - s) ** 2
-        + width * v[i] * s * (1 - s) ** 2
-        + y[i + 1] * s**2 * (3 - 2 * s)
-        + width * v[i + 1] * s**2 * (s - 1)
-    )
-
-
-def leap(
-    take: Take,  # circumstances of the clip
-    height: float,  # rise of the pelvis above take-off, metres
-    *,
-    forward: float = 0.0,  # distance covered by each jump, metres
-    turn: float = 0.0,  # yaw turned by each jump, radians
-    tuck: float = 0.0,  # extra lift of the feet in flight, metres
-    period: float = 2.1,  # seconds per jump
-    arms: str = "swing",  # ``swing`` or ``up``
-) -> Controls:
-    """Jump on both feet: crouch, take off, fly, land, recover; repeated when the clip is long."""
-    controls, t = stand(take), take.t
-    height, forward = height * take.size, forward * take.size
-    flight = 2 * np.sqrt(2 * height / GRAVITY)
-    speed = GRAVITY * flight / 2
-    controls.plant[:] = 1.0
-    for start, width in take.slots(period):
-        free = max(width - flight, 0.7)
-        crouch = start + 0.3 * free
-        off = start + 0.52 * free
-        land = off + flight
-        dip, soft, top = 0.2 * take.size, 0.15 * take.size, 0.045
-        rise = _hermite(
-            t,
-            [start, crouch, off, land, land + 0.16 * free, start + free + flight],
-            [0, -dip, top, top, -soft, 0],
-            [0, 0, speed, -speed, 0, 0],
-        )
-        controls.pelvis[:, 1] += rise
-        air = (t > off) & (t < land)
-        s = np.clip((t - off) / flight, 0, 1)
-        hop = np.where(air, np.maximum(rise - top, 0), 0.0)
-        clear = hop * 0.92 + tuck * take.size * np.where(air, 16 * (s * (1 - s)) ** 2, 0)
-        controls.toe[..., 1] += clear[:, None]
-        travelled = forward * ease(s)
-        yaw = turn * ease((t - off + 0.1) / (flight + 0.2))
-        marks = [crouch - 0.15, off, land, land + 0.3 * free]
-        body = forward * _hermite(t, marks, [0, 0.16, 0.84, 1.0], [0, 0.68 / flight, 0.68 / flight, 0])
-        controls.toe[..., 2] += travelled[:, None]
-        controls.pelvis[:, 2] += body
-        if turn:
-            _spin(controls, yaw, turn * ease(s))
-        heel = np.maximum(keys(t, [crouch, off, land - 0.3 * flight, land + 0.03], [0, 0.95, 0.55, 0]), 0)
-        controls.foot[..., 1] += heel[:, None]
-        controls.plant *= ~air[:, None]
-        bend = keys(t, [start, crouch, off, land, land + 0.16 * free, start + free + flight], [0, 1, 0, 0.1, 0.75, 0])
-        controls.spine[:, 0] += 0.45 * bend * take.size
-        controls.turn[:, 1] += 0.28 * bend
-        back = keys(
-            t, [start, crouch, off + 0.4 * flight, land + 0.15 * free, start + free + flight], [0, 1, 0, 0.3, 0]
-        )
-        high = keys(t, [crouch, off + 0.05, land, land + 0.3 * free], [0, 1, 0.6, 0])
-        for side in (0, 1):
-            reach(controls, side, (0.2, -0.75, -0.5), np.clip(back, 0, 1))
-            reach(controls, side, (0.22, 0.85, 0.4) if arms == "up" else (0.25, 0.05, 0.85), np.clip(high, 0, 1))
-    return controls
-
-
-def _spin(controls: Controls, yaw: Array, feet: Array) -> None:
-    """Turn body and feet about the origin, each by its own angle."""
-    controls.turn[:, 0] += yaw
-    controls.foot[..., 0] += feet[:, None]
-    cos, sin = np.cos(feet)[:, None], np.sin(feet)[:, None]
-    x, z = controls.toe[..., 0].copy(), controls.toe[..., 2].copy()
-    controls.toe[..., 0], controls.toe[..., 2] = x * cos + z * sin, -x * sin + z * cos
-
-
-def _bouncing(take: Take, rate: float, height: float) -> tuple[Array, Array, Array, float]:
-    """Repeated small hops: phase, rise of the pelvis, clearance of the feet, share of the cycle in the air."""
-    flight = 2 * np.sqrt(2 * height / GRAVITY) * rate
-    share = min(flight, 0.62)
-    turns = take.t * rate + take.around(0, 1)
-    phase = np.mod(turns, 1.0)
-    s = np.clip(phase / share, 0, 1)
-    drop = height * 4 * share / (1 - share) / np.pi
-    r = np.clip((phase - share) / (1 - share), 0, 1)
-    rise = np.where(phase < share, 4 * height * s * (1 - s), -drop * np.sin(np.pi * r))
-    clear = np.where(phase < share, 4 * height * s * (1 - s), 0.0)
-    return turns, rise, np.asarray(0.9 * clear), share
-
-
-def hop(take: Take, forward: float = 0.0) -> Controls:
-    """Hop on the left leg with the right one bent behind."""
-    controls = stand(take)
-    rate, height = 2.0 * take.tempo, 0.075 * take.size
-    turns, rise, clear, share = _bouncing(take, rate, height)
-    phase = np.mod(turns, 1.0)
-    along = forward * take.size * (np.floor(turns) + ease(phase / share))
-    travelled = np.clip(phase / share, 0, 1) + np.clip((phase - share) / (1 - share), 0, 1)
-    body = forward * take.size * (np.floor(turns) + 0.5 * travelled)
-    body = smooth(body - body[0], len(take.t) / take.duration, 0.09)
-    controls.pelvis[:, 1] += rise - 0.06
-    controls.pelvis[:, 2] += body
-    controls.pelvis[:, 0] += 0.07
-    controls.toe[:, 0, 0] = 0.06
-    controls.toe[:, 0, 1] += clear
-    controls.toe[:, 0, 2] += along - along[0] - 0.03
-    air = phase < share
-    controls.foot[:, 0, 1] += np.where(air, 0.6 * np.sin(np.pi * phase / share) ** 2, 0)
-    controls.plant[:, 0] = ~air
-    controls.plant[:, 1] = 0.0
-    controls.toe[:, 1] = controls.pelvis + np.array([-0.1, -0.62, -0.26])
-    controls.foot[:, 1, 1] = 1.15
-    beat = np.sin(2 * np.pi * phase)
-    controls.spine[:, 0] += 0.16
-    controls.spine[:, 1] -= 0.1
-    for side in (0, 1):
-        goal = np.stack([0.45 + 0.1 * beat, -0.5 + 0.12 * beat, np.full_like(beat, 0.3)], axis=-1)
-        reach(controls, side, goal, np.ones_like(beat))
-    return controls
-
-
-def jumping_jacks(take: Take, arms: float = 1.0) -> Controls:
-    """Jumping jacks; ``arms=0`` keeps the hands on the hips."""
-    controls = stand(take)
-    rate, height = 1.9 * take.tempo, 0.07 * take.size
-    turns, rise, clear, share = _bouncing(take, rate, height)
-    phase, index = np.mod(turns, 1.0), np.floor(turns)
-    open_ = np.where(index % 2 == 0, ease(phase / share), 1 - ease(phase / share))
-    controls.pelvis[:, 1] += rise - 0.02 - 0.045 * open_
-    controls.toe[..., 1] += clear[:, None]
-    spread = 0.27 * np.sqrt(take.size) * open_
-    controls.toe[:, 0, 0] += spread
-    controls.toe[:, 1, 0] -= spread
-    air = phase < share
-    controls.foot[..., 1] += np.where(air, 0.5 * np.sin(np.pi * phase / share) ** 2, 0)[:, None]
-    controls.plant *= ~air[:, None]
-    lift = np.where(index % 2 == 0, ease(phase / 0.9), 1 - ease(phase / 0.9))
-    angle = 0.15 + 2.75 * lift * arms
-    for side in (0, 1):
-        goal = np.stack([0.95 * np.sin(angle) + 0.04, -0.95 * np.cos(angle), 0.08 + 0 * angle], axis=-1)
-        reach(controls, side, goal if arms else (0.16, -0.5, 0.13), np.ones_like(angle))
-        if not arms:
-            point_elbow(controls, side, (1.0, -0.1, -0.35), np.ones_like(angle))
-    return controls
-
-
-def bounce(take: Take) -> Controls:
-    """Bounce in the knees with both feet on the floor."""
-    controls = stand(take, 1.3)
-    wave = 0.5 - 0.5 * np.cos(2 * np.pi * (1.6 * take.tempo * take.t + take.around(0, 1)))
-    controls.pelvis[:, 1] -= 0.13 * take.size * wave
-    controls.spine[:, 0] += 0.12 * wave
-    for side in (0, 1):
-        reach(controls, side, (0.3, -0.55, 0.35), 0.4 + 0.5 * wave)
-    return controls
-
-
-def skip_rope(take: Take) -> Controls:
-    """Small jumps on both feet with the hands turning a rope."""
-    controls = stand(take)
-    turns, rise, clear, share = _bouncing(take, 1.9 * take.tempo, 0.075 * take.size)
-    phase = np.mod(turns, 1.0)
-    controls.pelvis[:, 1] += rise - 0.03
-    controls.toe[..., 1] += clear[:, None]
-    air = phase < share
-    controls.foot[..., 1] += np.where(air, 0.6 * np.sin(np.pi * phase / share) ** 2, 0)[:, None]
-    controls.plant *= ~air[:, None]
-    for side in (0, 1):
-        goal = np.stack(
-            [0.42 + 0.08 * np.cos(2 * np.pi * turns), -0.55 + 0.09 * np.sin(2 * np.pi * turns), 0.25 + 0.0 * turns],
-            axis=-1,
-        )
-        reach(controls, side, goal, bump(take.t, -1.0, take.duration + 2.0, 0.1, 0.1))
     return controls
