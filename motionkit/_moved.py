@@ -216,7 +216,8 @@ kernels.definitions: kernels._body kernels._chunks kernels._physics kernels.reco
 kernels.selftest: kernels._compare kernels._device_checks
 metrics._classification: metrics._reliability
 metrics._embeddings: metrics._distribution metrics._kinetic
-metrics._movement: metrics._contacts metrics._floor metrics._limbs metrics._rotation metrics._spectrum
+metrics._movement: metrics._floor metrics._limbs
+metrics._prediction: metrics._contacts metrics._rotation metrics._spectrum
 metrics._regions: metrics._cider
 metrics._retrieval: metrics._matching
 metrics.paired: evaluation._paired
@@ -246,7 +247,8 @@ player._page: player._payload
 player.video._film: player.video._encode player.video._letters
 plugins._component: plugins._metrics
 plugins._discovery: plugins._kinds
-plugins.check: plugins._check plugins._diagnose plugins._fit plugins.diagnose
+plugins._lookup: plugins._fit
+plugins.check: plugins._check plugins._diagnose plugins.diagnose
 plugins.scaffold: plugins._scaffold plugins._templates._package
 predictor.advice: trainers.train_mpl._advice
 predictor.batches: trainers.train_mpl._augment trainers.train_mpl._batches trainers.train_mpl._data
@@ -422,10 +424,11 @@ testing._policies: testing._predictors testing._region_policies
 testing._rewards: testing._records testing._samples
 testing._trainers: testing._algorithms testing._loops
 text._load: text._open text._record text._transformers
-text._named: text._limbs
+text._named: text._lengths text._limbs
+text._nearest: text._known
 text._prompt: text._cache text._features
 text._sides: text._caption_changes
-text._stored: text._known text._nearest text._student
+text._stored: text._student
 text_to_motion.commands: cli._prompts cli.commands.compose cli.commands.generate
 text_to_motion.crops: encoders._crops
 text_to_motion.data.clip_sets: datasets.composite._sets datasets.composite._totals
@@ -537,8 +540,9 @@ tuning.search: tuning._processes tuning._search
 tuning.storage: tuning._sampler tuning._storage
 tuning.work: tuning._trial tuning._work
 version: _version
+weights._arrays: weights._zip
 weights._gate: weights._calls weights._names weights._node
-weights._pickles: weights._opcodes weights._walk weights._zip
+weights._pickles: weights._opcodes weights._walk
 weights._read: weights._torch
 weights._strict: weights._describe weights._tensors
 """

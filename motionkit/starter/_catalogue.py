@@ -246,9 +246,8 @@ def captions() -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for entry in CATALOGUE for text in entry.captions))
 
 
-# Shipped data: text embeddings of the captions, and trained networks.
-
 WEIGHTS = ("mdm", "tmr", "judge", "evaluator")
+"""The networks that ship, each in a folder below `weights`."""
 
 
 def table_path() -> Path:

@@ -51,13 +51,7 @@ def _pitch(phase: Array, duty: float) -> Array:
     return np.asarray(value[i] + (value[i + 1] - value[i]) * w)
 
 
-def steps(
-    take: Take,
-    gait: Gait,
-    path: Function,
-    heading: Function,
-    vigour: Function,
-) -> Controls:
+def steps(take: Take, gait: Gait, path: Function, heading: Function, vigour: Function) -> Controls:
     """Step along a path.
 
     Args:
@@ -204,12 +198,7 @@ def _scaled(take: Take, gait: Gait, cadence: float = 1.0) -> Gait:
 
 
 def travel(
-    take: Take,
-    gait: Gait = WALK,
-    speed: float = 1.1,
-    angle: float = 0.0,
-    turn: float = 0.0,
-    cadence: float = 1.0,
+    take: Take, gait: Gait = WALK, speed: float = 1.1, angle: float = 0.0, turn: float = 0.0, cadence: float = 1.0
 ) -> Controls:
     """Walk or run at a steady speed, straight or in a circle.
 

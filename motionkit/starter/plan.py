@@ -52,14 +52,7 @@ def draw_caption(rng: np.random.Generator, number: int, split: Split, unseen: fl
     return choice[int(rng.integers(len(choice)))]
 
 
-def plan(
-    split: Split,
-    count: int,
-    *,
-    seed: int,
-    lengths: tuple[int, int],
-    unseen: float,
-) -> tuple[PlannedClip, ...]:
+def plan(split: Split, count: int, *, seed: int, lengths: tuple[int, int], unseen: float) -> tuple[PlannedClip, ...]:
     """Plan a split: clip i performs class ``i % classes``.
 
     Args:
