@@ -1,4 +1,4 @@
-"""A prompt: one or several segments of text with a length each."""
+"""A prompt: one or several segments of text with a length each; and the protocol and features of text encoders."""
 
 from __future__ import annotations
 
