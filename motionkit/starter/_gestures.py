@@ -24,7 +24,7 @@ SIDES = {"left": (0,), "right": (1,), "both": (0, 1)}
 """Arms of each value of `side`: 0 is the left arm, 1 the right one."""
 
 
-def _held(take: Take, lead: float = 0.55) -> Array:
+def _gesture_weight(take: Take, lead: float = 0.55) -> Array:
     """Return the weight ``[T]`` of a gesture that fills the clip: from 0 to 1 in `lead` seconds, and back to 0.
 
     Each transition may begin before the clip or end after it, so that the arm is already moving at an end.
@@ -36,7 +36,7 @@ def _held(take: Take, lead: float = 0.55) -> Array:
 def wave(take: Take, side: str, high: bool = True) -> Controls:
     """Wave with one or both hands, next to the head or (``high=False``) in front of the chest."""
     controls = stand(take)
-    on = _held(take)
+    on = _gesture_weight(take)
     rate, depth = 1.75 * take.tempo, 0.2 * take.size
     for arm in SIDES[side]:
         swing = np.sin(2 * np.pi * rate * take.t + take.around(0, 1) + np.pi * (arm if side == "both" else 0))
@@ -120,7 +120,7 @@ def throw(take: Take, under: bool = False) -> Controls:
 def clap(take: Take, overhead: bool = False) -> Controls:
     """Clap in front of the chest or overhead."""
     controls, t = stand(take), take.t
-    on = _held(take)
+    on = _gesture_weight(take)
     beat = 0.5 - 0.5 * np.cos(2 * np.pi * (1.85 * take.tempo * t + take.around(0, 1)))
     for arm in (0, 1):
         if overhead:
@@ -139,7 +139,7 @@ def clap(take: Take, overhead: bool = False) -> Controls:
 def arm_circles(take: Take, side: str, backward: bool = False) -> Controls:
     """Swing the straight arms in large circles."""
     controls, t = stand(take), take.t
-    on = _held(take, 0.4)
+    on = _gesture_weight(take, 0.4)
     angle = 2 * np.pi * (0.72 * take.tempo * t + take.around(0, 1)) * (-1 if backward else 1)
     for arm in SIDES[side]:
         goal = np.stack([0.32 + 0.08 * np.cos(angle), 0.86 * np.cos(angle), 0.86 * np.sin(angle) * 0.8 + 0.12], axis=-1)
@@ -203,7 +203,7 @@ def hold(
         rate: Frequency of the shake, in Hz.
     """
     controls, t = stand(take), take.t
-    on = _held(take, 0.65 / take.tempo)
+    on = _gesture_weight(take, 0.65 / take.tempo)
     swing = shake * np.sin(2 * np.pi * rate * take.tempo * t)
     for arm in SIDES[side]:
         place = np.asarray(goal) + drift(take, 0.02, 3) + np.stack([0 * t, swing, 0.5 * swing], axis=-1)

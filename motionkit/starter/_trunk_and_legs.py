@@ -243,10 +243,10 @@ def pick_up(take: Take, hands: str = "right", place: bool = False) -> Controls:
     controls.spine[:, 0] += 0.75 * down
     controls.head[:, 0] -= 0.2 * down
     late = ease((t - start - 0.55 * width) / (0.45 * width))
-    held = (1 - ease((t - start) / (0.4 * width))) if place else late
+    carried = (1 - ease((t - start) / (0.4 * width))) if place else late
     for side in (0, 1):
         if hands in ("both", ("left", "right")[side]):
-            reach(controls, side, (-0.05, -0.42, 0.55), held)
+            reach(controls, side, (-0.05, -0.42, 0.55), carried)
             reach(controls, side, (-0.02, -0.75, 0.62), down)
         else:
             reach(controls, side, (0.0, -0.45, 0.5), 0.7 * down)
@@ -320,7 +320,7 @@ def touch_toes(take: Take) -> Controls:
 
 
 def twist_trunk(take: Take) -> Controls:
-    """Twist the upper body left and right with the arms held out."""
+    """Twist the upper body left and right with the arms extended to the sides."""
     controls, t = stand(take, 1.6), take.t
     wave = np.sin(2 * np.pi * (0.5 * take.tempo * t + take.around(0, 1)))
     controls.spine[:, 2] += 0.95 * take.size * wave
