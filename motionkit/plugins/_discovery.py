@@ -16,6 +16,10 @@ from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 
+HOME = "motionkit"
+LIMIT_VARIABLE = "MOTIONKIT_PLUGINS"
+_FILE = "entry_points.txt"
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -159,11 +163,6 @@ def either(words: Iterable[str]) -> str:
     """
     *most, last = [*words] or [""]
     return f"{', '.join(most)} or {last}" if most else last
-
-
-HOME = "motionkit"
-LIMIT_VARIABLE = "MOTIONKIT_PLUGINS"
-_FILE = "entry_points.txt"
 
 
 @dataclass(frozen=True)

@@ -30,37 +30,6 @@ _ENGLISH = re.compile(
 )
 _HAN_LIMBS = re.compile("([左右])(?:边|侧|邊|側)?的?(" + "|".join(_CHINESE.values()) + ")")
 
-
-class NamedLimb(NamedTuple):
-    """A limb and the side that a caption gives it."""
-
-    limb: Limb
-    side: Side
-
-
-def named_limbs(caption: str) -> tuple[NamedLimb, ...]:
-    """Return the moving limbs that an English or Chinese caption names with a side.
-
-    The supporting limb (``on the left leg``) is left out, and so are limbs that are named with both sides.
-
-    Example:
-        >>> named_limbs("A man waves with the left hand.")
-        (NamedLimb(limb='arm', side='left'),)
-        >>> named_limbs("he hops on the right leg"), named_limbs("steps left"), named_limbs("left arm, then right arm")
-        ((), (), ())
-    """
-    named: dict[NamedLimb, None] = {}
-    for match in _ENGLISH.finditer(caption):
-        if not match[1]:
-            side: Side = "left" if match[2].lower() == "left" else "right"
-            named[NamedLimb(_KIND[match[3].lower()], side)] = None
-    for match in _HAN_LIMBS.finditer(caption):
-        limb: Limb = "arm" if re.fullmatch(_CHINESE["arm"], match[2]) else "leg"
-        named[NamedLimb(limb, "left" if match[1] == "左" else "right")] = None
-    limbs = [limb_side.limb for limb_side in named]
-    return tuple(limb_side for limb_side in named if limbs.count(limb_side.limb) == 1)
-
-
 Tempo = Literal["fast", "slow", ""]
 
 _TEMPO: tuple[tuple[str, str, str], ...] = (
@@ -239,6 +208,36 @@ def reads_sides(text: str) -> bool:
         (True, False, True)
     """
     return is_english(text) or bool(_HAN.search(text))
+
+
+class NamedLimb(NamedTuple):
+    """A limb and the side that a caption gives it."""
+
+    limb: Limb
+    side: Side
+
+
+def named_limbs(caption: str) -> tuple[NamedLimb, ...]:
+    """Return the moving limbs that an English or Chinese caption names with a side.
+
+    The supporting limb (``on the left leg``) is left out, and so are limbs that are named with both sides.
+
+    Example:
+        >>> named_limbs("A man waves with the left hand.")
+        (NamedLimb(limb='arm', side='left'),)
+        >>> named_limbs("he hops on the right leg"), named_limbs("steps left"), named_limbs("left arm, then right arm")
+        ((), (), ())
+    """
+    named: dict[NamedLimb, None] = {}
+    for match in _ENGLISH.finditer(caption):
+        if not match[1]:
+            side: Side = "left" if match[2].lower() == "left" else "right"
+            named[NamedLimb(_KIND[match[3].lower()], side)] = None
+    for match in _HAN_LIMBS.finditer(caption):
+        limb: Limb = "arm" if re.fullmatch(_CHINESE["arm"], match[2]) else "leg"
+        named[NamedLimb(limb, "left" if match[1] == "左" else "right")] = None
+    limbs = [limb_side.limb for limb_side in named]
+    return tuple(limb_side for limb_side in named if limbs.count(limb_side.limb) == 1)
 
 
 def tempo_of(text: str) -> Tempo:

@@ -42,6 +42,23 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 
+OBJECTS = 4_000_000
+"""Most opcodes, and most objects counted as often as they are referenced; 80 000 composite prompts have that many."""
+
+_DEPTH = 100
+_HASHED = 100_000
+_INT_KEY = 1 << 60
+"""Integers below this have different hashes."""
+
+_LONGEST = 100  # characters of a name in a message
+_RUN_CODE = {"os", "posix", "nt", "subprocess", "builtins", "__builtin__", "sys", "shutil", "socket", "runpy"}
+
+_CODE = re.compile(r"[<>|=]?(?:[?bhilqBHILQefdgFDGO]|[biufcO]\d{1,2}|[SU]\d{0,6})")
+"""Codes of dtypes: numbers, texts, objects; no fields, and no dates."""
+
+_SPREAD = 1 << 20
+_LAST_CHARACTER = 0x10FFFF
+
 
 class Node:
     """A stand-in for an object on the stack that is not a number, text or bytes."""
@@ -59,24 +76,6 @@ class Node:
         self.depth = 0  # Levels of containers in it
         self.data = data  # Whether a finished object may contain it; names and storages are only arguments of calls
         self.held = False  # Whether another object contains it; then no items may be added
-
-
-OBJECTS = 4_000_000
-"""Most opcodes, and most objects counted as often as they are referenced; 80 000 composite prompts have that many."""
-
-_DEPTH = 100
-_HASHED = 100_000
-_INT_KEY = 1 << 60
-"""Integers below this have different hashes."""
-
-_LONGEST = 100  # characters of a name in a message
-_RUN_CODE = {"os", "posix", "nt", "subprocess", "builtins", "__builtin__", "sys", "shutil", "socket", "runpy"}
-
-_CODE = re.compile(r"[<>|=]?(?:[?bhilqBHILQefdgFDGO]|[biufcO]\d{1,2}|[SU]\d{0,6})")
-"""Codes of dtypes: numbers, texts, objects; no fields, and no dates."""
-
-_SPREAD = 1 << 20
-_LAST_CHARACTER = 0x10FFFF
 
 
 class Gate:
