@@ -160,7 +160,6 @@ _COUNT_WORDS = _words(
     r"one (?:hand|arm|foot|leg|knee)(?!,? (?:the|after))"
 )
 
-
 _ONCE = {
     2.0: ("jump", "leap", "kick", "punch", "nod", "shrug", "step", "stomp"),
     2.5: ("throw", "toss", "bow", "squat", "lunge", "raise", "point", "salute", "turn", "duck", "catch"),
