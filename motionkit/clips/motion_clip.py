@@ -11,10 +11,9 @@ from torch import Tensor
 
 from motionkit.clips.convert import ConvertReport, Edits, convert_file, kind_of, refuse_foreign
 from motionkit.clips.convert.targets import shown_track
+from motionkit.clips.edits import UNEDITED
 from motionkit.errors import MotionkitError
 from motionkit.motion.clip import Clip
-
-_NONE = Edits()
 
 
 @dataclass(frozen=True, repr=False)
@@ -139,7 +138,7 @@ def save_clips(
     *,
     fps: float = 0.0,  # frames per second to write
     unit: Literal["m", "cm"] = "cm",  # unit of a BVH file
-    edits: Edits = _NONE,  # changes of each clip
+    edits: Edits = UNEDITED,  # changes of each clip
     overwrite: bool = False,  # replace the file
     blender: str = "",  # the Blender that writes FBX files
 ) -> ConvertReport:

@@ -17,7 +17,8 @@ from typing import Any
 
 from motionkit.clips.browse.card import Card, broken, card_of
 from motionkit.clips.convert.targets import shown_track
-from motionkit.clips.sources import FileSource, Step, walk
+from motionkit.clips.sources import FileSource
+from motionkit.clips.walk import Step, walk
 from motionkit.config import cache_folder
 from motionkit.errors import MotionkitError
 from motionkit.motion.clip import Clip, ClipSource

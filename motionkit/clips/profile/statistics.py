@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from motionkit.clips.profile.measure import ClipRow, Measure, RigSums, Sums, measure
-from motionkit.clips.sources import walk
+from motionkit.clips.walk import walk
 from motionkit.motion.clip import Clip, ClipSource
 from motionkit.motion.corpus.captions import CaptionTable
 from motionkit.motion.corpus.tagger import tag_words
