@@ -1,4 +1,8 @@
-"""Find the clips of a list of paths and give them ids that are unique and valid file names."""
+"""Find the clips of a list of paths, and give them ids that are unique and valid file names.
+
+`open_sources` searches folders; one in HumanML3D's layout, or one that ``motionkit generate`` made, is read with its
+captions and splits (`dataset_files`). Files of the same take share a group, so that they get the same split.
+"""
 
 from __future__ import annotations
 
@@ -210,12 +214,14 @@ def motions_of(folder: Path) -> Path | None:
     return joints if joints.is_dir() and (lists or (folder / "texts").is_dir()) else None
 
 
-def dataset_files(
-    folder: Path,
-    motions: Path,  # its sub-folder with the motions, see `motions_of`
-    base: Path,  # the folder that was given to find it in
-) -> Iterator[FoundFile]:
-    """List the clips of a HumanML3D-layout folder, or of a folder made by ``motionkit generate``."""
+def dataset_files(folder: Path, motions: Path, base: Path) -> Iterator[FoundFile]:
+    """List the clips of a HumanML3D-layout folder, or of a folder made by ``motionkit generate``.
+
+    Args:
+        folder: The dataset.
+        motions: Its sub-folder with the motions, see `motions_of`.
+        base: The folder that was given to find it in.
+    """
     splits: dict[str, tuple[str, ...]] = {}
     for split in SPLITS:
         for key in dict.fromkeys(_lines(folder / f"{split}.txt")):

@@ -133,16 +133,25 @@ class LoadedClip:
 
 
 def save_clips(
-    clips: Sequence[Clip],  # one clip; for pages and films several, which are shown side by side
+    clips: Sequence[Clip],
     path: str | Path,
     *,
-    fps: float = 0.0,  # frames per second to write
-    unit: Literal["m", "cm"] = "cm",  # unit of a BVH file
-    edits: Edits = UNEDITED,  # changes of each clip
-    overwrite: bool = False,  # replace the file
-    blender: str = "",  # the Blender that writes FBX files
+    fps: float = 0.0,
+    unit: Literal["m", "cm"] = "cm",
+    edits: Edits = UNEDITED,
+    overwrite: bool = False,
+    blender: str = "",
 ) -> ConvertReport:
     """Write clips as one file; see `MotionClip.save`.
+
+    Args:
+        clips: One clip; for pages and films several, which are shown side by side.
+        path: The file; its suffix chooses the format.
+        fps: Frames per second to write.
+        unit: Unit of a BVH file.
+        edits: Changes of each clip.
+        overwrite: Replace the file.
+        blender: The Blender that writes FBX files.
 
     Returns:
         The report, with the residuals of solved rotations.

@@ -75,15 +75,24 @@ class ClipOutcome(Generic[Result]):
 
 def walk(
     sources: Sequence[ClipSource],
-    step: Step[Result],  # what to do with each clip; a function of a module or a `functools.partial` of one
+    step: Step[Result],
     *,
-    rows: Mapping[str, CaptionRow] | None = None,  # rows of a caption table by source id
-    done: Mapping[str, ClipOutcome[Result]] | None = None,  # outcomes of sources that are not to be loaded again
-    out: Path | None = None,  # folder that the step writes into, for messages
-    jobs: int = 1,  # worker processes; 1 uses this process
-    progress: Callable[[str], None] = lambda key: None,  # called with a source's id after its outcome was used
+    rows: Mapping[str, CaptionRow] | None = None,
+    done: Mapping[str, ClipOutcome[Result]] | None = None,
+    out: Path | None = None,
+    jobs: int = 1,
+    progress: Callable[[str], None] = lambda key: None,
 ) -> Generator[ClipOutcome[Result], None, None]:
     """Yield the outcome of each source, in order; close the generator (`contextlib.closing`) to stop the workers.
+
+    Args:
+        sources: Where the clips come from.
+        step: What to do with each clip; a function of a module or a `functools.partial` of one.
+        rows: Rows of a caption table by source id.
+        done: Outcomes of sources that are not to be loaded again.
+        out: Folder that the step writes into, for messages.
+        jobs: Worker processes; 1 uses this process.
+        progress: Called with a source's id after its outcome was used.
 
     Raises:
         MotionkitError: The disk is full, read-only or broken, or a worker process died (exit code 1).
@@ -133,11 +142,7 @@ def work(job: Job[Result]) -> ClipOutcome[Result]:
     return ClipOutcome(source.key, source.origin, fingerprint, tuple(results), problems)
 
 
-def in_processes(
-    work: Callable[[Task], Result],  # a function of a module; it, the jobs and the results travel between processes
-    jobs: Sequence[Task],  # arguments of the calls
-    processes: int,  # largest number of worker processes; 1 uses this process only
-) -> Generator[Result, None, None]:
+def in_processes(work: Callable[[Task], Result], jobs: Sequence[Task], processes: int) -> Generator[Result, None, None]:
     """Yield ``work(job)`` for every job, in order.
 
     The first jobs are done in this process; if they show that the rest would take longer than starting the others
@@ -145,6 +150,11 @@ def in_processes(
 
     Workers end with this process, whatever ends it, and at once when the generator is closed early: close it
     (`contextlib.closing`) where a loop over it may be left by an exception, which else keeps it alive.
+
+    Args:
+        work: A function of a module; it, the jobs and the results travel between processes.
+        jobs: Arguments of the calls.
+        processes: Largest number of worker processes; 1 uses this process only.
 
     Raises:
         MotionkitError: A worker process died (exit code 1).

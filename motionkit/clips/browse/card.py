@@ -34,12 +34,14 @@ class Card:
     motion: dict[str, Any] | None  # The player's document; None if it cannot be shown
 
 
-def card_of(
-    clip: Clip,  # the clip, as read
-    key: str,
-    origin: str,
-) -> Card:
-    """Return the card of a clip."""
+def card_of(clip: Clip, key: str, origin: str) -> Card:
+    """Return the card of a clip.
+
+    Args:
+        clip: The clip, as read.
+        key: Its id.
+        origin: The file.
+    """
     motion = clip.motion
     positions = motion.positions()
     findings = check_motion(motion, positions=positions)

@@ -1,4 +1,8 @@
-"""``motionkit view``: from paths to a page that a browser opens."""
+"""``motionkit view``: from paths to a page that a browser opens.
+
+`plan_view` decides where the page goes, `view` writes it: the player alone, or a page that browses clips. The latter is
+one HTML file; beyond `ONE_FILE` clips or `ONE_FILE_BYTES` their motions are files in a folder next to it.
+"""
 
 from __future__ import annotations
 
@@ -226,9 +230,6 @@ def _sweep(folder: Path) -> None:
         for path in folder.iterdir():
             if time.time() - path.stat().st_mtime > _KEPT:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
-# The page that browses clips: one HTML file, and beyond some size a folder of motions next to it.
 
 
 def _browser_page(title: str, clips: Sequence[Mapping[str, Any]], *, folder: str = "") -> str:

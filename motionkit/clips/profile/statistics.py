@@ -1,4 +1,7 @@
-"""The statistics of a dataset, added up clip by clip."""
+"""The statistics of a dataset, added up clip by clip: `Profile`, its counts over captions, and its outliers.
+
+An outlier is a clip that is far from the others in a figure, by robust z-scores.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,6 @@ from motionkit.motion.clip import Clip, ClipSource
 from motionkit.motion.corpus.captions import CaptionTable
 from motionkit.motion.corpus.tagger import tag_words
 from motionkit.page.html import count, metres, plain
-
-# Counts over the captions of a dataset: words, verbs, vocabulary.
-
 
 _SHOWN = 20
 _DULL = frozenset({"be", "have", "do", "seem", "appear"})
@@ -78,9 +78,6 @@ class CaptionCount:
 def _top(counts: Counter[str]) -> dict[str, int]:
     """Return the most frequent words, equal ones in the order of the alphabet."""
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_SHOWN])
-
-
-# Clips that are far from the others, by robust z-scores.
 
 
 FAR = 3.5
@@ -313,11 +310,17 @@ class Profile(Sums):
 def profile_sources(
     sources: Sequence[ClipSource],
     *,
-    table: CaptionTable | None = None,  # captions, splits and groups; they take precedence over those of the source
-    jobs: int = 1,  # worker processes; 1 uses this process
-    progress: Callable[[str], None] = lambda key: None,  # called with each source's id when it is done
+    table: CaptionTable | None = None,
+    jobs: int = 1,
+    progress: Callable[[str], None] = lambda key: None,
 ) -> Profile:
     """Load and measure every clip; clips that cannot be used are listed in `Profile.failed`.
+
+    Args:
+        sources: The clips.
+        table: Captions, splits and groups; they take precedence over those of the source.
+        jobs: Worker processes; 1 uses this process.
+        progress: Called with each source's id when it is done.
 
     Example:
         >>> from motionkit import load_dataset
