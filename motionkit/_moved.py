@@ -239,7 +239,7 @@ page.charts: page._charts page._rose page._rows page._svg
 page.curves: page._curves page._parallel
 page.histogram: page._histogram
 page.html: page._copy page._elements page._page page._sorter page._wording report._stored
-player._figure: player._camera player._track
+player._figure: player._camera
 player._page: player._payload
 player.video._film: player.video._encode player.video._letters
 plugins._component: plugins._metrics

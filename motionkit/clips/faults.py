@@ -134,6 +134,8 @@ _UNLIKE, _UNLIKE_METRES = 0.25, 0.03
 """Part of the longer bone, and metres, by which two sides may differ; those of CMU's bodies do by 3 % and 1 cm."""
 
 _SHORTEST_BONE = 0.03
+"""Metres; the length of a shorter bone is not checked."""
+
 _MISTAKES = (
     ("mm", "m"), ("cm", "m"), ("cm", "dm"), ("in", "m"), ("cm", "in"), ("in", "cm"), ("dm", "cm"), ("m", "cm"),
     ("m", "mm"),
@@ -258,12 +260,17 @@ DEEP_PENETRATION = 0.10
 """Metres that are an error: more than the thickness of a foot, so no skeleton's choice of toe joint explains them."""
 
 FLOATING_HEIGHT = 0.10
-FLOATING_SECONDS = 1.0
-"""The best human jump (0.6 m at the centre of mass) keeps a body in the air for 0.7 s."""
+"""Metres above the floor within which some joint is near it."""
 
-_PLANTED_SPEED = 0.3
-_PLANTED_FRAMES = 5
+FLOATING_SECONDS = 1.0
+"""Seconds without such a joint after which there is a warning. The best human jump (0.6 m at the centre of mass) keeps
+a body in the air for 0.7 s."""
+
+_PLANTED_SPEED, _PLANTED_FRAMES = 0.3, 5
+"""Speed in m/s below which the lowest joint stands, and fewest such frames from which the floor is estimated."""
+
 _LOW = 0.05
+"""Quantile of the lowest joint's height that is the floor without them."""
 
 
 def floor_height(positions: Tensor, fps: float) -> float:
@@ -345,6 +352,7 @@ FROZEN_SECONDS = 1.0
 """Seconds of equal values after which a recording has stopped: a standing body sways."""
 
 _EQUAL = 1e-9
+"""Metres between frames up to which a joint has not moved."""
 
 
 def speed_jumps(positions: Tensor, names: Sequence[str], fps: float) -> Finding | None:
@@ -451,6 +459,8 @@ _HELD = 1e-3
 no step above `_STEP` that is four times as long as the following ones."""
 
 _SECONDS = 1.0 / 3.0
+"""Seconds of the steps that follow and are compared with it."""
+
 _SLOW_FPS = 30.0
 """Below this rate steps are longer and fewer, and a hand that stops may move 4 times as far in one step as in the next,
 so the ratio is larger unless a pose was held before."""

@@ -41,6 +41,7 @@ _FLAGS = {
     "smpl_model": "--smpl-model",
     "joint_map": "--joint-map",
 }
+"""Reading options and the flags of the command line that set them."""
 
 _PART = re.compile(r"_p\d+$")
 """Suffix of the parts of a long clip."""

@@ -23,6 +23,7 @@ from motionkit.weights import located
 
 CARD, RECORD = "README.md", "export.json"
 KIND = "motionkit-hub"
+
 _SECRET = ("run.", "tracking.", "trackers.")
 """Settings that say where things are on the machine of the person who trained."""
 
@@ -190,9 +191,6 @@ def _without_places(value: Any) -> Any:
 
 def _is_place(text: str) -> bool:
     return text.startswith("~") or PurePosixPath(text).is_absolute() or PureWindowsPath(text).is_absolute()
-
-
-# The card.
 
 
 def card(

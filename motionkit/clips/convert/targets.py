@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from motionkit.player import PlayerTrack
 
 FileKind = Literal["mpl", "bvh", "glb", "fbx", "mp4", "gif", "html", "joints", "npz"]
+
 SUFFIX = {
     "mpl": ".npz",
     "bvh": ".bvh",
@@ -29,6 +30,7 @@ SUFFIX = {
     "joints": ".npy",
     "npz": ".npz",
 }
+
 PICTURES = ("mp4", "gif", "html")
 """Kinds that can show several clips in one file."""
 

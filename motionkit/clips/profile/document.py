@@ -176,10 +176,8 @@ def short(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-_SHOWN = 3
-"""Outliers listed for each figure; the page and ``--json`` have more."""
-
-_WORDS = 10
+_SHOWN, _WORDS = 3, 10
+"""Outliers listed for each figure, and verbs; the page and ``--json`` have more."""
 
 
 @dataclass(frozen=True)

@@ -43,9 +43,14 @@ _SHOWN = 0.995
 """Quantile at which an axis ends: with the few larger values most of it would be empty."""
 
 _MOST_BINS = 50
+"""Most bins of the speeds."""
 
 _MOST_WORDS, _LONGEST_CAPTION = 12, 40
+"""Words that are listed, and number of words from which captions share a bar."""
+
 _SKELETONS = 4
+"""Skeletons whose joints are shown."""
+
 _RANGE = "joints: bars from the 5 % to the 95 % quantile"
 _FINDINGS, _OPEN_FINDINGS = 60, 12
 """Most findings that are listed, and most with which the list is open at first."""
@@ -424,7 +429,10 @@ def settings(suggestions: Sequence[Suggestion], use: str) -> str:
 
 
 _MOST = 40
+"""Most bins of a histogram."""
+
 _ROUND = (1, 2, 5, 10, 15, 20, 25, 30, 40, 50, 60, 80, 100)
+"""Numbers of steps that a bin is wide."""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ from motionkit.motion.corpus.tagger import tag_words
 from motionkit.page.html import count, metres, plain
 
 _SHOWN = 20
+"""Most frequent words that are listed."""
+
 _DULL = frozenset({"be", "have", "do", "seem", "appear"})
 """Verbs of almost every caption, which are not listed."""
 
@@ -31,7 +33,7 @@ class CaptionCount:
     clips: int = 0  # Clips seen
     without: int = 0  # Clips that have no caption
     captions: int = 0  # Captions seen
-    words: list[int] = field(default_factory=list)  # Words in all, and those of each caption for the median
+    words: list[int] = field(default_factory=list)  # Number of words of each caption
     different: set[str] = field(default_factory=set)  # Captions that differ from all others
     forms: Counter[str] = field(default_factory=Counter)  # Words as they are written, in lower case
     verbs: Counter[str] = field(default_factory=Counter)  # Verbs by their base form
@@ -87,6 +89,8 @@ FEWEST = 8
 """Fewest clips to compare: the median of fewer is not a usual value."""
 
 _TO_SIGMA = 0.6745
+"""Median absolute deviation of a normal distribution, in standard deviations."""
+
 _LEAST_SPREAD = 0.2
 """Least spread of the logarithm: if most clips agree, a difference of a fifth is not an outlier."""
 
