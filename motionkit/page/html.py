@@ -96,13 +96,14 @@ def is_made_by(path: Path, command: str) -> bool:
         return _mark(command).encode() in file.read(1024)
 
 
-def stored_picture(
-    folder: Path,
-    name: object,  # file name from an untrusted document; its folders are ignored
-    *,
-    most: int,  # bytes of the largest one
-) -> str:
-    """Return a WebP of a folder as a data URL for ``<img>``; empty if there is none."""
+def stored_picture(folder: Path, name: object, *, most: int) -> str:
+    """Return a WebP of a folder as a data URL for ``<img>``; empty if there is none.
+
+    Args:
+        folder: Where it is.
+        name: File name from an untrusted document; its folders are ignored.
+        most: Bytes of the largest one.
+    """
     path = folder / Path(str(name)).name
     if path.suffix != ".webp" or not path.is_file() or path.stat().st_size > most:
         return ""

@@ -14,14 +14,11 @@ from motionkit.motion.clip import Clip
 from motionkit.player import PlayerTrack
 from motionkit.player import document as player_document
 
-POSES = 4
-"""Poses of a thumbnail, spread over the clip: the last in full colour, those before it faint."""
-
 PREVIEW_FPS = 30.0
 """Frames per second of the motions in a page of several clips; faster ones are subsampled there."""
 
 _SPREAD = (0.15, 0.38, 0.62, 0.85)
-"""Places of the poses in a clip, as parts of its length."""
+"""Poses of a thumbnail, as parts of the clip's length: the last is drawn in full colour, those before it faint."""
 
 
 @dataclass(frozen=True)
