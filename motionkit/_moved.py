@@ -238,7 +238,8 @@ nn.lora: nn._lora policies.groups
 page.charts: page._charts page._rose page._rows page._svg
 page.curves: page._curves page._parallel
 page.histogram: page._histogram
-page.html: page._copy page._elements page._page page._sorter page._wording report._stored
+page.html: page._copy page._elements page._page page._sorter report._stored
+page.wording: page._wording
 player._figure: player._camera
 player._page: player._payload
 player.video._film: player.video._encode player.video._letters

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-from motionkit.page.html import percent
+from motionkit.page.wording import percent
 
 WIDTH = 300
 """Units of a chart, shown at about as many pixels."""

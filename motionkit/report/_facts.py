@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from motionkit.page.html import commands, definitions, details, duration, note, table, tiles
+from motionkit.page.html import commands, definitions, details, note, table, tiles
+from motionkit.page.wording import duration
 from motionkit.runs.source import Source
 from motionkit.tracking import FEWEST, HELDOUT_TABLES, HeldoutResult, headline, result_table, results, series
 

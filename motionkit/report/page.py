@@ -18,7 +18,6 @@ from motionkit.page.html import (
     columns_script,
     commands,
     copy_script,
-    count,
     details,
     html_page,
     is_made_by,
@@ -26,6 +25,7 @@ from motionkit.page.html import (
     renewing,
     table,
 )
+from motionkit.page.wording import count
 from motionkit.predictor.pages import predictor, read_predictions
 from motionkit.regions.pages import regions
 from motionkit.report import _facts as facts

@@ -27,7 +27,8 @@ from motionkit.config import cache_folder
 from motionkit.errors import MotionkitError
 from motionkit.motion.clip import Clip, ClipSource
 from motionkit.motion.corpus.captions import CaptionTable
-from motionkit.page.html import count, duration, html_page, is_made_by
+from motionkit.page.html import html_page, is_made_by
+from motionkit.page.wording import count, duration
 from motionkit.player import MAX_TRACKS, PlayerTrack, inert, player_assets, write_player
 from motionkit.runs import require_writable, write_bytes_atomic
 

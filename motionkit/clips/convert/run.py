@@ -33,7 +33,7 @@ from motionkit.clips.walk import walk
 from motionkit.errors import MotionkitError
 from motionkit.motion.clip import Clip, ClipSource
 from motionkit.motion.corpus.captions import CaptionTable
-from motionkit.page.html import count
+from motionkit.page.wording import count
 from motionkit.runs import require_writable
 from motionkit.version import __version__
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from motionkit.clips.profile.measure import SPEED_BINS, YAW_BINS
 from motionkit.clips.profile.statistics import Profile, uncompared
-from motionkit.page.html import UNKNOWN, capped, count, degrees, duration, joined, metres, plain
+from motionkit.page.wording import UNKNOWN, capped, count, degrees, duration, joined, metres, plain
 
 
 def profile_statistics(profile: Profile) -> dict[str, object]:

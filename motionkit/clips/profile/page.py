@@ -19,24 +19,8 @@ from motionkit.clips.profile.settings_file import dump
 from motionkit.clips.profile.statistics import Profile, find_outliers, uncompared
 from motionkit.page.charts import bars, rose, shares, spans
 from motionkit.page.histogram import histogram
-from motionkit.page.html import (
-    capped,
-    count,
-    definitions,
-    degrees,
-    details,
-    duration,
-    figure,
-    grid,
-    html_page,
-    joined,
-    metres,
-    note,
-    plain,
-    share,
-    table,
-    tiles,
-)
+from motionkit.page.html import definitions, details, figure, grid, html_page, note, table, tiles
+from motionkit.page.wording import capped, count, degrees, duration, joined, metres, plain, share
 from motionkit.version import __version__
 
 _SHOWN = 0.995

@@ -25,7 +25,8 @@ from motionkit.clips.profile.statistics import Profile, profile_sources
 from motionkit.errors import MotionkitError
 from motionkit.motion.clip import ClipSource
 from motionkit.motion.corpus.captions import CaptionTable
-from motionkit.page.html import count, is_made_by
+from motionkit.page.html import is_made_by
+from motionkit.page.wording import count
 from motionkit.runs import require_writable, write_bytes_atomic
 
 

@@ -17,7 +17,7 @@ from motionkit.clips.walk import walk
 from motionkit.motion.clip import Clip, ClipSource
 from motionkit.motion.corpus.captions import CaptionTable
 from motionkit.motion.corpus.tagger import tag_words
-from motionkit.page.html import count, metres, plain
+from motionkit.page.wording import count, metres, plain
 
 _SHOWN = 20
 """Most frequent words that are listed."""
