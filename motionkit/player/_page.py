@@ -24,8 +24,7 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.motion.motion import ranges
-from motionkit.player._figure import Figure, figure_of
-from motionkit.player._track import PlayerTrack
+from motionkit.player._figure import Figure, PlayerTrack, figure_of
 from motionkit.rigs import find_feet, soft_contacts
 from motionkit.rigs.bodymap import CENTRE, SIDED, find_roles
 from motionkit.rigs.rest import PERSON_LEG, UNITS
