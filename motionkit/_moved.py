@@ -162,15 +162,16 @@ cli.settings: cli._flags
 cli.table: cli._table
 clips.bodies: clips._bodies
 clips.check: clips.checks._check clips.checks.check
-clips.convert.feature_target: clips.convert._feature_target clips.convert._messages clips.convert.notes
-    motion.corpus._folder motion.corpus.folder
-clips.convert.report: clips.convert._check_clip clips.convert._report clips.convert.check_clip
+clips.convert.check_clip: clips.convert._check_clip
+clips.convert.feature_target: clips.convert._feature_target motion.corpus._folder motion.corpus.folder
+clips.convert.options: clips.convert._options
+clips.convert.report: clips.convert._messages clips.convert._report clips.convert.notes
 clips.convert.resumable: clips.convert._journal clips.convert._resumable_folder
-clips.convert.run: clips.convert._by_skeleton clips.convert._options clips.convert._to_file clips.convert._to_folder
+clips.convert.run: clips.convert._by_skeleton clips.convert._to_file clips.convert._to_folder
 clips.convert.targets: clips.convert._targets clips.convert._write_file
 clips.faults: clips.checks._body clips.checks._finding clips.checks._floor clips.checks._jumps clips.checks._rest
     clips.checks.faults clips.checks.finding
-clips.find: clips._find clips._ids
+clips.find: clips._dataset_folder clips._find clips._ids
 clips.profile.document: clips.profile._document clips.profile._notes clips.profile._suggestion clips.profile._tables
     clips.profile.tables
 clips.profile.measure: clips.profile._measure clips.profile._moments clips.profile._movement clips.profile._skeletons
@@ -180,7 +181,8 @@ clips.profile.run: clips.profile._run
 clips.profile.settings_file: clips.profile._edit_json clips.profile._edit_toml clips.profile._merge
     clips.profile._settings_file
 clips.profile.statistics: clips.profile._captions clips.profile._outliers clips.profile._profile
-clips.sources: clips._dataset_folder clips._pool clips._sources clips._walk clips.walk
+clips.sources: clips._sources
+clips.walk: clips._pool clips._walk
 config._choose: config._concrete config._one
 config._given: config._foreign config._interpolate
 config._problems: config._places
@@ -246,7 +248,8 @@ nn.lora: nn._lora policies.groups
 page.charts: page._charts page._rose page._rows page._svg
 page.curves: page._curves page._parallel
 page.histogram: page._histogram
-page.html: page._copy page._elements page._page page._sorter page._wording report._stored
+page.html: page._copy page._elements page._page page._sorter report._stored
+page.wording: page._wording
 player._figure: player._camera player._track
 player._page: player._payload
 player.video._film: player.video._encode player.video._letters

@@ -178,7 +178,7 @@ def _tell(outcome: Outcome) -> None:
 
 
 def _time(outcome: Outcome) -> str:
-    from motionkit.page.html import duration
+    from motionkit.page.wording import duration
 
     seconds = outcome.document.get("seconds")
     steps = outcome.document.get("steps")

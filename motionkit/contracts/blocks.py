@@ -14,7 +14,7 @@ from motionkit.contracts.policy import BlockwisePolicy, DiffusionPolicy, NeedsSp
 from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
 from motionkit.motion import MotionBatch, Skeleton
-from motionkit.page.html import joined
+from motionkit.page.wording import joined
 from motionkit.rl import NoiseSource, StepPlan, rollout, stable_hash
 from motionkit.text import SEPARATOR, Prompt
 

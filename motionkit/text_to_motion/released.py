@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from motionkit.page.html import count
+from motionkit.page.wording import count
 
 State = Literal["ok", "warn", "miss"]
 

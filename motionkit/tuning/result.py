@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from motionkit.page.charts import bars
 from motionkit.page.curves import Curve, curves, hover_script, parallel
-from motionkit.page.html import count, details, figure, grid, note, result_page, table, tiles
+from motionkit.page.html import details, figure, grid, note, result_page, table, tiles
+from motionkit.page.wording import count
 from motionkit.runs import write_bytes_atomic
 from motionkit.tuning.base import Base, flat, with_values
 from motionkit.tuning.plan import BEST_JSON, BEST_TOML, HISTORY, Plan

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from motionkit.errors import MotionkitError
-from motionkit.page.html import duration
+from motionkit.page.wording import duration
 from motionkit.runs import Run
 from motionkit.tracking import last_metrics
 from motionkit.tuning.base import Base

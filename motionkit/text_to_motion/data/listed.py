@@ -19,7 +19,7 @@ from motionkit.config import choose_one
 from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, Caption, Clip, JointMotion, Motion
-from motionkit.page.html import count
+from motionkit.page.wording import count
 
 Item = tuple[Clip | Motion | JointMotion | Tensor, str | Sequence[str]]
 """A motion and its caption, or captions. A tensor is ``[T, 22, 3]``: metres, Y up, 20 fps."""

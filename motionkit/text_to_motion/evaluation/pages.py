@@ -10,7 +10,8 @@ from pathlib import Path
 
 from motionkit.errors import MotionkitError
 from motionkit.page.curves import Chart
-from motionkit.page.html import count, details, grid, note
+from motionkit.page.html import details, grid, note
+from motionkit.page.wording import count
 from motionkit.player import PlayerTrack, player_assets, player_fragment
 from motionkit.runs import RunInfo
 from motionkit.runs.source import Source, not_shown
