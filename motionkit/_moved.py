@@ -198,8 +198,10 @@ formats.bvh.euler: formats.bvh._euler
 formats.bvh.read: formats.bvh._frames formats.bvh._hierarchy formats.bvh._read
 formats.bvh.write: formats.bvh._write
 formats.glb.write: formats.glb._mesh formats.glb._write
-formats.mpl.build: formats.mpl._bones formats.mpl._build formats.mpl._find_bones formats.mpl._root formats.mpl.bones
-formats.mpl.fields: formats.mpl._conventions formats.mpl._fields
+formats.mpl.bones: formats.mpl._bones formats.mpl._find_bones
+formats.mpl.build: formats.mpl._build formats.mpl._root
+formats.mpl.conventions: formats.mpl._conventions
+formats.mpl.fields: formats.mpl._fields
 formats.mpl.npz: formats.mpl._read_npz formats.mpl._trajectory formats.mpl._write
 formats.mpl.read_json: formats.mpl._read_json
 formats.native: formats.native._read formats.native._write
