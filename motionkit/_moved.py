@@ -219,8 +219,8 @@ metrics._regions: metrics._cider
 metrics._retrieval: metrics._matching
 metrics.paired: evaluation._paired
 motion.changes.place_and_time: motion.changes._features motion.changes._place motion.changes._time
-motion.changes.poses: motion.changes._poses
-motion.changes.registry: motion.changes._applies motion.changes._registry motion.changes._stillness
+motion.changes.poses: motion.changes._poses motion.changes._stillness
+motion.changes.registry: motion.changes._applies motion.changes._registry
 motion.clip: motion._clip motion._joint_map
 motion.corpus.captions: motion.corpus._caption_table motion.corpus._captions
 motion.corpus.ids: motion.corpus._ids
@@ -228,8 +228,8 @@ motion.corpus.real_actions: motion.corpus._real_actions
 motion.corpus.tagger: motion.corpus._tagger
 motion.features.extract: motion.features._extract motion.features._retarget motion.features._rotations
     motion.features._rows
-motion.features.recover: motion._batch motion.features._layout motion.features._mirror motion.features._recover
-    motion.features._stats motion.features.layout
+motion.features.layout: motion.features._layout motion.features._mirror motion.features._stats
+motion.features.recover: motion._batch motion.features._recover
 motion.motion: motion._motion motion.frames
 motion.prediction: motion.prediction._motion motion.prediction._path motion.prediction._state
 motion.skeleton: motion._skeleton

@@ -20,7 +20,8 @@ from motionkit import weights
 from motionkit.errors import MotionkitError
 from motionkit.motion.clip import Clip, ReadOptions
 from motionkit.motion.corpus.captions import Caption
-from motionkit.motion.features.recover import feature_layout, features_to_joints
+from motionkit.motion.features.layout import feature_layout
+from motionkit.motion.features.recover import features_to_joints
 from motionkit.motion.motion import JointMotion, check_size, finite_frames, finite_warning, nearest_finite
 from motionkit.motion.skeleton import HUMANML, KIT, Skeleton
 from motionkit.rigs.rest import PERSON_LEG, SMPL_COUNTS, UNITS, LengthUnit, nearest_unit, smpl_joints
