@@ -126,6 +126,11 @@ SEVERAL = {
         "text_to_motion.rewards.mix",
         "text_to_motion.rewards.ask",
     ),
+    "rigs._kit": (
+        "rigs.bodymap",
+        "rigs.rest",
+        "rigs.roles",
+    ),
     "trainers.ppo.api": (
         "success.ppo.backend",
         "success.ppo.scored_env",
@@ -338,11 +343,13 @@ regions.small_settings: policies.regions policies.regions._settings
 report.page: report._compare report._page report._write
 rigs._contacts: rigs._gait rigs._period
 rigs._fix_feet: rigs._two_bones
+rigs._retarget: rigs._onto
 rigs._solve_rotations: rigs._solve_twist
-rigs.bodymap: rigs._bodymap rigs._facing rigs._roles rigs._sides
-rigs.detect: rigs._detect
-rigs.rest: rigs._kit rigs._rest rigs._smpl rigs._units
-rigs.solver: rigs._flips rigs._retarget rigs._solve
+rigs.bodymap: rigs._bodymap rigs._facing
+rigs.detect: rigs._detect rigs._units
+rigs.rest: rigs._rest rigs._smpl
+rigs.roles: rigs._roles rigs._sides
+rigs.solver: rigs._flips rigs._solve
 rl._noise: rl._categorical rl._low_pass rl._row_noise
 rl._objective: rl._audit rl._credit rl._density rl._surrogate
 rl._plan: rl._flow rl._schedule

@@ -24,7 +24,8 @@ from motionkit.motion.features.layout import feature_layout
 from motionkit.motion.features.recover import features_to_joints
 from motionkit.motion.motion import JointMotion, check_size, finite_frames, finite_warning, nearest_finite
 from motionkit.motion.skeleton import HUMANML, KIT, Skeleton
-from motionkit.rigs.rest import PERSON_LEG, SMPL_COUNTS, UNITS, LengthUnit, nearest_unit, smpl_joints
+from motionkit.rigs.detect import PERSON_LEG, UNITS, LengthUnit, nearest_unit
+from motionkit.rigs.rest import SMPL_COUNTS, smpl_joints
 from motionkit.runs import write_bytes_atomic
 from motionkit.weights import read_array
 

@@ -20,8 +20,7 @@ from motionkit.errors import MotionkitError
 from motionkit.formats.bvh.euler import euler_to_matrix
 from motionkit.motion.clip import Clip, JointMap, ReadOptions
 from motionkit.motion.motion import END, Motion, check_size, finite_frames
-from motionkit.rigs.detect import in_metres
-from motionkit.rigs.rest import UNITS
+from motionkit.rigs.detect import UNITS, in_metres
 
 MAX_BYTES = 512 * 2**20
 """Largest file; an hour of 60 joints at 60 fps has about 400 MB."""

@@ -16,9 +16,8 @@ from motionkit.formats.glb.container import Container, Floats, open_glb
 from motionkit.geometry import bones_from_positions
 from motionkit.motion.clip import Clip, JointMap, ReadOptions
 from motionkit.motion.motion import END, RATES, Motion, check_size, finite_frames, is_fps
-from motionkit.rigs.bodymap import find_roles
-from motionkit.rigs.detect import find_unit, in_metres, motion_leg
-from motionkit.rigs.rest import PERSON_LEG, UNITS, nearest_unit
+from motionkit.rigs.detect import PERSON_LEG, UNITS, find_unit, in_metres, motion_leg, nearest_unit
+from motionkit.rigs.roles import find_roles
 
 MAX_JOINTS = 1000
 """As in BVH files: rigs with faces and clothes have hundreds."""

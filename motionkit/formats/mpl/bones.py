@@ -19,7 +19,7 @@ from motionkit.formats.mpl.fields import Fields
 from motionkit.formats.table import TABLES
 from motionkit.geometry import accumulate_rotations
 from motionkit.motion.clip import ReadOptions
-from motionkit.rigs.rest import unit_called
+from motionkit.rigs.detect import unit_called
 
 HIERARCHY, OFFSETS = TABLES
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.rigs.rest import unit_called
+from motionkit.rigs.detect import unit_called
 
 _DIRECTIONS = {
     "forward": (0.0, 0.0, 1.0),
