@@ -1,4 +1,4 @@
-"""What feet tell of a motion: soft contacts from height and speed, a soft gait per frame, the phase of each step."""
+"""Feet of a motion: soft contacts from height and speed, a soft gait for each frame, and the phase of each step."""
 
 from __future__ import annotations
 

@@ -12,15 +12,13 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.geometry import accumulate_rotations, rotation_between
+from motionkit.metrics import CONTACT
 from motionkit.motion.motion import END, Motion
 from motionkit.rigs._contacts import find_feet, joint_contacts
 from motionkit.rigs.roles import find_roles, is_below
 
 BLEND = 0.1
 """Seconds over which a correction fades in before a foot stands and out after; shorter pauses do not end a stand."""
-
-_STANDS = 0.5
-"""Soft contact above which a joint stands, as in `motionkit.metrics.CONTACT`."""
 
 _SLOW = 0.3
 """m/s below which a foot certainly stands."""
@@ -143,6 +141,7 @@ def standing_slide(reference: Motion, motions: Sequence[Motion], *, fastest: flo
 
 
 def find_legs(motion: Motion) -> tuple[Leg, Leg]:
+    """Return the left and the right leg, found by names; refuse a rig without them."""
     roles = find_roles(motion.names, motion.parents)
     required = [f"{side} {joint}" for side in ("left", "right") for joint in _LEG]
     if missing := [role for role in required if role not in roles]:
@@ -199,7 +198,7 @@ class _Hold:
 def _hold(positions: Tensor, leg: Leg, scores: Tensor, fps: float, fastest: float) -> _Hold:
     """Find the stands of a foot and the corrections that hold it; `scores` ``[T, P]`` of its joints."""
     frames = len(positions)
-    stands = scores > _STANDS  # [T, P]: ankle, toe
+    stands = scores > CONTACT  # [T, P]: ankle, toe
     blend = max(1, round(BLEND * fps))
     spans = _spans(stands.any(-1), blend)
     joint = _standing_joint(stands, leg)

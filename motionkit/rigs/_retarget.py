@@ -12,6 +12,7 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.geometry import accumulate_rotations, bones_from_positions, positions_from_bones
+from motionkit.metrics import CONTACT
 from motionkit.motion.clip import BODY, joint_map_text
 from motionkit.motion.motion import END, JointMotion, Motion
 from motionkit.motion.skeleton import HUMANML
@@ -24,9 +25,6 @@ from motionkit.rigs.named import Rig
 from motionkit.rigs.rest import rest_rig
 from motionkit.rigs.roles import find_roles, is_below, joint_path, leg_length
 from motionkit.rigs.solver import solve
-
-_STANDS = 0.5
-"""Soft contact above which a foot stands, as in `motionkit.metrics.CONTACT`."""
 
 _ENDS = {"head": "neck", "left wrist": "left_elbow", "right wrist": "right_elbow"}
 """Joints that follow rotations instead of positions, to the joint of the 22 that they turn against."""
@@ -359,8 +357,8 @@ def _fit(
     feet, before = find_feet(made.names, made.parents), find_feet(source.names, source.parents)
     if feet is None or before is None:
         return misses, math.nan
-    ours = soft_contacts(positions, made.fps, feet) > _STANDS
-    theirs = soft_contacts(source.positions(), source.fps, before) > _STANDS
+    ours = soft_contacts(positions, made.fps, feet) > CONTACT
+    theirs = soft_contacts(source.positions(), source.fps, before) > CONTACT
     return misses, float((ours == theirs).double().mean())
 
 
