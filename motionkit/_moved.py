@@ -122,14 +122,14 @@ SEVERAL = {
         "regions.sa2va.policy",
         "regions.sa2va.open",
     ),
-    "rewards.mix": (
-        "text_to_motion.rewards.mix",
-        "text_to_motion.rewards.ask",
-    ),
     "rigs._kit": (
         "rigs.bodymap",
         "rigs.rest",
         "rigs.roles",
+    ),
+    "rewards.mix": (
+        "text_to_motion.rewards.mix",
+        "text_to_motion.rewards.ask",
     ),
     "trainers.ppo.api": (
         "success.ppo.backend",
