@@ -122,6 +122,11 @@ SEVERAL = {
         "regions.sa2va.policy",
         "regions.sa2va.open",
     ),
+    "rigs._kit": (
+        "rigs.bodymap",
+        "rigs.rest",
+        "rigs.roles",
+    ),
     "rewards.mix": (
         "text_to_motion.rewards.mix",
         "text_to_motion.rewards.ask",
@@ -209,8 +214,10 @@ formats.bvh.euler: formats.bvh._euler
 formats.bvh.read: formats.bvh._frames formats.bvh._hierarchy formats.bvh._read
 formats.bvh.write: formats.bvh._write
 formats.glb.write: formats.glb._mesh formats.glb._write
-formats.mpl.build: formats.mpl._bones formats.mpl._build formats.mpl._find_bones formats.mpl._root formats.mpl.bones
-formats.mpl.fields: formats.mpl._conventions formats.mpl._fields
+formats.mpl.bones: formats.mpl._bones formats.mpl._find_bones
+formats.mpl.build: formats.mpl._build formats.mpl._root
+formats.mpl.conventions: formats.mpl._conventions
+formats.mpl.fields: formats.mpl._fields
 formats.mpl.npz: formats.mpl._read_npz formats.mpl._trajectory formats.mpl._write
 formats.mpl.read_json: formats.mpl._read_json
 formats.native: formats.native._read formats.native._write
@@ -229,8 +236,8 @@ metrics._regions: metrics._cider
 metrics._retrieval: metrics._matching
 metrics.paired: evaluation._paired
 motion.changes.place_and_time: motion.changes._features motion.changes._place motion.changes._time
-motion.changes.poses: motion.changes._poses
-motion.changes.registry: motion.changes._applies motion.changes._registry motion.changes._stillness
+motion.changes.poses: motion.changes._poses motion.changes._stillness
+motion.changes.registry: motion.changes._applies motion.changes._registry
 motion.clip: motion._clip motion._joint_map
 motion.corpus.captions: motion.corpus._caption_table motion.corpus._captions
 motion.corpus.ids: motion.corpus._ids
@@ -238,8 +245,8 @@ motion.corpus.real_actions: motion.corpus._real_actions
 motion.corpus.tagger: motion.corpus._tagger
 motion.features.extract: motion.features._extract motion.features._retarget motion.features._rotations
     motion.features._rows
-motion.features.recover: motion._batch motion.features._layout motion.features._mirror motion.features._recover
-    motion.features._stats motion.features.layout
+motion.features.layout: motion.features._layout motion.features._mirror motion.features._stats
+motion.features.recover: motion._batch motion.features._recover
 motion.motion: motion._motion motion.frames
 motion.prediction: motion.prediction._motion motion.prediction._path motion.prediction._state
 motion.skeleton: motion._skeleton
@@ -350,11 +357,13 @@ regions.small_settings: policies.regions policies.regions._settings
 report.page: report._compare report._page report._write
 rigs._contacts: rigs._gait rigs._period
 rigs._fix_feet: rigs._two_bones
+rigs._retarget: rigs._onto
 rigs._solve_rotations: rigs._solve_twist
-rigs.bodymap: rigs._bodymap rigs._facing rigs._roles rigs._sides
-rigs.detect: rigs._detect
-rigs.rest: rigs._kit rigs._rest rigs._smpl rigs._units
-rigs.solver: rigs._flips rigs._retarget rigs._solve
+rigs.bodymap: rigs._bodymap rigs._facing
+rigs.detect: rigs._detect rigs._units
+rigs.rest: rigs._rest rigs._smpl
+rigs.roles: rigs._roles rigs._sides
+rigs.solver: rigs._flips rigs._solve
 rl._noise: rl._categorical rl._low_pass rl._row_noise
 rl._objective: rl._audit rl._credit rl._density rl._surrogate
 rl._plan: rl._flow rl._schedule

@@ -17,8 +17,9 @@ from torch import Tensor
 
 from motionkit.geometry import bones_from_positions
 from motionkit.motion.motion import Ranges, ranges
-from motionkit.rigs.bodymap import body_height, find_pairs, find_roles, leg_length
-from motionkit.rigs.rest import PERSON_LEG, UNITS
+from motionkit.rigs.bodymap import body_height
+from motionkit.rigs.detect import PERSON_LEG, UNITS
+from motionkit.rigs.roles import find_pairs, find_roles, leg_length
 
 Kind = Literal[
     "nan", "jump", "rest-pose", "penetration", "floating", "scale", "frozen", "bone-length", "sides", "fps", "short"

@@ -16,8 +16,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion.motion import JointMotion, Motion, nearest_finite
 from motionkit.motion.skeleton import HUMANML, KIT
 from motionkit.rigs import Side, head_joint, sides
-from motionkit.rigs.bodymap import find_roles
-from motionkit.rigs.rest import rig_names
+from motionkit.rigs.roles import find_roles, rig_names
 
 Floats = npt.NDArray[np.float64]
 

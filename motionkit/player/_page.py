@@ -26,8 +26,8 @@ from motionkit.errors import MotionkitError
 from motionkit.motion.motion import ranges
 from motionkit.player._figure import Figure, PlayerTrack, figure_of
 from motionkit.rigs import find_feet, soft_contacts
-from motionkit.rigs.bodymap import CENTRE, SIDED, find_roles
-from motionkit.rigs.rest import PERSON_LEG, UNITS
+from motionkit.rigs.detect import PERSON_LEG, UNITS
+from motionkit.rigs.roles import CENTRE, SIDED, find_roles
 from motionkit.runs import write_bytes_atomic
 
 STEP = 1e-4

@@ -22,7 +22,8 @@ from motionkit.motion.clip import Clip, ClipSource
 from motionkit.motion.corpus.captions import Caption, caption_lines, captions_within, clean_caption
 from motionkit.motion.corpus.ids import SPLITS, complete_splits, plain_id
 from motionkit.motion.corpus.tagger import tag_caption
-from motionkit.motion.features.recover import feature_stats, features_to_joints, read_features
+from motionkit.motion.features.layout import feature_stats, read_features
+from motionkit.motion.features.recover import features_to_joints
 from motionkit.motion.skeleton import HUMANML, KIT, Skeleton
 from motionkit.rigs import kit_bones, to_body
 from motionkit.runs import write_bytes_atomic

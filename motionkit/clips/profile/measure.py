@@ -25,7 +25,7 @@ from motionkit.motion.clip import Clip
 from motionkit.motion.motion import END, JointMotion, Motion
 from motionkit.motion.skeleton import HUMANML, KIT
 from motionkit.rigs import body_yaw, find_feet, soft_contacts
-from motionkit.rigs.bodymap import find_roles
+from motionkit.rigs.roles import find_roles
 
 Counts = NDArray[np.int64]
 
