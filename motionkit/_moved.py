@@ -70,6 +70,7 @@ SEVERAL = {
         "metrics.paired",
     ),
     "evaluation.mpl": (
+        "predictor.continuation",
         "predictor.evaluation.kept",
         "predictor.evaluation.measure",
         "predictor.evaluation.data",
@@ -79,6 +80,7 @@ SEVERAL = {
     "evaluation.mpl.long": (
         "predictor.evaluation.long.measure",
         "predictor.evaluation.long.result",
+        "predictor.evaluation.baselines",
     ),
     "evaluation.regions": (
         "regions.evaluation.split",
@@ -244,13 +246,16 @@ plugins._component: plugins._metrics
 plugins._discovery: plugins._kinds
 plugins.check: plugins._check plugins._diagnose plugins._fit plugins.diagnose
 plugins.scaffold: plugins._scaffold plugins._templates._package
+predictor.adaptive: trainers.train_mpl._adaptive
 predictor.advice: trainers.train_mpl._advice
-predictor.batches: trainers.train_mpl._augment trainers.train_mpl._batches trainers.train_mpl._data
+predictor.batches: trainers.train_mpl._augment trainers.train_mpl._batches
 predictor.bvh_file: policies.mpl.bvh_file
 predictor.checklist: trainers.train_mpl._checklist
 predictor.clips: datasets.motions._clips datasets.motions._content datasets.motions._windows
 predictor.commands: cli.commands.predict
+predictor.continuation: evaluation.mpl._predict
 predictor.data: datasets.motions._one_skeleton datasets.motions._open datasets.motions._read datasets.motions._starter
+    trainers.train_mpl._data
 predictor.encoder: encoders.mpl encoders.mpl._find encoders.mpl._inputs encoders.mpl._native encoders.mpl._network
     encoders.mpl._scales
 predictor.encoder_probe: trainers.pretrain.mpl_encoder._frames trainers.pretrain.mpl_encoder._probe
@@ -260,11 +265,11 @@ predictor.encoder_train: trainers.pretrain.mpl_encoder._batches trainers.pretrai
     trainers.pretrain.mpl_encoder._trainer
 predictor.evaluate: cli.commands._eval_mpl predictor.evaluation.protocol
 predictor.evaluation.baselines: evaluation.mpl._extrapolate evaluation.mpl._nearest evaluation.mpl._ridge
+    evaluation.mpl.long._matching
 predictor.evaluation.data: evaluation.mpl._data
 predictor.evaluation.guide: evaluation.mpl._guide
-predictor.evaluation.kept: evaluation.mpl._keep evaluation.mpl._kept evaluation.mpl._predict
-predictor.evaluation.long.measure: evaluation.mpl.long._figures evaluation.mpl.long._matching
-    evaluation.mpl.long._measure evaluation.mpl.long._paths
+predictor.evaluation.kept: evaluation.mpl._keep evaluation.mpl._kept
+predictor.evaluation.long.measure: evaluation.mpl.long._figures evaluation.mpl.long._measure evaluation.mpl.long._paths
 predictor.evaluation.long.result: evaluation.mpl.long._result
 predictor.evaluation.measure: evaluation.mpl._by_clip evaluation.mpl._figures evaluation.mpl._horizons
     evaluation.mpl._measure
@@ -278,7 +283,7 @@ predictor.known_frames: policies.mpl.known_frames
 predictor.losses: trainers.train_mpl.losses trainers.train_mpl.losses._frames trainers.train_mpl.losses._joint
     trainers.train_mpl.losses._motion trainers.train_mpl.losses._rotations
 predictor.network: policies.mpl._lively policies.mpl._network policies.mpl._roll_out policies.mpl._standing
-predictor.objective: trainers.train_mpl._adaptive trainers.train_mpl._objective
+predictor.objective: trainers.train_mpl._objective
 predictor.pages: report._evaluation report._predictor
 predictor.policy: policies.mpl._factory policies.mpl._policy policies.mpl._store
 predictor.runtime: policies.mpl.runtime
