@@ -128,6 +128,10 @@ SEVERAL = {
         "text_to_motion.rewards.mix",
         "text_to_motion.rewards.ask",
     ),
+    "success.episodes.export": (
+        "success.episodes.trajectories",
+        "success.episodes.open",
+    ),
     "trainers.ppo.api": (
         "success.ppo.backend",
         "success.ppo.scored_env",
@@ -392,14 +396,15 @@ success.episodes.collector: datasets.episodes._collector
 success.episodes.labels: datasets.episodes._labels
 success.episodes.lerobot: datasets.episodes._lerobot datasets.episodes._lerobot_write datasets.episodes._video
 success.episodes.lerobot_read: datasets.episodes._lerobot_read
-success.episodes.open: datasets.episodes._export datasets.episodes._guide_files datasets.episodes._open
-    datasets.episodes._trajectories success.episodes.export
+success.episodes.open: datasets.episodes._open
 success.episodes.parquet: datasets.episodes._parquet_footer
 success.episodes.read: datasets.episodes._read datasets.episodes._records datasets.episodes._shards
-success.evaluation.checks: evaluation.reward._checks evaluation.reward._strips
+success.episodes.trajectories: datasets.episodes._export datasets.episodes._guide_files datasets.episodes._trajectories
+success.evaluation.checks: evaluation.reward._checks
 success.evaluation.data: evaluation.reward._data evaluation.reward._score
 success.evaluate: cli.commands._eval_reward
 success.evaluation.report: evaluation.reward._figures evaluation.reward._folder evaluation.reward._report
+    evaluation.reward._strips
 success.pages: report._collected report._reward report._success
 success.ppo.backend: trainers.ppo._backend
 success.ppo.clone: trainers.ppo._clone

@@ -27,9 +27,8 @@ from motionkit.metrics import (
 )
 from motionkit.runs import Run, TrainedOn, write_bytes_atomic
 from motionkit.success.classifier import ARTIFACT, Card, SuccessClassifier, read_pretrained, save_classifier, start_from
-from motionkit.success.evaluation.checks import FILE, save_strips
 from motionkit.success.evaluation.data import Split, refuse_one_class
-from motionkit.success.evaluation.report import RewardReport, measure_classifier
+from motionkit.success.evaluation.report import FILE, RewardReport, measure_classifier, save_strips
 from motionkit.success.train_data import (
     RECORD,
     Augmentation,
