@@ -312,8 +312,8 @@ regions.evaluate: cli.commands._eval_sa2va evaluation.regions._models regions.ev
 regions.evaluation.gallery: evaluation.regions._gallery evaluation.regions._pictures
 regions.evaluation.known: evaluation.regions._absent evaluation.regions._known evaluation.regions._truth
 regions.evaluation.measure: evaluation.regions._measure evaluation.regions._task
-regions.evaluation.result: evaluation.regions._result
-regions.evaluation.split: evaluation.regions._entropy evaluation.regions._figures evaluation.regions._split
+regions.evaluation.result: evaluation.regions._figures evaluation.regions._result
+regions.evaluation.split: evaluation.regions._entropy evaluation.regions._split
 regions.meteor: metrics.meteor
 regions.meteor.build: metrics.meteor.build
 regions.meteor.score: metrics.meteor._lexicon metrics.meteor._score

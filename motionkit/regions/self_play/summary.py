@@ -12,17 +12,21 @@ import numpy as np
 import torch
 
 from motionkit.contracts.policy import RegionPolicy
-from motionkit.regions.evaluation.known import Known, limits_of
+from motionkit.regions.evaluation.known import Known
 from motionkit.regions.evaluation.measure import RegionFigures, Task, Weights, as_it_is, change_of, measure
 from motionkit.regions.evaluation.result import (
+    GREEDY,
     LONGER,
+    SAMPLED,
     attribute_table,
     describe_sampled,
+    limits_of,
+    of_data,
     sampled_table,
     side_effects,
     verdict,
 )
-from motionkit.regions.evaluation.split import GREEDY, SAMPLED, equal_entropy, of_data, word_entropy
+from motionkit.regions.evaluation.split import equal_entropy, word_entropy
 from motionkit.tracking import result_table, results
 from motionkit.training.steps import State
 

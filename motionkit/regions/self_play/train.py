@@ -29,7 +29,7 @@ from motionkit.nn.lora import names_by_group
 from motionkit.regions.evaluation.gallery import GALLERY, write_gallery
 from motionkit.regions.evaluation.known import look_up
 from motionkit.regions.evaluation.measure import Task, Weights, as_it_is, measure, open_task
-from motionkit.regions.evaluation.split import CAPTIONS
+from motionkit.regions.evaluation.result import CAPTIONS
 from motionkit.regions.pretrain import supervised_loss
 from motionkit.regions.self_play.loop import Loop, Turn
 from motionkit.regions.self_play.play import ENDLESS, LoopRewards, RegionOrder, Scored, loss_of, means_of, roll_out
