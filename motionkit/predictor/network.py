@@ -32,14 +32,15 @@ def movement(state: MotionState) -> Tensor:
     return moved
 
 
-def livelier(
-    state: MotionState,  # [N, F, ...]
-    newest: MotionState,  # [N, P, ...] the frames before them
-    known: Tensor,  # [N] `movement` of the known frames
-) -> MotionState:
+def livelier(state: MotionState, newest: MotionState, known: Tensor) -> MotionState:
     """Extrapolate poses from the last frame if joints move less than in the known frames.
 
     Root and contacts stay. Nothing is slowed down.
+
+    Args:
+        state: ``[N, F, ...]``.
+        newest: ``[N, P, ...]`` the frames before them.
+        known: ``[N]`` `movement` of the known frames.
     """
     gain = (SHARE * known / movement(newest).clamp_min(1e-9)).clamp_min(1.0).pow(POWER).clamp_max(GAIN)
     # In 6D, where a line between two poses goes on beyond the second: [N, 1, J, 6].
@@ -341,13 +342,11 @@ class PredictorNetwork(nn.Module):
 
     def free_run(
         self,
-        known: MotionState,  # [N, P, ...] float32
-        frames: int,  # frames F
+        known: MotionState,
+        frames: int,
         *,
-        # [N, F', 3] the path to follow; only a network that was trained with one reads it
         command: Tensor | None = None,
-        standing: Standing | None = None,  # correction of the root by the feet, after the first shot; None: without it
-        # Metres per second that a root goes at most along a path, as in `Course`; None: no limit
+        standing: Standing | None = None,
         fastest: float | None = None,
     ) -> MotionState:
         """Predict frames that read no true frame after the known ones.
@@ -356,6 +355,13 @@ class PredictorNetwork(nn.Module):
         After it both heads go on from the joined motion, every `AGAIN` seconds: on its own frames the one-shot head
         stands still after some seconds, and reads a path only once per shot. Without a path the motion is then kept as
         lively as the known frames; along one the path sets the pace.
+
+        Args:
+            known: ``[N, P, ...]`` float32.
+            frames: Frames F.
+            command: ``[N, F', 3]`` the path to follow; only a network that was trained with one reads it.
+            standing: Correction of the root by the feet, after the first shot; None: without it.
+            fastest: Metres per second that a root goes at most along a path, as in `Course`; None: no limit.
         """
         ahead = self.settings.ahead_frames(self.fps)
         course = None

@@ -37,13 +37,14 @@ keeps the first two. A sudden change is what does harm, so the limit lies just a
 """
 
 
-def suggest_schedule(
-    epochs: int,  # epochs of the whole training
-    length: float,  # median length of a clip in frames
-    window: int,  # frames of a training window; free runs stay within it
-    fps: float,  # frames per second
-) -> tuple[list[dict[str, Any]], str]:
+def suggest_schedule(epochs: int, length: float, window: int, fps: float) -> tuple[list[dict[str, Any]], str]:
     """Return three stages, fewer for fewer epochs, and the reason for their lengths and horizons.
+
+    Args:
+        epochs: Epochs of the whole training.
+        length: Median length of a clip in frames.
+        window: Frames of a training window; free runs stay within it.
+        fps: Frames per second.
 
     Example:
         >>> stages, reason = suggest_schedule(epochs=30, length=75, window=60, fps=60.0)
@@ -102,14 +103,15 @@ def stage_rows(schedule: Sequence[Mapping[str, Any]]) -> list[tuple[object, ...]
     return rows
 
 
-def schedule_problems(
-    schedule: Sequence[Mapping[str, Any]],  # stages with ``range``, ``label`` and ``trainer``
-    epochs: int,  # epochs of the whole training
-) -> tuple[str, ...]:
+def schedule_problems(schedule: Sequence[Mapping[str, Any]], epochs: int) -> tuple[str, ...]:
     """Return the faults of a stage schedule, one sentence each.
 
     Stages follow each other without gap from epoch 1 to the last; the weight and the horizon of free runs never go
     down, the weight ends at 0.3 or more and never rises by more than `LARGEST_STEP` at once.
+
+    Args:
+        schedule: Stages with ``range``, ``label`` and ``trainer``.
+        epochs: Epochs of the whole training.
     """
     problems: list[str] = []
     expected, weight, horizon = 1, 0.0, 0

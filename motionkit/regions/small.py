@@ -149,16 +149,15 @@ class LanguageModel(nn.Module):
         self.norm = nn.LayerNorm(s.width)
         self.lm_head = nn.Linear(s.width, vocabulary, bias=False)
 
-    def forward(
-        self,
-        embedded: Tensor,  # [N, T, D] the words
-        # Keys and values of the words before, per layer, to which these are added: empty for the first call, after
-        # which there is one word in a call
-        read: list[Read] | None = None,
-        *,
-        given: Tensor | int = 0,  # length of the prefix, of all rows or of each [N], with full attention if so set
-    ) -> Tensor:
-        """Return the states ``[N, T, D]`` of words; outside of the prefix no word reads a later one."""
+    def forward(self, embedded: Tensor, read: list[Read] | None = None, *, given: Tensor | int = 0) -> Tensor:
+        """Return the states ``[N, T, D]`` of words; outside of the prefix no word reads a later one.
+
+        Args:
+            embedded: ``[N, T, D]`` the words.
+            read: Keys and values of the words before, per layer, to which these are added: empty for the first call,
+                after which there is one word in a call.
+            given: Length of the prefix, of all rows or of each ``[N]``, with full attention if so set.
+        """
         before = read[0].keys.shape[2] if read else 0
         count = embedded.shape[1]
         states = embedded + self.positions[before : before + count]

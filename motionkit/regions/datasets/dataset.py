@@ -185,18 +185,20 @@ _FEW, _FEWEST = 3, 20
 
 
 def split_regions(
-    image: NDArray[np.int64],  # [N] mark of each region's picture, 63 random bits
-    named: NDArray[np.int64],  # [N] split that the file names: 0 none, 1 train, 2 val, 3 test
-    *,
-    held_out: float,  # share of the pictures in val, and in test, if marks decide
-    by_hash: bool,  # ignore the data's own splits
-    place: str,  # where the data are, for messages
+    image: NDArray[np.int64], named: NDArray[np.int64], *, held_out: float, by_hash: bool, place: str
 ) -> dict[Split, NDArray[np.int64]]:
     """Return the numbers of the regions of each split, in an order that is the same wherever the files lie.
 
     The data's own splits hold if they name all three; a picture with regions of several of them goes to test before val
     before train. Otherwise the hash of a picture decides; it stays in its split when pictures are added, once there are
     some hundred.
+
+    Args:
+        image: ``[N]`` mark of each region's picture, 63 random bits.
+        named: ``[N]`` split that the file names: 0 none, 1 train, 2 val, 3 test.
+        held_out: Share of the pictures in val, and in test, if marks decide.
+        by_hash: Ignore the data's own splits.
+        place: Where the data are, for messages.
     """
     pictures, picture_of = np.unique(image, return_inverse=True)
     if len(pictures) < _FEW:

@@ -172,15 +172,16 @@ _WORD = re.compile(r"[\w'-]+")
 _RELATION = re.compile(rf"\b(?:to the |on the )?({'|'.join(RELATIONS)})\b")
 
 
-def read_caption(
-    caption: str,  # any text
-    kinds: Mapping[str, Sequence[str]],  # the values of each attribute; those of ``place`` are phrases
-) -> Claim:
+def read_caption(caption: str, kinds: Mapping[str, Sequence[str]]) -> Claim:
     """Parse a caption.
 
     Words before a relation are of the object, words after it of the other one: in "the small circle left of the red
     square" the circle is small and the square is red. A place, such as "at the top left", belongs to the noun before
     it.
+
+    Args:
+        caption: Any text.
+        kinds: The values of each attribute; those of ``place`` are phrases.
 
     Example:
         >>> kinds = {"shape": ("circle", "square"), "size": ("small",), "place": ("at the top",)}
@@ -242,12 +243,15 @@ def related(relation: str, first: Thing, other: Thing) -> bool:
 
 
 def things_of(
-    # For each attribute [K] the numbers of its values; the last one is the cell of the 3 x 3 grid
-    numbers: Sequence[NDArray[np.int64]],
-    shifts: NDArray[np.float64],  # [K, 2] offsets x and y of a middle from that of its cell, as shares of the image
-    kinds: Mapping[str, Sequence[str]],  # the values of each attribute
+    numbers: Sequence[NDArray[np.int64]], shifts: NDArray[np.float64], kinds: Mapping[str, Sequence[str]]
 ) -> tuple[Thing, ...]:
-    """Return the K objects of a scene in words."""
+    """Return the K objects of a scene in words.
+
+    Args:
+        numbers: For each attribute ``[K]`` the numbers of its values; the last one is the cell of the 3 x 3 grid.
+        shifts: ``[K, 2]`` offsets x and y of a middle from that of its cell, as shares of the image.
+        kinds: The values of each attribute.
+    """
     columns = [[names[number] for number in row.tolist()] for names, row in zip(kinds.values(), numbers, strict=True)]
     middles = (np.stack([numbers[-1] % 3, numbers[-1] // 3], 1) + 0.5) / 3 + shifts
     words = [dict(zip(kinds, attributes, strict=True)) for attributes in zip(*columns, strict=True)]

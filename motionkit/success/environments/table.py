@@ -24,19 +24,20 @@ SPREAD = 0.3826 * 2 * HALF
 """Largest frictional moment over largest frictional force of a square under even pressure, a length."""
 
 
-def push(
-    block: Values,  # [N, 3] middle and angle in radians
-    finger: Values,  # [N, 2] the finger before
-    way: Values,  # [N, 2] how it moves, shorter than its radius
-    friction: float,  # coefficient between finger and block
-    held: NDArray[np.bool_],  # [N] blocks that are not touched
-) -> Values:
+def push(block: Values, finger: Values, way: Values, friction: float, held: NDArray[np.bool_]) -> Values:
     """Move fingers by a short way and return the blocks ``[N, 3]`` that they touch, pushed out of the way.
 
     Quasi-static pushing (Lynch, Maekawa and Tanie 1992, "Manipulation and active sensing by pushing using tactile
     feedback"): friction on the table is an ellipsoid, so that a force f at the offset r from the middle moves the block
     along f and turns it by ``r x f / SPREAD**2``. The contact sticks if the force that moves the contact point with the
     finger lies inside the friction cone; else it slides along the cone's edge. A block that is not pushed stands still.
+
+    Args:
+        block: ``[N, 3]`` middle and angle in radians.
+        finger: ``[N, 2]`` the finger before.
+        way: ``[N, 2]`` how it moves, shorter than its radius.
+        friction: Coefficient between finger and block.
+        held: ``[N]`` blocks that are not touched.
     """
     place = finger + way
     normal, depth, touch = contact(block, place)
