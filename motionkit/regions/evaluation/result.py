@@ -13,10 +13,7 @@ from numpy.typing import NDArray
 
 from motionkit.contracts.policy import HasLimits
 from motionkit.regions.evaluation.known import TRUTH, Known
-from motionkit.regions.evaluation.measure import (
-    RegionFigures,
-    worded,
-)
+from motionkit.regions.evaluation.measure import RegionFigures, worded
 from motionkit.regions.evaluation.split import EqualEntropy, SplitFigures
 from motionkit.tracking import definition, label_of, result_table, results
 

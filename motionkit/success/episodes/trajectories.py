@@ -21,10 +21,7 @@ from motionkit.errors import MotionkitError
 from motionkit.runs import OutputFolder, disk_errors, fingerprint, write_bytes_atomic
 from motionkit.success.episodes.collector import Collector
 from motionkit.success.episodes.open import open_episodes
-from motionkit.success.episodes.read import (
-    Episodes,
-    plain_name,
-)
+from motionkit.success.episodes.read import Episodes, plain_name
 
 _LIMIT = 2 << 30
 _FIX = "give the folders that hold 000000.npy, ..."
