@@ -13,6 +13,18 @@ from motionkit.geometry import matrix_to_6d, rotate_yaw
 from motionkit.motion.prediction import MotionState, follow
 from motionkit.predictor.encoder import MotionEncoder, encoder_inputs, frame_features, with_history
 
+ROOT = 4
+"""Features of the root's motion: its step per second (x, z, turn) and its height."""
+
+FEET = 2
+_OTHERS = 0.5  # weight of root and contacts (m/s, rad/s, m and shares) among the inputs, relative to 6D rotations
+
+_SPEED, _FADE, _FIRST = 8.0, 0.75, 1 / 30
+"""A difference over t seconds is weighed by 8 (t / (1 / 30 s)) ** -0.75, relative to the pose."""
+
+_FLOOR = 0.3  # smallest scale of a joint's turns, as a share of the median one: joints that hardly move
+_LARGEST_TURN = 0.5  # turns per frame are cut at this for their scale, in 6D: glitches of recorded motion
+
 
 class Course:
     """A commanded path as seen by a roll-out.
@@ -98,19 +110,6 @@ class Course:
         start, facing = self._start[0].view(-1, *dims, 2), self._start[1].view(-1, *dims)
         flat = torch.stack([place[..., 0], torch.zeros_like(yaw), place[..., 1]], dim=-1)
         return start + rotate_yaw(flat, facing.expand_as(yaw))[..., ::2], facing + yaw
-
-
-ROOT = 4
-"""Features of the root's motion: its step per second (x, z, turn) and its height."""
-
-FEET = 2
-_OTHERS = 0.5  # weight of root and contacts (m/s, rad/s, m and shares) among the inputs, relative to 6D rotations
-
-_SPEED, _FADE, _FIRST = 8.0, 0.75, 1 / 30
-"""A difference over t seconds is weighed by 8 (t / (1 / 30 s)) ** -0.75, relative to the pose."""
-
-_FLOOR = 0.3  # smallest scale of a joint's turns, as a share of the median one: joints that hardly move
-_LARGEST_TURN = 0.5  # turns per frame are cut at this for their scale, in 6D: glitches of recorded motion
 
 
 def width_of(joints: int) -> int:

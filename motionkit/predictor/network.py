@@ -25,6 +25,31 @@ A prediction is a mean of possible futures, which moves less than each of them; 
 comes to rest.
 """
 
+HELD, LEVEL = 0.3, 0.01
+"""The part of its slide that a foot is kept from if it certainly stands and is by far the lower one, and the metres by
+which a foot must be lower than the other to count e times as much.
+
+It is not 1: feet of real clips move while they stand, as toes roll and skeletons fitted to markers tremble.
+"""
+
+NEARER, LONGER, CURVE, MOST = 3.0, 0.25, 0.3, 0.02
+"""How the root of a run along a path is brought nearer to it in each frame: by this share of its distance per second,
+at most by this share of its step, and by at most so many radians per metre of its step. A root that stands stays.
+
+Feet and path together move a root by at most MOST metres a frame.
+"""
+
+ASTRAY = 0.5
+"""Metres from its path at which feet no longer hold the root; nearer to it their hold rises linearly. Legs that do not
+walk along the path would keep the root from following it."""
+
+AGAIN = 0.1
+"""Seconds after which the heads go on from their joined motion.
+
+On CMU's validation clips free runs of 10 s keep 0.81 of real movement so, and 0.70 to 0.71 with 0.2 or 0.33 s; drawn
+paths are missed by 1.8, 2.0 and 2.3 m in the mean. After every single frame feet slide three times as fast.
+"""
+
 
 def movement(state: MotionState) -> Tensor:
     """Return how much the joints of states ``[N, T, ...]`` move: mean length of a frame's change in 6D, ``[N]``."""
@@ -170,25 +195,6 @@ def _longer(
     return torch.cat([memory[0], new[0]], dim=1)[:, -window:], torch.cat([memory[1], new[1]], dim=1)[:, -window:]
 
 
-HELD, LEVEL = 0.3, 0.01
-"""The part of its slide that a foot is kept from if it certainly stands and is by far the lower one, and the metres by
-which a foot must be lower than the other to count e times as much.
-
-It is not 1: feet of real clips move while they stand, as toes roll and skeletons fitted to markers tremble.
-"""
-
-NEARER, LONGER, CURVE, MOST = 3.0, 0.25, 0.3, 0.02
-"""How the root of a run along a path is brought nearer to it in each frame: by this share of its distance per second,
-at most by this share of its step, and by at most so many radians per metre of its step. A root that stands stays.
-
-Feet and path together move a root by at most MOST metres a frame.
-"""
-
-ASTRAY = 0.5
-"""Metres from its path at which feet no longer hold the root; nearer to it their hold rises linearly. Legs that do not
-walk along the path would keep the root from following it."""
-
-
 class Standing:
     """Corrects the steps of the root so that the foot that stands slides less.
 
@@ -264,14 +270,6 @@ def _at_most(way: Tensor, most: float | Tensor) -> Tensor:
     """Shorten vectors ``[..., 2]`` that are longer than `most`."""
     shorter: Tensor = way * (most / way.norm(dim=-1, keepdim=True).clamp_min(1e-9)).clamp_max(1.0)
     return shorter
-
-
-AGAIN = 0.1
-"""Seconds after which the heads go on from their joined motion.
-
-On CMU's validation clips free runs of 10 s keep 0.81 of real movement so, and 0.70 to 0.71 with 0.2 or 0.33 s; drawn
-paths are missed by 1.8, 2.0 and 2.3 m in the mean. After every single frame feet slide three times as fast.
-"""
 
 
 class PredictorNetwork(nn.Module):

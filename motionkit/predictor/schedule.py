@@ -36,6 +36,14 @@ rises below 0.15; two of those end below 0.3. Its own example, which `_FREERUN` 
 keeps the first two. A sudden change is what does harm, so the limit lies just above that example's rise.
 """
 
+STAGE_COLUMNS = (
+    "stage", "epochs", "freerun_weight", "freerun_horizon", "w_latent_consistency", "w_fk_pos, w_rot_local",
+    "w_limb_geo",
+)  # fmt: skip
+
+_END = 0.65  # end of teacher forcing by default, as a share of the epochs
+_RAMP = 0.6  # end of the ramps of free runs by default, as a share of the epochs
+
 
 def suggest_schedule(epochs: int, length: float, window: int, fps: float) -> tuple[list[dict[str, Any]], str]:
     """Return three stages, fewer for fewer epochs, and the reason for their lengths and horizons.
@@ -84,12 +92,6 @@ def suggest_schedule(epochs: int, length: float, window: int, fps: float) -> tup
             "since longer roll-outs made every horizon worse"
         )
     return stages, reason + "."
-
-
-STAGE_COLUMNS = (
-    "stage", "epochs", "freerun_weight", "freerun_horizon", "w_latent_consistency", "w_fk_pos, w_rot_local",
-    "w_limb_geo",
-)  # fmt: skip
 
 
 def stage_rows(schedule: Sequence[Mapping[str, Any]]) -> list[tuple[object, ...]]:
@@ -143,10 +145,6 @@ def schedule_problems(schedule: Sequence[Mapping[str, Any]], epochs: int) -> tup
     if schedule and weight < LAST_WEIGHT:
         problems.append(f"freerun_weight ends at {weight:g}; {LAST_WEIGHT} or more makes long runs stable.")
     return tuple(problems)
-
-
-_END = 0.65  # end of teacher forcing by default, as a share of the epochs
-_RAMP = 0.6  # end of the ramps of free runs by default, as a share of the epochs
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,17 @@ DOCUMENT, KIND = "policy.json", "regions"
 
 _Word = Annotated[str, Field(pattern=r"^[a-z]{1,40}$")]
 
+_WAVES = 3  # frequencies of the position encoding along each side
+_CELLS = 8  # pixels along a cell of the vision encoder
+
+PAD, END, SEG, UNKNOWN = 0, 1, 2, 3
+SPECIAL = ("<pad>", "<end>", "[SEG]", "<unknown>")
+_TOKEN = re.compile(r"[a-z]+")
+
+_NEVER = (PAD, SEG, UNKNOWN)  # words that no caption may hold
+
+STARTER = Path(starter.__file__).parent / "weights" / "regions"
+
 
 class RegionDocument(BaseModel):
     """Content of policy.json; unknown keys (of later versions) are ignored."""
@@ -42,10 +53,6 @@ class RegionDocument(BaseModel):
     def _later(cls, settings: Any) -> Any:
         """Fill in settings that were added later, with the values of the time before."""
         return {**BEFORE, **settings} if isinstance(settings, Mapping) else settings
-
-
-_WAVES = 3  # frequencies of the position encoding along each side
-_CELLS = 8  # pixels along a cell of the vision encoder
 
 
 class RegionNetwork(nn.Module):
@@ -278,11 +285,6 @@ def _four_as_one(features: Tensor) -> Tensor:
     return F.pixel_unshuffle(features, 2).flatten(2).transpose(1, 2)
 
 
-PAD, END, SEG, UNKNOWN = 0, 1, 2, 3
-SPECIAL = ("<pad>", "<end>", "[SEG]", "<unknown>")
-_TOKEN = re.compile(r"[a-z]+")
-
-
 class Words:
     """The vocabulary of a region policy: special words, then `words` in order."""
 
@@ -317,9 +319,6 @@ class Words:
             row = row[: row.index(END)] if END in row else row
             texts.append(" ".join(self._all[number] for number in row if number >= len(SPECIAL)))
         return texts
-
-
-_NEVER = (PAD, SEG, UNKNOWN)  # words that no caption may hold
 
 
 @dataclass(frozen=True, eq=False)
@@ -491,9 +490,6 @@ def _squeezed(image: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
     from PIL import Image
 
     return np.asarray(Image.fromarray(image).resize((side, side), Image.Resampling.BILINEAR))  # antialiased
-
-
-STARTER = Path(starter.__file__).parent / "weights" / "regions"
 
 
 def open_regions(options: RegionOptions, *, device: torch.device | str = "cpu", dataset: object = None) -> ShapesPolicy:

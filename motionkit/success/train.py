@@ -1,4 +1,4 @@
-"""`motionkit reward-train`: the trainer."""
+"""`motionkit reward-train`: the trainer, its loss, and the choice of calibration and threshold."""
 
 from __future__ import annotations
 
@@ -50,6 +50,10 @@ from motionkit.training.learner import Learner, cosine_rate, out_of_range
 from motionkit.training.supervised import fit
 from motionkit.training.world import OneProcess, World, share_of, sum_over
 
+LAST, FIGURES, CACHE = "classifier-last", "figures", "features"
+REPORT = "report.json"
+_logger = logging.getLogger("motionkit.reward_train")
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -92,11 +96,6 @@ def loss_of(logits: Tensor, labels: Tensor) -> Tensor:
     """Return the binary cross-entropy of logits, the mean over frames; in float32."""
     # Labels are stored as floats; above a half is a success
     return F.binary_cross_entropy_with_logits(logits.float(), (labels > 0.5).to(torch.float32))
-
-
-LAST, FIGURES, CACHE = "classifier-last", "figures", "features"
-REPORT = "report.json"
-_logger = logging.getLogger("motionkit.reward_train")
 
 
 class RewardTrain:

@@ -41,6 +41,11 @@ _SPLITS = ("", "train", "val", "test")
 _NAMED, _EVERY = 3, 10.0
 _WORTH_KEEPING = 2.0  # indices that took fewer seconds are not cached
 
+SPLITS: tuple[Split, ...] = ("train", "val", "test")
+_FEW, _FEWEST = 3, 20
+
+_TRIES = 100
+
 
 @dataclass
 class LeftOut:
@@ -180,10 +185,6 @@ def _into_cache(path: Path, index: Index) -> None:
         _log.info("the list of regions was not kept: %s", error)
 
 
-SPLITS: tuple[Split, ...] = ("train", "val", "test")
-_FEW, _FEWEST = 3, 20
-
-
 def split_regions(
     image: NDArray[np.int64], named: NDArray[np.int64], *, held_out: float, by_hash: bool, place: str
 ) -> dict[Split, NDArray[np.int64]]:
@@ -241,9 +242,6 @@ def _mixed(image: NDArray[np.int64], place: NDArray[np.int64]) -> NDArray[np.uin
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         value = (value ^ (value >> np.uint64(shift))) * np.uint64(factor)
     return np.asarray(value ^ (value >> np.uint64(31)))
-
-
-_TRIES = 100
 
 
 class RegionFiles:

@@ -24,6 +24,9 @@ from motionkit.rl import RowNoise
 Weights = Callable[[], AbstractContextManager[None]]
 """Context in which the network has other weights."""
 
+SEED = 20_011
+_RESAMPLES = 2000
+
 
 @dataclass(frozen=True)
 class Task:
@@ -106,9 +109,6 @@ def iou_of(counts: Tensor) -> Tensor:
     both, either = counts.double().unbind(1)
     return torch.where(either > 0, both / either.clamp(min=1), 1.0)
 
-
-SEED = 20_011
-_RESAMPLES = 2000
 
 Judge = Callable[[Sequence[str]], Tensor]
 """Draws masks of captions of a task's regions: N texts to logits ``[N, h, w]``."""
