@@ -70,6 +70,7 @@ SEVERAL = {
         "metrics.paired",
     ),
     "evaluation.mpl": (
+        "predictor.continuation",
         "predictor.evaluation.kept",
         "predictor.evaluation.measure",
         "predictor.evaluation.data",
@@ -79,6 +80,7 @@ SEVERAL = {
     "evaluation.mpl.long": (
         "predictor.evaluation.long.measure",
         "predictor.evaluation.long.result",
+        "predictor.evaluation.baselines",
     ),
     "evaluation.regions": (
         "regions.evaluation.split",
@@ -138,6 +140,10 @@ SEVERAL = {
     "tracking._writers": (
         "tracking._trackers",
         "tracking._jsonl",
+    ),
+    "success.episodes.export": (
+        "success.episodes.trajectories",
+        "success.episodes.open",
     ),
     "trainers.ppo.api": (
         "success.ppo.backend",
@@ -265,13 +271,16 @@ plugins._discovery: plugins._kinds
 plugins._lookup: plugins._fit
 plugins.check: plugins._check plugins._diagnose plugins.diagnose
 plugins.scaffold: plugins._scaffold plugins._templates._package
+predictor.adaptive: trainers.train_mpl._adaptive
 predictor.advice: trainers.train_mpl._advice
-predictor.batches: trainers.train_mpl._augment trainers.train_mpl._batches trainers.train_mpl._data
+predictor.batches: trainers.train_mpl._augment trainers.train_mpl._batches
 predictor.bvh_file: policies.mpl.bvh_file
 predictor.checklist: trainers.train_mpl._checklist
 predictor.clips: datasets.motions._clips datasets.motions._content datasets.motions._windows
 predictor.commands: cli.commands.predict
+predictor.continuation: evaluation.mpl._predict
 predictor.data: datasets.motions._one_skeleton datasets.motions._open datasets.motions._read datasets.motions._starter
+    trainers.train_mpl._data
 predictor.encoder: encoders.mpl encoders.mpl._find encoders.mpl._inputs encoders.mpl._native encoders.mpl._network
     encoders.mpl._scales
 predictor.encoder_probe: trainers.pretrain.mpl_encoder._frames trainers.pretrain.mpl_encoder._probe
@@ -281,11 +290,11 @@ predictor.encoder_train: trainers.pretrain.mpl_encoder._batches trainers.pretrai
     trainers.pretrain.mpl_encoder._trainer
 predictor.evaluate: cli.commands._eval_mpl predictor.evaluation.protocol
 predictor.evaluation.baselines: evaluation.mpl._extrapolate evaluation.mpl._nearest evaluation.mpl._ridge
+    evaluation.mpl.long._matching
 predictor.evaluation.data: evaluation.mpl._data
 predictor.evaluation.guide: evaluation.mpl._guide
-predictor.evaluation.kept: evaluation.mpl._keep evaluation.mpl._kept evaluation.mpl._predict
-predictor.evaluation.long.measure: evaluation.mpl.long._figures evaluation.mpl.long._matching
-    evaluation.mpl.long._measure evaluation.mpl.long._paths
+predictor.evaluation.kept: evaluation.mpl._keep evaluation.mpl._kept
+predictor.evaluation.long.measure: evaluation.mpl.long._figures evaluation.mpl.long._measure evaluation.mpl.long._paths
 predictor.evaluation.long.result: evaluation.mpl.long._result
 predictor.evaluation.measure: evaluation.mpl._by_clip evaluation.mpl._figures evaluation.mpl._horizons
     evaluation.mpl._measure
@@ -299,7 +308,7 @@ predictor.known_frames: policies.mpl.known_frames
 predictor.losses: trainers.train_mpl.losses trainers.train_mpl.losses._frames trainers.train_mpl.losses._joint
     trainers.train_mpl.losses._motion trainers.train_mpl.losses._rotations
 predictor.network: policies.mpl._lively policies.mpl._network policies.mpl._roll_out policies.mpl._standing
-predictor.objective: trainers.train_mpl._adaptive trainers.train_mpl._objective
+predictor.objective: trainers.train_mpl._objective
 predictor.pages: report._evaluation report._predictor
 predictor.policy: policies.mpl._factory policies.mpl._policy policies.mpl._store
 predictor.runtime: policies.mpl.runtime
@@ -324,8 +333,8 @@ regions.evaluate: cli.commands._eval_sa2va evaluation.regions._models regions.ev
 regions.evaluation.gallery: evaluation.regions._gallery evaluation.regions._pictures
 regions.evaluation.known: evaluation.regions._absent evaluation.regions._known evaluation.regions._truth
 regions.evaluation.measure: evaluation.regions._measure evaluation.regions._task
-regions.evaluation.result: evaluation.regions._result
-regions.evaluation.split: evaluation.regions._entropy evaluation.regions._figures evaluation.regions._split
+regions.evaluation.result: evaluation.regions._figures evaluation.regions._result
+regions.evaluation.split: evaluation.regions._entropy evaluation.regions._split
 regions.meteor: metrics.meteor
 regions.meteor.build: metrics.meteor.build
 regions.meteor.score: metrics.meteor._lexicon metrics.meteor._score
@@ -411,14 +420,15 @@ success.episodes.collector: datasets.episodes._collector
 success.episodes.labels: datasets.episodes._labels
 success.episodes.lerobot: datasets.episodes._lerobot datasets.episodes._lerobot_write datasets.episodes._video
 success.episodes.lerobot_read: datasets.episodes._lerobot_read
-success.episodes.open: datasets.episodes._export datasets.episodes._guide_files datasets.episodes._open
-    datasets.episodes._trajectories success.episodes.export
+success.episodes.open: datasets.episodes._open
 success.episodes.parquet: datasets.episodes._parquet_footer
 success.episodes.read: datasets.episodes._read datasets.episodes._records datasets.episodes._shards
-success.evaluation.checks: evaluation.reward._checks evaluation.reward._strips
+success.episodes.trajectories: datasets.episodes._export datasets.episodes._guide_files datasets.episodes._trajectories
+success.evaluation.checks: evaluation.reward._checks
 success.evaluation.data: evaluation.reward._data evaluation.reward._score
 success.evaluate: cli.commands._eval_reward
 success.evaluation.report: evaluation.reward._figures evaluation.reward._folder evaluation.reward._report
+    evaluation.reward._strips
 success.pages: report._collected report._reward report._success
 success.ppo.backend: trainers.ppo._backend
 success.ppo.clone: trainers.ppo._clone

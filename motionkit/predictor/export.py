@@ -56,6 +56,10 @@ _ARRAYS = {
     },
 }  # fmt: skip
 
+_RUNTIME = "predictor.py"
+_SAMPLES = 5  # example of the free dimension; unlike any other size, which the exporter would identify it with
+_ONNX_PARTS = ("onnx", "onnxscript")
+
 
 class RowsHead(nn.Module):
     """A head as a function of frames as they are packed: ``[N, P, D]`` to ``[N, F, D]``."""
@@ -209,11 +213,6 @@ def _named(state: MotionState) -> dict[str, Any]:
 def _listed(values: Tensor) -> Any:
     """Return numbers as lists, with the seven digits that float32 has."""
     return (values.double() * 1e7).round().div(1e7).tolist()
-
-
-_RUNTIME = "predictor.py"
-_SAMPLES = 5  # example of the free dimension; unlike any other size, which the exporter would identify it with
-_ONNX_PARTS = ("onnx", "onnxscript")
 
 
 def export_weights(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tuple[Path, list[str]]:
