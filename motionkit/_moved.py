@@ -126,6 +126,10 @@ SEVERAL = {
         "text_to_motion.rewards.mix",
         "text_to_motion.rewards.ask",
     ),
+    "rl._credit": (
+        "rl._objective",
+        "rl._advantages",
+    ),
     "trainers.ppo.api": (
         "success.ppo.backend",
         "success.ppo.scored_env",
@@ -231,7 +235,8 @@ motion.features.recover: motion._batch motion.features._layout motion.features._
 motion.motion: motion._motion motion.frames
 motion.prediction: motion.prediction._motion motion.prediction._path motion.prediction._state
 motion.skeleton: motion._skeleton
-nn._transformer: nn._film nn._keys nn._positions nn._unrolled nn._window_attention
+nn._transformer: nn._keys nn._positions
+nn._unrolled: nn._film nn._window_attention
 nn.lora: nn._lora policies.groups
 page.charts: page._charts page._rose page._rows page._svg
 page.curves: page._curves page._parallel
@@ -342,9 +347,9 @@ rigs.detect: rigs._detect
 rigs.rest: rigs._kit rigs._rest rigs._smpl rigs._units
 rigs.solver: rigs._flips rigs._retarget rigs._solve
 rl._noise: rl._categorical rl._low_pass rl._row_noise
-rl._objective: rl._audit rl._credit rl._density rl._surrogate
-rl._plan: rl._flow rl._schedule
-rl._rollout: rl._excess rl._graph
+rl._objective: rl._audit rl._density rl._surrogate
+rl._plan: rl._excess rl._flow rl._schedule
+rl._rollout: rl._graph
 runs._checkpoint: runs._model runs._opened runs._optimizer runs._random runs._save
 runs._content: runs._mapped runs._trained_on
 runs._listing: runs._next

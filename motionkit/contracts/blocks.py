@@ -210,9 +210,6 @@ def _weights(blocks: Sequence[Block], total: int, half: int) -> Tensor:
     return weights / weights.sum(0)
 
 
-# How well blocks meet.
-
-
 @dataclass(frozen=True)
 class Seams:
     """What is measured at the seams of a motion. Distances are in metres, skate in m/s, jerk in m/s^3."""

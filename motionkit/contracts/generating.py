@@ -1,4 +1,8 @@
-"""Sampling of motions for prompts, behind `motionkit generate` and `TextToMotionPolicy.generate`."""
+"""Sampling of motions for prompts, behind training, evaluation, `motionkit generate` and `TextToMotionPolicy.generate`.
+
+`sample` makes the motions of one batch. `generate_motions` makes those of any list of prompts, of any length and
+independent of the batch size, by the steps of `plan_steps`; `typed_prompts` reads its prompts from texts.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,10 @@ from motionkit.rl import (
 )
 from motionkit.text import KnownTexts, Prompt, usual_seconds
 
-# Motions of a policy for a list of prompts, independent of the batch size.
+_log = logging.getLogger("motionkit.policies")
+
+_NAMED = 4  # texts named in a warning
+BATCH = 64  # motions per batch
 
 Walk = Callable[[Predict, Tensor, StepNoise], Rollout]
 """``walk(predict, x_start [N, T, D], noise)`` goes from noise to motion."""
@@ -129,12 +136,6 @@ def segment_bounds(prompts: Sequence[Prompt], device: torch.device) -> Tensor:
     most = max(len(prompt.segments) for prompt in prompts)
     rows = [[*prompt.bounds, *[(0, 0)] * (most - len(prompt.segments))] for prompt in prompts]
     return torch.tensor(rows, dtype=torch.int64, device=device)
-
-
-_log = logging.getLogger("motionkit.policies")
-
-_NAMED = 4  # texts named in a warning
-BATCH = 64  # motions per batch
 
 
 def plan_steps(
