@@ -427,7 +427,7 @@ text._named: text._limbs
 text._prompt: text._cache text._features
 text._sides: text._caption_changes
 text._stored: text._known text._nearest text._student
-text_to_motion.commands: cli._prompts cli.commands.compose cli.commands.generate
+text_to_motion.commands: cli.commands.compose cli.commands.generate
 text_to_motion.crops: encoders._crops
 text_to_motion.data.clip_sets: datasets.composite._sets datasets.composite._totals
 text_to_motion.data.compose: datasets.composite._captions datasets.composite._compose datasets.composite._draw
@@ -518,6 +518,7 @@ text_to_motion.tmr.model: encoders.tmr._model encoders.tmr._network encoders.tmr
 text_to_motion.tmr.settings: trainers.pretrain.tmr trainers.pretrain.tmr._settings
 text_to_motion.tmr.train: trainers.pretrain.tmr._data trainers.pretrain.tmr._evaluate trainers.pretrain.tmr._loss
     trainers.pretrain.tmr._trainer
+text_to_motion.typed: cli._prompts
 tracking._metrics: tracking._motion_metrics
 tracking._results: tracking._retrieval
 tracking._writers: tracking._bridge tracking._jsonl tracking._series

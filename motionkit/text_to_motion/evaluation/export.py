@@ -23,8 +23,8 @@ from motionkit.clips.convert import (
     kind_of,
     require_file,
 )
-from motionkit.contracts.blocks import Seams, seams_of
-from motionkit.contracts.generating import BATCH, asked_of, generate_motions
+from motionkit.contracts.blocks import Seams
+from motionkit.contracts.generating import BATCH, asked_of, generate_with_seams
 from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.documents import read_json
 from motionkit.motion import ReadOptions, plain_id
@@ -67,15 +67,14 @@ def generate(
     names = [f"{number:04d}_{sample:02d}" for number in range(len(prompts)) for sample in range(samples)]
     place.require_free([*_files(names), RECORD, PAGE])
     policy.condition(asked_of(policy, prompts))  # refuses a prompt before a folder is made
-    motions = generate_motions(policy, prompts, plan, samples=samples, guidance=guidance, seed=seed, batch=batch)
+    motions = generate_with_seams(policy, prompts, plan, samples=samples, guidance=guidance, seed=seed, batch=batch)
     entries: list[dict[str, Any]] = []
     with place.beside() as part:
         for folder in ("new_joints", "new_joint_vecs"):
             (part / folder).mkdir()
-        for number, clip in enumerate(motions):
-            prompt = prompts[number // samples]
-            entry = _entry(names[number], prompt, number % samples, policy.fps)
-            if (seams := seams_of(policy, prompt, clip.positions())) is not None:
+        for number, (clip, seams) in enumerate(motions):
+            entry = _entry(names[number], prompts[number // samples], number % samples, policy.fps)
+            if seams is not None:
                 entry["seams"] = seams.document()
             assert clip.features is not None
             np.save(part / entry["joints"], clip.positions().float().numpy())
