@@ -61,6 +61,7 @@ SEVERAL = {
         "text_to_motion.evaluation.heldout",
         "text_to_motion.evaluation.judge",
         "text_to_motion.evaluation.quality",
+        "text_to_motion.evaluation.real_motions",
         "text_to_motion.evaluation.retrieval",
         "text_to_motion.evaluation.export",
         "contracts.open_model",
@@ -101,6 +102,7 @@ SEVERAL = {
     ),
     "evaluation.text_to_motion": (
         "text_to_motion.evaluation.protocol.figures",
+        "text_to_motion.evaluation.protocol.tables",
         "text_to_motion.evaluation.protocol.measure",
         "text_to_motion.evaluation.protocol.compare",
         "text_to_motion.evaluation.protocol.run",
@@ -442,18 +444,20 @@ text_to_motion.data.joined: datasets.composite._motion datasets.composite._seams
 text_to_motion.data.starter: datasets.starter
 text_to_motion.data.starter_clips: datasets.starter._cache datasets.starter._dataset datasets.starter._prompts
 text_to_motion.evaluation.export: evaluation._generate evaluation.export
-text_to_motion.evaluation.heldout: evaluation._heldout evaluation._sets
+text_to_motion.evaluation.heldout: evaluation._heldout evaluation._sets evaluation._shown
 text_to_motion.evaluation.judge: evaluation._calibrate evaluation._fit evaluation._judge evaluation._leaks
 text_to_motion.evaluation.pages: report._motions
 text_to_motion.evaluation.protocol.compare: evaluation.text_to_motion._compare evaluation.text_to_motion._policy
-text_to_motion.evaluation.protocol.figures: evaluation.text_to_motion._figures evaluation.text_to_motion._formats
-    evaluation.text_to_motion._published evaluation.text_to_motion._summary
+text_to_motion.evaluation.protocol.figures: evaluation.text_to_motion._figures
 text_to_motion.evaluation.protocol.measure: evaluation.text_to_motion._how evaluation.text_to_motion._measure
     evaluation.text_to_motion._questions
-text_to_motion.evaluation.protocol.run: evaluation.text_to_motion._doubt evaluation.text_to_motion._page
-    evaluation.text_to_motion._run evaluation.text_to_motion._store
+text_to_motion.evaluation.protocol.run: evaluation.text_to_motion._page evaluation.text_to_motion._run
+    evaluation.text_to_motion._store
+text_to_motion.evaluation.protocol.tables: evaluation.text_to_motion._formats evaluation.text_to_motion._published
+    evaluation.text_to_motion._summary
 text_to_motion.evaluation.protocols: cli.commands._eval_run cli.commands._eval_sensitivity
-text_to_motion.evaluation.quality: evaluation._quality evaluation._real evaluation._shown
+text_to_motion.evaluation.quality: evaluation._quality
+text_to_motion.evaluation.real_motions: evaluation._real
 text_to_motion.evaluation.retrieval: evaluation._retrieval
 text_to_motion.evaluation.sensitivity.audit: evaluation.sensitivity._alone evaluation.sensitivity._audit
     evaluation.sensitivity._figures
@@ -463,7 +467,7 @@ text_to_motion.evaluation.sensitivity.pages: report._sensitivity
 text_to_motion.evaluation.sensitivity.quick: evaluation.sensitivity._quick
 text_to_motion.evaluation.sensitivity.words: evaluation.sensitivity._words
 text_to_motion.evaluator.files: encoders.t2m._beside encoders.t2m._layout encoders.t2m._load encoders.t2m._native
-    rewards.mdm.opening
+    rewards.mdm.opening evaluation.text_to_motion._doubt
 text_to_motion.evaluator.model: encoders.t2m._model encoders.t2m._network encoders.t2m._new encoders.t2m._words
 text_to_motion.evaluator.settings: trainers.pretrain.t2m_evaluator trainers.pretrain.t2m_evaluator._settings
 text_to_motion.evaluator.train: trainers.pretrain.t2m_evaluator._loss trainers.pretrain.t2m_evaluator._trainer

@@ -35,10 +35,10 @@ from motionkit.text_to_motion.evaluation.protocol.compare import (
     open_policy,
     set_threads,
 )
-from motionkit.text_to_motion.evaluation.protocol.figures import COLUMNS, PUBLISHED, comparable, explain, formatted
 from motionkit.text_to_motion.evaluation.protocol.measure import Sampling, amount_of, common_guidance, sampling_of
 from motionkit.text_to_motion.evaluation.protocol.run import Opened, evaluate, open_all
-from motionkit.text_to_motion.evaluation.quality import real_motions
+from motionkit.text_to_motion.evaluation.protocol.tables import COLUMNS, PUBLISHED, comparable, explain, formatted
+from motionkit.text_to_motion.evaluation.real_motions import real_motions
 from motionkit.text_to_motion.evaluation.retrieval import measure_retrieval, open_retrieval, read_nsim
 from motionkit.text_to_motion.evaluation.sensitivity.audit import audit
 from motionkit.text_to_motion.evaluation.sensitivity.bench import (

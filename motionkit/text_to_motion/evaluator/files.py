@@ -1,4 +1,4 @@
-"""Opens an evaluator: the released checkpoints, or one that motionkit trained; writes the latter."""
+"""Files of an evaluator: the released checkpoints, or a folder that motionkit writes, and a check of its statistics."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from motionkit import weights
-from motionkit.contracts.dataset import HasCaptionTokens
+from motionkit.contracts.dataset import HasCaptionTokens, TextClip
 from motionkit.contracts.open_model import CONFIG, WEIGHTS, encoder_config, encoder_format, read_encoder
 from motionkit.errors import MotionkitError
-from motionkit.motion import DataRecord
+from motionkit.motion import DataRecord, Normalizer
 from motionkit.runs import write_bytes_atomic
 from motionkit.starter import weights_path
 from motionkit.text_to_motion.evaluator.model import (
@@ -40,6 +40,11 @@ _ABOVE = 5
 _DATASET_SPREAD = 0.45
 """Limit of the contacts' standard deviation over sqrt(p (1 - p)), with their mean p: it is 1 in a dataset's statistics,
 0.04 in the released evaluators', whose feat_bias of 5 was applied twice (0.2 once)."""
+
+_CLIPS = 256  # real motions that statistics are checked on
+_LEAST, _MOST = 0.2, 5.0  # standard deviations of normalised real motions, median over the body's features; 1 expected
+_CENTRE = 3.0  # largest mean of normalised real motions, median over the body's features; 0 expected
+_ROOT, _CONTACTS = 4, 4
 
 
 def read_stats(
@@ -392,3 +397,38 @@ def open_evaluator(
 def stored_tokens(dataset: object) -> Mapping[str, Sequence[str]]:
     """Return the ``word/POS`` tokens that a dataset stores with its captions; nothing if it stores none."""
     return dataset.caption_tokens() if isinstance(dataset, HasCaptionTokens) else {}
+
+
+def doubt_of(
+    evaluator: T2MEvaluator,
+    clips: Sequence[TextClip],  # real motions
+    *,
+    # Whether it has the layout of its authors, with a standard deviation of the root and the contacts 25 times smaller
+    # than the dataset's (their ``feat_bias`` of 5, applied twice).
+    released: bool,
+    dataset: Normalizer,  # mean and Std of the dataset, for the generator
+    known: Normalizer | None = None,  # the evaluator's statistics in the dataset's folder, if there are any
+) -> str:
+    """Return why the evaluator's figures are not valid; empty if no reason is known."""
+    frames = torch.cat([clip.features.float() for clip in clips[:_CLIPS]]).to(evaluator.mean)
+    body = slice(_ROOT, -_CONTACTS)
+    normal = evaluator.normalize(frames)[:, body]
+    spread, centre = float(normal.std(0).median()), float(normal.mean(0).abs().median())
+    if not (_LEAST < spread < _MOST and centre < _CENTRE):
+        return (
+            f"the evaluator's statistics do not fit these motions: normalised, real ones have a median standard "
+            f"deviation of {spread:.3g} and a mean of {centre:.3g}, instead of about 1 and 0"
+        )
+    if released and _alike(evaluator.std, dataset.std):
+        return (
+            "the evaluator was given the dataset's own Mean and Std; its own are those of Comp_v6_KLD01/meta "
+            "(t2m_mean.npy, t2m_std.npy of MDM)"
+        )
+    if released and known is not None and not _alike(evaluator.std, known.std):
+        return "the evaluator's statistics are not those that lie beside the dataset (t2m_std.npy)"
+    return ""
+
+
+def _alike(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Whether two standard deviations agree within 2 %, root and contacts included."""
+    return first.shape == second.shape and bool(torch.allclose(first.cpu(), second.cpu().to(first.dtype), rtol=0.02))

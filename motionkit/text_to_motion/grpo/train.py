@@ -40,7 +40,7 @@ from motionkit.text_to_motion.evaluation.judge import (
     shared_sources,
 )
 from motionkit.text_to_motion.evaluation.points import drop_points
-from motionkit.text_to_motion.evaluation.quality import RealMotions, real_motions
+from motionkit.text_to_motion.evaluation.real_motions import RealMotions, real_motions
 from motionkit.text_to_motion.evaluation.sensitivity.bench import Audited
 from motionkit.text_to_motion.evaluation.sensitivity.quick import Quick, quick_audit
 from motionkit.text_to_motion.grpo.measurements import Measurements, RewardAlarms

@@ -25,7 +25,8 @@ from motionkit.runs import Run, fingerprint_tensors
 from motionkit.text import Prompt, TextRecord, proof
 from motionkit.text_to_motion.evaluation.judge import open_judge
 from motionkit.text_to_motion.evaluation.points import drop_points, is_point, keep_point, sample_point
-from motionkit.text_to_motion.evaluation.quality import Quality, RealMotions, measure_quality
+from motionkit.text_to_motion.evaluation.quality import Quality, measure_quality
+from motionkit.text_to_motion.evaluation.real_motions import RealMotions
 from motionkit.text_to_motion.mdm.open import new_policy, open_encoder, open_policy
 from motionkit.text_to_motion.mdm.policy import MDMPolicy
 from motionkit.text_to_motion.mdm.settings import MDMOptions, PretrainMDMSettings

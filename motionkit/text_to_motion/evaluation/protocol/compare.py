@@ -20,16 +20,9 @@ from motionkit.errors import MotionkitError
 from motionkit.metrics import FrechetReference, distances, match_hits
 from motionkit.metrics.paired import Paired, compare
 from motionkit.text_to_motion.evaluation.heldout import pair_distances, pair_kinetic_fid, pair_npss
-from motionkit.text_to_motion.evaluation.protocol.figures import (
-    EMBEDDED,
-    MOVING,
-    QUANTITIES,
-    REWARD,
-    Sheet,
-    titled,
-    tracked,
-)
+from motionkit.text_to_motion.evaluation.protocol.figures import EMBEDDED, MOVING, QUANTITIES, REWARD, Sheet
 from motionkit.text_to_motion.evaluation.protocol.measure import Embedded, Measurement, Sampling
+from motionkit.text_to_motion.evaluation.protocol.tables import titled, tracked
 from motionkit.tracking import definition, towards
 
 _BATCH = 32

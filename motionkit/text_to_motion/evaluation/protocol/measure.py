@@ -1,4 +1,8 @@
-"""A replication: motions of every prompt, their embeddings and all their figures."""
+"""A replication: prompts with lengths, motions of every prompt, their embeddings and all their figures.
+
+`Amount` says how many replications and prompts there are, `Sampling` how the policy is sampled. `Questions` draws the
+prompts of a split anew for each replication. A `Measurement` samples, embeds and returns the figures.
+"""
 
 from __future__ import annotations
 
@@ -46,10 +50,9 @@ from motionkit.text_to_motion.evaluation.protocol.figures import (
 from motionkit.text_to_motion.evaluator.model import T2MEvaluator
 from motionkit.text_to_motion.rewards.mix import RewardMix
 
-# How a policy is sampled, and how often.
-
 MDM_PROMPTS = 1024  # the original asks for 1,000 in whole batches of 32: 32 batches
-_FEW = 5
+_FEW = 5  # steps of the deterministic sampler on the starter's data
+_UNIT = 4  # frames that lengths of questions are multiples of
 
 
 @dataclass(frozen=True)
@@ -156,11 +159,6 @@ def _run_sampler(model: FoundModel) -> Mapping[str, Any]:
         return {}
     settings = model.run.config.get("sampler")
     return settings if isinstance(settings, Mapping) else {}
-
-
-# Prompts of a split with lengths, drawn anew for each replication.
-
-_UNIT = 4
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from motionkit.motion.changes.place_and_time import clip_features, clip_joints, 
 from motionkit.motion.changes.registry import CHANGES, Change, Scene
 from motionkit.starter import weights_path
 from motionkit.text import CAPTION_CHANGES, CaptionChange, Prompt, words_of
-from motionkit.text_to_motion.evaluation.quality import single_clips
+from motionkit.text_to_motion.evaluation.real_motions import single_clips
 from motionkit.text_to_motion.rewards.ask import ask
 from motionkit.weights import located
 
