@@ -1,4 +1,9 @@
-"""Settings of `motionkit grpo`: group relative policy optimisation of a diffusion model. Imports no torch."""
+"""Settings of `motionkit grpo`, with the choices of ``--algorithm auto`` and ``--preset``. Imports no torch.
+
+`decide` takes the update rule that suits the options and the rewards. The defaults are for a CPU. `find_preset` gives
+those that an algorithm's options have for a CUDA device (``gpu``), since a batch below a hundred samples leaves the
+device waiting for the host; it imports torch only if there is a GPU's driver.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +36,6 @@ from motionkit.config import (
 )
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
-
-# Choice of ``--algorithm auto``: the update rule that suits the options and the rewards.
 
 AUTO = "auto"
 _REMOVED = {"rwr": "awm"}  # replacement: the same loss, with weights that add up to zero
@@ -102,12 +105,6 @@ def _keys(algorithm: str) -> set[str]:
 def _line(algorithm: str, reason: str, other: str) -> str:
     choose = f"; --algorithm {other} chooses another" if other and other != algorithm else ""
     return f"algorithm {algorithm} ({reason}){choose}"
-
-
-# ``--preset``: sizes that fit the device. Imports torch only if there is a GPU's driver.
-#
-# The defaults are for a CPU. An algorithm's options have other defaults for a CUDA device in `gpu`, since a batch below
-# a hundred samples leaves the device waiting for the host.
 
 
 def find_preset(given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:

@@ -123,16 +123,15 @@ class ActorDecoder(nn.Module):
         return torch.where(mask[..., None], features, 0.0)
 
 
-# Several frames per token make the same network several times cheaper. A released TMR reads one frame per token; a
-# motion encoder whose input is p times as wide as a frame reads p frames.
-
-
 def fold(
     x: Tensor,  # [N, T, F]; masked frames may hold anything
     mask: Tensor,  # [N, T] bool, True = valid, valid frames first
     patch: int,  # frames per token
 ) -> tuple[Tensor, Tensor]:
     """Join `patch` frames into one token; the last token is padded with zeros.
+
+    Several frames per token make the same network several times cheaper. A released TMR reads one frame per token; a
+    motion encoder whose input is p times as wide as a frame reads p frames.
 
     Returns:
         ``[N, ceil(T / patch), patch * F]`` and its mask; a token is valid if it has a valid frame.
