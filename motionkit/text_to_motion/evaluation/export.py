@@ -41,16 +41,16 @@ PAGE = "motions.html"
 def generate(
     policy: DiffusionPolicy,
     prompts: Sequence[Prompt],
-    out: Path,  # folder to make
+    out: Path,
     plan: StepPlan,
     *,
-    samples: int = 1,  # motions per prompt
-    guidance: float = 2.5,  # classifier-free guidance scale
+    samples: int = 1,
+    guidance: float = 2.5,
     seed: int = 0,
-    batch: int = BATCH,  # motions that are sampled at once
-    facts: dict[str, Any] | None = None,  # further entries of motions.json
-    overwrite: bool = False,  # replace what an earlier call wrote into `out`; other files are not touched
-    progress: Callable[[int], None] | None = None,  # called with 1 after each motion
+    batch: int = BATCH,
+    facts: dict[str, Any] | None = None,
+    overwrite: bool = False,
+    progress: Callable[[int], None] | None = None,
 ) -> list[dict[str, Any]]:
     """Sample motions and write them.
 
@@ -58,6 +58,19 @@ def generate(
     ``[T, D]`` features (not normalised), ``OUT/motions.json`` an entry for each motion. A motion depends on its text,
     lengths, sample number and the seed, not on the other motions. The folder is written under a temporary name and
     moved into place when it is complete.
+
+    Args:
+        policy: What is sampled.
+        prompts: What is asked for.
+        out: Folder to make.
+        plan: Reverse steps.
+        samples: Motions per prompt.
+        guidance: Classifier-free guidance scale.
+        seed: Seed of the noise.
+        batch: Motions that are sampled at once.
+        facts: Further entries of motions.json.
+        overwrite: Replace what an earlier call wrote into `out`; other files are not touched.
+        progress: Called with 1 after each motion.
 
     Returns:
         One entry per motion, as in motions.json.

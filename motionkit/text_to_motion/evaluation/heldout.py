@@ -192,6 +192,17 @@ class Measured:
 class HeldOut:
     """A fixed measurement of policies: prompts, noise and guidance.
 
+    Args:
+        prompts: What is asked for.
+        samples: Motions per prompt.
+        steps: Timesteps that the sampler visits, or how many evenly spaced ones; None visits all.
+        guidance: Classifier-free guidance scale.
+        rewards: The training rewards.
+        judge: A score that is never trained on.
+        sampler: Reverse process; deterministic DDIM when None.
+        seed: Seed of the noise, apart from any training noise.
+        real: Real motions of the prompts' split, which ``movement``, ``statues`` and ``side`` are measured against.
+
     Example:
         >>> from motionkit import load_dataset, load_policy, load_reward
         >>> prompts = load_dataset("starter").prompts("val", k_segments=2)[:2]
@@ -205,15 +216,13 @@ class HeldOut:
         self,
         prompts: Sequence[Prompt],
         *,
-        samples: int,  # motions per prompt
-        # Timesteps that the sampler visits, or how many evenly spaced ones; None visits all.
+        samples: int,
         steps: int | Sequence[int] | None,
         guidance: float,
-        rewards: RewardMix,  # the training rewards
-        judge: Reward | None = None,  # a score that is never trained on
-        sampler: Sampler | None = None,  # reverse process; deterministic DDIM when None
-        seed: int = 0,  # seed of the noise, apart from any training noise
-        # Real motions of the prompts' split, which ``movement``, ``statues`` and ``side`` are measured against.
+        rewards: RewardMix,
+        judge: Reward | None = None,
+        sampler: Sampler | None = None,
+        seed: int = 0,
         real: RealMotions | None = None,
     ) -> None:
         self.prompts = list(prompts)
@@ -323,13 +332,14 @@ def compare_measured(before: Measured, after: Measured) -> dict[str, Paired]:
     return {name: compare(before.quantities[name], after.quantities[name]) for name in both}
 
 
-def set_columns(
-    motions: MotionBatch,
-    prompts: Sequence[Prompt],  # what each of them was asked for
-    real: RealMotions,  # real motions of the prompts' split
-    most: int,  # most segments of a prompt, K
-) -> dict[str, Tensor]:
+def set_columns(motions: MotionBatch, prompts: Sequence[Prompt], real: RealMotions, most: int) -> dict[str, Tensor]:
     """Return what kinetic FID and NPSS are made of, by segment.
+
+    Args:
+        motions: N motions.
+        prompts: What each of them was asked for.
+        real: Real motions of the prompts' split.
+        most: Most segments of a prompt, K.
 
     Returns:
         ``kinetic`` ``[N, K, F]`` (`motionkit.metrics.kinetic_features`; NaN past a prompt's last segment) and
@@ -358,16 +368,17 @@ class SetFigure:
     real: float | None = None  # the figure of as many real motions; None if it says nothing
 
 
-def compare_sets(
-    before: Arrays,  # of the policy as it started: ``kinetic`` [P, S, K, F] and ``npss`` [P, S, 2]
-    after: Arrays,  # the same of the trained policy
-    prompts: Sequence[Prompt],
-    real: RealMotions,
-) -> dict[str, SetFigure]:
+def compare_sets(before: Arrays, after: Arrays, prompts: Sequence[Prompt], real: RealMotions) -> dict[str, SetFigure]:
     """Return kinetic FID and NPSS of the motions of P prompts, S samples each.
 
     Kinetic FID is taken of segments, against the clips of the split. Its real figure is that of as many segments of
     real clips of the same actions, so that all three have the same bias.
+
+    Args:
+        before: Of the policy as it started: ``kinetic`` ``[P, S, K, F]`` and ``npss`` ``[P, S, 2]``.
+        after: The same of the trained policy.
+        prompts: P prompts.
+        real: Real motions of the prompts' split.
 
     Returns:
         ``kinetic_fid`` where there are more segments, and more clips, than features; ``npss`` where a prompt has a real
@@ -385,12 +396,13 @@ def compare_sets(
     return result
 
 
-def pair_kinetic_fid(
-    before: Floats,  # [P, K, F] kinetic features of K motions or segments of each prompt; NaN if there are fewer
-    after: Floats,  # the same of other motions
-    clips: Tensor,  # [M, F] those of real clips
-) -> Paired | None:
+def pair_kinetic_fid(before: Floats, after: Floats, clips: Tensor) -> Paired | None:
     """Return kinetic FID of two sets of motions of the same P prompts.
+
+    Args:
+        before: ``[P, K, F]`` kinetic features of K motions or segments of each prompt; NaN if there are fewer.
+        after: The same of other motions.
+        clips: ``[M, F]`` kinetic features of real clips.
 
     Returns:
         The pair, whose interval resamples prompts; None if there are no more motions, or clips, than features.
@@ -407,13 +419,14 @@ def pair_kinetic_fid(
     return pair_distances(both, count, int(known.any(1).sum()))
 
 
-def pair_distances(
-    # Returns the distances of both sets, of the prompts [R] that are named; some may be named twice
-    both: Callable[[Tensor], tuple[float, float]],
-    count: int,  # number of prompts
-    n: int,  # number of them that count
-) -> Paired:
-    """Pair a distance of two sets of motions of the same prompts, such as FID; the interval resamples prompts."""
+def pair_distances(both: Callable[[Tensor], tuple[float, float]], count: int, n: int) -> Paired:
+    """Pair a distance of two sets of motions of the same prompts, such as FID; the interval resamples prompts.
+
+    Args:
+        both: Returns the distances of both sets, of the prompts ``[R]`` that are named; some may be named twice.
+        count: Number of prompts.
+        n: Number of them that count.
+    """
     whole = both(torch.arange(count))
     rng = np.random.default_rng(0)
     draws = [both(torch.from_numpy(rng.integers(0, count, count))) for _ in range(_RESAMPLES)]
@@ -424,11 +437,12 @@ def pair_distances(
     return Paired(whole[0], whole[1], delta, (float(low), float(high)), n)
 
 
-def pair_npss(
-    before: Floats,  # [P, S, 2] sums of `motionkit.metrics.npss_terms` of S motions of each prompt; NaN without a truth
-    after: Floats,  # the same of other motions
-) -> Paired | None:
+def pair_npss(before: Floats, after: Floats) -> Paired | None:
     """Return NPSS of two sets of motions of the same P prompts.
+
+    Args:
+        before: ``[P, S, 2]`` sums of `motionkit.metrics.npss_terms` of S motions of each prompt; NaN without a truth.
+        after: The same of other motions.
 
     Returns:
         The pair, whose interval resamples prompts; None if no prompt has a truth.

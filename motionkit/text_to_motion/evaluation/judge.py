@@ -75,15 +75,16 @@ def open_reward(chosen: Chosen, dataset: TextMotionDataset, *, device: torch.dev
 
 
 def open_judge(
-    # Any reward with its options. None takes the starter's judge on starter data, elsewhere the twin that one of the
-    # rewards names (`motionkit.plugins.Component.twin`).
-    chosen: Chosen | None,
-    dataset: TextMotionDataset,  # training data
-    *,
-    device: torch.device,  # where the samples are
-    trained: Trained = (),  # the rewards of the run; a judge that is one of them is not opened twice
+    chosen: Chosen | None, dataset: TextMotionDataset, *, device: torch.device, trained: Trained = ()
 ) -> tuple[Reward | None, str]:
     """Open the judge.
+
+    Args:
+        chosen: Any reward with its options. None takes the starter's judge on starter data, elsewhere the twin that one
+            of the rewards names (`motionkit.plugins.Component.twin`).
+        dataset: Training data.
+        device: Where the samples are.
+        trained: The rewards of the run; a judge that is one of them is not opened twice.
 
     Returns:
         The judge and a warning, which may be empty; or None and the reason.

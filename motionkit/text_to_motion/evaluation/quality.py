@@ -46,17 +46,26 @@ class Quality:
 @torch.no_grad()
 def measure_quality(
     policy: DiffusionPolicy,
-    clips: Sequence[TextClip],  # at least two real clips
-    judge: Reward,  # scores motions
-    tmr: TMR,  # the judge's encoder, whose latents are compared
+    clips: Sequence[TextClip],
+    judge: Reward,
+    tmr: TMR,
     *,
-    plan: StepPlan,  # reverse steps
+    plan: StepPlan,
     guidance: float,
-    actions: RealActions | None = None,  # real clips by action; None leaves `Quality.moving` empty
+    actions: RealActions | None = None,
 ) -> Quality:
     """Sample the first caption of each clip at its length and compare with the clips.
 
     The noise depends on the clip alone, so the figures do not depend on the batches.
+
+    Args:
+        policy: What is measured.
+        clips: At least two real clips.
+        judge: Scores motions.
+        tmr: The judge's encoder, whose latents are compared.
+        plan: Reverse steps.
+        guidance: Classifier-free guidance scale.
+        actions: Real clips by action; None leaves `Quality.moving` empty.
     """
     mix = RewardMix([(judge, 1.0)])
     generated, real, scores, truths = [], [], [], []

@@ -23,15 +23,16 @@ _CHUNK = 64  # motions of a batch
 
 
 def real_motions(
-    dataset: TextMotionDataset,
-    split: Split,
-    count: int,  # most clips
-    *,
-    device: torch.device,
-    # Prompts of the split; for composite data they describe the clips of the same key
-    prompts: Sequence[Prompt] = (),
+    dataset: TextMotionDataset, split: Split, count: int, *, device: torch.device, prompts: Sequence[Prompt] = ()
 ) -> tuple[MotionBatch, list[Prompt]] | None:
     """Return clips spread over a split, cut to the dataset's longest motion.
+
+    Args:
+        dataset: The dataset.
+        split: The split.
+        count: Most clips.
+        device: Where the motions go.
+        prompts: Prompts of the split; for composite data they describe the clips of the same key.
 
     Returns:
         The motions, and a prompt each: the one of the same key, else the first caption. None if the split has no

@@ -47,15 +47,16 @@ _CENTRE = 3.0  # largest mean of normalised real motions, median over the body's
 _ROOT, _CONTACTS = 4, 4
 
 
-def read_stats(
-    # The user's folder; ``mean.npy`` and ``std.npy``, or ``t2m_mean.npy`` and ``t2m_std.npy`` (``kit_...``), are in it
-    # or in its ``meta``
-    named: Path | None,
-    # The checkpoint; without `named`, ``Comp_v6_KLD01/meta`` and ``dataset/t2m_mean.npy`` are searched above it
-    file: Path,
-    width: int,  # features per frame
-) -> tuple[Tensor, Tensor]:
-    """Return the evaluator's mean and std ``[width]``."""
+def read_stats(named: Path | None, file: Path, width: int) -> tuple[Tensor, Tensor]:
+    """Return the evaluator's mean and std ``[width]``.
+
+    Args:
+        named: The user's folder; ``mean.npy`` and ``std.npy``, or ``t2m_mean.npy`` and ``t2m_std.npy`` (``kit_...``),
+            are in it or in its ``meta``.
+        file: The checkpoint; without `named`, ``Comp_v6_KLD01/meta`` and ``dataset/t2m_mean.npy`` are searched above
+            it.
+        width: Features per frame.
+    """
     stem = _STEMS.get(width, "")
     if named is not None:
         places = [named, named / "meta", *sorted(named.glob(_META))]
@@ -258,16 +259,18 @@ _AGAIN = "train it again: motionkit pretrain t2m-evaluator"
 
 
 def save_evaluator(
-    folder: Path,  # created if it is missing
-    model: T2MEvaluator,
-    *,
-    extra: Mapping[str, object] | None = None,  # JSON-able additions to the config, such as the training settings
-    half: bool = False,  # store weights and word vectors as float16 (statistics stay float32)
+    folder: Path, model: T2MEvaluator, *, extra: Mapping[str, object] | None = None, half: bool = False
 ) -> None:
     """Write an evaluator folder: ``model.safetensors`` (weights, statistics, word vectors) and ``config.json``.
 
     Each file is written aside and renamed. Tensor names are those of the released checkpoint, prefixed with the
     network's.
+
+    Args:
+        folder: Created if it is missing.
+        model: The evaluator.
+        extra: JSON-able additions to the config, such as the training settings.
+        half: Store weights and word vectors as float16 (statistics stay float32).
     """
     from safetensors.torch import save
 
@@ -401,15 +404,22 @@ def stored_tokens(dataset: object) -> Mapping[str, Sequence[str]]:
 
 def doubt_of(
     evaluator: T2MEvaluator,
-    clips: Sequence[TextClip],  # real motions
+    clips: Sequence[TextClip],
     *,
-    # Whether it has the layout of its authors, with a standard deviation of the root and the contacts 25 times smaller
-    # than the dataset's (their ``feat_bias`` of 5, applied twice).
     released: bool,
-    dataset: Normalizer,  # mean and Std of the dataset, for the generator
-    known: Normalizer | None = None,  # the evaluator's statistics in the dataset's folder, if there are any
+    dataset: Normalizer,
+    known: Normalizer | None = None,
 ) -> str:
-    """Return why the evaluator's figures are not valid; empty if no reason is known."""
+    """Return why the evaluator's figures are not valid; empty if no reason is known.
+
+    Args:
+        evaluator: What is checked.
+        clips: Real motions.
+        released: Whether it has the layout of its authors, with a standard deviation of the root and the contacts 25
+            times smaller than the dataset's (their ``feat_bias`` of 5, applied twice).
+        dataset: Mean and Std of the dataset, for the generator.
+        known: The evaluator's statistics in the dataset's folder, if there are any.
+    """
     frames = torch.cat([clip.features.float() for clip in clips[:_CLIPS]]).to(evaluator.mean)
     body = slice(_ROOT, -_CONTACTS)
     normal = evaluator.normalize(frames)[:, body]

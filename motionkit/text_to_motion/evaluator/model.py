@@ -236,6 +236,19 @@ class T2MEvaluator(nn.Module):
 
     R-precision, MM-Dist and FID of text-to-motion papers are measured in its space; latents are not normalised and are
     compared by euclidean distance.
+
+    Args:
+        movement_encoder: Reads frames without contacts.
+        motion_encoder: Reads movement steps.
+        text_encoder: Reads words of `words`.
+        mean: ``[F]`` the evaluator's mean (``Comp_v6_KLD01/meta``), not the generator's or the dataset's.
+        std: ``[F]`` the evaluator's standard deviation.
+        words: Word vectors.
+        sizes: Sizes of the networks.
+        tagger: Tagger of captions without stored tokens: ``built-in``, the same on every machine, or ``auto``, the best
+            that is installed (see `motionkit.motion.tag_caption`).
+        origin: File of the weights, for messages.
+        trained_on: Dataset it was trained on, if known.
     """
 
     mean: Tensor
@@ -243,20 +256,17 @@ class T2MEvaluator(nn.Module):
 
     def __init__(
         self,
-        movement_encoder: MovementEncoder,  # reads frames without contacts
-        motion_encoder: MotionEncoder,  # reads movement steps
-        text_encoder: TextEncoder,  # reads words of `words`
-        # [F] the evaluator's mean (``Comp_v6_KLD01/meta``), not the generator's or the dataset's.
+        movement_encoder: MovementEncoder,
+        motion_encoder: MotionEncoder,
+        text_encoder: TextEncoder,
         mean: Tensor,
-        std: Tensor,  # [F] the evaluator's standard deviation
+        std: Tensor,
         words: WordTable,
         *,
         sizes: EvaluatorSizes,
-        # Tagger of captions without stored tokens: ``built-in``, the same on every machine, or ``auto``, the best that
-        # is installed (see `motionkit.motion.tag_caption`).
         tagger: Tagger = "auto",
-        origin: str = "new weights",  # file of the weights, for messages
-        trained_on: DataRecord | None = None,  # dataset it was trained on, if known
+        origin: str = "new weights",
+        trained_on: DataRecord | None = None,
     ) -> None:
         super().__init__()
         for name, tensor in (("mean", mean), ("std", std)):

@@ -46,15 +46,16 @@ _GROUPS = ("objective", "rollout", "sampler")
 """Groups whose settings differ between algorithms; in the other groups only defaults do."""
 
 
-def decide(
-    name: str,  # what the user chose
-    keys: AbstractSet[str],  # dotted keys that files, variables and the command line set
-    chosen: Mapping[str, Sequence[str]],  # names of the plugins in the other slots
-) -> tuple[str, str]:
+def decide(name: str, keys: AbstractSet[str], chosen: Mapping[str, Sequence[str]]) -> tuple[str, str]:
     """Resolve ``auto``; every other name stays.
 
     Only built-in algorithms that have all options that were set are considered: `reward-gradient` if every reward has
     a gradient, `mixed` if only some have, and `awm`, which needs none, if none has.
+
+    Args:
+        name: What the user chose.
+        keys: Dotted keys that files, variables and the command line set.
+        chosen: Names of the plugins in the other slots.
 
     Returns:
         The algorithm, and one line that tells why and how to choose another.

@@ -67,19 +67,19 @@ class PromptCursor:
     """Walks through the prompts in a new random order every epoch.
 
     The prompts of a step are a function of seed and step alone, so that nothing has to be saved.
+
+    Args:
+        prompts: The prompts.
+        batch: Prompts per step, over all processes; an epoch's end continues into the next order.
+        seed: Seed of the orders.
+        world: The processes; each gets an equal share of a step's prompts.
+        by_length: Put prompts of similar length into one step, which saves padding. The order of an epoch is cut into
+            pools of four steps, each pool is sorted by length and cut into steps, and the steps are shuffled: every
+            prompt is still met once an epoch.
     """
 
     def __init__(
-        self,
-        prompts: Sequence[Prompt],
-        batch: int,  # prompts per step, over all processes; an epoch's end continues into the next order
-        seed: int,
-        world: World | None = None,  # the processes; each gets an equal share of a step's prompts
-        *,
-        # Put prompts of similar length into one step, which saves padding. The order of an epoch is cut into pools of
-        # four steps, each pool is sorted by length and cut into steps, and the steps are shuffled: every prompt is
-        # still met once an epoch.
-        by_length: bool = False,
+        self, prompts: Sequence[Prompt], batch: int, seed: int, world: World | None = None, *, by_length: bool = False
     ) -> None:
         world = world or OneProcess()
         if batch % world.size:

@@ -128,15 +128,16 @@ def _adapted(content: PolicyDocument) -> MDMNetwork:
     return network
 
 
-def read_released(
-    path: Path,
-    steps: int | None = None,  # diffusion steps in place of those in args.json
-) -> tuple[MDMSettings, MDMNetwork]:
+def read_released(path: Path, steps: int | None = None) -> tuple[MDMSettings, MDMNetwork]:
     """Open a released or fine-tuned MDM checkpoint.
 
     Layouts: the bare state dict; ``{"model": ...}`` with other keys; ``{"model", "model_avg"}``, of which the average
     is used if args.json sets ``use_ema``; LoRA tensors of peft, which are merged. Position tables are recomputed and
     ``clip_model.*`` (the frozen text model) is dropped.
+
+    Args:
+        path: The checkpoint, with args.json beside it.
+        steps: Diffusion steps in place of those in args.json.
     """
     content = weights.read(path)
     args = _read_args(path, content)
@@ -161,12 +162,20 @@ def export_stock(
     folder: Path,
     *,
     skeleton: Skeleton,
-    step: int = 0,  # number in the file's name
-    extra: Mapping[str, Any] | None = None,  # further args.json entries; they never override the shape
+    step: int = 0,
+    extra: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write ``model%09d.pt`` and args.json in the layout of the original code, with adapters merged; return the former.
 
     The file loads in the original code unless ``settings.stock_obstacles()`` names an extension; motionkit reads both.
+
+    Args:
+        settings: Shape of the network.
+        network: The network.
+        folder: Created if it is missing.
+        skeleton: Body, which args.json names.
+        step: Number in the file's name.
+        extra: Further args.json entries; they never override the shape.
     """
     table = sinusoidal_table(settings.pos_embed_max_len, settings.latent_dim)[:, None]
     merged = stock_keys(merged_state(network))

@@ -28,24 +28,37 @@ from motionkit.text_to_motion.mdm.settings import MDMSettings, Padding
 
 
 class MDMPolicy(TextToMotionPolicy):
-    """An MDM network with everything needed to use it (see `motionkit.contracts.policy.DiffusionPolicy`)."""
+    """An MDM network with everything needed to use it (see `motionkit.contracts.policy.DiffusionPolicy`).
+
+    Args:
+        settings: Shape of the network.
+        network: The network, which is put into eval mode.
+        normalizer: Statistics of its feature space.
+        skeleton: Body of its features.
+        encoder: Text encoder of width ``settings.text_width``.
+        fps: Frames per second.
+        max_length: Longest motion in frames.
+        padding: ``exact`` masks keys beyond a sample's length, ``full`` lets padded frames attend and runs at
+            `max_length`; without effect on networks trained with mask_frames, which are always ``exact``.
+        trained_on: Dataset it was trained on, if known.
+        guidance: Recommended guidance scale, such as that of the ``grpo`` run that tuned it.
+        sampling_steps: Recommended number of sampling steps; None: all.
+    """
 
     def __init__(
         self,
         settings: MDMSettings,
-        network: MDMNetwork,  # put into eval mode
+        network: MDMNetwork,
         *,
-        normalizer: Normalizer,  # statistics of its feature space
-        skeleton: Skeleton,  # body of its features
-        encoder: TextEncoder,  # text encoder of width ``settings.text_width``
+        normalizer: Normalizer,
+        skeleton: Skeleton,
+        encoder: TextEncoder,
         fps: float,
-        max_length: int = 196,  # longest motion in frames
-        # ``exact`` masks keys beyond a sample's length, ``full`` lets padded frames attend and runs at `max_length`;
-        # without effect on networks trained with mask_frames, which are always ``exact``.
+        max_length: int = 196,
         padding: Padding = "exact",
-        trained_on: DataRecord | None = None,  # dataset it was trained on, if known
-        guidance: float | None = None,  # recommended guidance scale, such as that of the ``grpo`` run that tuned it
-        sampling_steps: int | None = None,  # recommended number of sampling steps; None: all
+        trained_on: DataRecord | None = None,
+        guidance: float | None = None,
+        sampling_steps: int | None = None,
     ) -> None:
         if encoder.width != settings.text_width:
             raise MotionkitError(
@@ -249,16 +262,23 @@ class Prefixes:
 
     They are the given frames, else the start of the motion that the prompt describes if the dataset has it, else a
     person who stands still. The start is at one of the first 5 frames, chosen by the prompt's key.
+
+    Args:
+        frames: C, length of a prefix.
+        skeleton: Body of the prefixes.
+        fps: Frames per second.
+        given: ``[T >= C, D]`` features, not normalised; the last C are the prefix of all prompts.
+        clips: The dataset's ``clips(split)``.
     """
 
     def __init__(
         self,
-        frames: int,  # C, length of a prefix
+        frames: int,
         *,
         skeleton: Skeleton,
         fps: float,
-        given: Tensor | None = None,  # [T >= C, D] features, not normalised; the last C are the prefix of all prompts
-        clips: Callable[[Any], Sequence[TextClip]] | None = None,  # the dataset's ``clips(split)``
+        given: Tensor | None = None,
+        clips: Callable[[Any], Sequence[TextClip]] | None = None,
     ) -> None:
         self._frames, self._fps, self._skeleton, self._clips = frames, fps, skeleton, clips
         self._given = given

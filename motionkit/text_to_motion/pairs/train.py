@@ -45,12 +45,13 @@ class CopyScores(NamedTuple):
     captions: Tensor | None = None  # [B], of motion i and the changed copy of text i
 
 
-def info_nce(
-    logits: Tensor,  # scores over the temperature, ``-inf`` for a pair that is left out
-    # The copy of a motion is a further negative of its text, the copy of a caption one of its motion
-    copies: CopyScores | None = None,
-) -> Tensor:
-    """Symmetric InfoNCE of ``[B, B]`` logits, texts in rows; row i belongs to column i."""
+def info_nce(logits: Tensor, copies: CopyScores | None = None) -> Tensor:
+    """Symmetric InfoNCE of ``[B, B]`` logits, texts in rows; row i belongs to column i.
+
+    Args:
+        logits: Scores over the temperature, ``-inf`` for a pair that is left out.
+        copies: The copy of a motion is a further negative of its text, the copy of a caption one of its motion.
+    """
     texts, motions = logits, logits.T
     # With copies the rows are [B, B + 1]: one more negative for each text, and for each motion.
     if copies is not None and copies.motions is not None:

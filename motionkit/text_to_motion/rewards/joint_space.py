@@ -87,17 +87,18 @@ class DenseTerms(NamedTuple):
     correct: Tensor
 
 
-def dense_terms(
-    motion: Tensor,  # [N, K, D] latents of the segments
-    text: Tensor,  # [N, K, D] latents of the texts
-    valid: Tensor,  # [N, K] bool, the segments of each prompt
-    similarity: Similarity,  # the score s
-) -> DenseTerms:
+def dense_terms(motion: Tensor, text: Tensor, valid: Tensor, similarity: Similarity) -> DenseTerms:
     """Compare every segment of a motion with every text of its prompt.
 
     With ``S[k,j] = s(m_k, t_j)`` and ``B[k,j] = s(t_k, t_j)``: positive is ``S[k,k]``, negative is
     ``max_{j != k} relu(S[k,j] - B[k,j])``, the largest excess of a wrong text's score over that of the two texts;
     correct is 1 if no wrong text is closer than the segment's text.
+
+    Args:
+        motion: ``[N, K, D]`` latents of the segments.
+        text: ``[N, K, D]`` latents of the texts.
+        valid: ``[N, K]`` bool, the segments of each prompt.
+        similarity: The score s.
     """
     m, t = similarity.prepare(motion), similarity.prepare(text)
     same = torch.eye(valid.shape[1], dtype=torch.bool, device=valid.device)

@@ -149,12 +149,14 @@ _BELOW = ("", "stats", "stats/motion")
 _SETS = ("stats/humanml3d/guoh3dfeats", "stats/kitml/guoh3dfeats")
 
 
-def find_stats(
-    folders: Sequence[Path],  # searched in this order
-    # The folder in the weights' config.json (``normalizer.base_dir``); statistics of other datasets are not taken.
-    named: str = "",
-) -> Path | None:
-    """Return the first folder at or below `folders` that holds a mean and a std file."""
+def find_stats(folders: Sequence[Path], named: str = "") -> Path | None:
+    """Return the first folder at or below `folders` that holds a mean and a std file.
+
+    Args:
+        folders: Searched in this order.
+        named: The folder in the weights' config.json (``normalizer.base_dir``); statistics of other datasets are not
+            taken.
+    """
     for folder in folders:
         sets = [below for below in _SETS if not named or Path(below).parts[-2:] == Path(named).parts[-2:]]
         result = [folder / below for below in (*([named] if named else []), *_BELOW) if _has_stats(folder / below)]
@@ -276,20 +278,30 @@ _RUN_PART = "tmr"
 
 
 def load_tmr(
-    # Folder written by motionkit, or the run that wrote it; a TMR run folder or its ``last_weights``; or one file in
-    # any layout
     path: str | Path | None = None,
     *,
-    text_encoder: Path | None = None,  # file of the text encoder, with `motion_encoder`, instead of `path`
+    text_encoder: Path | None = None,
     motion_encoder: Path | None = None,
-    motion_decoder: Path | None = None,  # file of the decoder; optional
-    stats: Path | None = None,  # folder with TMR's mean and std; None: searched near the weights
-    text_model: str | TextEncoder = "",  # see `open_text_model`, or an open encoder
-    table: Path | None = None,  # table of the text model ``stored``
-    heads: int = 0,  # attention heads; 0 reads them from config.json, else 4
+    motion_decoder: Path | None = None,
+    stats: Path | None = None,
+    text_model: str | TextEncoder = "",
+    table: Path | None = None,
+    heads: int = 0,
     device: torch.device | str = "cpu",
 ) -> TMR:
     """Open a TMR in eval mode; missing and unknown tensors are errors.
+
+    Args:
+        path: Folder written by motionkit, or the run that wrote it; a TMR run folder or its ``last_weights``; or one
+            file in any layout.
+        text_encoder: File of the text encoder, with `motion_encoder`, instead of `path`.
+        motion_encoder: File of the motion encoder.
+        motion_decoder: File of the decoder; optional.
+        stats: Folder with TMR's mean and std; None: searched near the weights.
+        text_model: See `open_text_model`, or an open encoder.
+        table: Table of the text model ``stored``.
+        heads: Attention heads; 0 reads them from config.json, else 4.
+        device: Where the model goes.
 
     Example:
         >>> from motionkit import starter
@@ -487,8 +499,6 @@ def text_table() -> Path | None:
 
 
 def open_tmr(
-    # ``starter``, ``starter:<name>`` for another network of the pack (``starter:judge``), or a path. Ignored if single
-    # files are given.
     weights: str | Path = STARTER,
     *,
     text_encoder: Path | None = None,
@@ -499,7 +509,11 @@ def open_tmr(
     text_model: str = "",
     device: torch.device | str = "cpu",
 ) -> TMR:
-    """Open a TMR by name or path; other arguments as `load_tmr`."""
+    """Open a TMR by name or path; other arguments as `load_tmr`.
+
+    `weights` is ``starter``, ``starter:<name>`` for another network of the pack (``starter:judge``), or a path; it is
+    ignored if single files are given.
+    """
     return load_tmr(
         None if motion_encoder is not None or text_encoder is not None else _resolve(weights),
         text_encoder=text_encoder,

@@ -123,15 +123,16 @@ class ActorDecoder(nn.Module):
         return torch.where(mask[..., None], features, 0.0)
 
 
-def fold(
-    x: Tensor,  # [N, T, F]; masked frames may hold anything
-    mask: Tensor,  # [N, T] bool, True = valid, valid frames first
-    patch: int,  # frames per token
-) -> tuple[Tensor, Tensor]:
+def fold(x: Tensor, mask: Tensor, patch: int) -> tuple[Tensor, Tensor]:
     """Join `patch` frames into one token; the last token is padded with zeros.
 
     Several frames per token make the same network several times cheaper. A released TMR reads one frame per token; a
     motion encoder whose input is p times as wide as a frame reads p frames.
+
+    Args:
+        x: ``[N, T, F]``; masked frames may hold anything.
+        mask: ``[N, T]`` bool, True = valid, valid frames first.
+        patch: Frames per token.
 
     Returns:
         ``[N, ceil(T / patch), patch * F]`` and its mask; a token is valid if it has a valid frame.
@@ -158,23 +159,33 @@ _SENTENCE_MODELS = ("minilm", "stored")
 
 
 class TMR(nn.Module):
-    """Text-to-motion retrieval model."""
+    """Text-to-motion retrieval model.
+
+    Args:
+        motion_encoder: Reads features normalised with `mean` and `std`.
+        text_encoder: Reads the token features of `text_model`.
+        mean: ``[F]`` TMR's mean, not the generator's. An encoder that reads p * F features has p frames per token.
+        std: ``[F]`` TMR's standard deviation.
+        text_model: Encodes texts as token features; None if only features are given.
+        motion_decoder: Needed for training only.
+        origin: File of the weights, for messages.
+        trained_on: Dataset it was trained on, if known.
+    """
 
     mean: Tensor
     std: Tensor
 
     def __init__(
         self,
-        motion_encoder: ActorEncoder,  # reads features normalised with `mean` and `std`
-        text_encoder: ActorEncoder,  # reads the token features of `text_model`
-        # [F] TMR's mean, not the generator's. An encoder that reads p * F features has p frames per token.
+        motion_encoder: ActorEncoder,
+        text_encoder: ActorEncoder,
         mean: Tensor,
-        std: Tensor,  # [F] TMR's standard deviation
+        std: Tensor,
         *,
-        text_model: TextEncoder | None = None,  # encodes texts as token features; None if only features are given
-        motion_decoder: ActorDecoder | None = None,  # needed for training only
-        origin: str = "new weights",  # file of the weights, for messages
-        trained_on: DataRecord | None = None,  # dataset it was trained on, if known
+        text_model: TextEncoder | None = None,
+        motion_decoder: ActorDecoder | None = None,
+        origin: str = "new weights",
+        trained_on: DataRecord | None = None,
     ) -> None:
         super().__init__()
         width = motion_encoder.sizes.features
@@ -302,18 +313,27 @@ class TMR(nn.Module):
 
 
 def new_tmr(
-    sizes: ActorSizes,  # of the motion encoder; the text encoder's input width is that of `text_model`
-    mean: Tensor,  # [F] mean of the training features
-    std: Tensor,  # [F] their standard deviation
+    sizes: ActorSizes,
+    mean: Tensor,
+    std: Tensor,
     text_model: TextEncoder,
     *,
-    decoder: bool = False,  # also build the motion decoder, for the reconstruction loss
-    # Root mean square of the text model's features, by which the text projection is divided. Unit-norm sentence vectors
-    # have values of 0.05, too small beside the summary tokens with the default initialisation.
+    decoder: bool = False,
     text_scale: float = 1.0,
-    seed: int = 0,  # of the weights; the global generator is not used
+    seed: int = 0,
 ) -> TMR:
-    """Build a TMR with random weights."""
+    """Build a TMR with random weights.
+
+    Args:
+        sizes: Sizes of the motion encoder; the text encoder's input width is that of `text_model`.
+        mean: ``[F]`` mean of the training features.
+        std: ``[F]`` their standard deviation.
+        text_model: Encodes texts as token features.
+        decoder: Also build the motion decoder, for the reconstruction loss.
+        text_scale: Root mean square of the text model's features, by which the text projection is divided. Unit-norm
+            sentence vectors have values of 0.05, too small beside the summary tokens with the default initialisation.
+        seed: Of the weights; the global generator is not used.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         motion = ActorEncoder(sizes)
@@ -412,17 +432,25 @@ class TokenFolder:
 
 
 def open_text_model(
-    # An encoder name, a folder (a model, or precomputed ``token_embeddings``), a ``.safetensors`` table of stored
-    # embeddings, or a hub id; empty for the one that fits `width` (768 distilbert, 384 minilm).
     name: str,
     *,
-    width: int = 0,  # features per token of the TMR text encoder
-    kind: str = "",  # encoder of a folder or hub id; empty: chosen by `width`
-    table: Path | None = None,  # table of the encoder ``stored``
-    local: bool = False,  # never use the network, not even for a hub id
+    width: int = 0,
+    kind: str = "",
+    table: Path | None = None,
+    local: bool = False,
     device: torch.device | str = "cpu",
 ) -> TextEncoder:
-    """Open a text model for a text encoder that reads `width` features per token."""
+    """Open a text model for a text encoder that reads `width` features per token.
+
+    Args:
+        name: An encoder name, a folder (a model, or precomputed ``token_embeddings``), a ``.safetensors`` table of
+            stored embeddings, or a hub id; empty for the one that fits `width` (768 distilbert, 384 minilm).
+        width: Features per token of the TMR text encoder.
+        kind: Encoder of a folder or hub id; empty: chosen by `width`.
+        table: Table of the encoder ``stored``.
+        local: Never use the network, not even for a hub id.
+        device: Where the model goes.
+    """
     by_width = {768: "distilbert", 384: "stored" if table is not None else "minilm"}
     name = name or by_width.get(width, "")
     if not name:

@@ -74,17 +74,25 @@ def kl_latents(text: Latent, motion: Latent) -> Tensor:
 
 
 def contrastive(
-    text: Tensor,  # [B, D] latents
-    motion: Tensor,  # [B, D] latents, row i belongs to text i
+    text: Tensor,
+    motion: Tensor,
     *,
-    temperature: float,  # divides the cosines
-    # [B, F] unit-norm sentence embeddings; a pair i != j with a dot product above ``2 threshold - 1`` is a false
-    # negative and left out. None: all pairs are negatives.
+    temperature: float,
     sentences: Tensor | None = None,
-    threshold: float = 0.8,  # see `sentences`
-    copies: CopyScores | None = None,  # changed copies as further negatives, which are not filtered; see `info_nce`
+    threshold: float = 0.8,
+    copies: CopyScores | None = None,
 ) -> Tensor:
-    """Symmetric InfoNCE of cosines, without the pairs whose sentences are equivalent."""
+    """Symmetric InfoNCE of cosines, without the pairs whose sentences are equivalent.
+
+    Args:
+        text: ``[B, D]`` latents.
+        motion: ``[B, D]`` latents, row i belongs to text i.
+        temperature: Divides the cosines.
+        sentences: ``[B, F]`` unit-norm sentence embeddings; a pair i != j with a dot product above ``2 threshold - 1``
+            is a false negative and left out. None: all pairs are negatives.
+        threshold: See `sentences`.
+        copies: Changed copies as further negatives, which are not filtered; see `info_nce`.
+    """
     logits = F.normalize(text, dim=-1) @ F.normalize(motion, dim=-1).T / temperature
     if sentences is not None:  # -inf takes a pair out of both softmaxes
         # Cosines lie in -1 to 1, the threshold in 0 to 1.

@@ -117,27 +117,29 @@ def physics_figures(motions: MotionBatch) -> dict[str, Tensor]:
     return {"skate": skate, "penetration": below, "float": above, "jerk": jerk}
 
 
-def npss_columns(
-    motions: MotionBatch,
-    truths: Sequence[Tensor | None],  # N features [T, D] as long as the motions; None if a prompt has no real motion
-) -> tuple[Tensor, Tensor]:
+def npss_columns(motions: MotionBatch, truths: Sequence[Tensor | None]) -> tuple[Tensor, Tensor]:
     """Return the two terms of NPSS of each motion against the real motion of its prompt, ``[N]`` each.
 
     See `motionkit.metrics.npss_terms`; it compares joint positions relative to root and heading. NaN without a real
     motion.
+
+    Args:
+        motions: N motions.
+        truths: N features ``[T, D]`` as long as the motions; None if a prompt has no real motion.
     """
     positions = body_positions(motions.joints, motions.headings).flatten(2)
     bodies = [positions[row, :length] for row, length in enumerate(motions.lengths.tolist())]
     return npss_rows(bodies, bodies_of(truths, motions.skeleton, motions.fps))
 
 
-def moving_figures(
-    # [N] columns of `MOVING` and, in ``npss_moved`` and ``npss_power``, of `npss_columns`; [N, F] kinetic features in
-    # ``kinetic``
-    columns: Mapping[str, Tensor],
-    real: Tensor,  # [M, F] kinetic features of real motions
-) -> Sheet:
-    """Return the figures of movement, NPSS and kinetic FID."""
+def moving_figures(columns: Mapping[str, Tensor], real: Tensor) -> Sheet:
+    """Return the figures of movement, NPSS and kinetic FID.
+
+    Args:
+        columns: ``[N]`` columns of `MOVING` and, in ``npss_moved`` and ``npss_power``, of `npss_columns`; ``[N, F]``
+            kinetic features in ``kinetic``.
+        real: ``[M, F]`` kinetic features of real motions.
+    """
     sheet = Sheet()
     for name in MOVING:
         known = columns[name][columns[name].isfinite()]

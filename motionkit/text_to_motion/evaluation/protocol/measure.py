@@ -107,17 +107,25 @@ class Sampling:
 
 
 def sampling_of(
-    model: FoundModel,  # of the policy, with its run
+    model: FoundModel,
     policy: DiffusionPolicy,
     *,
-    starter: bool,  # whether it is evaluated on the starter's data
-    # ``auto``: a few deterministic steps on the starter's data (for a run of `grpo` those of its held-out
-    # measurements), else the ancestral sampler, as MDM is evaluated.
+    starter: bool,
     kind: Literal["auto", "ddpm", "ddim"] = "auto",
-    steps: int = 0,  # number of steps; 0 leaves it to `kind` and the policy
-    guidance: float | None = None,  # guidance scale; None takes that of the run, else of the policy, else 2.5
+    steps: int = 0,
+    guidance: float | None = None,
 ) -> Sampling:
-    """Decide how a policy is sampled."""
+    """Decide how a policy is sampled.
+
+    Args:
+        model: Model of the policy, with its run.
+        policy: The policy.
+        starter: Whether it is evaluated on the starter's data.
+        kind: ``auto``: a few deterministic steps on the starter's data (for a run of `grpo` those of its held-out
+            measurements), else the ancestral sampler, as MDM is evaluated.
+        steps: Number of steps; 0 leaves it to `kind` and the policy.
+        guidance: Guidance scale; None takes that of the run, else of the policy, else 2.5.
+    """
     stored = _run_sampler(model)
     scale = guidance if guidance is not None else float(stored.get("guidance_scale", guidance_of(policy)))
     total = len(policy.schedule)
@@ -174,6 +182,14 @@ class Questions:
 
     A clip becomes a question as in the public loaders: with one of its captions at random, cropped at random to a
     multiple of 4 frames, in one of three cases 4 frames shorter. A composite prompt is used as it is.
+
+    Args:
+        dataset: Where they are taken from.
+        split: The split.
+        longest: Longest motion of the policy in frames.
+        k_segments: Segments per prompt; composite data only.
+        seed: Seed of order, captions and crops.
+        trained: Training data of the policies, which are left out; `kept` has the rest.
     """
 
     def __init__(
@@ -181,10 +197,10 @@ class Questions:
         dataset: TextMotionDataset,
         split: Split,
         *,
-        longest: int,  # longest motion of the policy in frames
-        k_segments: int = 0,  # segments per prompt; composite data only
+        longest: int,
+        k_segments: int = 0,
         seed: int = 0,
-        trained: TrainedOn | None = None,  # training data of the policies, which are left out; `kept` has the rest
+        trained: TrainedOn | None = None,
     ) -> None:
         self._seed, self._longest, self._crop = seed, longest, dataset.random_crop
         splits: Sequence[Split] | None = getattr(dataset, "splits", None)

@@ -202,22 +202,36 @@ class Outcome:
 
 
 def evaluate(
-    model: FoundModel,  # of the policy, with its run
+    model: FoundModel,
     policy: DiffusionPolicy,
-    opened: Opened,  # the other inputs
+    opened: Opened,
     how: Sampling,
     amount: Amount,
-    out: Path,  # folder of the `ReplicationStore`
+    out: Path,
     *,
-    protocol: str,  # name of the protocol, for the record
-    mode: str,  # name of the mode, for the record
-    seed: int = 0,  # seed of prompts and noise
-    batch: int = 64,  # motions sampled at once; changes memory and time only
-    overwrite: bool = False,  # replace an evaluation in `out`
-    # Called with the number of motions since its last call, those of earlier attempts included
+    protocol: str,
+    mode: str,
+    seed: int = 0,
+    batch: int = 64,
+    overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Outcome:
-    """Measure a policy, or resume a measurement that was stopped."""
+    """Measure a policy, or resume a measurement that was stopped.
+
+    Args:
+        model: Model of the policy, with its run.
+        policy: What is measured.
+        opened: The other inputs.
+        how: How it is sampled.
+        amount: How much is sampled.
+        out: Folder of the `ReplicationStore`.
+        protocol: Name of the protocol, for the record.
+        mode: Name of the mode, for the record.
+        seed: Seed of prompts and noise.
+        batch: Motions sampled at once; changes memory and time only.
+        overwrite: Replace an evaluation in `out`.
+        progress: Called with the number of motions since its last call, those of earlier attempts included.
+    """
     measurement = opened.measurement(amount, seed=seed, batch=batch)
     key = {
         "policy": model.path,
