@@ -1,4 +1,7 @@
-"""What users type into `motionkit generate`: texts from the command line, stdin or a file, and seconds of actions."""
+"""What users type into `motionkit generate`: texts, from the command line, stdin or a file, and seconds of actions.
+
+`list_prompts` prints texts that the starter policy was trained on.
+"""
 
 from __future__ import annotations
 
