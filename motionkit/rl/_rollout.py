@@ -16,6 +16,7 @@ Predict = Callable[[Tensor, Tensor], Tensor]  # ``predict(x [N, T, D], timestep 
 
 StepNoise = Callable[[int], Tensor]
 """``noise(timestep) -> [N, T, D]`` standard normal draws for the step that leaves `timestep`."""
+Chain = Literal["all", "first", "last"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,9 +186,6 @@ def stacked(transitions: list[tuple[Tensor, Tensor, Tensor]], plan: StepPlan, de
         scalar(plan.sigma),
         scalar(plan.sensitivity),
     )
-
-
-Chain = Literal["all", "first", "last"]
 
 
 def graph_rollout(

@@ -1,4 +1,9 @@
-"""Prompts and motions of several actions, joined from single clips."""
+"""Prompts and motions of several actions, joined from single clips.
+
+Motions are joined by `reference_joints`, with poses that are blended at the seams, and prompts by `join_prompts`.
+`read_sources` gives the clips that a set is joined from; splits that share some of them are found by
+`shared_groups`. `physics_medians` are the foot skate and jerk of single clips, for comparison.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +31,16 @@ from motionkit.motion import Skeleton, features_to_joints, joints_to_features, o
 from motionkit.runs import write_bytes_atomic
 from motionkit.text import Prompt
 
+_VERSION = 1  # of the cached medians
+_BATCH = 64  # clips measured at a time
+BLEND = 0.2  # seconds on each side of a seam in which poses are blended
+MIN_SEGMENT = 36  # shortest segment in frames, the shortest training window of TMR and the evaluator
+
 
 def shared_motions(some: Collection[str], others: Collection[str]) -> list[str]:
     """Return the motions that two lists of clip ids share, mirrored or not; sorted."""
     names = {*some, *others}
     return sorted({original(name, names) for name in some} & {original(name, names) for name in others})
-
-
-_VERSION = 1
-_BATCH = 64
 
 
 def physics_medians(clips: Sequence[TextClip], skeleton: Skeleton, fps: float) -> tuple[float, float]:
@@ -91,9 +97,6 @@ def _store(path: Path, medians: tuple[float, float]) -> None:
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_bytes_atomic(path, json.dumps(medians).encode())
-
-
-BLEND = 0.2  # seconds on each side of a seam in which poses are blended
 
 
 def blend_seam(before: Tensor, after: Tensor, skeleton: Skeleton, fps: float) -> None:
@@ -245,9 +248,6 @@ def _ids(dataset: TextMotionDataset, split: Split) -> Iterable[str]:
 
 def _file(clip: TextClip) -> str:
     return getattr(clip, "source", "") or clip.key
-
-
-MIN_SEGMENT = 36  # shortest segment in frames, the shortest training window of TMR and the evaluator
 
 
 def join_prompts(

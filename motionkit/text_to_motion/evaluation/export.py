@@ -1,4 +1,4 @@
-"""Generated motions as files that other tools read."""
+"""Generated motions as a folder of arrays with a page that plays them, and as files that other tools read."""
 
 from __future__ import annotations
 
@@ -36,6 +36,9 @@ from motionkit.text import Prompt
 RECORD = "motions.json"
 PAGE = "motions.html"
 """The page that plays the motions; `export_motions` makes it, and it belongs to the folder like the rest."""
+_LIMIT = 64 << 20  # bytes of motions.json
+_LONGEST = 60  # letters of a prompt in the name of its files
+_NONE = Edits()
 
 
 def generate(
@@ -132,19 +135,12 @@ def _entry(name: str, prompt: Prompt, sample: int, fps: float) -> dict[str, Any]
     }
 
 
-_LIMIT = 64 << 20
-_LONGEST = 60  # letters of a prompt in the name of its files
-
-
 def require_places(out: Path, kinds: Sequence[FileKind], count: int, *, overwrite: bool = False) -> None:
     """Check that the output can be written, before motions are sampled."""
     if (kind := kind_of(out)) is not None:
         require_file(out, kind, count, overwrite=overwrite)
     for kind in kinds:
         claim_folder(out / kind, overwrite=overwrite)
-
-
-_NONE = Edits()
 
 
 def export_motions(

@@ -45,6 +45,20 @@ _CLIPS = 256  # real motions that statistics are checked on
 _LEAST, _MOST = 0.2, 5.0  # standard deviations of normalised real motions, median over the body's features; 1 expected
 _CENTRE = 3.0  # largest mean of normalised real motions, median over the body's features; 0 expected
 _ROOT, _CONTACTS = 4, 4
+MOVEMENT, MOTION, TEXT = "movement_encoder", "motion_encoder", "text_encoder"
+NETWORKS = (MOVEMENT, MOTION, TEXT)
+_FILE = "finest.tar"
+_BELOW = ("", "model", "text_mot_match/model")
+_SETS = ("t2m", "kit", "checkpoints/t2m", "checkpoints/kit")
+_OTHERS = ("model.safetensors", "tmr/model.safetensors", "text_encoder.pt", "last_weights/text_encoder.pt")
+FIX = (
+    "give text_mot_match/model/finest.tar of the evaluator's download (t2m.zip or kit.zip), a folder that holds it, "
+    "or a folder written by motionkit pretrain t2m-evaluator."
+)
+FORMAT = "motionkit-t2m-evaluator"
+_AGAIN = "train it again: motionkit pretrain t2m-evaluator"
+RUN_PART = "evaluator"  # folder of the model in a run of `pretrain t2m-evaluator`
+STARTER = "starter"
 
 
 def read_stats(named: Path | None, file: Path, width: int) -> tuple[Tensor, Tensor]:
@@ -160,18 +174,6 @@ def _row(value: Any) -> int:
     return int(value)
 
 
-MOVEMENT, MOTION, TEXT = "movement_encoder", "motion_encoder", "text_encoder"
-NETWORKS = (MOVEMENT, MOTION, TEXT)
-_FILE = "finest.tar"
-_BELOW = ("", "model", "text_mot_match/model")
-_SETS = ("t2m", "kit", "checkpoints/t2m", "checkpoints/kit")
-_OTHERS = ("model.safetensors", "tmr/model.safetensors", "text_encoder.pt", "last_weights/text_encoder.pt")
-FIX = (
-    "give text_mot_match/model/finest.tar of the evaluator's download (t2m.zip or kit.zip), a folder that holds it, "
-    "or a folder written by motionkit pretrain t2m-evaluator."
-)
-
-
 @dataclass(frozen=True)
 class Networks:
     """The filled networks of an evaluator and their sizes."""
@@ -254,10 +256,6 @@ def build(parts: Mapping[str, Mapping[str, Tensor]], origin: str) -> Networks:
     )
 
 
-FORMAT = "motionkit-t2m-evaluator"
-_AGAIN = "train it again: motionkit pretrain t2m-evaluator"
-
-
 def save_evaluator(
     folder: Path, model: T2MEvaluator, *, extra: Mapping[str, object] | None = None, half: bool = False
 ) -> None:
@@ -326,9 +324,6 @@ def read_native(folder: Path) -> Stored:
     return Stored(parts, stats["mean"], stats["std"], table, tagger, DataRecord.read(config))
 
 
-RUN_PART = "evaluator"  # folder of the model in a run of `pretrain t2m-evaluator`
-
-
 def load_evaluator(
     path: str | Path, *, glove: Path | None = None, stats: Path | None = None, device: torch.device | str = "cpu"
 ) -> T2MEvaluator:
@@ -380,9 +375,6 @@ def _native(folder: Path, glove: Path | None, stats: Path | None) -> T2MEvaluato
         origin=str(folder),
         trained_on=stored.trained_on,
     )
-
-
-STARTER = "starter"
 
 
 def open_evaluator(

@@ -30,6 +30,24 @@ WINDOW = 196  # frames of the buffer that the original encodes; a longer motion 
 CONTACTS = 4  # features at the end of a frame (foot contacts) that the movement encoder does not read
 TAGS = 15  # length of the one-hot vector of a word's part of speech
 _SLOPE = 0.2
+MAX_WORDS = 20  # words of a caption that are read
+# In the order of the one-hot vector.
+PARTS_OF_SPEECH = (
+    "VERB", "NOUN", "DET", "ADP", "NUM", "AUX", "PRON", "ADJ", "ADV",
+    "Loc_VIP", "Body_VIP", "Obj_VIP", "Act_VIP", "Desc_VIP", "OTHER",
+)  # fmt: skip
+_LISTS = {
+    "location": "Loc_VIP",
+    "body": "Body_VIP",
+    "object": "Obj_VIP",
+    "action": "Act_VIP",
+    "description": "Desc_VIP",
+}
+_START, _END, _UNKNOWN = "sos", "eos", "unk"
+_logger = logging.getLogger("motionkit.evaluator")
+Tagger = Literal["auto", "built-in"]
+_JOIN = "then/ADV"
+_BODIES = {263: "HumanML3D", 251: "KIT-ML"}
 
 
 @dataclass(frozen=True)
@@ -126,24 +144,6 @@ class TextEncoder(_Recurrent):
         return self.run(words + self.pos_emb(parts), counts)
 
 
-MAX_WORDS = 20  # words of a caption that are read
-
-# In the order of the one-hot vector.
-PARTS_OF_SPEECH = (
-    "VERB", "NOUN", "DET", "ADP", "NUM", "AUX", "PRON", "ADJ", "ADV",
-    "Loc_VIP", "Body_VIP", "Obj_VIP", "Act_VIP", "Desc_VIP", "OTHER",
-)  # fmt: skip
-
-_LISTS = {
-    "location": "Loc_VIP",
-    "body": "Body_VIP",
-    "object": "Obj_VIP",
-    "action": "Act_VIP",
-    "description": "Desc_VIP",
-}
-_START, _END, _UNKNOWN = "sos", "eos", "unk"
-
-
 class Sentences(NamedTuple):
     """Captions as tensors."""
 
@@ -223,12 +223,6 @@ def _special() -> dict[str, str]:
         for word in evaluator_words(name):
             result.setdefault(word, part)
     return result
-
-
-_logger = logging.getLogger("motionkit.evaluator")
-Tagger = Literal["auto", "built-in"]
-_JOIN = "then/ADV"
-_BODIES = {263: "HumanML3D", 251: "KIT-ML"}
 
 
 class T2MEvaluator(nn.Module):

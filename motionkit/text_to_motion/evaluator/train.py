@@ -33,6 +33,8 @@ from motionkit.text_to_motion.pairs.train import CopyScores, PairTrainer, info_n
 from motionkit.training.device import autocast
 from motionkit.training.world import joined
 
+_SPECIAL = ("sos", "eos", "unk")
+
 
 def distances(text: Tensor, motion: Tensor) -> Tensor:
     """Return ``[B, B]`` euclidean distances, texts in rows, with a gradient at 0.
@@ -97,9 +99,6 @@ def copies_apart(copies: CopyScores, *, temperature: float, margin: float) -> Te
 def scores(text: Tensor, motion: Tensor, *, temperature: float) -> Tensor:
     """Return ``[B]``, minus the distance of each row of two ``[B, D]``, divided by the temperature."""
     return -((text - motion).square().sum(-1) + 1e-12).sqrt() / temperature
-
-
-_SPECIAL = ("sos", "eos", "unk")
 
 
 def caption_tokens(clips: Sequence[TextClip]) -> tuple[dict[str, tuple[str, ...]], bool]:

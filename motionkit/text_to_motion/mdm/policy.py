@@ -1,4 +1,4 @@
-"""MDM as a diffusion policy: prompts in, x0 predictions out."""
+"""MDM as a diffusion policy: prompts in, x0 predictions out; and DiP, which continues a prefix block by block."""
 
 from __future__ import annotations
 
@@ -25,6 +25,11 @@ from motionkit.text import KnownTexts, Prompt, TextEncoder, TextRecord, proof
 from motionkit.text_to_motion.mdm.files import KIND, STATS, write_policy
 from motionkit.text_to_motion.mdm.network import MDMCondition, MDMNetwork
 from motionkit.text_to_motion.mdm.settings import MDMSettings, Padding
+
+_SPLITS = ("test", "val", "train")
+_OFFSETS = 5  # a prefix begins at one of the first 5 frames of a clip, as in the original's evaluation
+_STANDING = "bow/slight"  # a movement of the starter that begins upright, arms down
+LONGEST = 100_000  # frames; the model has no limit, since its positions start again with every block
 
 
 class MDMPolicy(TextToMotionPolicy):
@@ -252,11 +257,6 @@ class MDMPolicy(TextToMotionPolicy):
         return self
 
 
-_SPLITS = ("test", "val", "train")
-_OFFSETS = 5  # a prefix begins at one of the first 5 frames of a clip, as in the original's evaluation
-_STANDING = "bow/slight"  # a movement of the starter that begins upright, arms down
-
-
 class Prefixes:
     """Chooses the prefix of each prompt: the frames that the first block of DiP continues.
 
@@ -347,9 +347,6 @@ def read_prefix(path: Path, skeleton: Skeleton) -> Tensor:
     if not path.is_file():
         raise MotionkitError(f"--policy.prefix {path} does not exist.", fix="give a .npy file of features.")
     return read_features(path, skeleton)
-
-
-LONGEST = 100_000  # frames; the model has no limit, since its positions start again with every block
 
 
 class DiPPolicy(MDMPolicy):

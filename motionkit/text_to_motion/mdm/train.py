@@ -40,6 +40,10 @@ from motionkit.training.world import OneProcess, World, share_of, sum_over
 
 _NEIGHBOURS = 2
 _LONGEST = 64  # frames of one neighbour; longer ones would only make batches longer
+_logger = logging.getLogger("motionkit.pretrain")
+_MAY_DIFFER = ("dropout", "cond_mask_prob", "noise_shift")
+"""Settings in which a policy may differ from the one it starts from: no tensor depends on them."""
+_SAMPLING_STEPS = 20  # default number of sampling steps
 
 
 @dataclass(frozen=True)
@@ -259,13 +263,6 @@ def _steps(features: Tensor) -> Tensor:
     # The root's height is a position, its step a difference already.
     root = torch.stack((step[..., 0], height[:, 1:] - height[:, :-1], step[..., 1]), dim=-1)
     return torch.cat((root[..., None, :], limbs), dim=-2)
-
-
-_logger = logging.getLogger("motionkit.pretrain")
-_MAY_DIFFER = ("dropout", "cond_mask_prob", "noise_shift")
-"""Settings in which a policy may differ from the one it starts from: no tensor depends on them."""
-
-_SAMPLING_STEPS = 20  # default number of sampling steps
 
 
 class PretrainMDM:

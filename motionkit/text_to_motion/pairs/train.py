@@ -37,6 +37,10 @@ from motionkit.training.learner import Learner, cosine_rate
 from motionkit.training.supervised import fit
 from motionkit.training.world import OneProcess, World, joined, share_of, sum_over
 
+_logger = logging.getLogger("motionkit.pretrain")
+_HEADLINE = "retrieval/t2m/r3_32"
+_SHOWN = {"R01": "r1", "R02": "r2", "R03": "r3", "R10": "r10", "MedR": "medr"}
+
 
 class CopyScores(NamedTuple):
     """Scores of changed copies, over the temperature; ``-inf`` if a row has none, None if no row has one."""
@@ -105,9 +109,6 @@ class WithStatistics:
             self.network.get_buffer(name).copy_(rest.pop(f"stats.{name}"))
         self.network.load_state_dict(rest)
 
-
-_logger = logging.getLogger("motionkit.pretrain")
-_HEADLINE = "retrieval/t2m/r3_32"
 
 Settings = TypeVar("Settings", bound=PairSettings)
 
@@ -350,9 +351,6 @@ class PairTrainer(ABC, Generic[Settings]):
             "training": settings,
             "retrieval": {name: round(value, 3) for name, value in metrics.items()},
         }
-
-
-_SHOWN = {"R01": "r1", "R02": "r2", "R03": "r3", "R10": "r10", "MedR": "medr"}
 
 
 def retrieval_figures(whole: Tensor, short: Tensor, *, sentences: Tensor | None = None) -> dict[str, float]:

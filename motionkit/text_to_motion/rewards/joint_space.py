@@ -27,6 +27,8 @@ from motionkit.text_to_motion.tmr.files import open_tmr
 from motionkit.text_to_motion.tmr.model import TMR
 
 _SMALLEST = 1e-24  # squared distance below which the gradient is 0: that of the root is unbounded there
+_PATHS = ("weights", "text_encoder", "motion_encoder", "motion_decoder", "stats", "glove")
+"""Options that name files of a network."""
 
 
 @dataclass(frozen=True)
@@ -134,10 +136,6 @@ def segment_crops(prompts: Sequence[Prompt], lengths: Sequence[int]) -> list[lis
         bounds[-1] = (bounds[-1][0], length)
         crops.append([Crop(row, start, end - start) for start, end in bounds])
     return crops
-
-
-_PATHS = ("weights", "text_encoder", "motion_encoder", "motion_decoder", "stats", "glove")
-"""Options that name files of a network."""
 
 
 class JointSpace(Protocol):

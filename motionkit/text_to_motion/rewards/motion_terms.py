@@ -20,6 +20,7 @@ from motionkit.text_to_motion.rewards.components import MovementOptions, Physics
 
 BANDS = ((0.5, 1.25), (1.25, 2.5), (2.5, 5.0))  # hz
 _QUIET = 1e-4  # square metres, a swing of 1 cm: added to all energies
+_JERK_FLOOR = 1e-3
 
 
 class Movement:
@@ -102,9 +103,6 @@ class Movement:
                     span = torch.stack([energies.amin(0), energies.amax(0)])
             self._spans[text] = span
         return self._spans[text]
-
-
-_JERK_FLOOR = 1e-3
 
 
 class Physics:

@@ -1,4 +1,8 @@
-"""Opens a TMR from any layout in which its weights are published, and writes motionkit's."""
+"""Opens a TMR from any layout in which its weights are published, and writes motionkit's.
+
+`split_file` tells the parts of a file by their tensors, `find_stats` searches the statistics of the features,
+`save_tmr` and `read_native` are motionkit's folder, and `load_tmr` and `open_tmr` open any of them.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +35,15 @@ _FIX = (
     "give the folder with text_encoder.pt and motion_encoder.pt (TMR's last_weights), one file that holds both, "
     "or a folder written by motionkit pretrain tmr."
 )
+_PAIRS = (("mean.pt", "std.pt"), ("mean.npy", "std.npy"), ("Mean.npy", "Std.npy"))
+_BELOW = ("", "stats", "stats/motion")
+_SETS = ("stats/humanml3d/guoh3dfeats", "stats/kitml/guoh3dfeats")
+FORMAT = "motionkit-tmr"
+_COMPONENTS = ("text_encoder", "motion_encoder", "motion_decoder")
+_logger = logging.getLogger("motionkit.tmr")
+_DEFAULT_HEADS = 4  # of released weights whose config.json is missing
+_RUN_PART = "tmr"
+STARTER = "starter"
 
 
 @dataclass(frozen=True)
@@ -144,11 +157,6 @@ def build_decoder(tensors: Mapping[str, Tensor], heads: int, origin: str) -> Act
     return weights.build(lambda: ActorDecoder(sizes), native_keys(tensors), origin)
 
 
-_PAIRS = (("mean.pt", "std.pt"), ("mean.npy", "std.npy"), ("Mean.npy", "Std.npy"))
-_BELOW = ("", "stats", "stats/motion")
-_SETS = ("stats/humanml3d/guoh3dfeats", "stats/kitml/guoh3dfeats")
-
-
 def find_stats(folders: Sequence[Path], named: str = "") -> Path | None:
     """Return the first folder at or below `folders` that holds a mean and a std file.
 
@@ -212,10 +220,6 @@ def _vector(value: Any, path: Path, width: int) -> Tensor:
     return tensor.reshape(width).float()
 
 
-FORMAT = "motionkit-tmr"
-_COMPONENTS = ("text_encoder", "motion_encoder", "motion_decoder")
-
-
 def save_tmr(folder: Path, model: TMR, *, extra: Mapping[str, object] | None = None, half: bool = False) -> None:
     """Write a TMR folder: ``model.safetensors`` (weights and statistics) and ``config.json``.
 
@@ -270,11 +274,6 @@ def read_native(folder: Path) -> tuple[dict[str, dict[str, Tensor]], Mapping[str
     if not {"mean", "std"} <= parts["stats"].keys():
         raise MotionkitError(f"{folder / WEIGHTS} has no statistics.", fix="train it again: motionkit pretrain tmr")
     return parts, encoder_config(folder)
-
-
-_logger = logging.getLogger("motionkit.tmr")
-_DEFAULT_HEADS = 4
-_RUN_PART = "tmr"
 
 
 def load_tmr(
@@ -487,9 +486,6 @@ def _missing_stats(origin: str, named: str) -> Path:
         why="TMR normalises motions with other statistics than a generator; with the latter scores are meaningless.",
         fix=f"point --reward.stats at TMR's {named or 'stats/humanml3d/guoh3dfeats'} (mean.pt and std.pt).",
     )
-
-
-STARTER = "starter"
 
 
 def text_table() -> Path | None:

@@ -3,7 +3,7 @@
 Tensor names are those of the released files up to the attention projections (`motionkit.nn.native_keys`).
 
 Source: Petrovich et al., "TMR: Text-to-Motion Retrieval" (ICCV 2023), after ACTOR (ICCV 2021). One class serves
-motion and text; they differ in the input width only.
+motion and text; they differ in the input width only. `open_text_model` opens the text model in front of it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,11 @@ from motionkit.runs import fingerprint_tensors
 from motionkit.text import ENCODERS, SEPARATOR, Prompt, StoredEncoder, TextEncoder, TextFeatures, load_encoder
 from motionkit.text_to_motion import crops as _crops
 from motionkit.text_to_motion.crops import Crop, CropLatents, encode_crops
+
+_STD_EPS = 1e-12  # added to standard deviations, as in the original
+_SENTENCE_MODELS = ("minilm", "stored")
+_CHUNK = 64
+_LIMIT = 64 << 20  # bytes of the index; a text takes about 60
 
 
 @dataclass(frozen=True)
@@ -152,10 +157,6 @@ def unfold(x: Tensor, mask: Tensor, patch: int) -> Tensor:
     """Undo `fold` on decoded tokens ``[N, S, patch * F]``: ``[N, T, F]``, zeros outside ``mask [N, T]``."""
     frames = x.reshape(x.shape[0], -1, x.shape[2] // patch)[:, : mask.shape[1]]
     return frames.masked_fill(~mask[..., None], 0.0)
-
-
-_STD_EPS = 1e-12
-_SENTENCE_MODELS = ("minilm", "stored")
 
 
 class TMR(nn.Module):
@@ -350,9 +351,6 @@ def sentence_embeddings(texts: TextFeatures) -> Tensor:
     return F.normalize((texts.tokens * weight).sum(1) / weight.sum(1).clamp(min=1), dim=-1)
 
 
-_CHUNK = 64
-
-
 def encode_captions(tmr: TMR, captions: Sequence[str]) -> tuple[Tensor, Tensor]:
     """Return unit-norm latents ``[N, D]`` and sentence embeddings ``[N, F]`` of captions; `tmr` has a text model."""
     assert tmr.text_model is not None
@@ -373,9 +371,6 @@ def find_token_tables(folder: Path) -> list[Path]:
     """Return the ``<model>_slice.npy`` files at or below `folder`/token_embeddings (or `folder` itself)."""
     inner = folder / "token_embeddings"
     return sorted((inner if inner.is_dir() else folder).rglob("*_slice.npy"))
-
-
-_LIMIT = 64 << 20  # bytes of the index; a text takes about 60
 
 
 class TokenFolder:

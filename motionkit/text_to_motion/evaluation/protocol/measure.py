@@ -53,6 +53,15 @@ from motionkit.text_to_motion.rewards.mix import RewardMix
 MDM_PROMPTS = 1024  # the original asks for 1,000 in whole batches of 32: 32 batches
 _FEW = 5  # steps of the deterministic sampler on the starter's data
 _UNIT = 4  # frames that lengths of questions are multiples of
+MODES: dict[str, tuple[int, int, int]] = {
+    "wo_mm": (20, 0, 0),
+    "mm_short": (5, 100, 30),
+    "debug": (5, 0, 0),
+    "full": (20, 100, 30),
+    STARTER: (5, 50, 10),
+}
+"""Replications, prompts and repeats of MultiModality: the modes of MDM's evaluation, and `STARTER`."""
+Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -69,16 +78,6 @@ class Amount:
     def motions(self) -> int:
         """Motions sampled per replication."""
         return self.prompts + self.mm_prompts * self.mm_repeats
-
-
-MODES: dict[str, tuple[int, int, int]] = {
-    "wo_mm": (20, 0, 0),
-    "mm_short": (5, 100, 30),
-    "debug": (5, 0, 0),
-    "full": (20, 100, 30),
-    STARTER: (5, 50, 10),
-}
-"""Replications, prompts and repeats of MultiModality: the modes of MDM's evaluation, and `STARTER`."""
 
 
 def amount_of(
@@ -300,9 +299,6 @@ class Questions:
         start = int(rng.integers(len(clip.features) - length + 1)) if self._crop else 0
         prompt = Prompt((clip.captions[number],), (length,), f"{clip.key}#{number}/{label}", (clip.key,))
         return Question(prompt, clip.features[start : start + length])
-
-
-Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ _FIRST = 1.0
 _LIMITS = (1e-6, 1e6)
 _SAMPLERS: dict[str, Callable[[float], Sampler]] = {"flow-sde": FlowSDE, "dance-sde": DanceSDE, "cps": CPS}
 """Samplers of `flow_grpo` by the option ``sampler.kind``."""
+_MEASURE_EVERY = 8  # without a KL term, every 8th pair is enough to log the KL
 
 
 class KLCoefficient:
@@ -155,9 +156,6 @@ class Plans:
             fix=f"sampler.window_start and sampler.window_size together at most {free}, fewer sampler.ode_steps, "
             "or more --train-timesteps.",
         )
-
-
-_MEASURE_EVERY = 8  # without a KL term, every 8th pair is enough to log the KL
 
 
 def grpo(options: GrpoOptions, **given: Any) -> Clipped:

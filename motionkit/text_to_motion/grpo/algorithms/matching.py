@@ -35,6 +35,9 @@ from motionkit.training.world import sum_over
 
 # Streams of noise that no sampler uses: those are the trained timesteps, -1 (start) and -2 (shuffled advantages).
 _STREAMS = {"match": (-3, -4), "hold": (-5, -6)}
+_HELD = 4  # the hold uses every fourth sample in an update, another quarter each time
+Terms = Callable[[Tensor, Tensor], Mapping[str, Tensor]]
+"""``terms(unit [M], draw [M]) -> values [M]`` by metric name; those named ``loss/...`` carry a graph and are added."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,12 +127,6 @@ def square_frames(moved: Tensor, mask: Tensor) -> Tensor:
 def mean_frames(frames: Tensor, mask: Tensor) -> Tensor:
     """Return the mean over valid frames, ``[M, T]`` to ``[M]``; `frames` is 0 at padding."""
     return frames.sum(-1) / mask.sum(-1).clamp(min=1)
-
-
-_HELD = 4  # the hold uses every fourth sample in an update, another quarter each time
-
-Terms = Callable[[Tensor, Tensor], Mapping[str, Tensor]]
-"""``terms(unit [M], draw [M]) -> values [M]`` by metric name; those named ``loss/...`` carry a graph and are added."""
 
 
 class Matching:

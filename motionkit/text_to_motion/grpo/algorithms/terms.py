@@ -1,4 +1,4 @@
-"""Loss terms of algorithms that follow a reward's gradient; the anchor that keeps predictions smooth."""
+"""Loss terms besides the reward: the anchor that keeps predictions smooth, and terms of the algorithms on gradients."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ from motionkit.text_to_motion.grpo.algorithms.options import HoldObjective
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 
 _EVERY = 4
+_JERK_FLOOR = 1e-3  # m/s^3; keeps the logarithm of a still motion finite
+_SPEED_FLOOR = 1e-2  # m/s; the same
+_SPREAD_FLOOR = 1e-8  # keeps the logarithm of equal motions finite
 
 
 def add_hold(
@@ -81,11 +84,6 @@ def roughness(moved: Tensor, mask: Tensor) -> Tensor:
     valid = mask[:, 2:] & mask[:, 1:-1] & mask[:, :-2]
     bend = (moved[:, 2:] - 2 * moved[:, 1:-1] + moved[:, :-2]).square().sum(-1).masked_fill(~valid, 0.0)
     return bend.sum(1) / valid_dims(valid, moved.shape[-1])
-
-
-_JERK_FLOOR = 1e-3  # m/s^3; keeps the logarithm of a still motion finite
-_SPEED_FLOOR = 1e-2  # m/s; the same
-_SPREAD_FLOOR = 1e-8  # keeps the logarithm of equal motions finite
 
 
 class GradientTerms:
