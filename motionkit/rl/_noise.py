@@ -2,8 +2,9 @@
 
 The noise of samples (`NoiseSource`) is counter-based. Its key is a 64-bit hash of (seed, step, prompt, sample,
 timestep); element i of a sample hashes key + counter with splitmix64 (Steele et al. 2014) and turns the two halves of
-the hash into a pair of normals (Box and Muller 1958). `LowPass` filters it, where samples of a prompt share the rest.
-`RowNoise` draws numbers for the rows of an update, and `categorical` turns uniform numbers into classes.
+the hash into a pair of normals (Box and Muller 1958). With a `LowPass`, the samples of a prompt differ in the low
+frequencies of the step noise alone. `RowNoise` draws numbers for the rows of an update, and `categorical` turns
+uniform numbers into classes.
 """
 
 from __future__ import annotations

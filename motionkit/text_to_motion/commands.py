@@ -332,7 +332,7 @@ def _with_own_prompts(
 ) -> GenerateSettings:
     """Return the settings with the dataset of the policy's run, where neither texts nor a dataset were given.
 
-    A text without a folder behind it stands where the folder is expected: it is refused as before.
+    An OUT with a space is a text whose folder is missing: the settings stay as they are, and `_refuse_both` refuses it.
     """
     if settings.dataset is not None or texts or file is not None or " " in str(out):
         return settings

@@ -179,10 +179,10 @@ def composites(
 
 
 def cached(key: str, make: Callable[[], NDArray[np.float32]], *, keep: bool = True) -> NDArray[np.float32]:
-    """Return the array called `key`, from the cache, which has a hash of the code that makes arrays, or from `make`.
+    """Return the array called `key`, from the cache or from `make`.
 
-    A damaged file is replaced; a cache that cannot be written is ignored. The array is memory-mapped: only the parts
-    that are read take memory.
+    Names of files in the cache contain a hash of the code that makes arrays. A damaged file is replaced; a cache that
+    cannot be written is ignored. The array is memory-mapped: only the parts that are read take memory.
     """
     if not keep:
         return make()
