@@ -132,6 +132,10 @@ SEVERAL = {
         "rl._objective",
         "rl._advantages",
     ),
+    "starter._actions": (
+        "starter._gestures",
+        "starter._jumps",
+    ),
     "trainers.ppo.api": (
         "success.ppo.backend",
         "success.ppo.scored_env",
@@ -218,7 +222,8 @@ kernels.definitions: kernels._body kernels._chunks kernels._physics kernels.reco
 kernels.selftest: kernels._compare kernels._device_checks
 metrics._classification: metrics._reliability
 metrics._embeddings: metrics._distribution metrics._kinetic
-metrics._movement: metrics._contacts metrics._floor metrics._limbs metrics._rotation metrics._spectrum
+metrics._movement: metrics._floor metrics._limbs
+metrics._prediction: metrics._contacts metrics._rotation metrics._spectrum
 metrics._regions: metrics._cider
 metrics._retrieval: metrics._matching
 metrics.paired: evaluation._paired
@@ -249,7 +254,8 @@ player._page: player._payload
 player.video._film: player.video._encode player.video._letters
 plugins._component: plugins._metrics
 plugins._discovery: plugins._kinds
-plugins.check: plugins._check plugins._diagnose plugins._fit plugins.diagnose
+plugins._lookup: plugins._fit
+plugins.check: plugins._check plugins._diagnose plugins.diagnose
 plugins.scaffold: plugins._scaffold plugins._templates._package
 predictor.advice: trainers.train_mpl._advice
 predictor.batches: trainers.train_mpl._augment trainers.train_mpl._batches trainers.train_mpl._data
@@ -358,10 +364,10 @@ runs._listing: runs._next
 runs._record: runs._folder runs._git runs._lock runs._origin
 runs._run: runs._following runs._log runs._open runs._signals
 runs.atomic: runs._atomic runs._output runs._tree runs._writable
-starter._actions: starter._gestures starter._jumps
-starter._catalogue: starter._catalogue_place starter._catalogue_travel starter._entry starter._generate starter._pack
+starter._catalogue: starter._catalogue_place starter._catalogue_travel starter._entry starter._pack
 starter._locomotion: starter._gait
-starter._solve: starter._body starter._controls starter._timing
+starter._solve: starter._body starter._controls
+starter._take: starter._timing
 starter._trunk_and_legs: starter._legs starter._torso
 starter.distil_text: starter._wordings
 starter.plan: datasets.starter._plan
@@ -425,10 +431,11 @@ testing._policies: testing._predictors testing._region_policies
 testing._rewards: testing._records testing._samples
 testing._trainers: testing._algorithms testing._loops
 text._load: text._open text._record text._transformers
-text._named: text._limbs
+text._named: text._lengths text._limbs
+text._nearest: text._known
 text._prompt: text._cache text._features
 text._sides: text._caption_changes
-text._stored: text._known text._nearest text._student
+text._stored: text._student
 text_to_motion.commands: cli.commands.compose cli.commands.generate
 text_to_motion.crops: encoders._crops
 text_to_motion.data.clip_sets: datasets.composite._sets datasets.composite._totals
@@ -543,8 +550,9 @@ tuning.search: tuning._processes tuning._search
 tuning.storage: tuning._sampler tuning._storage
 tuning.work: tuning._trial tuning._work
 version: _version
+weights._arrays: weights._zip
 weights._gate: weights._calls weights._names weights._node
-weights._pickles: weights._opcodes weights._walk weights._zip
+weights._pickles: weights._opcodes weights._walk
 weights._read: weights._torch
 weights._strict: weights._describe weights._tensors
 """
