@@ -61,6 +61,7 @@ SEVERAL = {
         "text_to_motion.evaluation.heldout",
         "text_to_motion.evaluation.judge",
         "text_to_motion.evaluation.quality",
+        "text_to_motion.evaluation.real_motions",
         "text_to_motion.evaluation.retrieval",
         "text_to_motion.evaluation.export",
         "contracts.open_model",
@@ -103,6 +104,7 @@ SEVERAL = {
     ),
     "evaluation.text_to_motion": (
         "text_to_motion.evaluation.protocol.figures",
+        "text_to_motion.evaluation.protocol.tables",
         "text_to_motion.evaluation.protocol.measure",
         "text_to_motion.evaluation.protocol.compare",
         "text_to_motion.evaluation.protocol.run",
@@ -132,6 +134,10 @@ SEVERAL = {
     "rewards.mix": (
         "text_to_motion.rewards.mix",
         "text_to_motion.rewards.ask",
+    ),
+    "rl._credit": (
+        "rl._objective",
+        "rl._advantages",
     ),
     "starter._actions": (
         "starter._gestures",
@@ -256,7 +262,8 @@ motion.features.recover: motion._batch motion.features._recover
 motion.motion: motion._motion motion.frames
 motion.prediction: motion.prediction._motion motion.prediction._path motion.prediction._state
 motion.skeleton: motion._skeleton
-nn._transformer: nn._film nn._keys nn._positions nn._unrolled nn._window_attention
+nn._transformer: nn._keys nn._positions
+nn._unrolled: nn._film nn._window_attention
 nn.lora: nn._lora policies.groups
 page.charts: page._charts page._rose page._rows page._svg
 page.curves: page._curves page._parallel
@@ -374,9 +381,9 @@ rigs.rest: rigs._rest rigs._smpl
 rigs.roles: rigs._roles rigs._sides
 rigs.solver: rigs._flips rigs._solve
 rl._noise: rl._categorical rl._low_pass rl._row_noise
-rl._objective: rl._audit rl._credit rl._density rl._surrogate
-rl._plan: rl._flow rl._schedule
-rl._rollout: rl._excess rl._graph
+rl._objective: rl._audit rl._density rl._surrogate
+rl._plan: rl._excess rl._flow rl._schedule
+rl._rollout: rl._graph
 runs._checkpoint: runs._optimizer runs._random runs._save
 runs._content: runs._mapped runs._trained_on
 runs._folder: runs._lock
@@ -457,7 +464,7 @@ text._nearest: text._known
 text._prompt: text._cache text._features
 text._sides: text._caption_changes
 text._stored: text._student
-text_to_motion.commands: cli._prompts cli.commands.compose cli.commands.generate
+text_to_motion.commands: cli.commands.compose cli.commands.generate
 text_to_motion.crops: encoders._crops
 text_to_motion.data.clip_sets: datasets.composite._sets datasets.composite._totals
 text_to_motion.data.compose: datasets.composite._captions datasets.composite._compose datasets.composite._draw
@@ -472,18 +479,20 @@ text_to_motion.data.joined: datasets.composite._motion datasets.composite._seams
 text_to_motion.data.starter: datasets.starter
 text_to_motion.data.starter_clips: datasets.starter._cache datasets.starter._dataset datasets.starter._prompts
 text_to_motion.evaluation.export: evaluation._generate evaluation.export
-text_to_motion.evaluation.heldout: evaluation._heldout evaluation._sets
+text_to_motion.evaluation.heldout: evaluation._heldout evaluation._sets evaluation._shown
 text_to_motion.evaluation.judge: evaluation._calibrate evaluation._fit evaluation._judge evaluation._leaks
 text_to_motion.evaluation.pages: report._motions
 text_to_motion.evaluation.protocol.compare: evaluation.text_to_motion._compare evaluation.text_to_motion._policy
-text_to_motion.evaluation.protocol.figures: evaluation.text_to_motion._figures evaluation.text_to_motion._formats
-    evaluation.text_to_motion._published evaluation.text_to_motion._summary
+text_to_motion.evaluation.protocol.figures: evaluation.text_to_motion._figures
 text_to_motion.evaluation.protocol.measure: evaluation.text_to_motion._how evaluation.text_to_motion._measure
     evaluation.text_to_motion._questions
-text_to_motion.evaluation.protocol.run: evaluation.text_to_motion._doubt evaluation.text_to_motion._page
-    evaluation.text_to_motion._run evaluation.text_to_motion._store
+text_to_motion.evaluation.protocol.run: evaluation.text_to_motion._page evaluation.text_to_motion._run
+    evaluation.text_to_motion._store
+text_to_motion.evaluation.protocol.tables: evaluation.text_to_motion._formats evaluation.text_to_motion._published
+    evaluation.text_to_motion._summary
 text_to_motion.evaluation.protocols: cli.commands._eval_run cli.commands._eval_sensitivity
-text_to_motion.evaluation.quality: evaluation._quality evaluation._real evaluation._shown
+text_to_motion.evaluation.quality: evaluation._quality
+text_to_motion.evaluation.real_motions: evaluation._real
 text_to_motion.evaluation.retrieval: evaluation._retrieval
 text_to_motion.evaluation.sensitivity.audit: evaluation.sensitivity._alone evaluation.sensitivity._audit
     evaluation.sensitivity._figures
@@ -493,7 +502,7 @@ text_to_motion.evaluation.sensitivity.pages: report._sensitivity
 text_to_motion.evaluation.sensitivity.quick: evaluation.sensitivity._quick
 text_to_motion.evaluation.sensitivity.words: evaluation.sensitivity._words
 text_to_motion.evaluator.files: encoders.t2m._beside encoders.t2m._layout encoders.t2m._load encoders.t2m._native
-    rewards.mdm.opening
+    rewards.mdm.opening evaluation.text_to_motion._doubt
 text_to_motion.evaluator.model: encoders.t2m._model encoders.t2m._network encoders.t2m._new encoders.t2m._words
 text_to_motion.evaluator.settings: trainers.pretrain.t2m_evaluator trainers.pretrain.t2m_evaluator._settings
 text_to_motion.evaluator.train: trainers.pretrain.t2m_evaluator._loss trainers.pretrain.t2m_evaluator._trainer
@@ -548,6 +557,7 @@ text_to_motion.tmr.model: encoders.tmr._model encoders.tmr._network encoders.tmr
 text_to_motion.tmr.settings: trainers.pretrain.tmr trainers.pretrain.tmr._settings
 text_to_motion.tmr.train: trainers.pretrain.tmr._data trainers.pretrain.tmr._evaluate trainers.pretrain.tmr._loss
     trainers.pretrain.tmr._trainer
+text_to_motion.typed: cli._prompts
 tracking._jsonl: tracking._series
 tracking._metrics: tracking._definitions tracking._motion_metrics
 tracking._results: tracking._retrieval

@@ -1,4 +1,7 @@
-"""The texts of `motionkit generate`: from the command line, stdin or a file; the list of the starter's movements."""
+"""What users type into `motionkit generate`: texts, from the command line, stdin or a file, and seconds of actions.
+
+`list_prompts` prints texts that the starter policy was trained on.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,36 @@ def read_prompts(texts: Sequence[str], file: Path | None) -> list[str]:
 
 def _lines(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def read_seconds(text: str, count: int | None = None, *, flag: str = "") -> list[float] | None:
+    """Return the seconds of each action; None if none were given, which leaves them open.
+
+    Args:
+        text: Numbers with commas between them; on the page spaces will do.
+        count: Number of actions, where it is known: one number is for each of them.
+        flag: Option that gave the text, for messages; empty for the page.
+    """
+    if not text:
+        return None
+    words = text.split(",") if flag else text.replace(",", " ").split()
+    fix = f"such as {flag} 3,2" if flag else "such as 3, or 3, 2 for two actions."
+    try:
+        values = [float(word) for word in words]
+    except ValueError as error:
+        if flag:
+            raise MotionkitError(f"{flag} {text} are not numbers.", fix=f"write seconds, {fix}") from error
+        raise MotionkitError(f"{text!r} are not seconds.", fix=fix) from error
+    if any(not 0 < value < 1e6 for value in values):
+        said = f"{flag} {text}: every duration must be above 0 s." if flag else "every action takes more than 0 s."
+        raise MotionkitError(said, fix=fix)
+    if count is not None and len(values) not in (0, 1, count):
+        raise MotionkitError(
+            f"there are {count} actions and {len(values)} durations.",
+            why="' | ' separates actions.",
+            fix="give one number for each of them, or one for all.",
+        )
+    return values * count if count is not None and len(values) == 1 else values or None
 
 
 def refuse_loose_words(texts: Sequence[str], out: Path) -> None:
