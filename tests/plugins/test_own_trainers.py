@@ -189,13 +189,14 @@ def test_new_packages_pass_their_own_tests(
     line = ["pytest", "-q", "-W", "error::UserWarning", "-p", "no:cacheprovider", f"--junitxml={tmp_path}/tests.xml"]
     ran = forks.run(*line, *map(str, folders.values()), **there)
     assert "testsuite" in (tmp_path / "tests.xml").read_text(), ran.stdout + ran.stderr
-    shown = forks.run("motionkit", "plugins", "list", "--check", **there)
+    shown = forks.run("motionkit", "plugins", "list", "--check", "--json", **there)
     assert shown.returncode == 0, shown.stdout + shown.stderr
+    listed = {(each["name"], each["package"]) for each in json.loads(shown.stdout)["plugins"]}
     found = outcomes(tmp_path / "tests.xml")
     for (*_, name), folder in folders.items():
         with subtests.test(folder.name):
             assert set(found[f"test_{folder.name.replace('-', '_')}"]) == {"passed"}, ran.stdout + ran.stderr
-            assert any({name, folder.name} <= set(line.split()) for line in shown.stdout.splitlines())
+            assert (name, folder.name) in listed
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
