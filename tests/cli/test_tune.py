@@ -382,7 +382,7 @@ def test_the_result_holds_the_searched_settings_and_the_base_as_given(
     expected = {"run": {"num_steps": 3}, "shape": {"rate": 0.01, "x": best}}
     assert json.loads((PLACE / "best.json").read_text()) == expected
     assert tomllib.loads((PLACE / "best.toml").read_text()) == expected
-    words = [*words, "--trials", 3, "--base-set", "shape.x=0.7", "--overwrite", "--write-config", "new.json"]
+    words = [*words, "--trials", "3", "--base-set", "shape.x=0.7", "--overwrite", "--write-config", "new.json"]
     assert document(cli("tune-bayes", *words))["outcome"] == "base"
     assert json.loads((PLACE / "best.json").read_text()) == {"run": {"num_steps": 3}, "shape": {"x": 0.7}}
     assert not Path("new.json").exists()
