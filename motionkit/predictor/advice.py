@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from motionkit.clips.profile.document import Suggestion
 from motionkit.clips.profile.statistics import Profile
 from motionkit.errors import MotionkitError
-from motionkit.page.html import count, plain
+from motionkit.page.wording import count, plain
 from motionkit.predictor.schedule import (
     FULL_LATENT,
     FULL_POSTURE,

@@ -23,7 +23,7 @@ from motionkit.predictor.heads import POINT, Delta, OneShot
 from motionkit.predictor.network import ASTRAY, CURVE, GAIN, HELD, LEVEL, LONGER, MOST, NEARER, POWER, SHARE, step_once
 from motionkit.predictor.policy import MplPredictor, open_predictor
 from motionkit.predictor.settings import MplOptions
-from motionkit.rigs.bodymap import find_roles
+from motionkit.rigs.roles import find_roles
 from motionkit.runs import TENSORS, OutputFolder
 
 Head = Delta | OneShot

@@ -14,7 +14,8 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.page.curves import Chart, Curve, curves
-from motionkit.page.html import count, definitions, details, figure, grid, note, result_page, table
+from motionkit.page.html import definitions, details, figure, grid, note, result_page, table
+from motionkit.page.wording import count
 from motionkit.player import PlayerTrack, player_assets, player_fragment
 from motionkit.predictor.evaluation.kept import FILE, KeptClip, KeptPath, Predictions
 from motionkit.runs import RunInfo

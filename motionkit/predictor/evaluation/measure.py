@@ -34,7 +34,7 @@ from motionkit.motion.prediction import MotionState, follow, state_positions
 from motionkit.predictor.clips import ClipSet, Windows
 from motionkit.predictor.evaluation.baselines import DAMPED, Extrapolation, Nearest, Ridge
 from motionkit.rigs import find_feet
-from motionkit.rigs.bodymap import find_roles
+from motionkit.rigs.roles import find_roles
 
 BATCH = 256
 RESAMPLES = 1000

@@ -2,6 +2,8 @@
 // another. Every CUDA thread is a fiber (default), or a real thread (-DMK_HOST_THREADS) for ThreadSanitizer.
 #pragma once
 
+#undef _FORTIFY_SOURCE  // its longjmp refuses to leave for another stack
+
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -97,23 +99,36 @@ void run_block(const Body& body) {
 
 #else
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 namespace mk_host {
 
+// A fiber starts by setcontext, on its own stack; from then on it is left and resumed by _longjmp, as swapcontext asks
+// the operating system for the signal mask every time, which took most of the time of a launch.
 struct Fiber {
     ucontext_t context;
-    bool done;
+    jmp_buf place;
+    bool started, done;
 };
 
 inline unsigned me;
-inline ucontext_t scheduler;
+inline jmp_buf scheduler;
 inline Fiber fibers[1024];
 inline char* stacks;
 inline void (*entry)(const void*);
 inline const void* entry_body;
 
-inline void give_way() { swapcontext(&fibers[me].context, &scheduler); }
+inline void give_way() {
+    if (_setjmp(fibers[me].place) == 0) _longjmp(scheduler, 1);
+}
+
+inline void resume(Fiber& fiber) {
+    if (_setjmp(scheduler) != 0) return;
+    if (fiber.started) _longjmp(fiber.place, 1);
+    fiber.started = true;
+    setcontext(&fiber.context);
+}
 
 // Every kernel here lets all threads of a block, and all lanes of a warp, meet at the same barriers.
 inline void meet(int& arrived, int& turn, int count) {
@@ -148,7 +163,7 @@ void run_block(const Body& body) {
         fibers[i].context.uc_stack.ss_size = stack;
         fibers[i].context.uc_link = nullptr;
         makecontext(&fibers[i].context, fiber_main, 0);
-        fibers[i].done = false;
+        fibers[i].started = fibers[i].done = false;
     }
     unsigned left = count;
     for (long pass = 0; left > 0; ++pass) {
@@ -159,7 +174,7 @@ void run_block(const Body& body) {
         for (unsigned k = 0; k < count; ++k) {
             me = reversed ? count - 1 - k : k;
             if (fibers[me].done) continue;
-            swapcontext(&scheduler, &fibers[me].context);
+            resume(fibers[me]);
             if (fibers[me].done) --left;
         }
     }
