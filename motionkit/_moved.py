@@ -61,6 +61,7 @@ SEVERAL = {
         "text_to_motion.evaluation.heldout",
         "text_to_motion.evaluation.judge",
         "text_to_motion.evaluation.quality",
+        "text_to_motion.evaluation.real_motions",
         "text_to_motion.evaluation.retrieval",
         "text_to_motion.evaluation.export",
         "contracts.open_model",
@@ -70,6 +71,7 @@ SEVERAL = {
         "metrics.paired",
     ),
     "evaluation.mpl": (
+        "predictor.continuation",
         "predictor.evaluation.kept",
         "predictor.evaluation.measure",
         "predictor.evaluation.data",
@@ -79,6 +81,7 @@ SEVERAL = {
     "evaluation.mpl.long": (
         "predictor.evaluation.long.measure",
         "predictor.evaluation.long.result",
+        "predictor.evaluation.baselines",
     ),
     "evaluation.regions": (
         "regions.evaluation.split",
@@ -101,6 +104,7 @@ SEVERAL = {
     ),
     "evaluation.text_to_motion": (
         "text_to_motion.evaluation.protocol.figures",
+        "text_to_motion.evaluation.protocol.tables",
         "text_to_motion.evaluation.protocol.measure",
         "text_to_motion.evaluation.protocol.compare",
         "text_to_motion.evaluation.protocol.run",
@@ -122,9 +126,30 @@ SEVERAL = {
         "regions.sa2va.policy",
         "regions.sa2va.open",
     ),
+    "rigs._kit": (
+        "rigs.bodymap",
+        "rigs.rest",
+        "rigs.roles",
+    ),
     "rewards.mix": (
         "text_to_motion.rewards.mix",
         "text_to_motion.rewards.ask",
+    ),
+    "rl._credit": (
+        "rl._objective",
+        "rl._advantages",
+    ),
+    "starter._actions": (
+        "starter._gestures",
+        "starter._jumps",
+    ),
+    "tracking._writers": (
+        "tracking._trackers",
+        "tracking._jsonl",
+    ),
+    "success.episodes.export": (
+        "success.episodes.trajectories",
+        "success.episodes.open",
     ),
     "trainers.ppo.api": (
         "success.ppo.backend",
@@ -149,19 +174,21 @@ cli._trainer: cli._end
 cli._translate: cli._guide_answer cli._translate_rules
 cli.commands.tune: cli.commands._tune_metrics
 cli.commands.tune_bayes: cli.commands._tune_run cli.commands._tune_settings
-cli.output: cli._table
+cli.output: cli._browser
 cli.settings: cli._flags
+cli.table: cli._table
 clips.bodies: clips._bodies
 clips.check: clips.checks._check clips.checks.check
-clips.convert.feature_target: clips.convert._feature_target clips.convert._messages clips.convert.notes
-    motion.corpus._folder motion.corpus.folder
-clips.convert.report: clips.convert._check_clip clips.convert._report clips.convert.check_clip
+clips.convert.check_clip: clips.convert._check_clip
+clips.convert.feature_target: clips.convert._feature_target motion.corpus._folder motion.corpus.folder
+clips.convert.options: clips.convert._options
+clips.convert.report: clips.convert._messages clips.convert._report clips.convert.notes
 clips.convert.resumable: clips.convert._journal clips.convert._resumable_folder
-clips.convert.run: clips.convert._by_skeleton clips.convert._options clips.convert._to_file clips.convert._to_folder
+clips.convert.run: clips.convert._by_skeleton clips.convert._to_file clips.convert._to_folder
 clips.convert.targets: clips.convert._targets clips.convert._write_file
 clips.faults: clips.checks._body clips.checks._finding clips.checks._floor clips.checks._jumps clips.checks._rest
     clips.checks.faults clips.checks.finding
-clips.find: clips._find clips._ids
+clips.find: clips._dataset_folder clips._find clips._ids
 clips.profile.document: clips.profile._document clips.profile._notes clips.profile._suggestion clips.profile._tables
     clips.profile.tables
 clips.profile.measure: clips.profile._measure clips.profile._moments clips.profile._movement clips.profile._skeletons
@@ -171,13 +198,14 @@ clips.profile.run: clips.profile._run
 clips.profile.settings_file: clips.profile._edit_json clips.profile._edit_toml clips.profile._merge
     clips.profile._settings_file
 clips.profile.statistics: clips.profile._captions clips.profile._outliers clips.profile._profile
-clips.sources: clips._dataset_folder clips._pool clips._sources clips._walk clips.walk
-config._choose: config._concrete
-config._given: config._foreign config._interpolate config._words
+clips.sources: clips._sources
+clips.walk: clips._pool clips._walk
+config._choose: config._concrete config._one
+config._given: config._foreign config._interpolate
 config._problems: config._places
-config._resolve: config._one
 config._shared: config._search
 config._slots: config._group
+config._tree: config._words
 config.sources: config._recorded config._sources
 contracts.console: contracts.command
 contracts.dataset: datasets.base datasets.content datasets.export datasets.pictures
@@ -198,8 +226,10 @@ formats.bvh.euler: formats.bvh._euler
 formats.bvh.read: formats.bvh._frames formats.bvh._hierarchy formats.bvh._read
 formats.bvh.write: formats.bvh._write
 formats.glb.write: formats.glb._mesh formats.glb._write
-formats.mpl.build: formats.mpl._bones formats.mpl._build formats.mpl._find_bones formats.mpl._root formats.mpl.bones
-formats.mpl.fields: formats.mpl._conventions formats.mpl._fields
+formats.mpl.bones: formats.mpl._bones formats.mpl._find_bones
+formats.mpl.build: formats.mpl._build formats.mpl._root
+formats.mpl.conventions: formats.mpl._conventions
+formats.mpl.fields: formats.mpl._fields
 formats.mpl.npz: formats.mpl._read_npz formats.mpl._trajectory formats.mpl._write
 formats.mpl.read_json: formats.mpl._read_json
 formats.native: formats.native._read formats.native._write
@@ -212,13 +242,14 @@ kernels.definitions: kernels._body kernels._chunks kernels._physics kernels.reco
 kernels.selftest: kernels._compare kernels._device_checks
 metrics._classification: metrics._reliability
 metrics._embeddings: metrics._distribution metrics._kinetic
-metrics._movement: metrics._contacts metrics._floor metrics._limbs metrics._rotation metrics._spectrum
+metrics._movement: metrics._floor metrics._limbs
+metrics._prediction: metrics._contacts metrics._rotation metrics._spectrum
 metrics._regions: metrics._cider
 metrics._retrieval: metrics._matching
 metrics.paired: evaluation._paired
 motion.changes.place_and_time: motion.changes._features motion.changes._place motion.changes._time
-motion.changes.poses: motion.changes._poses
-motion.changes.registry: motion.changes._applies motion.changes._registry motion.changes._stillness
+motion.changes.poses: motion.changes._poses motion.changes._stillness
+motion.changes.registry: motion.changes._applies motion.changes._registry
 motion.clip: motion._clip motion._joint_map
 motion.corpus.captions: motion.corpus._caption_table motion.corpus._captions
 motion.corpus.ids: motion.corpus._ids
@@ -226,31 +257,37 @@ motion.corpus.real_actions: motion.corpus._real_actions
 motion.corpus.tagger: motion.corpus._tagger
 motion.features.extract: motion.features._extract motion.features._retarget motion.features._rotations
     motion.features._rows
-motion.features.recover: motion._batch motion.features._layout motion.features._mirror motion.features._recover
-    motion.features._stats motion.features.layout
+motion.features.layout: motion.features._layout motion.features._mirror motion.features._stats
+motion.features.recover: motion._batch motion.features._recover
 motion.motion: motion._motion motion.frames
 motion.prediction: motion.prediction._motion motion.prediction._path motion.prediction._state
 motion.skeleton: motion._skeleton
-nn._transformer: nn._film nn._keys nn._positions nn._unrolled nn._window_attention
+nn._transformer: nn._keys nn._positions
+nn._unrolled: nn._film nn._window_attention
 nn.lora: nn._lora policies.groups
 page.charts: page._charts page._rose page._rows page._svg
 page.curves: page._curves page._parallel
 page.histogram: page._histogram
-page.html: page._copy page._elements page._page page._sorter page._wording report._stored
+page.html: page._copy page._elements page._page page._sorter report._stored
+page.wording: page._wording
 player._figure: player._camera player._track
 player._page: player._payload
 player.video._film: player.video._encode player.video._letters
 plugins._component: plugins._metrics
 plugins._discovery: plugins._kinds
-plugins.check: plugins._check plugins._diagnose plugins._fit plugins.diagnose
+plugins._lookup: plugins._fit
+plugins.check: plugins._check plugins._diagnose plugins.diagnose
 plugins.scaffold: plugins._scaffold plugins._templates._package
+predictor.adaptive: trainers.train_mpl._adaptive
 predictor.advice: trainers.train_mpl._advice
-predictor.batches: trainers.train_mpl._augment trainers.train_mpl._batches trainers.train_mpl._data
+predictor.batches: trainers.train_mpl._augment trainers.train_mpl._batches
 predictor.bvh_file: policies.mpl.bvh_file
 predictor.checklist: trainers.train_mpl._checklist
 predictor.clips: datasets.motions._clips datasets.motions._content datasets.motions._windows
 predictor.commands: cli.commands.predict
+predictor.continuation: evaluation.mpl._predict
 predictor.data: datasets.motions._one_skeleton datasets.motions._open datasets.motions._read datasets.motions._starter
+    trainers.train_mpl._data
 predictor.encoder: encoders.mpl encoders.mpl._find encoders.mpl._inputs encoders.mpl._native encoders.mpl._network
     encoders.mpl._scales
 predictor.encoder_probe: trainers.pretrain.mpl_encoder._frames trainers.pretrain.mpl_encoder._probe
@@ -260,11 +297,11 @@ predictor.encoder_train: trainers.pretrain.mpl_encoder._batches trainers.pretrai
     trainers.pretrain.mpl_encoder._trainer
 predictor.evaluate: cli.commands._eval_mpl predictor.evaluation.protocol
 predictor.evaluation.baselines: evaluation.mpl._extrapolate evaluation.mpl._nearest evaluation.mpl._ridge
+    evaluation.mpl.long._matching
 predictor.evaluation.data: evaluation.mpl._data
 predictor.evaluation.guide: evaluation.mpl._guide
-predictor.evaluation.kept: evaluation.mpl._keep evaluation.mpl._kept evaluation.mpl._predict
-predictor.evaluation.long.measure: evaluation.mpl.long._figures evaluation.mpl.long._matching
-    evaluation.mpl.long._measure evaluation.mpl.long._paths
+predictor.evaluation.kept: evaluation.mpl._keep evaluation.mpl._kept
+predictor.evaluation.long.measure: evaluation.mpl.long._figures evaluation.mpl.long._measure evaluation.mpl.long._paths
 predictor.evaluation.long.result: evaluation.mpl.long._result
 predictor.evaluation.measure: evaluation.mpl._by_clip evaluation.mpl._figures evaluation.mpl._horizons
     evaluation.mpl._measure
@@ -278,7 +315,7 @@ predictor.known_frames: policies.mpl.known_frames
 predictor.losses: trainers.train_mpl.losses trainers.train_mpl.losses._frames trainers.train_mpl.losses._joint
     trainers.train_mpl.losses._motion trainers.train_mpl.losses._rotations
 predictor.network: policies.mpl._lively policies.mpl._network policies.mpl._roll_out policies.mpl._standing
-predictor.objective: trainers.train_mpl._adaptive trainers.train_mpl._objective
+predictor.objective: trainers.train_mpl._objective
 predictor.pages: report._evaluation report._predictor
 predictor.policy: policies.mpl._factory policies.mpl._policy policies.mpl._store
 predictor.runtime: policies.mpl.runtime
@@ -303,8 +340,8 @@ regions.evaluate: cli.commands._eval_sa2va evaluation.regions._models regions.ev
 regions.evaluation.gallery: evaluation.regions._gallery evaluation.regions._pictures
 regions.evaluation.known: evaluation.regions._absent evaluation.regions._known evaluation.regions._truth
 regions.evaluation.measure: evaluation.regions._measure evaluation.regions._task
-regions.evaluation.result: evaluation.regions._result
-regions.evaluation.split: evaluation.regions._entropy evaluation.regions._figures evaluation.regions._split
+regions.evaluation.result: evaluation.regions._figures evaluation.regions._result
+regions.evaluation.split: evaluation.regions._entropy evaluation.regions._split
 regions.meteor: metrics.meteor
 regions.meteor.build: metrics.meteor.build
 regions.meteor.score: metrics.meteor._lexicon metrics.meteor._score
@@ -336,25 +373,28 @@ regions.small_settings: policies.regions policies.regions._settings
 report.page: report._compare report._page report._write
 rigs._contacts: rigs._gait rigs._period
 rigs._fix_feet: rigs._two_bones
+rigs._retarget: rigs._onto
 rigs._solve_rotations: rigs._solve_twist
-rigs.bodymap: rigs._bodymap rigs._facing rigs._roles rigs._sides
-rigs.detect: rigs._detect
-rigs.rest: rigs._kit rigs._rest rigs._smpl rigs._units
-rigs.solver: rigs._flips rigs._retarget rigs._solve
+rigs.bodymap: rigs._bodymap rigs._facing
+rigs.detect: rigs._detect rigs._units
+rigs.rest: rigs._rest rigs._smpl
+rigs.roles: rigs._roles rigs._sides
+rigs.solver: rigs._flips rigs._solve
 rl._noise: rl._categorical rl._low_pass rl._row_noise
-rl._objective: rl._audit rl._credit rl._density rl._surrogate
-rl._plan: rl._flow rl._schedule
-rl._rollout: rl._excess rl._graph
-runs._checkpoint: runs._model runs._opened runs._optimizer runs._random runs._save
+rl._objective: rl._audit rl._density rl._surrogate
+rl._plan: rl._excess rl._flow rl._schedule
+rl._rollout: rl._graph
+runs._checkpoint: runs._optimizer runs._random runs._save
 runs._content: runs._mapped runs._trained_on
-runs._listing: runs._next
-runs._record: runs._folder runs._git runs._lock runs._origin
+runs._folder: runs._lock
+runs._manage: runs._opened
+runs._record: runs._git runs._origin
 runs._run: runs._following runs._log runs._open runs._signals
 runs.atomic: runs._atomic runs._output runs._tree runs._writable
-starter._actions: starter._gestures starter._jumps
-starter._catalogue: starter._catalogue_place starter._catalogue_travel starter._entry starter._generate starter._pack
+starter._catalogue: starter._catalogue_place starter._catalogue_travel starter._entry starter._pack
 starter._locomotion: starter._gait
-starter._solve: starter._body starter._controls starter._timing
+starter._solve: starter._body starter._controls
+starter._take: starter._timing
 starter._trunk_and_legs: starter._legs starter._torso
 starter.distil_text: starter._wordings
 starter.plan: datasets.starter._plan
@@ -387,14 +427,15 @@ success.episodes.collector: datasets.episodes._collector
 success.episodes.labels: datasets.episodes._labels
 success.episodes.lerobot: datasets.episodes._lerobot datasets.episodes._lerobot_write datasets.episodes._video
 success.episodes.lerobot_read: datasets.episodes._lerobot_read
-success.episodes.open: datasets.episodes._export datasets.episodes._guide_files datasets.episodes._open
-    datasets.episodes._trajectories success.episodes.export
+success.episodes.open: datasets.episodes._open
 success.episodes.parquet: datasets.episodes._parquet_footer
 success.episodes.read: datasets.episodes._read datasets.episodes._records datasets.episodes._shards
-success.evaluation.checks: evaluation.reward._checks evaluation.reward._strips
+success.episodes.trajectories: datasets.episodes._export datasets.episodes._guide_files datasets.episodes._trajectories
+success.evaluation.checks: evaluation.reward._checks
 success.evaluation.data: evaluation.reward._data evaluation.reward._score
 success.evaluate: cli.commands._eval_reward
 success.evaluation.report: evaluation.reward._figures evaluation.reward._folder evaluation.reward._report
+    evaluation.reward._strips
 success.pages: report._collected report._reward report._success
 success.ppo.backend: trainers.ppo._backend
 success.ppo.clone: trainers.ppo._clone
@@ -418,11 +459,12 @@ testing._policies: testing._predictors testing._region_policies
 testing._rewards: testing._records testing._samples
 testing._trainers: testing._algorithms testing._loops
 text._load: text._open text._record text._transformers
-text._named: text._limbs
+text._named: text._lengths text._limbs
+text._nearest: text._known
 text._prompt: text._cache text._features
 text._sides: text._caption_changes
-text._stored: text._known text._nearest text._student
-text_to_motion.commands: cli._prompts cli.commands.compose cli.commands.generate
+text._stored: text._student
+text_to_motion.commands: cli.commands.compose cli.commands.generate
 text_to_motion.crops: encoders._crops
 text_to_motion.data.clip_sets: datasets.composite._sets datasets.composite._totals
 text_to_motion.data.compose: datasets.composite._captions datasets.composite._compose datasets.composite._draw
@@ -437,18 +479,20 @@ text_to_motion.data.joined: datasets.composite._motion datasets.composite._seams
 text_to_motion.data.starter: datasets.starter
 text_to_motion.data.starter_clips: datasets.starter._cache datasets.starter._dataset datasets.starter._prompts
 text_to_motion.evaluation.export: evaluation._generate evaluation.export
-text_to_motion.evaluation.heldout: evaluation._heldout evaluation._sets
+text_to_motion.evaluation.heldout: evaluation._heldout evaluation._sets evaluation._shown
 text_to_motion.evaluation.judge: evaluation._calibrate evaluation._fit evaluation._judge evaluation._leaks
 text_to_motion.evaluation.pages: report._motions
 text_to_motion.evaluation.protocol.compare: evaluation.text_to_motion._compare evaluation.text_to_motion._policy
-text_to_motion.evaluation.protocol.figures: evaluation.text_to_motion._figures evaluation.text_to_motion._formats
-    evaluation.text_to_motion._published evaluation.text_to_motion._summary
+text_to_motion.evaluation.protocol.figures: evaluation.text_to_motion._figures
 text_to_motion.evaluation.protocol.measure: evaluation.text_to_motion._how evaluation.text_to_motion._measure
     evaluation.text_to_motion._questions
-text_to_motion.evaluation.protocol.run: evaluation.text_to_motion._doubt evaluation.text_to_motion._page
-    evaluation.text_to_motion._run evaluation.text_to_motion._store
+text_to_motion.evaluation.protocol.run: evaluation.text_to_motion._page evaluation.text_to_motion._run
+    evaluation.text_to_motion._store
+text_to_motion.evaluation.protocol.tables: evaluation.text_to_motion._formats evaluation.text_to_motion._published
+    evaluation.text_to_motion._summary
 text_to_motion.evaluation.protocols: cli.commands._eval_run cli.commands._eval_sensitivity
-text_to_motion.evaluation.quality: evaluation._quality evaluation._real evaluation._shown
+text_to_motion.evaluation.quality: evaluation._quality
+text_to_motion.evaluation.real_motions: evaluation._real
 text_to_motion.evaluation.retrieval: evaluation._retrieval
 text_to_motion.evaluation.sensitivity.audit: evaluation.sensitivity._alone evaluation.sensitivity._audit
     evaluation.sensitivity._figures
@@ -458,7 +502,7 @@ text_to_motion.evaluation.sensitivity.pages: report._sensitivity
 text_to_motion.evaluation.sensitivity.quick: evaluation.sensitivity._quick
 text_to_motion.evaluation.sensitivity.words: evaluation.sensitivity._words
 text_to_motion.evaluator.files: encoders.t2m._beside encoders.t2m._layout encoders.t2m._load encoders.t2m._native
-    rewards.mdm.opening
+    rewards.mdm.opening evaluation.text_to_motion._doubt
 text_to_motion.evaluator.model: encoders.t2m._model encoders.t2m._network encoders.t2m._new encoders.t2m._words
 text_to_motion.evaluator.settings: trainers.pretrain.t2m_evaluator trainers.pretrain.t2m_evaluator._settings
 text_to_motion.evaluator.train: trainers.pretrain.t2m_evaluator._loss trainers.pretrain.t2m_evaluator._trainer
@@ -513,9 +557,11 @@ text_to_motion.tmr.model: encoders.tmr._model encoders.tmr._network encoders.tmr
 text_to_motion.tmr.settings: trainers.pretrain.tmr trainers.pretrain.tmr._settings
 text_to_motion.tmr.train: trainers.pretrain.tmr._data trainers.pretrain.tmr._evaluate trainers.pretrain.tmr._loss
     trainers.pretrain.tmr._trainer
-tracking._metrics: tracking._motion_metrics
+text_to_motion.typed: cli._prompts
+tracking._jsonl: tracking._series
+tracking._metrics: tracking._definitions tracking._motion_metrics
 tracking._results: tracking._retrieval
-tracking._writers: tracking._bridge tracking._jsonl tracking._series
+tracking._trackers: tracking._bridge
 training.base: trainers.base
 training.device: trainers._device trainers._matmul
 training.execute: trainers.execute
@@ -533,8 +579,9 @@ tuning.search: tuning._processes tuning._search
 tuning.storage: tuning._sampler tuning._storage
 tuning.work: tuning._trial tuning._work
 version: _version
+weights._arrays: weights._zip
 weights._gate: weights._calls weights._names weights._node
-weights._pickles: weights._opcodes weights._walk weights._zip
+weights._pickles: weights._opcodes weights._walk
 weights._read: weights._torch
 weights._strict: weights._describe weights._tensors
 """

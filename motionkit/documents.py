@@ -2,6 +2,10 @@
 
 The size is checked before a file is opened, text that is not UTF-8 or nested too deep is refused, and every fault is a
 `MotionkitError` that names the file. Imports neither torch nor numpy.
+
+In this order: text of any kind; JSON, also with comments and trailing commas, and as a pydantic model; TOML; YAML, of
+which only plain values are read, and aliases with a limit on their expansion; CSV, row by row; and the checks of a
+parsed document (`check_values`).
 """
 
 from __future__ import annotations
@@ -39,86 +43,61 @@ __all__ = [
     "read_yaml",
 ]
 
-
-# Checks of a parsed document: plain values, text keys, numbers of at most 64 bits, at most 100 levels.
-
 T = TypeVar("T")
+Model = TypeVar("Model", bound="BaseModel")
 
 DEPTH = 100
 """Most levels of tables and lists; recursive Python code fails at about 300."""
 
-_LARGEST = 2**64
-_WORDS = {dict: "a table (key: value)", list: "a list", str: "text", bool: "true or false", int: "a number"}
-_WORDS |= {float: "a number", type(None): "nothing"}
-
-
-def require_kind(document: object, kind: type[T], origin: str) -> T:
-    """Return `document` if it is of the type `kind`."""
-    if isinstance(document, kind):
-        return document
-    actual = _WORDS.get(type(document), type(document).__name__)
-    raise MotionkitError(f"{origin} does not hold {_WORDS.get(kind, kind.__name__)} at its top, but {actual}.")
-
-
-def check_values(
-    document: object,  # output of a parser
-    origin: str,  # its file or other origin, for messages
-    *,
-    surrogates: bool = False,  # whether text may hold lone surrogates, as in file names that are not UTF-8
-) -> None:
-    """Check every value and key."""
-    level: list[object] = [document]
-    for _ in range(DEPTH):
-        below: list[object] = []
-        for value in level:
-            if isinstance(value, dict):
-                for key in value:
-                    _check_key(key, origin, surrogates)
-                below += value.values()
-            elif isinstance(value, list):
-                below += value
-            else:
-                _check_leaf(value, origin, surrogates)
-        if not below:
-            return
-        level = below
-    raise too_deep(origin)
-
-
-def too_deep(origin: str) -> MotionkitError:
-    """Return the error for a document that is nested too deep."""
-    return MotionkitError(f"{origin} is nested too deep to be read.", why=f"at most {DEPTH} levels are.")
-
-
-def _check_key(key: object, origin: str, surrogates: bool) -> None:
-    if not isinstance(key, str):
-        raise MotionkitError(
-            f"{origin} has a key that is not text: {str(key)[:40]}.",
-            why="YAML reads numbers, dates, and words like on, yes, off and no, as values.",
-            fix='put the key in quotes, as in "on": 1.',
-        )
-    _check_leaf(key, origin, surrogates)
-
-
-def _check_leaf(value: object, origin: str, surrogates: bool) -> None:
-    if isinstance(value, str):
-        if not surrogates and not value.isascii():
-            try:
-                value.encode()
-            except UnicodeEncodeError as error:
-                raise MotionkitError(
-                    f"{origin} holds text that is not Unicode: {value[error.start]!a}.",
-                    why="half of a surrogate pair stands alone.",
-                ) from error
-    elif isinstance(value, int):
-        if not -_LARGEST < value < _LARGEST:
-            raise MotionkitError(f"{origin} holds a whole number of more than 64 bits.")
-    elif not isinstance(value, (float, date, time, type(None))):
-        raise MotionkitError(f"{origin} holds a value of type {type(value).__name__}, which no document here has.")
-
-
 LIMIT = 16 << 20
 """Default limit of a document in bytes."""
+
+TOML_LIMIT = 1 << 20
+"""Largest TOML file in bytes; the parser is pure Python."""
+
+YAML_LIMIT = 256 << 10
+"""Largest YAML file in bytes; the parser is pure Python and takes about 3 s at most."""
+
+CSV_LIMIT = 256 << 20
+"""Largest CSV file in bytes; rows are read one by one."""
+
+_MANY = 5_000_000
+"""Most tables and lists in one JSON document; an empty one, two characters long, takes 64 bytes of memory."""
+
+_LINE = 1 << 20
+"""Most characters of a line of a file with one JSON object per line."""
+
+# A string, even an unterminated one, is matched as a whole, so that "//" inside it is not a comment; the possessive
+# repeats keep the search linear in the length of the text.
+_PIECE = re.compile(r'"(?:\\.|[^"\\])*+"?|//[^\r\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_COMMA = re.compile(r'"(?:\\.|[^"\\])*+"?|,(?=\s*+[}\]])', re.DOTALL)
+_VISIBLE = re.compile(r"[^\s]")
+
+_STATEMENT = re.compile(r"[=,{}\[\]\n]")
+_DOT = re.compile(r"\.[ \t]*[\w\"'-]")
+"""Where a statement of TOML may begin, and a dot in a key."""
+
+_VALUES = 100_000
+"""Most values of a YAML document with all aliases expanded."""
+
+_SCALAR = 64
+"""Most characters of a number in YAML; numbers in base 60 (YAML 1.1) take time quadratic in their length."""
+
+_EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$")
+"""A number with an exponent, which YAML 1.2 and the other parsers here read as one."""
+
+_COLUMNS = 1000
+"""Most columns of a CSV file."""
+
+_ROW = 4 << 20
+"""Most characters of a row of a CSV file."""
+
+_LARGEST = 2**64
+"""Whole numbers from here on are refused."""
+
+_WORDS = {dict: "a table (key: value)", list: "a list", str: "text", bool: "true or false", int: "a number"}
+_WORDS |= {float: "a number", type(None): "nothing"}
+"""Types of values in words, for errors."""
 
 
 def read_text(path: str | Path, *, limit: int = LIMIT, mark: bool = False) -> str:
@@ -143,11 +122,13 @@ def read_text(path: str | Path, *, limit: int = LIMIT, mark: bool = False) -> st
         raise not_text(path, error) from error
 
 
-def open_file(
-    path: str | Path,  # the file; pipes and devices, which may block for ever, are refused before they are opened
-    limit: int | None = None,  # largest file in bytes
-) -> io.BufferedReader | io.BytesIO:
-    """Open an untrusted plain file for reading bytes."""
+def open_file(path: str | Path, limit: int | None = None) -> io.BufferedReader | io.BytesIO:
+    """Open an untrusted plain file for reading bytes.
+
+    Args:
+        path: The file; pipes and devices, which may block for ever, are refused before they are opened.
+        limit: Largest file in bytes.
+    """
     path = Path(path)
     state = path.stat()
     if stat.S_ISDIR(state.st_mode):
@@ -181,90 +162,18 @@ def _too_large(path: Path, size: int, limit: int) -> MotionkitError:
     )
 
 
-# CSV, row by row.
-
-CSV_LIMIT = 256 << 20
-"""Largest file in bytes; rows are read one by one."""
-
-_COLUMNS = 1000
-_ROW = 4 << 20
-"""Most characters of a row."""
-
-
-def read_csv(path: str | Path, *, limit: int = CSV_LIMIT) -> Iterator[dict[str, str]]:
-    """Yield the rows of a CSV file as tables, by the names of its first line.
-
-    Missing cells are empty; cells beyond the last name and empty lines are left out. A cell may have 131,072
-    characters, a row 4 million.
+def read_json(
+    path: str | Path, kind: type[T], *, limit: int = LIMIT, surrogates: bool = False, bulk: bool = False, fix: str = ""
+) -> T:
+    """Read a JSON file that may have comments and trailing commas.
 
     Args:
         path: The file, UTF-8 (a byte order mark is fine).
+        kind: Required type of the document: ``dict``, ``list``, or ``object`` for any.
         limit: Largest file in bytes.
-    """
-    path = Path(path)
-    try:
-        with io.TextIOWrapper(open_file(path, limit), encoding="utf-8-sig", newline="") as file:
-            lines = _Lines(file)
-            rows = csv.reader(lines)
-            names = next(rows, [])
-            if len(names) > _COLUMNS:
-                raise MotionkitError(f"{path} has {len(names)} columns; at most {_COLUMNS} are read.")
-            for row in rows:
-                lines.taken = 0
-                if row:
-                    yield {name: row[index] if index < len(row) else "" for index, name in enumerate(names)}
-    except OSError as error:
-        raise unreadable(path, error) from error
-    except UnicodeDecodeError as error:
-        raise not_text(path, error) from error
-    except csv.Error as error:
-        raise MotionkitError(f"{path} is not a CSV file: {error}.") from error
-
-
-class _Lines:
-    """The lines of a file, with a limit for those of one row (a quoted cell may hold many)."""
-
-    def __init__(self, file: TextIO) -> None:
-        self._file = file
-        self.taken = 0  # characters of the current row so far
-
-    def __iter__(self) -> _Lines:
-        return self
-
-    def __next__(self) -> str:
-        line = self._file.readline(_ROW)
-        self.taken += len(line)
-        if not line:
-            raise StopIteration
-        if self.taken >= _ROW:
-            raise csv.Error(f"a row has more than {_ROW} letters")
-        return line
-
-
-# JSON, also with ``//`` and ``/* */`` comments and trailing commas.
-
-_MANY = 5_000_000
-"""Most tables and lists in one document; an empty one, two characters long, takes 64 bytes of memory."""
-
-_LINE = 1 << 20
-
-# A string, even an unterminated one, is matched as a whole, so that "//" inside it is not a comment; the possessive
-# repeats keep the search linear in the length of the text.
-_PIECE = re.compile(r'"(?:\\.|[^"\\])*+"?|//[^\r\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
-_COMMA = re.compile(r'"(?:\\.|[^"\\])*+"?|,(?=\s*+[}\]])', re.DOTALL)
-_VISIBLE = re.compile(r"[^\s]")
-
-
-def read_json(
-    path: str | Path,  # the file, UTF-8 (a byte order mark is fine)
-    kind: type[T],  # required type of the document: ``dict``, ``list``, or ``object`` for any
-    *,
-    limit: int = LIMIT,  # largest file in bytes
-    surrogates: bool = False,  # see `parse_json`
-    bulk: bool = False,  # see `parse_json`
-    fix: str = "",  # fix for the error if the file cannot be read
-) -> T:
-    """Read a JSON file that may have comments and trailing commas.
+        surrogates: See `parse_json`.
+        bulk: See `parse_json`.
+        fix: Fix for the error if the file cannot be read.
 
     Example:
         >>> Path("run.json").write_text('{"steps": 3}')
@@ -367,18 +276,15 @@ def _malformed(text: str, origin: str, error: json.JSONDecodeError) -> Motionkit
     return MotionkitError(message)
 
 
-# A JSON document of a known kind as a pydantic model.
+def read_model(path: Path, model: type[Model], kind: str, otherwise: str) -> Model:
+    """Read a JSON document with a ``kind`` as a pydantic model.
 
-Model = TypeVar("Model", bound="BaseModel")
-
-
-def read_model(
-    path: Path,
-    model: type[Model],
-    kind: str,  # the required ``kind``
-    otherwise: str,  # end of the error for another kind, such as ``" policy, not mpl"``
-) -> Model:
-    """Read a document with a ``kind`` as a model."""
+    Args:
+        path: The file.
+        model: The model.
+        kind: The required ``kind``.
+        otherwise: End of the error for another kind, such as ``" policy, not mpl"``.
+    """
     content = read_json(path, dict, fix="copy the folder again.")
     if content.get("kind") != kind:
         raise MotionkitError(f"{path} describes a {str(content.get('kind'))[:40]!r}{otherwise}.")
@@ -397,21 +303,8 @@ def as_model(path: Path, model: type[Model], content: object, *, fix: str = "") 
         raise MotionkitError(f"{path} is damaged.", why=f"{place or 'it'}: {first['msg']}.", fix=fix) from error
 
 
-# TOML.
-
-TOML_LIMIT = 1 << 20
-"""Largest file in bytes; the parser is pure Python."""
-
-_STATEMENT = re.compile(r"[=,{}\[\]\n]")
-_DOT = re.compile(r"\.[ \t]*[\w\"'-]")
-
-
-def read_toml(
-    path: str | Path,  # the file, UTF-8
-    *,
-    limit: int = TOML_LIMIT,  # largest file in bytes
-) -> dict[str, Any]:
-    """Read a TOML file."""
+def read_toml(path: str | Path, *, limit: int = TOML_LIMIT) -> dict[str, Any]:
+    """Read a TOML file, UTF-8, of at most `limit` bytes."""
     return parse_toml(read_text(path, limit=limit), str(path))
 
 
@@ -430,36 +323,24 @@ def parse_toml(text: str, origin: str) -> dict[str, Any]:
     return document
 
 
-# YAML: plain values only, and aliases with a limit on their expansion.
+def read_yaml(path: str | Path, kind: type[T], *, limit: int = YAML_LIMIT) -> T:
+    """Read a YAML file.
 
-YAML_LIMIT = 256 << 10
-"""Largest file in bytes; the parser is pure Python and takes about 3 s at most."""
-
-_VALUES = 100_000
-"""Most values of a document with all aliases expanded."""
-
-_SCALAR = 64
-"""Most characters of a number; numbers in base 60 (YAML 1.1) take time quadratic in their length."""
-
-_EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$")
-
-
-def read_yaml(
-    path: str | Path,  # the file, UTF-8
-    kind: type[T],  # required type of the document: ``dict``, ``list``, or ``object`` for any
-    *,
-    limit: int = YAML_LIMIT,  # largest file in bytes
-) -> T:
-    """Read a YAML file."""
+    Args:
+        path: The file, UTF-8.
+        kind: Required type of the document: ``dict``, ``list``, or ``object`` for any.
+        limit: Largest file in bytes.
+    """
     return parse_yaml(read_text(path, limit=limit), str(path), kind)
 
 
-def parse_yaml(
-    text: str,
-    origin: str,  # its file or other origin, for messages
-    kind: type[T],  # required type of the document: ``dict``, ``list``, or ``object`` for any
-) -> T:
+def parse_yaml(text: str, origin: str, kind: type[T]) -> T:
     """Parse YAML; an empty document is an empty table if `kind` is dict.
+
+    Args:
+        text: The document.
+        origin: Its file or other origin, for messages.
+        kind: Required type of the document: ``dict``, ``list``, or ``object`` for any.
 
     Example:
         >>> parse_yaml("{alpha: 0.5, names: [a, b]}", "rewards.yaml", dict)
@@ -524,3 +405,119 @@ def _unfolded(node: Any, sizes: dict[int, float]) -> float:
     parts = [part for item in inside for part in (item if isinstance(item, tuple) else (item,))]
     sizes[id(node)] = 1 + sum(_unfolded(part, sizes) for part in parts)
     return sizes[id(node)]
+
+
+def read_csv(path: str | Path, *, limit: int = CSV_LIMIT) -> Iterator[dict[str, str]]:
+    """Yield the rows of a CSV file as tables, by the names of its first line.
+
+    Missing cells are empty; cells beyond the last name and empty lines are left out. A cell may have 131,072
+    characters, a row 4 million.
+
+    Args:
+        path: The file, UTF-8 (a byte order mark is fine).
+        limit: Largest file in bytes.
+    """
+    path = Path(path)
+    try:
+        with io.TextIOWrapper(open_file(path, limit), encoding="utf-8-sig", newline="") as file:
+            lines = _Lines(file)
+            rows = csv.reader(lines)
+            names = next(rows, [])
+            if len(names) > _COLUMNS:
+                raise MotionkitError(f"{path} has {len(names)} columns; at most {_COLUMNS} are read.")
+            for row in rows:
+                lines.taken = 0
+                if row:
+                    yield {name: row[index] if index < len(row) else "" for index, name in enumerate(names)}
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except UnicodeDecodeError as error:
+        raise not_text(path, error) from error
+    except csv.Error as error:
+        raise MotionkitError(f"{path} is not a CSV file: {error}.") from error
+
+
+class _Lines:
+    """The lines of a file, with a limit for those of one row (a quoted cell may hold many)."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self.taken = 0  # characters of the current row so far
+
+    def __iter__(self) -> _Lines:
+        return self
+
+    def __next__(self) -> str:
+        line = self._file.readline(_ROW)
+        self.taken += len(line)
+        if not line:
+            raise StopIteration
+        if self.taken >= _ROW:
+            raise csv.Error(f"a row has more than {_ROW} letters")
+        return line
+
+
+def require_kind(document: object, kind: type[T], origin: str) -> T:
+    """Return `document` if it is of the type `kind`."""
+    if isinstance(document, kind):
+        return document
+    actual = _WORDS.get(type(document), type(document).__name__)
+    raise MotionkitError(f"{origin} does not hold {_WORDS.get(kind, kind.__name__)} at its top, but {actual}.")
+
+
+def check_values(document: object, origin: str, *, surrogates: bool = False) -> None:
+    """Check every value and key: plain values, text keys, numbers of at most 64 bits, at most `DEPTH` levels.
+
+    Args:
+        document: Output of a parser.
+        origin: Its file or other origin, for messages.
+        surrogates: Whether text may hold lone surrogates, as in file names that are not UTF-8.
+    """
+    level: list[object] = [document]
+    for _ in range(DEPTH):
+        below: list[object] = []
+        for value in level:
+            if isinstance(value, dict):
+                for key in value:
+                    _check_key(key, origin, surrogates)
+                below += value.values()
+            elif isinstance(value, list):
+                below += value
+            else:
+                _check_leaf(value, origin, surrogates)
+        if not below:
+            return
+        level = below
+    raise too_deep(origin)
+
+
+def too_deep(origin: str) -> MotionkitError:
+    """Return the error for a document that is nested too deep."""
+    return MotionkitError(f"{origin} is nested too deep to be read.", why=f"at most {DEPTH} levels are.")
+
+
+def _check_key(key: object, origin: str, surrogates: bool) -> None:
+    if not isinstance(key, str):
+        raise MotionkitError(
+            f"{origin} has a key that is not text: {str(key)[:40]}.",
+            why="YAML reads numbers, dates, and words like on, yes, off and no, as values.",
+            fix='put the key in quotes, as in "on": 1.',
+        )
+    _check_leaf(key, origin, surrogates)
+
+
+def _check_leaf(value: object, origin: str, surrogates: bool) -> None:
+    if isinstance(value, str):
+        if not surrogates and not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError as error:
+                raise MotionkitError(
+                    f"{origin} holds text that is not Unicode: {value[error.start]!a}.",
+                    why="half of a surrogate pair stands alone.",
+                ) from error
+    elif isinstance(value, int):
+        if not -_LARGEST < value < _LARGEST:
+            raise MotionkitError(f"{origin} holds a whole number of more than 64 bits.")
+    elif not isinstance(value, (float, date, time, type(None))):
+        raise MotionkitError(f"{origin} holds a value of type {type(value).__name__}, which no document here has.")

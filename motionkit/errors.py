@@ -1,4 +1,7 @@
-"""Exceptions: errors that a user can fix, and interruption by a signal; which name was meant, for their hints."""
+"""Exceptions: errors that a user can fix, and interruption by a signal; and which name was meant, for their hints.
+
+`nearest` is the one rule by which an error suggests a name in place of one that is not there.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,6 @@ import copy
 import signal
 from collections.abc import Iterable, Mapping
 from typing import Any
-
-# Which name was meant: the one rule by which an error suggests a name in place of one that is not there.
-
 
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "batch": ("batch-size", "prompts"),
@@ -53,77 +53,8 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
 _MOST, _MOST_OF_LONG, _LONG, _SHORT = 2, 3, 10, 3
 """Letters that may be wrong, those of names of ten letters and more, and letters of a last part that may fit alone."""
 
-
-def nearest(
-    word: str,
-    names: Iterable[str],
-    n: int = 1,  # most names to return
-) -> list[str]:
-    """Return the names that a word may be meant for.
-
-    A name counts when its letters are few edits away (2, or 3 in long names, and fewer than half of them; two letters
-    swapped are one edit), or when the word is another tool's for it. Case, leading dashes, and ``_`` for ``-`` are
-    alike. Of dotted names the last part alone may fit, as of ``reward.alpha`` where ``alpha`` was typed.
-
-    Returns:
-        The best ones, the best first; none where nothing is near.
-
-    Example:
-        >>> nearest("--learning-rat", ["--learning-rate", "--device"]), nearest("optim.lr", ["optim.learning_rate"])
-        (['--learning-rate'], ['optim.learning_rate'])
-        >>> nearest("--loop", ["--clips", "--help", "--up"])
-        []
-    """
-    wanted = _plain(word)
-    group, _, last = wanted.rpartition(".")
-    words = SYNONYMS.get(last, ())
-    found = []
-    for place, name in enumerate(dict.fromkeys(names)):
-        whole = _plain(name)
-        own, _, tail = whole.rpartition(".")
-        if tail in words and last != tail:
-            found.append((0.5, own != group, words.index(tail), place, name))
-        elif _alike(wanted, whole):
-            found.append((float(edits(wanted, whole)), False, 0, place, name))
-        elif len(tail) >= _SHORT and _alike(last, tail):
-            found.append((edits(last, tail) + 0.5, own != group, 0, place, name))
-    return [name for *_, name in sorted(found)[:n]]
-
-
-def did_you_mean(word: str, names: Iterable[str]) -> str:
-    """Return ``did you mean ...?`` for the name that `nearest` finds, or nothing."""
-    return "".join(f"did you mean {name}?" for name in nearest(word, names))
-
-
-def edits(first: str, second: str) -> int:
-    """Return how many letters must be changed, added, left out or swapped with their neighbour to get the other word.
-
-    Example:
-        >>> edits("reward", "rewrad"), edits("loop", "help")
-        (1, 3)
-    """
-    before: list[int] = []
-    row = list(range(len(second) + 1))
-    for i, letter in enumerate(first, start=1):
-        older, before = before, row
-        row = [i]
-        for j, other in enumerate(second, start=1):
-            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != other))
-            if i > 1 and j > 1 and letter == second[j - 2] and first[i - 2] == other:
-                cost = min(cost, older[j - 2] + 1)
-            row.append(cost)
-    return row[-1]
-
-
-def _alike(first: str, second: str) -> bool:
-    """Whether two words are few edits apart; the lengths decide most cases at once."""
-    longer = max(len(first), len(second))
-    most = min(_MOST_OF_LONG if longer >= _LONG else _MOST, (longer - 1) // 2)
-    return abs(len(first) - len(second)) <= most and edits(first, second) <= most
-
-
-def _plain(name: str) -> str:
-    return name.lower().lstrip("-").replace("_", "-")
+_LONGEST = 8000
+"""Most characters of a text in an error, which may quote a file of any length."""
 
 
 class MotionkitError(Exception):
@@ -187,13 +118,82 @@ def signal_of(error: KeyboardInterrupt) -> int:
     return error.number if isinstance(error, Interrupted) else int(signal.SIGINT)
 
 
+def nearest(word: str, names: Iterable[str], n: int = 1) -> list[str]:
+    """Return the names that a word may be meant for.
+
+    A name counts if its letters are few edits away (2, or 3 in long names, and fewer than half of them; two letters
+    swapped are one edit), or if the word is another tool's for it. Case, leading dashes, and ``_`` for ``-`` are
+    alike. Of dotted names the last part alone may fit, such as that of ``reward.alpha`` if ``alpha`` was typed.
+
+    Args:
+        word: The word.
+        names: The names that there are.
+        n: Most names to return.
+
+    Returns:
+        The best ones, the best first; none if nothing is near.
+
+    Example:
+        >>> nearest("--learning-rat", ["--learning-rate", "--device"]), nearest("optim.lr", ["optim.learning_rate"])
+        (['--learning-rate'], ['optim.learning_rate'])
+        >>> nearest("--loop", ["--clips", "--help", "--up"])
+        []
+    """
+    wanted = _plain(word)
+    group, _, last = wanted.rpartition(".")
+    words = SYNONYMS.get(last, ())
+    found = []
+    for place, name in enumerate(dict.fromkeys(names)):
+        whole = _plain(name)
+        own, _, tail = whole.rpartition(".")
+        if tail in words and last != tail:
+            found.append((0.5, own != group, words.index(tail), place, name))
+        elif _alike(wanted, whole):
+            found.append((float(edits(wanted, whole)), False, 0, place, name))
+        elif len(tail) >= _SHORT and _alike(last, tail):
+            found.append((edits(last, tail) + 0.5, own != group, 0, place, name))
+    return [name for *_, name in sorted(found)[:n]]
+
+
+def did_you_mean(word: str, names: Iterable[str]) -> str:
+    """Return ``did you mean ...?`` for the name that `nearest` finds, or nothing."""
+    return "".join(f"did you mean {name}?" for name in nearest(word, names))
+
+
+def edits(first: str, second: str) -> int:
+    """Return how many letters must be changed, added, left out or swapped with their neighbour to get the other word.
+
+    Example:
+        >>> edits("reward", "rewrad"), edits("loop", "help")
+        (1, 3)
+    """
+    before: list[int] = []
+    row = list(range(len(second) + 1))
+    for i, letter in enumerate(first, start=1):
+        older, before = before, row
+        row = [i]
+        for j, other in enumerate(second, start=1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != other))
+            if i > 1 and j > 1 and letter == second[j - 2] and first[i - 2] == other:
+                cost = min(cost, older[j - 2] + 1)
+            row.append(cost)
+    return row[-1]
+
+
+def _alike(first: str, second: str) -> bool:
+    """Whether two words are few edits apart; the lengths decide most cases at once."""
+    longer = max(len(first), len(second))
+    most = min(_MOST_OF_LONG if longer >= _LONG else _MOST, (longer - 1) // 2)
+    return abs(len(first) - len(second)) <= most and edits(first, second) <= most
+
+
+def _plain(name: str) -> str:
+    return name.lower().lstrip("-").replace("_", "-")
+
+
 def _open(text: str) -> str:
     """Return a sentence without its full stop; an ellipsis stays."""
     return text if text.endswith("...") else text.removesuffix(".")
-
-
-_LONGEST = 8000
-"""Most characters of a text in an error, which may quote a file of any length."""
 
 
 def _cut(text: str) -> str:

@@ -1,4 +1,9 @@
-"""Rotations, headings and kinematic trees, all batched and differentiable."""
+"""Rotations, headings and kinematic trees, all batched and differentiable.
+
+Rotations are matrices inside motionkit, 6D and w-first quaternions at its interfaces; the algebra is roma's. Headings
+are turns about the vertical axis (+Y). Rotations are accumulated down a tree level by level, positions by one product
+with the ancestor matrix.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +12,6 @@ from functools import lru_cache
 
 import torch
 from torch import Tensor
-
-# Trees of joints: rotations are accumulated level by level, positions by one product with the ancestor matrix.
 
 
 def accumulate_rotations(local: Tensor, parents: Sequence[int]) -> Tensor:
@@ -99,9 +102,6 @@ def _levels(parents: tuple[int, ...]) -> tuple[tuple[tuple[tuple[int, ...], tupl
     return tuple(levels), tuple(order.index(joint) for joint in range(len(parents)))
 
 
-# Rotations: matrices inside motionkit, 6D and w-first quaternions at its interfaces; the algebra is roma's.
-
-
 def matrix_from_6d(six: Tensor) -> Tensor:
     """Turn 6D rotations into matrices by Gram-Schmidt (Zhou et al., CVPR 2019).
 
@@ -185,9 +185,6 @@ def _half_turn(direction: Tensor) -> Tensor:
     helper.scatter_(-1, direction.abs().argmin(dim=-1, keepdim=True), 1.0)
     axis = torch.linalg.cross(direction, helper, dim=-1)
     return torch.cat([axis, torch.zeros_like(axis[..., :1])], dim=-1)
-
-
-# Rotations about the vertical (+Y) axis, for the heading of a body.
 
 
 def rotate_yaw(vectors: Tensor, angle: Tensor) -> Tensor:

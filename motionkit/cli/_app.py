@@ -1,4 +1,7 @@
-"""The root command: options that work anywhere on the line, the tree of commands, and exit codes."""
+"""The root command: options that work anywhere on the line, the tree of commands, and exit codes.
+
+A row of the table (`motionkit.cli.table`), or a trainer's entry point, becomes a `LazyCommand` in the `CommandTree`.
+"""
 
 from __future__ import annotations
 
@@ -22,25 +25,22 @@ from motionkit.cli._errors import report
 from motionkit.cli._help import import_rich_utils, one_style, put_example, show_whole_names
 from motionkit.cli._stop import hearing_signals, refuse_copies, report_stop
 from motionkit.cli._streams import aside
-from motionkit.cli.output import DEFAULTS, ELSEWHERE, TRAIN, TRAINER_SUMMARIES, module_exists, rows
+from motionkit.cli.table import DEFAULTS, ELSEWHERE, TRAIN, TRAINER_SUMMARIES, module_exists, rows
 from motionkit.errors import MotionkitError, did_you_mean
 from motionkit.training.launch import launch_of
 from motionkit.version import __version__
 
-# Commands that are imported only when they run.
-#
-# A row of the table, or a trainer's entry point, becomes a `LazyCommand`: a name, a summary and a panel. The real
-# command is built in `make_context`, when the raw arguments are known, because the flags of a settings command follow
-# the plugins that those arguments choose.
-#
-# A command module exposes a `motionkit.contracts.console.Command`, or ``register(app: typer.Typer) -> None`` where a
-# command has no settings or several are a group.
-
 Register = Callable[[typer.Typer], None]
+"""Adds a command to an app."""
 
 
 class LazyCommand(TyperCommand):
-    """A command in listings, whose module is imported when it runs."""
+    """A command in listings: a name, a summary and a panel. Its module is imported when it runs.
+
+    The real command is built in `make_context`, when the raw arguments are known, because the flags of a settings
+    command follow the plugins that those arguments choose. Its module exposes a `motionkit.contracts.console.Command`,
+    or ``register(app: typer.Typer) -> None`` if a command has no settings or several are a group.
+    """
 
     def __init__(
         self, name: str, summary: str, panel: str, load: Callable[[], Register], path: str = "", *, hidden: bool = False

@@ -11,7 +11,6 @@ from typing import Any
 import typer
 
 from motionkit.cli import command_line, output
-from motionkit.cli._browser import open_address
 from motionkit.cli._stop import working
 from motionkit.cli.settings import add_command, show_plan
 from motionkit.config import Resolved, Settings, require_places
@@ -29,7 +28,7 @@ class Terminal:
     def show(self, address: str) -> None:
         """Open an address in a browser, where there is one and a person reads what is printed."""
         if sys.stderr.isatty():
-            open_address(address)
+            output.open_address(address)
 
     def working(self, total: int, *, after: str = NOTHING_WRITTEN) -> AbstractContextManager[Callable[..., None]]:
         """Show progress while the block runs."""

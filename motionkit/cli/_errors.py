@@ -12,7 +12,8 @@ import typer
 
 from motionkit.cli import _streams
 from motionkit.cli._help import EXAMPLES
-from motionkit.cli.output import ELSEWHERE, as_json, marked, printable, wrapped
+from motionkit.cli.output import as_json, marked, printable, wrapped
+from motionkit.cli.table import ELSEWHERE
 from motionkit.errors import MotionkitError, nearest
 from motionkit.plugins import in_use, in_words
 

@@ -1,4 +1,9 @@
-"""How commands end early: signals, and the message that several processes share."""
+"""How commands end early: by a signal, and together if several processes run one command.
+
+`working` records the progress of a command for the message of a stop, and `hearing_signals` raises `Interrupted`.
+`refuse_copies` and `refuse_unshared` say which commands several processes may run; `ending_together` ends these
+processes with one message and one exit code.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +28,6 @@ from motionkit.training.launch import Launch, launch_of
 if TYPE_CHECKING:
     from motionkit.training.launch import Words
     from motionkit.training.together import Processes
-
 
 GOES_ON = "the same command goes on from there"
 NOTHING = "nothing was written"
@@ -105,9 +109,6 @@ def _stop(number: int, frame: FrameType | None) -> None:
     if number == signal.SIGTERM:
         signal.signal(number, signal.SIG_DFL)  # a second signal ends the process at once
     raise Interrupted(number)
-
-
-# Commands that several processes run together: which may, and their common end with one message.
 
 
 def refuse_copies(command: str) -> None:

@@ -1,7 +1,8 @@
 """The command of every trainer, of motionkit and of plugins.
 
 Nothing is written until the trainer has opened every input: an error before that exits with 2 and leaves no run folder,
-an error after it exits with 1 and leaves a run with the status failed.
+an error after it exits with 1 and leaves a run with the status failed. At its end (`show_end`) a run prints its result,
+its reward curve, its page and commands to type next.
 """
 
 from __future__ import annotations
@@ -26,6 +27,12 @@ from motionkit.training.launch import Launch, launch_of, require_launch
 if TYPE_CHECKING:
     from motionkit.training.execute import Outcome
     from motionkit.training.together import Processes
+
+_CURVES = {"reward/mean": "reward", "loss/total": "loss"}
+"""Metrics whose curve is printed at the end of a run, the first that it has."""
+
+_BLOCKS = 24
+"""Most points of that curve."""
 
 
 def trainer_command(name: str, app: typer.Typer) -> None:
@@ -133,12 +140,6 @@ def _train(
         raise typer.Exit(outcome.exit_code)
 
 
-# Output at the end of a run: result, reward curve, page, commands to type next.
-
-_BLOCKS = 24
-_CURVES = {"reward/mean": "reward", "loss/total": "loss"}
-
-
 def show_end(outcome: Outcome, *, as_json: bool) -> None:
     """Print the tables on stdout, the rest on stderr, and all of it into log.txt."""
     from motionkit.runs import logging_into, next_commands, peek
@@ -177,7 +178,7 @@ def _tell(outcome: Outcome) -> None:
 
 
 def _time(outcome: Outcome) -> str:
-    from motionkit.page.html import duration
+    from motionkit.page.wording import duration
 
     seconds = outcome.document.get("seconds")
     steps = outcome.document.get("steps")

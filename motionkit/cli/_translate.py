@@ -2,18 +2,20 @@
 
 A guide's whole command keeps the guide's values: defaults that differ from motionkit's are written out and listed. In a
 motionkit command with some old names only these are replaced.
+
+`refuse_old_options` and `answer_script` answer a command that has old names. Below are the rules of each command
+(`RULES`), for what the table of `motionkit.cli._guide` cannot tell: options that belong together, and defaults that
+differ.
 """
 
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from motionkit import plugins
-from motionkit.cli._guide import GuideOption, as_guide_name, guide_options, is_dotted, row_of, script_in
+from motionkit.cli._guide import Draft, guide_options, is_dotted, read, rename, row_of, script_in
 from motionkit.config import leaves
 from motionkit.documents import read_yaml
 from motionkit.errors import MotionkitError
@@ -23,146 +25,29 @@ from motionkit.success.ppo.guide import SWITCHES as PPO_SWITCHES
 from motionkit.success.train_settings import LEFT_OUT
 from motionkit.training.guide_yaml import reason_in
 
-SWITCHES = frozenset(
-    f"--{name}"
-    for name in (
-        "use_dense_reward", "use_physics_reward", "use_lora", "disable_random_crop", "use_composite_dataset",
-        "compute_b_matrix", "profile", "bayes_opt", "tune",
-    )
-)  # fmt: skip
-"""Options of the guides that take no value."""
+_VARIABLE = re.compile(r"[A-Z_]+=")
+"""The shell's ``NAME=value`` before a command."""
 
-_NAMES = frozenset(name for row in guide_options() for name in row.guide)
-_REQUIRED = {
-    "grpo": {"--model_path", "--save_dir"}, "compose": {"--output_dir"}, "eval text-to-motion": {"--model_path"},
-}  # fmt: skip
-"""Required options of a guide's command; a command that has them and nothing new is a guide's."""
+_ONE_FILE = {"ppo", "reward-collect"}
+"""Commands that share a settings file, and its names, in the guide."""
 
-_SHARED = ("grpo", "eval text-to-motion")
-"""Commands whose rules read options with the same name in the guides."""
+_LAUNCHER = "torchrun"
 
-_NEUTRAL = ("--json", "--dry-run")
-_ORDER = (
-    "algorithm", "policy", "dataset", "prompts", "reward", "run.num_steps", "rollout", "optim", "objective", "sampler",
-    "lora", "run", "split", "evaluator", "mode", "device", "seed",
-)  # fmt: skip
-_FEW, _LINE = 3, 76
-"""Most flags, and characters, of a command on one line."""
-
-
-@dataclass
-class Draft:
-    """A translation in progress."""
-
-    command: str  # motionkit's command
-    whole: bool = False  # Whether it is a guide's whole command, whose defaults count
-    # The old options that are not translated yet, by name; the value of a switch is empty.
-    old: dict[str, str] = field(default_factory=dict)
-    # The new options: key, by which they are sorted, and words.
-    flags: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
-    places: list[str] = field(default_factory=list)  # The arguments without a flag
-    # Differences: name, the guide's value, motionkit's default.
-    changes: list[tuple[str, str, str]] = field(default_factory=list)
-    dropped: list[str] = field(default_factory=list)  # Options that were left out, and why
-    before: tuple[str, ...] = ()  # Variables of the shell before the command, ``NAME=value``
-    launcher: tuple[str, ...] = ()  # ``torchrun`` with its options; empty for one process
-
-    def add(self, key: str, *words: str) -> None:
-        """Add an option, unless it is there already."""
-        if (key, words) not in self.flags:
-            self.flags.append((key, words))
-
-    def words(self) -> list[str]:
-        """Return the command's words after ``motionkit``."""
-        return [*self.command.split(), *self.places, *(word for _, words in self._sorted() for word in words)]
-
-    def text(self) -> str:
-        """Return the command for a shell, on several lines if it is long."""
-        start = [*self.launcher, "-m"] if self.launcher else []
-        head = " ".join([*self.before, shlex.join([*start, "motionkit", *self.command.split(), *self.places])])
-        lines = [shlex.join(words) for _, words in self._sorted()]
-        line = " ".join([head, *lines])
-        return line if len(lines) <= _FEW and len(line) <= _LINE else " \\\n    ".join([head, *lines])
-
-    def _sorted(self) -> list[tuple[str, tuple[str, ...]]]:
-        rank = {name: place for place, name in enumerate(_ORDER)}
-        last = len(_ORDER)
-        return sorted(self.flags, key=lambda item: rank.get(item[0], rank.get(item[0].partition(".")[0], last)))
-
-
-def read(command: str, words: Sequence[str], known: Mapping[str, bool], *, script: bool) -> Draft:
-    """Read the words of a command whose options are old ones, new ones or both.
-
-    Args:
-        command: motionkit's command.
-        words: The words after it.
-        known: Its options, each with whether it takes a value.
-        script: Whether the words are those of a guide's script.
-    """
-    draft = Draft(command)
-    new = False
-    rest = [word.strip() for word in words if word.strip(" \\\n")]  # a space after a backslash leaves " --x"
-    while rest:
-        word = rest.pop(0)
-        if f"--{word}" in _NAMES and "_" in word:
-            word = f"--{word}"  # a slip in a guide: lora_alpha 16
-        name, equals, value = word.partition("=")
-        old = as_guide_name(name)
-        if equals and is_dotted(name) and old in _NAMES:
-            draft.old[old] = value
-            continue
-        if not name.startswith("--"):
-            draft.places.append(word)
-            continue
-        is_old = old in _NAMES and (name not in known or (command in _SHARED and name == old))
-        takes = old not in SWITCHES if is_old else known.get(name, True)
-        if takes and not equals and rest and not _is_option(rest[0]):
-            value = rest.pop(0)
-        if is_old:
-            draft.old[old] = value
-        else:
-            new |= name not in _NEUTRAL and not script
-            draft.add(name[2:].replace("-", "_"), *([name, value] if takes else [name]))
-    draft.whole = script or (not new and command in _REQUIRED and draft.old.keys() >= _REQUIRED[command])
-    return draft
-
-
-def rename(draft: Draft) -> None:
-    """Give every remaining old option its new name, in the order of the table."""
-    for row in guide_options():
-        for name in row.guide:
-            if name in draft.old and row_of(name, draft.command) is row:
-                words = new_words(row, draft.old.pop(name))
-                if words[0].startswith("--"):
-                    draft.add(row.key or words[0][2:], *words)
-                else:
-                    draft.places.append(words[0])
-
-
-def new_words(row: GuideOption, value: str) -> tuple[str, ...]:
-    """Return the new option with its value, or with a placeholder if none was given."""
-    head = row.flag.split(" or ")[0].partition(",")[0]
-    *fixed, last = head.split()
-    if not head.startswith("--"):
-        return (value or head.split()[0],)
-    if last.startswith("--"):
-        return (*fixed, last)
-    left, equals, holder = last.partition("=")
-    return (*fixed, f"{left}={value or holder}" if equals else value or last)
-
-
-def _is_option(word: str) -> bool:
-    return word.startswith("--") or (f"--{word}" in _NAMES and "_" in word)
-
-
-# Rules beyond the table: options that belong together, and defaults that differ.
+_COMMON = {"grpo", "sa2va-rl", "train-mpl", "reward-train", "pretrain mpl-encoder"}
+"""Commands for scripts of the guides that several processes can run together; see docs/several-gpus.md."""
 
 ROOTS = {"humanml": "dataset/HumanML3D", "kit": "dataset/KIT-ML"}
 """Folders of the datasets in the guides."""
 
 TRACKERS = {"tensorboardplatform": "tensorboard", "wandbplatform": "wandb", "clearmlplatform": "clearml"}
+"""Trackers by their names in the guides, in small letters."""
+
 _TMR_SCORE = ("--tmr_similarity_type", "--tmr_normalization", "--tmr_max_distance", "--tmr_scale")
+"""Options of the guides for the score of tmr."""
+
 _REWARDS = {"tmr": ("matching", "cosine"), "mdm": ("matching", "r_precision", "combined")}
+"""Kinds of reward (``--reward_type``) by model (``--reward_model_type``)."""
+
 _EVALUATOR = "text_mot_match/model/finest.tar"
 """File of the evaluator in the guides, below t2m or kit; its words and statistics are found from there."""
 
@@ -170,11 +55,117 @@ _CONFIGS = "examples/embodiment/config"
 """Folder of settings of the reward-model guide's scripts."""
 
 _CHOICE = frozenset({"--reward_model_type", "--reward_type", "--use_dense_reward"})
+"""Options that choose the reward."""
+
 _TARGETS = "attn,ffn,text"
 """LoRA targets of the guides."""
 
 _LORA_RATE = "1e-5"
 """Learning rate for a published Sa2VA, whose language model is trained by LoRA; the guide's log shows 9.5e-6."""
+
+
+def refuse_old_options(command: str, words: Sequence[str], options: Mapping[str, bool]) -> None:
+    """Refuse a command that has options of the guides.
+
+    Args:
+        command: The command, such as ``pretrain mdm``.
+        words: The words after it.
+        options: Its options, each with whether it takes a value.
+    """
+    if old := old_options(command, words, options):
+        message = f"motionkit {command}: no such option: {', '.join(old)}"
+        raise _error(translate(command, words, options), message, count=len(old))
+
+
+def old_options(command: str, words: Sequence[str], options: Mapping[str, bool]) -> list[str]:
+    """Return options of the guides that have another name in the command."""
+    names, rest = [], list(words[: words.index("--")] if "--" in words else words)
+    while rest:
+        name, equals, _ = rest.pop(0).partition("=")
+        if options.get(name) and not equals:
+            rest[:1] = []
+        elif _is_old(name, command, options) or (equals and _is_hydra(name, command)):
+            names.append(name)
+    return list(dict.fromkeys(names))
+
+
+def _is_old(name: str, command: str, options: Mapping[str, bool]) -> bool:
+    return name.startswith("--") and name not in options and _is_here(name, command, options)
+
+
+def _is_hydra(name: str, command: str) -> bool:
+    """Whether the table has a name of Hydra's, such as ``reward.num_epochs``, for this command."""
+    row = row_of(name, command) if is_dotted(name) else None
+    return row is not None and (row.command == command or {row.command, command} == _ONE_FILE)
+
+
+def _is_here(name: str, command: str, options: Mapping[str, bool]) -> bool:
+    """Whether the table has a name for an old option that this command has."""
+    row = row_of(name, command)
+    if row is None:
+        return False
+    flags = [word for word in row.flag.split() if word.startswith("--")]
+    # A choice such as tmr-cosine|tmr-dense needs the rules of its own command.
+    here = bool(flags) and "--set" not in flags and "|" not in row.flag and options.keys() >= {*flags}
+    return name not in flags and (here or row.command == command)
+
+
+def translate(command: str, words: Sequence[str], options: Mapping[str, bool], *, script: bool = False) -> Draft:
+    """Translate the words after a command; see `Draft`."""
+    draft = read(command, words, options, script=script)
+    apply(draft)
+    rename(draft)
+    draft.dropped += [f"{name}: motionkit {command} has nothing like it" for name in draft.old]
+    return draft
+
+
+def answer_script(words: Sequence[str], options_of: Callable[[str], Mapping[str, bool]]) -> MotionkitError | None:
+    """Return the answer to a whole line of a guide, such as ``python -m train.train_grpo --model_path ...``.
+
+    Args:
+        words: The line.
+        options_of: Returns the options of a command, as in `refuse_old_options`.
+
+    Returns:
+        The error with the command to type instead; None if no script of the guides is in the line.
+    """
+    place, command = script_in(words)
+    if place < 0:
+        return None
+    name = words[place].rpartition("/")[2]
+    message = f"{name} is a script of the training guides; nothing was started."
+    draft = translate(command, words[place + 1 :], options_of(command), script=True)
+    draft.before = tuple(word for word in words[:place] if _VARIABLE.match(word))
+    _launch(draft, words[:place])
+    return _error(draft, message)
+
+
+def _launch(draft: Draft, before: Sequence[str]) -> None:
+    """Keep the launcher of the guide's line with its options, if processes can share the command."""
+    if _LAUNCHER not in before:
+        return
+    words = tuple(before[before.index(_LAUNCHER) :])
+    if draft.command in _COMMON:
+        draft.launcher = words
+    else:
+        draft.dropped.append(f"{' '.join(words)}: motionkit {draft.command} is one process")
+
+
+def _error(draft: Draft, message: str, *, count: int = 0) -> MotionkitError:
+    if draft.changes:
+        why = ["options have new names; the command keeps your values (defaults: right):", *_table(draft.changes)]
+    else:
+        old = ["", "that is an old name, from the training guides.", "those are old names, from the training guides."]
+        why = [old[min(count, 2)]] if count else []
+    why += [f"left out: {text}." for text in draft.dropped]
+    return MotionkitError(message, why="\n       ".join(why), fix=draft.text().replace("\n    ", "\n         "))
+
+
+def _table(rows: Sequence[tuple[str, str, str]]) -> list[str]:
+    """Return the lines of a table: name, the guide's value (which the command keeps), motionkit's default."""
+    lines = [("", "guide", "motionkit's default"), *rows]
+    widths = [max(len(row[column]) for row in lines) for column in (0, 1)]
+    return [f"  {name:<{widths[0]}}  {theirs:<{widths[1]}}  {ours}".rstrip() for name, theirs, ours in lines]
 
 
 def apply(draft: Draft) -> None:
@@ -502,120 +493,3 @@ RULES: Mapping[str, tuple[Callable[[Draft], None], ...]] = {
     "sa2va-rl": (_self_play,),
 }
 """The rules of each command; the remaining options are translated by the table."""
-
-
-# The answer to a command of the training guides: the same motionkit command, and differences.
-
-_VARIABLE = re.compile(r"[A-Z_]+=")
-"""The shell's ``NAME=value`` before a command."""
-
-_ONE_FILE = {"ppo", "reward-collect"}
-"""Commands that share a settings file, and its names, in the guide."""
-
-_LAUNCHER = "torchrun"
-_COMMON = {"grpo", "sa2va-rl", "train-mpl", "reward-train", "pretrain mpl-encoder"}
-"""Commands for scripts of the guides that several processes can run together; see docs/several-gpus.md."""
-
-
-def refuse_old_options(command: str, words: Sequence[str], options: Mapping[str, bool]) -> None:
-    """Refuse a command that has options of the guides.
-
-    Args:
-        command: The command, such as ``pretrain mdm``.
-        words: The words after it.
-        options: Its options, each with whether it takes a value.
-    """
-    if old := old_options(command, words, options):
-        message = f"motionkit {command}: no such option: {', '.join(old)}"
-        raise _error(translate(command, words, options), message, count=len(old))
-
-
-def old_options(command: str, words: Sequence[str], options: Mapping[str, bool]) -> list[str]:
-    """Return options of the guides that have another name in the command."""
-    names, rest = [], list(words[: words.index("--")] if "--" in words else words)
-    while rest:
-        name, equals, _ = rest.pop(0).partition("=")
-        if options.get(name) and not equals:
-            rest[:1] = []
-        elif _is_old(name, command, options) or (equals and _is_hydra(name, command)):
-            names.append(name)
-    return list(dict.fromkeys(names))
-
-
-def _is_old(name: str, command: str, options: Mapping[str, bool]) -> bool:
-    return name.startswith("--") and name not in options and _is_here(name, command, options)
-
-
-def _is_hydra(name: str, command: str) -> bool:
-    """Whether the table has a name of Hydra's, such as ``reward.num_epochs``, for this command."""
-    row = row_of(name, command) if is_dotted(name) else None
-    return row is not None and (row.command == command or {row.command, command} == _ONE_FILE)
-
-
-def _is_here(name: str, command: str, options: Mapping[str, bool]) -> bool:
-    """Whether the table has a name for an old option that this command has."""
-    row = row_of(name, command)
-    if row is None:
-        return False
-    flags = [word for word in row.flag.split() if word.startswith("--")]
-    # A choice such as tmr-cosine|tmr-dense needs the rules of its own command.
-    here = bool(flags) and "--set" not in flags and "|" not in row.flag and options.keys() >= {*flags}
-    return name not in flags and (here or row.command == command)
-
-
-def translate(command: str, words: Sequence[str], options: Mapping[str, bool], *, script: bool = False) -> Draft:
-    """Translate the words after a command; see `Draft`."""
-    draft = read(command, words, options, script=script)
-    apply(draft)
-    rename(draft)
-    draft.dropped += [f"{name}: motionkit {command} has nothing like it" for name in draft.old]
-    return draft
-
-
-def answer_script(words: Sequence[str], options_of: Callable[[str], Mapping[str, bool]]) -> MotionkitError | None:
-    """Return the answer to a whole line of a guide, such as ``python -m train.train_grpo --model_path ...``.
-
-    Args:
-        words: The line.
-        options_of: Returns the options of a command, as in `refuse_old_options`.
-
-    Returns:
-        The error with the command to type instead; None if no script of the guides is in the line.
-    """
-    place, command = script_in(words)
-    if place < 0:
-        return None
-    name = words[place].rpartition("/")[2]
-    message = f"{name} is a script of the training guides; nothing was started."
-    draft = translate(command, words[place + 1 :], options_of(command), script=True)
-    draft.before = tuple(word for word in words[:place] if _VARIABLE.match(word))
-    _launch(draft, words[:place])
-    return _error(draft, message)
-
-
-def _launch(draft: Draft, before: Sequence[str]) -> None:
-    """Keep the launcher of the guide's line with its options, if processes can share the command."""
-    if _LAUNCHER not in before:
-        return
-    words = tuple(before[before.index(_LAUNCHER) :])
-    if draft.command in _COMMON:
-        draft.launcher = words
-    else:
-        draft.dropped.append(f"{' '.join(words)}: motionkit {draft.command} is one process")
-
-
-def _error(draft: Draft, message: str, *, count: int = 0) -> MotionkitError:
-    if draft.changes:
-        why = ["options have new names; the command keeps your values (defaults: right):", *_table(draft.changes)]
-    else:
-        old = ["", "that is an old name, from the training guides.", "those are old names, from the training guides."]
-        why = [old[min(count, 2)]] if count else []
-    why += [f"left out: {text}." for text in draft.dropped]
-    return MotionkitError(message, why="\n       ".join(why), fix=draft.text().replace("\n    ", "\n         "))
-
-
-def _table(rows: Sequence[tuple[str, str, str]]) -> list[str]:
-    """Return the lines of a table: name, the guide's value (which the command keeps), motionkit's default."""
-    lines = [("", "guide", "motionkit's default"), *rows]
-    widths = [max(len(row[column]) for row in lines) for column in (0, 1)]
-    return [f"  {name:<{widths[0]}}  {theirs:<{widths[1]}}  {ours}".rstrip() for name, theirs, ours in lines]

@@ -1,4 +1,9 @@
-"""Commands whose options are settings: files, variables, ``--set``, plugins and their options, ``--dry-run``."""
+"""Commands whose options are settings: files, variables, ``--set``, plugins and their options, ``--dry-run``.
+
+A command has one option for each marked field of its settings and for each option of a chosen plugin (`Flag`). Every
+option is text for Typer: pydantic parses it later, together with what files and variables hold, so that all problems
+are reported at once. An option that is not given is None, so that the values of lower layers count.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +23,16 @@ from motionkit.cli import output, raw_arguments
 from motionkit.config import Draft, Given, Group, Leaf, Resolved, Settings, Slot, dotted, leaves, read_layers, slots_of
 from motionkit.errors import MotionkitError
 
-# Options of a command, generated from its settings: one for each marked field and for each option of a chosen plugin.
-#
-# Every option is text for Typer: pydantic parses it later, together with what files and variables hold, so that all
-# problems are reported at once. "Not given" is None and lets the lower layers show through.
+S = TypeVar("S", bound=Group)
+
+models: dict[str, type[Group]] = {}
+"""Settings of every command built so far, by its name, for `motionkit config`."""
+
+_ELSEWHERE = "Settings from elsewhere"
+"""Heading of ``--config`` and ``--set`` in help."""
+
+_WEIGHTS = (".pt", ".pth", ".ckpt", ".tar", ".safetensors")
+"""Endings of files of weights."""
 
 
 @dataclass(frozen=True)
@@ -163,17 +174,6 @@ def _metavar(leaf: Leaf, words: int) -> str:
 def _switch(name: str) -> str:
     positive = "--" + name.removeprefix("--no-") if name.startswith("--no-") else name
     return f"{positive}/--no-{positive.removeprefix('--')}"
-
-
-S = TypeVar("S", bound=Group)
-Handler = Callable[..., Mapping[str, Any] | None]
-
-_ELSEWHERE = "Settings from elsewhere"
-_WEIGHTS = (".pt", ".pth", ".ckpt", ".tar", ".safetensors")
-
-
-models: dict[str, type[Group]] = {}
-"""Settings of every command built so far, by its name, for `motionkit config`."""
 
 
 def add_command(

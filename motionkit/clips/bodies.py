@@ -21,9 +21,8 @@ from motionkit.formats.table import FORMATS
 from motionkit.motion.clip import BODY, MAPPED, Unit, joint_map_text
 from motionkit.motion.motion import END, Motion
 from motionkit.rigs import body_height
-from motionkit.rigs.bodymap import find_roles
-from motionkit.rigs.detect import Axis, find_unit, motion_leg, rest_extent, rest_up
-from motionkit.rigs.rest import UNITS
+from motionkit.rigs.detect import UNITS, Axis, find_unit, motion_leg, rest_extent, rest_up
+from motionkit.rigs.roles import find_roles
 from motionkit.runs import write_bytes_atomic
 
 _PEOPLE = 2.0

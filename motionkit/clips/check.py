@@ -33,19 +33,26 @@ _FEWEST = 2
 
 
 def check_motion(
-    motion: Motion | JointMotion,  # the clip, in metres, Y up
+    motion: Motion | JointMotion,
     *,
-    positions: Tensor | None = None,  # [T, J, 3] of it if known; they save a pass of forward kinematics
-    floor: float | None = None,  # height of the floor in metres when it is known (0 in features); None estimates it
-    # [T], False for frames that are not finite in other data of the clip, such as features
+    positions: Tensor | None = None,
+    floor: float | None = None,
     sound: Tensor | None = None,
-    min_frames: int = 2,  # fewest frames of a useful clip; fewer are a warning, less than two an error
-    target_fps: float = 0.0,  # frame rate at which `min_frames` counts; 0 for the clip's own
+    min_frames: int = 2,
+    target_fps: float = 0.0,
 ) -> tuple[Finding, ...]:
     """Find the faults of a clip; see `KINDS`.
 
     Thresholds are constants of `motionkit.clips.faults`, with their reasons. They were set so that very few of the 228
     clips of a curated CMU set, each the longest clean run of its recording, have an error.
+
+    Args:
+        motion: The clip, in metres, Y up.
+        positions: ``[T, J, 3]`` of it if known; they save a pass of forward kinematics.
+        floor: Height of the floor in metres when it is known (0 in features); None estimates it.
+        sound: ``[T]``, False for frames that are not finite in other data of the clip, such as features.
+        min_frames: Fewest frames of a useful clip; fewer are a warning, less than two an error.
+        target_fps: Frame rate at which `min_frames` counts; 0 for the clip's own.
 
     Returns:
         The findings, errors first.

@@ -86,6 +86,10 @@ class Edits:
             raise MotionkitError(f"--yaw {self.yaw:g} is not an angle.", fix="give degrees, such as --yaw 90.")
 
 
+UNEDITED = Edits()
+"""No change."""
+
+
 def read_fixes(text: str) -> tuple[Fix, ...]:
     """Return the repairs that ``--fix`` names: ``clean``, ``feet``, ``jitter``, separated by commas."""
     words = [word.strip() for word in text.split(",") if word.strip()]

@@ -1,4 +1,9 @@
-"""Faults of motions: bodies, floors, jumps, stretches in which nothing moves, rest poses."""
+"""Faults of motions, a function for each kind; `motionkit.clips.check.check_motion` looks for all of them.
+
+In this order: the size of the body, its sides and its bones; the floor; jumps, and stretches in which nothing moves;
+a rest pose in the first frames. Each threshold is a constant above the functions that use it, with its reason.
+`longest_clean_run` returns the part of a clip without errors.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +17,9 @@ from torch import Tensor
 
 from motionkit.geometry import bones_from_positions
 from motionkit.motion.motion import Ranges, ranges
-from motionkit.rigs.bodymap import body_height, find_pairs, find_roles, leg_length
-from motionkit.rigs.rest import PERSON_LEG, UNITS
-
-# Findings of the checks, and the longest run of frames without one.
-
+from motionkit.rigs.bodymap import body_height
+from motionkit.rigs.detect import PERSON_LEG, UNITS
+from motionkit.rigs.roles import find_pairs, find_roles, leg_length
 
 Kind = Literal[
     "nan", "jump", "rest-pose", "penetration", "floating", "scale", "frozen", "bone-length", "sides", "fps", "short"
@@ -132,6 +135,8 @@ _UNLIKE, _UNLIKE_METRES = 0.25, 0.03
 """Part of the longer bone, and metres, by which two sides may differ; those of CMU's bodies do by 3 % and 1 cm."""
 
 _SHORTEST_BONE = 0.03
+"""Metres; the length of a shorter bone is not checked."""
+
 _MISTAKES = (
     ("mm", "m"), ("cm", "m"), ("cm", "dm"), ("in", "m"), ("cm", "in"), ("in", "cm"), ("dm", "cm"), ("m", "cm"),
     ("m", "mm"),
@@ -139,12 +144,14 @@ _MISTAKES = (
 """The unit of a file and the unit it was read as; of pairs with the same factor the most common."""
 
 
-def scale_finding(
-    positions: Tensor,  # [T, J, 3] metres; finite
-    names: Sequence[str],  # joint names; legs are found by them
-    parents: Sequence[int],  # parent of each joint
-) -> Finding | None:
-    """Find a body whose size is not a person's, and guess the unit that was meant."""
+def scale_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int]) -> Finding | None:
+    """Find a body whose size is not a person's, and guess the unit that was meant.
+
+    Args:
+        positions: ``[T, J, 3]`` metres; finite.
+        names: Joint names; legs are found by them.
+        parents: Parent of each joint.
+    """
     lengths = _bone_lengths(positions, parents).median(dim=0).values
     leg = leg_length(find_roles(names, parents), positions[0])
     what, size, usual, (low, high) = (
@@ -180,12 +187,14 @@ def _unusual(height: float) -> Finding:
     return Finding("scale", (), detail, "warning")
 
 
-def side_finding(
-    positions: Tensor,  # [T, J, 3] metres; finite
-    names: Sequence[str],  # joint names; an end site belongs to the side of its joint
-    parents: Sequence[int],  # parent of each joint
-) -> Finding | None:
-    """Find bones that are longer on one side of the body than on the other, such as a misplaced end site."""
+def side_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int]) -> Finding | None:
+    """Find bones that are longer on one side of the body than on the other, such as a misplaced end site.
+
+    Args:
+        positions: ``[T, J, 3]`` metres; finite.
+        names: Joint names; an end site belongs to the side of its joint.
+        parents: Parent of each joint.
+    """
     lengths = _bone_lengths(positions, parents).median(dim=0).values.tolist()
     unlike = [
         (abs(lengths[left] - lengths[right]), left, right)
@@ -203,14 +212,15 @@ def side_finding(
     return Finding("sides", (), detail, "warning")
 
 
-def bone_finding(
-    positions: Tensor,  # [T, J, 3] metres; finite
-    names: Sequence[str],
-    parents: Sequence[int],  # parent of each joint
-) -> Finding | None:
+def bone_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int]) -> Finding | None:
     """Find frames in which a bone is longer or shorter than its median by more than `STRETCH`.
 
     Bones under 3 cm are skipped: rounding alone changes them. The root's distance from the origin is not a bone.
+
+    Args:
+        positions: ``[T, J, 3]`` metres; finite.
+        names: Joint names.
+        parents: Parent of each joint.
     """
     lengths = _bone_lengths(positions, parents)
     usual = lengths.median(dim=0).values
@@ -244,9 +254,6 @@ def _span(lengths: Sequence[float], parents: Sequence[int]) -> float:
     return longest
 
 
-# Height of the floor; joints below it, and bodies above it for too long.
-
-
 PENETRATION = 0.05
 """Metres below the floor above which there is a warning. Toes of recordings dip 1-3 cm when a foot rolls off."""
 
@@ -254,22 +261,28 @@ DEEP_PENETRATION = 0.10
 """Metres that are an error: more than the thickness of a foot, so no skeleton's choice of toe joint explains them."""
 
 FLOATING_HEIGHT = 0.10
+"""Metres above the floor within which some joint is near it."""
+
 FLOATING_SECONDS = 1.0
-"""The best human jump (0.6 m at the centre of mass) keeps a body in the air for 0.7 s."""
+"""Seconds without such a joint after which there is a warning. The best human jump (0.6 m at the centre of mass) keeps
+a body in the air for 0.7 s."""
 
-_PLANTED_SPEED = 0.3
-_PLANTED_FRAMES = 5
+_PLANTED_SPEED, _PLANTED_FRAMES = 0.3, 5
+"""Speed in m/s below which the lowest joint stands, and fewest such frames from which the floor is estimated."""
+
 _LOW = 0.05
+"""Quantile of the lowest joint's height that is the floor without them."""
 
 
-def floor_height(
-    positions: Tensor,  # [T, J, 3] metres, Y up, finite
-    fps: float,  # frames per second
-) -> float:
+def floor_height(positions: Tensor, fps: float) -> float:
     """Estimate the height of the floor: that of the lowest joint while it stands still.
 
     The median over the frames in which the lowest joint is slower than 0.3 m/s is taken, so that neither jumps nor a
     few frames below the floor move it; without such frames, the 5 % quantile of the lowest joint's height.
+
+    Args:
+        positions: ``[T, J, 3]`` metres, Y up, finite.
+        fps: Frames per second.
 
     Example:
         >>> floor_height(torch.full((20, 22, 3), 0.25), fps=20.0)
@@ -284,15 +297,16 @@ def floor_height(
     return float(low.quantile(_LOW))
 
 
-def floor_findings(
-    positions: Tensor,  # [T, J, 3] metres, Y up, finite
-    names: Sequence[str],
-    fps: float,  # frames per second
-    floor: float | None = None,  # height of the floor if it is known; None estimates it
-) -> list[Finding]:
+def floor_findings(positions: Tensor, names: Sequence[str], fps: float, floor: float | None = None) -> list[Finding]:
     """Find joints below the floor, and stretches in which no joint is near it.
 
     Stairs and rough ground are reported as well: the estimate is one flat floor for the whole clip.
+
+    Args:
+        positions: ``[T, J, 3]`` metres, Y up, finite.
+        names: Joint names.
+        fps: Frames per second.
+        floor: Height of the floor if it is known; None estimates it.
     """
     height = floor_height(positions, fps) if floor is None else floor
     low, joint = positions[..., 1].min(dim=1)
@@ -314,9 +328,6 @@ def floor_findings(
         )
         findings.append(Finding("floating", spans, detail, "warning"))
     return findings
-
-
-# Faults between neighbouring frames: jumps, and stretches in which nothing moves.
 
 
 FASTEST_JOINT = 25.0
@@ -342,14 +353,17 @@ FROZEN_SECONDS = 1.0
 """Seconds of equal values after which a recording has stopped: a standing body sways."""
 
 _EQUAL = 1e-9
+"""Metres between frames up to which a joint has not moved."""
 
 
-def speed_jumps(
-    positions: Tensor,  # [T, J, 3] metres, the root first; frames that are not finite are passed over
-    names: Sequence[str],
-    fps: float,  # frames per second
-) -> Finding | None:
-    """Find frames at which a joint arrives faster than `FASTEST_JOINT`, or the root faster than `FASTEST_ROOT`."""
+def speed_jumps(positions: Tensor, names: Sequence[str], fps: float) -> Finding | None:
+    """Find frames at which a joint arrives faster than `FASTEST_JOINT`, or the root faster than `FASTEST_ROOT`.
+
+    Args:
+        positions: ``[T, J, 3]`` metres, the root first; frames that are not finite are passed over.
+        names: Joint names.
+        fps: Frames per second.
+    """
     finite = positions.isfinite().all(-1)
     # A step between finite places may overflow; it is still a jump.
     speed = (positions[1:] - positions[:-1]).norm(dim=-1).where(finite[1:] & finite[:-1], 0.0) * fps
@@ -358,14 +372,15 @@ def speed_jumps(
     return _beyond(speed, limit, names, "moves at up to {} m/s (people stay below {:g} m/s there)")
 
 
-def root_shift(
-    positions: Tensor,  # [T, J, 3] metres, the root first; frames that are not finite are passed over
-    names: Sequence[str],
-    fps: float,  # frames per second
-) -> Finding | None:
+def root_shift(positions: Tensor, names: Sequence[str], fps: float) -> Finding | None:
     """Find frames at which the whole body shifts: the root's step differs from the steps on both sides of it.
 
     Steps that `speed_jumps` reports are skipped.
+
+    Args:
+        positions: ``[T, J, 3]`` metres, the root first; frames that are not finite are passed over.
+        names: Joint names.
+        fps: Frames per second.
     """
     velocity = (positions[1:, 0] - positions[:-1, 0]) * fps
     if len(velocity) < 3:
@@ -386,12 +401,14 @@ def root_shift(
     return Finding("jump", spans, detail)
 
 
-def turn_jumps(
-    rotations: Tensor,  # [T, J, 3, 3] relative to the parent, the root first; what is not finite is passed over
-    names: Sequence[str],
-    fps: float,  # frames per second
-) -> Finding | None:
-    """Find frames at which a joint turns faster than `FASTEST_JOINT_TURN`, or the root than `FASTEST_ROOT_TURN`."""
+def turn_jumps(rotations: Tensor, names: Sequence[str], fps: float) -> Finding | None:
+    """Find frames at which a joint turns faster than `FASTEST_JOINT_TURN`, or the root than `FASTEST_ROOT_TURN`.
+
+    Args:
+        rotations: ``[T, J, 3, 3]`` relative to the parent, the root first; what is not finite is passed over.
+        names: Joint names.
+        fps: Frames per second.
+    """
     import roma
 
     angle: Tensor = roma.rotmat_geodesic_distance(rotations[:-1], rotations[1:])
@@ -430,9 +447,6 @@ def _beyond(speed: Tensor, limit: Tensor, names: Sequence[str], text: str, *more
     return Finding("jump", spans, what)
 
 
-# Find a rest pose in the first frames: a T-pose put before the motion, or the remains of a filtered one.
-
-
 _STEP = 0.08
 """Metres that some joint moves between the rest pose and the motion, relative to the root."""
 
@@ -446,19 +460,22 @@ _HELD = 1e-3
 no step above `_STEP` that is four times as long as the following ones."""
 
 _SECONDS = 1.0 / 3.0
+"""Seconds of the steps that follow and are compared with it."""
+
 _SLOW_FPS = 30.0
 """Below this rate steps are longer and fewer, and a hand that stops may move 4 times as far in one step as in the next,
 so the ratio is larger unless a pose was held before."""
 
 
-def frames_at_rest(
-    positions: Tensor,  # [T, J, 3] metres, the root first, at the file's own rate
-    fps: float = 60.0,
-) -> int:
+def frames_at_rest(positions: Tensor, fps: float = 60.0) -> int:
     """Return the number of frames at the start that do not belong to the motion, such as a T-pose put before it.
 
     They are the first frame, or a pose held over several, if the step after it is unlike the following ones. Limbs are
     compared relative to the root, because a rest pose is often at the origin.
+
+    Args:
+        positions: ``[T, J, 3]`` metres, the root first, at the file's own rate.
+        fps: That rate, in frames per second.
 
     Example:
         >>> import torch

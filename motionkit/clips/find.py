@@ -1,77 +1,32 @@
-"""Find the clips of a list of paths and give them ids that are unique and valid file names."""
+"""Find the clips of a list of paths, and give them ids that are unique and valid file names.
+
+`open_sources` searches folders; one in HumanML3D's layout, or one that ``motionkit generate`` made, is read with its
+captions and splits (`dataset_files`). Files of the same take share a group, so that they get the same split.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from motionkit.clips.bodies import Body, vote
-from motionkit.clips.sources import LIMIT, FileSource, FoundFile, LockedSource, dataset_files, motions_of
-from motionkit.documents import read_json
+from motionkit.clips.sources import FileSource, LockedSource
+from motionkit.documents import read_json, read_text
 from motionkit.errors import MotionkitError
 from motionkit.formats.fbx import VARIABLE, find_blender, prepare_fbx
-from motionkit.formats.table import FORMATS, SUFFIXES, known, recognise
+from motionkit.formats.table import FORMATS, SUFFIXES, Format, known, recognise
 from motionkit.motion.clip import ClipSource, ReadOptions
-from motionkit.motion.corpus.ids import plain_id
+from motionkit.motion.corpus.captions import Caption
+from motionkit.motion.corpus.ids import SPLITS, plain_id
+from motionkit.text import Prompt
 
-# Clip ids of files, and groups of files of the same take.
-
-
-_PART = re.compile(r"_p\d+$")
-"""Suffix of the parts of a long clip."""
-
-
-def unique_keys(files: Sequence[tuple[Path, Path]]) -> list[str]:
-    """Return an id per file; ids differ by more than case, because some file systems ignore case.
-
-    An id is the file's name without suffix. If several files have the same one, the folders below the given folder are
-    prepended, then the name of the given folder, and if they are still the same, a number is added.
-
-    Args:
-        files: Each file with the given folder that it was found in (its parent for a file that was given itself).
-    """
-    names = [
-        (plain_id(file.stem), plain_id("_".join(inside)), plain_id("_".join((base.absolute().name, *inside))))
-        for file, base, inside in ((file, base, _inside(file, base)) for file, base in files)
-    ]
-    counts = [Counter(name[level].lower() for name in names) for level in range(3)]
-    keys: list[str] = []
-    used: set[str] = set()
-    for choices in names:
-        key = next((name for name, count in zip(choices, counts, strict=True) if count[name.lower()] == 1), choices[2])
-        plain, number = key, 2
-        while key.lower() in used:
-            key, number = plain_id(f"{plain}_{number}"), number + 1
-        used.add(key.lower())
-        keys.append(key)
-    return keys
-
-
-def shared_takes(files: Sequence[Path], keys: Sequence[str]) -> list[str]:
-    """Return a group per file; files of one take share it: a clip, its mirror image ``M...``, its parts ``..._p0``.
-
-    All clips of a group get the same split, whichever folders they come from. A group is named after its first file;
-    a file that is alone has none.
-    """
-    present = set(files)
-    takes = []
-    for file in files:
-        stem = file.stem
-        if stem.startswith("M") and file.with_name(stem[1:] + file.suffix) in present:
-            stem = stem[1:]
-        takes.append(file.with_name(_PART.sub("", stem) or stem))
-    counts, first = Counter(takes), dict(zip(reversed(takes), reversed(keys), strict=True))
-    return [first[take] if counts[take] > 1 else "" for take in takes]
-
-
-def _inside(file: Path, base: Path) -> tuple[str, ...]:
-    # Paths as given, not resolved: a link may lead to another folder.
-    return file.relative_to(base).with_suffix("").parts
-
+_LIMIT = 256 << 20
+"""Largest convert.json (up to a kilobyte for each clip), motions.json and list of clips, in bytes."""
 
 _OWN = ("convert.json", "motions.json")
 """Files that motionkit writes next to motions."""
@@ -86,6 +41,22 @@ _FLAGS = {
     "smpl_model": "--smpl-model",
     "joint_map": "--joint-map",
 }
+"""Reading options and the flags of the command line that set them."""
+
+_PART = re.compile(r"_p\d+$")
+"""Suffix of the parts of a long clip."""
+
+
+@dataclass(frozen=True)
+class FoundFile:
+    """A motion file found in a folder."""
+
+    path: Path  # The file
+    base: Path  # The folder that was given to find it in
+    format: Format  # Its format
+    texts: tuple[Caption, ...] = ()  # Its captions
+    texts_file: Path | None = None  # Its file of captions
+    splits: tuple[str, ...] = ()  # The splits that list it
 
 
 @dataclass
@@ -229,7 +200,105 @@ def _search(top: Path, opened: Opened, locked: dict[Path, str]) -> Iterator[Foun
 def _is_conversion(folder: Path) -> bool:
     """Return whether `convert` wrote a folder."""
     try:
-        record = read_json(folder / "convert.json", dict, limit=LIMIT, surrogates=True)
+        record = read_json(folder / "convert.json", dict, limit=_LIMIT, surrogates=True)
     except MotionkitError:
         return False
     return {"schema", "to", "clips"} <= record.keys()
+
+
+def motions_of(folder: Path) -> Path | None:
+    """Return a dataset's folder of features, else its folder of joints if there are captions or splits."""
+    if (features := folder / "new_joint_vecs").is_dir():
+        return features
+    lists = any((folder / f"{split}.txt").is_file() for split in SPLITS)
+    joints = folder / "new_joints"
+    return joints if joints.is_dir() and (lists or (folder / "texts").is_dir()) else None
+
+
+def dataset_files(folder: Path, motions: Path, base: Path) -> Iterator[FoundFile]:
+    """List the clips of a HumanML3D-layout folder, or of a folder made by ``motionkit generate``.
+
+    Args:
+        folder: The dataset.
+        motions: Its sub-folder with the motions, see `motions_of`.
+        base: The folder that was given to find it in.
+    """
+    splits: dict[str, tuple[str, ...]] = {}
+    for split in SPLITS:
+        for key in dict.fromkeys(_lines(folder / f"{split}.txt")):
+            splits[key] = (*splits.get(key, ()), split)
+    texts = generated_texts(folder)
+    kind = FORMATS["features" if motions.name == "new_joint_vecs" else "joints"]
+    for path in sorted(path for path in motions.iterdir() if path.suffix == ".npy" and not path.name.startswith(".")):
+        file = folder / "texts" / f"{path.stem}.txt"
+        own = file if file.exists() else None
+        yield FoundFile(path, base, kind, texts.get(path.stem, ()), own, splits.get(path.stem, ()))
+
+
+def generated_texts(folder: Path) -> Mapping[str, tuple[Caption, ...]]:
+    """Return the captions of each clip of a folder that ``generate`` made: of the whole clip, then of its segments."""
+    try:
+        document = read_json(folder / "motions.json", dict, limit=_LIMIT)
+        fps = float(document["fps"])
+        return {str(entry["id"]): _segment_captions(entry["segments"], fps) for entry in document["motions"]}
+    except (ValueError, KeyError, TypeError, ZeroDivisionError, MotionkitError):
+        return {}
+
+
+def _segment_captions(segments: Sequence[Mapping[str, Any]], fps: float) -> tuple[Caption, ...]:
+    spans = [(str(part["text"]), int(part["start"]), int(part["end"])) for part in segments]
+    prompt = Prompt(tuple(text for text, _, _ in spans), tuple(end - start for _, start, end in spans))
+    parts = [Caption(text, (), start / fps, end / fps) for text, start, end in spans] if len(spans) > 1 else []
+    return (Caption(prompt.text), *parts)
+
+
+def _lines(path: Path) -> list[str]:
+    return read_text(path, limit=_LIMIT).split() if path.exists() else []
+
+
+def unique_keys(files: Sequence[tuple[Path, Path]]) -> list[str]:
+    """Return an id per file; ids differ by more than case, because some file systems ignore case.
+
+    An id is the file's name without suffix. If several files have the same one, the folders below the given folder are
+    prepended, then the name of the given folder, and if they are still the same, a number is added.
+
+    Args:
+        files: Each file with the given folder that it was found in (its parent for a file that was given itself).
+    """
+    names = [
+        (plain_id(file.stem), plain_id("_".join(inside)), plain_id("_".join((base.absolute().name, *inside))))
+        for file, base, inside in ((file, base, _inside(file, base)) for file, base in files)
+    ]
+    counts = [Counter(name[level].lower() for name in names) for level in range(3)]
+    keys: list[str] = []
+    used: set[str] = set()
+    for choices in names:
+        key = next((name for name, count in zip(choices, counts, strict=True) if count[name.lower()] == 1), choices[2])
+        plain, number = key, 2
+        while key.lower() in used:
+            key, number = plain_id(f"{plain}_{number}"), number + 1
+        used.add(key.lower())
+        keys.append(key)
+    return keys
+
+
+def shared_takes(files: Sequence[Path], keys: Sequence[str]) -> list[str]:
+    """Return a group per file; files of one take share it: a clip, its mirror image ``M...``, its parts ``..._p0``.
+
+    All clips of a group get the same split, whichever folders they come from. A group is named after its first file;
+    a file that is alone has none.
+    """
+    present = set(files)
+    takes = []
+    for file in files:
+        stem = file.stem
+        if stem.startswith("M") and file.with_name(stem[1:] + file.suffix) in present:
+            stem = stem[1:]
+        takes.append(file.with_name(_PART.sub("", stem) or stem))
+    counts, first = Counter(takes), dict(zip(reversed(takes), reversed(keys), strict=True))
+    return [first[take] if counts[take] > 1 else "" for take in takes]
+
+
+def _inside(file: Path, base: Path) -> tuple[str, ...]:
+    # Paths as given, not resolved: a link may lead to another folder.
+    return file.relative_to(base).with_suffix("").parts

@@ -11,10 +11,9 @@ from torch import Tensor
 
 from motionkit.clips.convert import ConvertReport, Edits, convert_file, kind_of, refuse_foreign
 from motionkit.clips.convert.targets import shown_track
+from motionkit.clips.edits import UNEDITED
 from motionkit.errors import MotionkitError
 from motionkit.motion.clip import Clip
-
-_NONE = Edits()
 
 
 @dataclass(frozen=True, repr=False)
@@ -134,16 +133,25 @@ class LoadedClip:
 
 
 def save_clips(
-    clips: Sequence[Clip],  # one clip; for pages and films several, which are shown side by side
+    clips: Sequence[Clip],
     path: str | Path,
     *,
-    fps: float = 0.0,  # frames per second to write
-    unit: Literal["m", "cm"] = "cm",  # unit of a BVH file
-    edits: Edits = _NONE,  # changes of each clip
-    overwrite: bool = False,  # replace the file
-    blender: str = "",  # the Blender that writes FBX files
+    fps: float = 0.0,
+    unit: Literal["m", "cm"] = "cm",
+    edits: Edits = UNEDITED,
+    overwrite: bool = False,
+    blender: str = "",
 ) -> ConvertReport:
     """Write clips as one file; see `MotionClip.save`.
+
+    Args:
+        clips: One clip; for pages and films several, which are shown side by side.
+        path: The file; its suffix chooses the format.
+        fps: Frames per second to write.
+        unit: Unit of a BVH file.
+        edits: Changes of each clip.
+        overwrite: Replace the file.
+        blender: The Blender that writes FBX files.
 
     Returns:
         The report, with the residuals of solved rotations.

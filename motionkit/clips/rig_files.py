@@ -19,14 +19,14 @@ from motionkit.rigs.detect import rest_up
 from motionkit.rigs.named import NAMES, Rig, Vector, named_rig
 
 
-def read_rig(
-    text: str,  # a name, or the path of a BVH file, or of a GLB or FBX file with a skeleton
-    table: Path | None = None,  # names of the body's joints in that file, as `JointMap`
-    blender: str = "",  # the Blender that reads FBX files
-    *,
-    flag: str = "--rig",  # the option that names it, for messages
-) -> Rig:
+def read_rig(text: str, table: Path | None = None, blender: str = "", *, flag: str = "--rig") -> Rig:
     """Return a rig.
+
+    Args:
+        text: A name, or the path of a BVH file, or of a GLB or FBX file with a skeleton.
+        table: Names of the body's joints in that file, as `JointMap`.
+        blender: The Blender that reads FBX files.
+        flag: The option that names it, for messages.
 
     Example:
         >>> read_rig("mixamo").names[0]

@@ -1,18 +1,9 @@
 """Settings: models, files, precedence, and the origin of each value. Imports no torch."""
 
-from motionkit.config._choose import installed, owners_of, split_choice
-from motionkit.config._given import Foreign, Given, interpolate, read_layers, renamed, slot_words, words_for
+from motionkit.config._choose import choose_from_file, choose_one, installed, owners_of, split_choice, typed_flags
+from motionkit.config._given import Foreign, Given, interpolate, read_layers, renamed
 from motionkit.config._problems import HUB_ID, Place, Problem, SettingsError, require_places
-from motionkit.config._resolve import (
-    Draft,
-    Preset,
-    Resolved,
-    Settings,
-    choose_from_file,
-    choose_one,
-    resolve,
-    typed_flags,
-)
+from motionkit.config._resolve import Draft, Preset, Resolved, Settings, resolve
 from motionkit.config._shared import (
     CheckpointSettings,
     Choice,
@@ -32,7 +23,7 @@ from motionkit.config._shared import (
     split_commas,
 )
 from motionkit.config._slots import Chosen, Cli, Group, Slot, slot, slots, slots_of
-from motionkit.config._tree import Leaf, dotted, leaves
+from motionkit.config._tree import Leaf, dotted, leaves, slot_words, words_for
 from motionkit.config.sources import NOT_SETTINGS, PREFIX, Layer, as_recorded, cache_folder, variable, with_later
 
 __all__ = [

@@ -1,4 +1,9 @@
-"""Phase 1: choose the plugins for the slots from the layers; no option is read.
+"""The plugins in the slots of settings: how they are chosen, and how their options become settings.
+
+First `choose` fills the slots from the layers; no option is read. Then `concrete` makes one ordinary nested model in
+which the options of the chosen plugins are fields like all others, and `own_table` turns a layer's value for a slot
+into a table of that model, so that merging, validation and errors need not know about slots. `settings_of` puts the
+plugins back. `choose_one` and `choose_from_file` choose a single plugin, from Python or from a file.
 
 A higher layer wins. For a slot that holds several plugins a list (``--reward a --reward b``, ``reward = ["a", "b"]``)
 replaces the choice of lower layers, and tables in files (``[reward.a]``) add to one another. Options never choose.
@@ -10,15 +15,18 @@ refused unless the same name was typed as well.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, create_model
+from pydantic import AfterValidator, BaseModel, ValidationError, create_model
 
 from motionkit import plugins
 from motionkit.config._problems import Problem
-from motionkit.config._slots import Chosen, Group, Slot, slots_of
+from motionkit.config._slots import Chosen, Cli, Group, Slot, slots_of
 from motionkit.config._tree import dotted, group_of, leaves
 from motionkit.config.sources import Layer, dotted_keys
 from motionkit.errors import MotionkitError, did_you_mean
@@ -67,12 +75,14 @@ class Picks:
     notes: list[str] = field(default_factory=list)  # Lines for the user about automatic choices
 
 
-def choose(
-    model: type[BaseModel],
-    layers: Sequence[Layer],  # files, variables and the command line
-    typed: Iterable[str] = (),  # words of the command line whose flags are not in `layers` yet
-) -> Picks:
-    """Fill the slots of `model` from `layers`, lowest first."""
+def choose(model: type[BaseModel], layers: Sequence[Layer], typed: Iterable[str] = ()) -> Picks:
+    """Fill the slots of `model` from `layers`.
+
+    Args:
+        model: Settings model.
+        layers: Files, variables and the command line, lowest first.
+        typed: Words of the command line whose flags are not in `layers` yet.
+    """
     picks = Picks(slots_of(model))
     for name, slot in sorted(picks.slots.items(), key=lambda item: item[1].decide is not None):
         try:
@@ -209,12 +219,6 @@ def owners_of(slot: Slot, path: tuple[str, ...] = (), *, flag: str = "") -> list
         for name, options in installed(slot)
         if any(leaf.path[: len(path)] == path if path else leaf.flag == flag for leaf in leaves(options))
     ]
-
-
-# Phase 2: one ordinary nested model in which the options of the chosen plugins are fields like all others.
-#
-# `concrete` makes the model, and `own_table` turns a layer's value for a slot into a table of that model, so that
-# merging, validation and errors need not know about slots. `settings_of` puts the plugins back.
 
 
 def concrete(model: type[BaseModel], picks: Picks) -> type[BaseModel]:
@@ -354,3 +358,94 @@ def _no_owner(
     hint = did_you_mean(key, options)
     fix = f"it belongs to {' and '.join(others)}: --{name} {' or '.join(others)}" if others else hint
     return Problem(key, f"no chosen {name} ({', '.join(names)}) has this option", origin, repr(value), fix)
+
+
+def choose_one(kind: str, name: str, options: Mapping[str, Any], *, typed: bool = False) -> Chosen:
+    """Choose a plugin from Python.
+
+    Logs a warning if another package has a plugin of the same name as a built-in.
+
+    Args:
+        kind: Plugin kind.
+        name: Name of the plugin.
+        options: Its options.
+        typed: Whether the user typed the name or wrote it in Python, so that it may be a Python file.
+    """
+    plugins.warn_hidden(kind, name)
+    # Paths as text: an option may take words such as "starter" as well as paths.
+    plain = {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}
+    model = plugins.get(kind, name, typed=typed).options
+    try:
+        return Chosen(kind, name, model.model_validate(plain))
+    except ValidationError as error:
+        known = [leaf.key for leaf in leaves(model)]
+        problems = "; ".join(_problem(item["loc"], item["type"], item["msg"], known) for item in error.errors())
+        raise MotionkitError(f"{name}: {problems}", fix=f"motionkit plugins show {kind} {name}") from error
+
+
+def choose_from_file(kind: str, table: object) -> Chosen | None:
+    """Choose the plugin that a file names, such as the settings of a run; options that run code are refused.
+
+    Args:
+        kind: Plugin kind.
+        table: Content of the file: ``name`` and the options.
+
+    Returns:
+        The plugin; None if `table` names none.
+    """
+    if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
+        return None
+    flag = "--" + plugins.KINDS[kind].singular
+    name = str(table["name"])
+    chosen = choose_one(kind, name, {str(key): value for key, value in table.items() if key != "name"})
+    for option, why, words in code_words(chosen.options, flag[2:]):
+        raise MotionkitError(
+            f"the file sets {option}, which counts only where it is typed.",
+            why=why,
+            fix=f"if you trust it, add to the command: {flag} {name} {words}",
+        )
+    return chosen
+
+
+def typed_flags(snapshot: Mapping[str, Any]) -> str:
+    """Return the flags that must be typed again to use these settings, since they run code; usually empty.
+
+    Args:
+        snapshot: Settings as `Resolved.snapshot` returns them; values of other forms are skipped.
+    """
+    kinds = {row.singular: kind for kind, row in plugins.KINDS.items()}
+    flags = []
+    for name, value in snapshot.items():
+        table = value if isinstance(value, Mapping) else {"name": value}
+        plugin = table.get("name")
+        words = (
+            [plugin]
+            if isinstance(plugin, str)
+            else [word for word, inner in table.items() if isinstance(inner, Mapping)]
+        )
+        if any(plugins.is_file(word) for word in words):
+            flags.append(shlex.join(typed_again(name, words)))
+        elif isinstance(plugin, str) and name in kinds:
+            options = {key: inner for key, inner in table.items() if key != "name"}
+            with suppress(MotionkitError, ValidationError):  # a plugin may be gone, or another version
+                model = plugins.get(kinds[name], plugin).options
+                flags += [words for *_, words in code_words(model.model_validate(options), name)]
+    return " ".join(flags)
+
+
+def code_words(options: BaseModel, prefix: str) -> Iterator[tuple[str, str, str]]:
+    """Yield each option whose value runs code, the reason, and the words that set it on the command line."""
+    for option, why in options.code().items() if isinstance(options, Group) else ():
+        value = getattr(options, option)
+        marks = (mark.flag for mark in type(options).model_fields[option].metadata if isinstance(mark, Cli))
+        flag = next(marks, "") or f"--{prefix}.{option.replace('_', '-')}"
+        yield option, why, flag if value is True else shlex.join((flag, str(value)))
+
+
+def _problem(path: Sequence[int | str], kind: str, message: str, known: Sequence[str]) -> str:
+    """Return one pydantic error in words; an unknown option comes with a similar known one."""
+    key = ".".join(map(str, path))
+    if kind != "extra_forbidden":
+        return f"{key}: {message}"
+    hint = did_you_mean(key, known)
+    return f"there is no option {key!r}" + (f"; {hint}" if hint else "")

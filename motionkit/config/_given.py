@@ -1,106 +1,29 @@
-"""User input as layers: files, variables, ``--set`` and flags."""
+"""User input as layers: files, variables, ``--set`` and flags.
+
+`read_layers` reads what a command line gives (`Given`). A settings file may be another tool's, which `Translated`
+settings rename to theirs (`Foreign`), and may hold references ``${a.b}`` as in OmegaConf's files (`interpolate`), but
+no resolvers.
+"""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-from pydantic_core import to_jsonable_python
-
-from motionkit import plugins
 from motionkit.config._problems import Problem, SettingsError
-from motionkit.config._slots import Group, slots_of
-from motionkit.config._tree import MISSING, Leaf, dotted, leaves
+from motionkit.config._slots import Group
 from motionkit.config.sources import Layer, dotted_keys, nested, read_environment, read_file
 from motionkit.documents import parse_yaml
 from motionkit.errors import MotionkitError
 
-# Settings files of other tools, translated to the settings here.
-
-
-@dataclass
-class Foreign:
-    """Another tool's settings, renamed to those here.
-
-    `Translated.translate` returns one. Values are validated later, as those of any file.
-    """
-
-    path: Path  # The file
-    values: dict[str, Any] = field(default_factory=dict)  # By dotted key here
-    sources: dict[str, str] = field(default_factory=dict)  # By dotted key here, the key in the file
-    notes: list[str] = field(default_factory=list)  # Notes for the user, a paragraph each
-    typed: Collection[str] = ()  # Keys of the other tool that were typed, in place of those of the file
-
-    def put(self, key: str, value: Any, source: str) -> None:
-        """Set a value; `source` is its key in the file, or what it was derived from."""
-        self.values[key] = value
-        self.sources[key] = source
-
-    def layer(self, *, from_file: bool = True) -> Layer:
-        """Return the values as a layer, with the key in the file as part of each origin.
-
-        Args:
-            from_file: Whether the values come from a file, not from the command line.
-        """
-        table = _merged({}, self.values)
-        return Layer(str(self.path), table, from_file=from_file, origin=self._origin, notes=tuple(self.notes))
-
-    def _origin(self, path: tuple[str, ...]) -> str:
-        for end in range(len(path), 0, -1):  # a table of the file is the source of all values in it
-            if (source := self.sources.get(".".join(path[:end]))) is not None:
-                return f"{'command line' if source in self.typed else self.path}: {source}"
-        return str(self.path)
-
-
-class Translated(Group):
-    """A group that can translate settings of other tools and of older runs."""
-
-    @classmethod
-    def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the settings of a run, ``config.json``, with the meaning they had when they were recorded.
-
-        A setting that was added later is filled in if its default differs from what the run did.
-        """
-        return table
-
-    @classmethod
-    def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
-        """Translate a settings file of another tool.
-
-        Returns:
-            Its values by their names here; None for a file of motionkit.
-        """
-        return None
-
-    @classmethod
-    def is_foreign(cls, key: str) -> bool:
-        """Whether a dotted key is another tool's, so that ``--set`` accepts it.
-
-        If a file of that tool is given, such values replace those of the file before it is translated.
-        """
-        return False
-
-    @classmethod
-    def translate_sets(
-        cls,
-        sets: Mapping[str, Any],  # values by dotted key, all of them `is_foreign`
-    ) -> Foreign:
-        """Translate dotted keys of another tool that were typed without a file of that tool."""
-        raise NotImplementedError
-
-
-def renamed(pairs: Mapping[str, str]) -> str:
-    """Return keys of a file with their names here, in one line; unchanged ones come last."""
-    moved = [f"{old} → {new}" for old, new in pairs.items() if old != new]
-    same = [old for old, new in pairs.items() if old == new]
-    return ", ".join(moved + ([f"unchanged: {', '.join(same)}"] if same else []))
+_REFERENCE = re.compile(r"\$\{([^${}]*)\}")
+_NAME = re.compile(r"[\w-]+(\.[\w-]+)*")
+_MOST = 4096
+"""Most characters of a text with its references replaced; each may double it."""
 
 
 @dataclass(frozen=True)
@@ -200,12 +123,83 @@ def _merged(table: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, An
     return merged
 
 
-# References ``${a.b}`` as in OmegaConf's files, but no resolvers.
+@dataclass
+class Foreign:
+    """Another tool's settings, renamed to those here.
 
-_REFERENCE = re.compile(r"\$\{([^${}]*)\}")
-_NAME = re.compile(r"[\w-]+(\.[\w-]+)*")
-_MOST = 4096
-"""Most characters of a text with its references replaced; each may double it."""
+    `Translated.translate` returns one. Values are validated later, as those of any file.
+    """
+
+    path: Path  # The file
+    values: dict[str, Any] = field(default_factory=dict)  # By dotted key here
+    sources: dict[str, str] = field(default_factory=dict)  # By dotted key here, the key in the file
+    notes: list[str] = field(default_factory=list)  # Notes for the user, a paragraph each
+    typed: Collection[str] = ()  # Keys of the other tool that were typed, in place of those of the file
+
+    def put(self, key: str, value: Any, source: str) -> None:
+        """Set a value; `source` is its key in the file, or what it was derived from."""
+        self.values[key] = value
+        self.sources[key] = source
+
+    def layer(self, *, from_file: bool = True) -> Layer:
+        """Return the values as a layer, with the key in the file as part of each origin.
+
+        Args:
+            from_file: Whether the values come from a file, not from the command line.
+        """
+        table = _merged({}, self.values)
+        return Layer(str(self.path), table, from_file=from_file, origin=self._origin, notes=tuple(self.notes))
+
+    def _origin(self, path: tuple[str, ...]) -> str:
+        for end in range(len(path), 0, -1):  # a table of the file is the source of all values in it
+            if (source := self.sources.get(".".join(path[:end]))) is not None:
+                return f"{'command line' if source in self.typed else self.path}: {source}"
+        return str(self.path)
+
+
+class Translated(Group):
+    """A group that can translate settings of other tools and of older runs."""
+
+    @classmethod
+    def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the settings of a run, ``config.json``, with the meaning they had when they were recorded.
+
+        A setting that was added later is filled in if its default differs from what the run did.
+        """
+        return table
+
+    @classmethod
+    def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
+        """Translate a settings file of another tool.
+
+        Returns:
+            Its values by their names here; None for a file of motionkit.
+        """
+        return None
+
+    @classmethod
+    def is_foreign(cls, key: str) -> bool:
+        """Whether a dotted key is another tool's, so that ``--set`` accepts it.
+
+        If a file of that tool is given, such values replace those of the file before it is translated.
+        """
+        return False
+
+    @classmethod
+    def translate_sets(cls, sets: Mapping[str, Any]) -> Foreign:
+        """Translate dotted keys of another tool that were typed without a file of that tool.
+
+        Args:
+            sets: Values by dotted key, all of them `is_foreign`.
+        """
+        raise NotImplementedError
+
+
+def renamed(pairs: Mapping[str, str]) -> str:
+    """Return keys of a file with their names here, in one line; unchanged ones come last."""
+    moved = [f"{old} → {new}" for old, new in pairs.items() if old != new]
+    same = [old for old, new in pairs.items() if old == new]
+    return ", ".join(moved + ([f"unchanged: {', '.join(same)}"] if same else []))
 
 
 def interpolate(table: Mapping[str, Any], path: Path) -> dict[str, Any]:
@@ -276,102 +270,3 @@ class _Reader:
 
     def _refuse(self, place: tuple[str, ...], message: str, value: str, fix: str) -> None:
         self.problems.append(Problem(".".join(place), message, str(self._path), repr(value), fix))
-
-
-# Settings as the words of a command line that sets them again.
-
-
-def words_for(model: type[BaseModel], settings: Mapping[str, Any], fields: Sequence[str]) -> list[str]:
-    """Return the words of a command line that repeat some settings of a run.
-
-    Args:
-        model: Settings of the command.
-        settings: Settings as `Resolved.snapshot` returns them, of this command or of another.
-        fields: Names of slots that hold one plugin, of groups and of settings; those that `model` lacks are skipped.
-
-    Returns:
-        Flags and values of all settings that differ from the command's defaults.
-
-    Example:
-        >>> from motionkit.plugins import get
-        >>> model = get("trainers", "grpo").options
-        >>> words_for(model, {"dataset": {"name": "humanml", "root": "my data", "fps": 20.0}, "seed": 3}, ("dataset",))
-        ['--dataset', 'humanml', '--dataset.root', 'my data']
-    """
-    slots = slots_of(model)
-    settings_leaves = list(leaves(model))
-    words: list[str] = []
-    for key in fields:
-        if key in slots:
-            words += slot_words(key, settings.get(key), slots[key].kind, default="".join(slots[key].default))
-            continue
-        for leaf in settings_leaves:
-            if leaf.path[0] == key:
-                words += _words(leaf, _at(settings, leaf.path), leaf.flag if leaf.cli is not None else "")
-    return words
-
-
-def slot_words(field: str, table: object, kind: str, *, default: str = "") -> list[str]:
-    """Return the words of a command line that choose a plugin, with its options that differ from their defaults.
-
-    Args:
-        field: Name of the slot, such as ``dataset``.
-        table: ``{"name": ..., options}``, as in config.json of a run; no words for anything else.
-        kind: Plugin kind.
-        default: Name of the command's default plugin.
-    """
-    if not isinstance(table, Mapping) or not isinstance(name := table.get("name"), str):
-        return []
-    words = [] if name == default else [dotted((field,)), name]
-    with suppress(MotionkitError):  # a plugin may be gone; a file of code is not run to learn its options
-        if not plugins.is_file(name):
-            for leaf in leaves(plugins.get(kind, name).options):
-                hidden = leaf.cli is not None and leaf.cli.hidden
-                flag = "" if hidden else dotted((field, *leaf.path))
-                words += _words(leaf, _at(table, leaf.path), flag, key=".".join((field, *leaf.path)))
-            return words
-    for option, value in table.items():
-        if option != "name" and isinstance(value, (str, int, float)) and not isinstance(value, bool):
-            words += [dotted((field, option)), str(value)]
-    return words
-
-
-def _words(leaf: Leaf, value: Any, flag: str, *, key: str = "") -> Iterator[str]:
-    """Yield the words that set one setting; none if it has its default."""
-    default = None if leaf.default is MISSING else to_jsonable_python(leaf.default, fallback=str)
-    if value is MISSING or to_jsonable_python(value, fallback=str) == default:
-        return
-    if not flag or value is None:
-        yield from ("--set", f"{key or leaf.key}={_text(value)}")
-    elif leaf.is_switch:
-        positive = "--" + flag.removeprefix("--no-") if flag.startswith("--no-") else flag
-        yield positive if value else f"--no-{positive.removeprefix('--')}"
-    elif isinstance(value, (list, tuple)) and leaf.cli is not None and leaf.cli.values > 1:
-        yield flag
-        yield from map(_text, value)
-    elif leaf.is_many and isinstance(value, (list, tuple)):
-        for item in value:
-            yield flag
-            yield _text(item)
-    else:
-        yield flag
-        yield _text(value)
-
-
-def _at(table: Mapping[str, Any], path: Sequence[str]) -> Any:
-    value: Any = table
-    for part in path:
-        if not isinstance(value, Mapping) or part not in value:
-            return MISSING
-        value = value[part]
-    return value
-
-
-def _text(value: Any) -> str:
-    if value is None or isinstance(value, bool):
-        return {None: "none", True: "true", False: "false"}[value]
-    if isinstance(value, (list, tuple)):
-        return ",".join(map(_text, value))
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
-        return str(int(value))
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, Mapping) else str(value)

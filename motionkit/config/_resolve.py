@@ -1,130 +1,37 @@
-"""One rule for every setting: command line > ``MOTIONKIT_*`` > ``--config`` files > preset > defaults."""
+"""One rule for every setting: command line > ``MOTIONKIT_*`` > ``--config`` files > preset > defaults.
+
+`resolve` applies it to `Settings` and returns `Resolved`, which has the origin of each value. A `Draft` is between
+these: its plugins are chosen, its values are not yet merged.
+"""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import getitem
-from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
 from pydantic import BaseModel, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
-from motionkit import plugins
 from motionkit.config._choose import (
     belongs,
     choose,
+    code_words,
     concrete,
     idle,
     own_table,
     owners_of,
     settings_of,
     split_choice,
-    typed_again,
 )
 from motionkit.config._given import Given, Translated, read_layers
 from motionkit.config._problems import Problem, SettingsError, from_validation
-from motionkit.config._slots import Chosen, Cli, Group, slots_of
+from motionkit.config._slots import Chosen, Group, slots_of
 from motionkit.config._tree import default_table, dotted, from_text, group_of, leaves
 from motionkit.config.sources import Layer, nested
 from motionkit.errors import MotionkitError, did_you_mean
-
-# Choose one plugin with its options, from Python or from a file.
-
-
-def choose_one(kind: str, name: str, options: Mapping[str, Any], *, typed: bool = False) -> Chosen:
-    """Choose a plugin from Python.
-
-    Logs a warning if another package has a plugin of the same name as a built-in.
-
-    Args:
-        kind: Plugin kind.
-        name: Name of the plugin.
-        options: Its options.
-        typed: Whether the user typed the name or wrote it in Python, so that it may be a Python file.
-    """
-    plugins.warn_hidden(kind, name)
-    # Paths as text: an option may take words such as "starter" as well as paths.
-    plain = {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}
-    model = plugins.get(kind, name, typed=typed).options
-    try:
-        return Chosen(kind, name, model.model_validate(plain))
-    except ValidationError as error:
-        known = [leaf.key for leaf in leaves(model)]
-        problems = "; ".join(_problem(item["loc"], item["type"], item["msg"], known) for item in error.errors())
-        raise MotionkitError(f"{name}: {problems}", fix=f"motionkit plugins show {kind} {name}") from error
-
-
-def choose_from_file(kind: str, table: object) -> Chosen | None:
-    """Choose the plugin that a file names, such as the settings of a run; options that run code are refused.
-
-    Args:
-        kind: Plugin kind.
-        table: Content of the file: ``name`` and the options.
-
-    Returns:
-        The plugin; None if `table` names none.
-    """
-    if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
-        return None
-    flag = "--" + plugins.KINDS[kind].singular
-    name = str(table["name"])
-    chosen = choose_one(kind, name, {str(key): value for key, value in table.items() if key != "name"})
-    for option, why, words in code_words(chosen.options, flag[2:]):
-        raise MotionkitError(
-            f"the file sets {option}, which counts only where it is typed.",
-            why=why,
-            fix=f"if you trust it, add to the command: {flag} {name} {words}",
-        )
-    return chosen
-
-
-def typed_flags(snapshot: Mapping[str, Any]) -> str:
-    """Return the flags that must be typed again to use these settings, since they run code; usually empty.
-
-    Args:
-        snapshot: Settings as `Resolved.snapshot` returns them; values of other forms are skipped.
-    """
-    kinds = {row.singular: kind for kind, row in plugins.KINDS.items()}
-    flags = []
-    for name, value in snapshot.items():
-        table = value if isinstance(value, Mapping) else {"name": value}
-        plugin = table.get("name")
-        words = (
-            [plugin]
-            if isinstance(plugin, str)
-            else [word for word, inner in table.items() if isinstance(inner, Mapping)]
-        )
-        if any(plugins.is_file(word) for word in words):
-            flags.append(shlex.join(typed_again(name, words)))
-        elif isinstance(plugin, str) and name in kinds:
-            options = {key: inner for key, inner in table.items() if key != "name"}
-            with suppress(MotionkitError, ValidationError):  # a plugin may be gone, or another version
-                model = plugins.get(kinds[name], plugin).options
-                flags += [words for *_, words in code_words(model.model_validate(options), name)]
-    return " ".join(flags)
-
-
-def code_words(options: BaseModel, prefix: str) -> Iterator[tuple[str, str, str]]:
-    """Yield each option whose value runs code, the reason, and the words that set it on the command line."""
-    for option, why in options.code().items() if isinstance(options, Group) else ():
-        value = getattr(options, option)
-        marks = (mark.flag for mark in type(options).model_fields[option].metadata if isinstance(mark, Cli))
-        flag = next(marks, "") or f"--{prefix}.{option.replace('_', '-')}"
-        yield option, why, flag if value is True else shlex.join((flag, str(value)))
-
-
-def _problem(path: Sequence[int | str], kind: str, message: str, known: Sequence[str]) -> str:
-    """Return one pydantic error in words; an unknown option comes with a similar known one."""
-    key = ".".join(map(str, path))
-    if kind != "extra_forbidden":
-        return f"{key}: {message}"
-    hint = did_you_mean(key, known)
-    return f"there is no option {key!r}" + (f"; {hint}" if hint else "")
-
 
 S = TypeVar("S", bound=Group)
 

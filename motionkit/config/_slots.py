@@ -1,4 +1,6 @@
-"""Slots: fields of a settings model that hold plugins, chosen by name, each with its own options.
+"""How settings are declared: groups (`Group`), flags (`Cli`), and slots (`slot`, `slots`).
+
+A slot is a field of a settings model that holds plugins, chosen by name, each with its own options.
 
 A trainer's settings declare ``policy: Chosen = slot("policies", "mdm")`` or
 ``reward: tuple[Chosen, ...] = slots("rewards", ("tmr-dense",))``. In files and in ``config.json`` a slot is a table:
@@ -15,8 +17,6 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.fields import FieldInfo
 
 from motionkit import plugins
-
-# The base class of every settings group and the marks its fields carry.
 
 
 class Group(BaseModel):

@@ -1,4 +1,8 @@
-"""Sources of settings: files, ``MOTIONKIT_*`` variables, the command line; each is one `Layer` of tables."""
+"""Sources of settings: files, ``MOTIONKIT_*`` variables, the command line; each is one `Layer` of tables.
+
+The settings of an older run lack those that were added later; `as_recorded` and `with_later` fill in what was in force
+then.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,11 @@ from motionkit.config._slots import slots_of
 from motionkit.documents import read_json, read_toml, read_yaml
 from motionkit.errors import MotionkitError, did_you_mean
 
-# Settings that were added later: older runs have none, and continue with what was in force then.
+PREFIX = "MOTIONKIT_"
+"""Prefix of the variables that hold settings."""
+
+NOT_SETTINGS = ("MOTIONKIT_PLUGINS", "MOTIONKIT_DEBUG", "MOTIONKIT_CACHE", "MOTIONKIT_KERNELS", "MOTIONKIT_BLENDER")
+"""Variables with that prefix that hold no setting."""
 
 _LATER: tuple[tuple[str, str, str, Any], ...] = (
     ("dataset", "shapes", "scenes", "simple"),
@@ -28,39 +36,6 @@ _LATER: tuple[tuple[str, str, str, Any], ...] = (
     ("loop2", "caption-to-mask", "absent", 0.0),
 )
 """Field of a plugin, name of the plugin, its later option, and the value that keeps the earlier behaviour."""
-
-
-def as_recorded(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a recorded run, with options filled in that were added later.
-
-    Example:
-        >>> as_recorded({"loop1": {"name": "mask-to-caption", "kl": "k3"}})
-        {'loop1': {'name': 'mask-to-caption', 'kl': 'k3', 'listen': 0.0}}
-    """
-    settings = dict(table)
-    for field, name, option, value in _LATER:
-        plugin = settings.get(field)
-        if isinstance(plugin, Mapping) and plugin.get("name") == name and option not in plugin:
-            settings[field] = {**plugin, option: value}
-    return settings
-
-
-def with_later(table: Mapping[str, Any], later: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the settings of a recorded run, with settings of its groups filled in that were added later.
-
-    Args:
-        table: Nested tables; values that are present stay.
-        later: By group, each later setting with the value that keeps the earlier behaviour.
-
-    Example:
-        >>> with_later({"loss": {"root": 0.02}}, {"loss": {"place": 0.0}, "clone": {"steps": 0}})
-        {'loss': {'place': 0.0, 'root': 0.02}, 'clone': {'steps': 0}}
-    """
-    return {**table, **{group: {**values, **(table.get(group) or {})} for group, values in later.items()}}
-
-
-PREFIX = "MOTIONKIT_"
-NOT_SETTINGS = ("MOTIONKIT_PLUGINS", "MOTIONKIT_DEBUG", "MOTIONKIT_CACHE", "MOTIONKIT_KERNELS", "MOTIONKIT_BLENDER")
 
 
 @dataclass(frozen=True)
@@ -136,6 +111,35 @@ def _variables() -> dict[str, str]:
     source = EnvSettingsSource(BaseSettings, case_sensitive=False, env_prefix=PREFIX, env_nested_delimiter="__")
     variables = {name.upper(): text for name, text in source.env_vars.items() if text is not None}
     return {name: text for name, text in variables.items() if name.startswith(PREFIX) and name not in NOT_SETTINGS}
+
+
+def as_recorded(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a recorded run, with options filled in that were added later.
+
+    Example:
+        >>> as_recorded({"loop1": {"name": "mask-to-caption", "kl": "k3"}})
+        {'loop1': {'name': 'mask-to-caption', 'kl': 'k3', 'listen': 0.0}}
+    """
+    settings = dict(table)
+    for field, name, option, value in _LATER:
+        plugin = settings.get(field)
+        if isinstance(plugin, Mapping) and plugin.get("name") == name and option not in plugin:
+            settings[field] = {**plugin, option: value}
+    return settings
+
+
+def with_later(table: Mapping[str, Any], later: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the settings of a recorded run, with settings of its groups filled in that were added later.
+
+    Args:
+        table: Nested tables; values that are present stay.
+        later: By group, each later setting with the value that keeps the earlier behaviour.
+
+    Example:
+        >>> with_later({"loss": {"root": 0.02}}, {"loss": {"place": 0.0}, "clone": {"steps": 0}})
+        {'loss': {'place': 0.0, 'root': 0.02}, 'clone': {'steps': 0}}
+    """
+    return {**table, **{group: {**values, **(table.get(group) or {})} for group, values in later.items()}}
 
 
 def dotted_keys(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

@@ -14,7 +14,7 @@ from motionkit.contracts.policy import BlockwisePolicy, DiffusionPolicy, NeedsSp
 from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
 from motionkit.motion import MotionBatch, Skeleton
-from motionkit.page.html import joined
+from motionkit.page.wording import joined
 from motionkit.rl import NoiseSource, StepPlan, rollout, stable_hash
 from motionkit.text import SEPARATOR, Prompt
 
@@ -126,8 +126,8 @@ def sample_blocks(
 
     There is one noisy motion. At each step the policy predicts every block of it, and where two blocks overlap the
     predictions are blended, from all of the one to all of the other (the handshake of DoubleTake, arXiv:2303.01418,
-    with the mean at every step, as in MultiDiffusion, arXiv:2302.08113). Neighbours so agree on what is between them
-    while it is still noise. Features are relative to the body: the path goes on over a seam.
+    with the mean at every step, as in MultiDiffusion, arXiv:2302.08113). Neighbours therefore agree on their overlap
+    while it is still noise. Features are relative to the body, so the path continues over a seam.
 
     A frame's noise follows from the seed, the first action (of a dataset's prompt its key), the sample and its own
     number: it does not depend on the blocks after it.
@@ -208,9 +208,6 @@ def _weights(blocks: Sequence[Block], total: int, half: int) -> Tensor:
         rows.append(row)
     weights = torch.stack(rows)
     return weights / weights.sum(0)
-
-
-# How well blocks meet.
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,10 @@
-"""The protocols of datasets, texts with motions and images with regions, and fingerprints of their content."""
+"""The protocols of datasets, and what other rooms ask of any dataset.
+
+There are two kinds: motions with captions (`TextMotionDataset`) and images with regions (`RegionDataset`). Protocols
+such as `HasCaptionTokens` are what some of them can do besides. Fingerprints of their content are compared on resume,
+and tell which clips, prompts or pictures a model was trained on, so that evaluations leave these out. `dataset_sources`
+gives the clips of a dataset to ``motionkit convert``.
+"""
 
 from __future__ import annotations
 
@@ -219,9 +225,6 @@ class Described(Protocol):
     summary: str
 
 
-# Fingerprints of text-motion datasets, compared on resume and to leave training data out of evaluations.
-
-
 def is_generated(dataset: object) -> bool:
     """Whether a dataset is generated: it has ``inputs``, and they are empty. Its splits share nothing by design."""
     inputs = getattr(dataset, "inputs", None)
@@ -289,7 +292,37 @@ def _is_composite(dataset: object) -> bool:
     return getattr(dataset, "splits", None) is not None
 
 
-# The clips of a text-motion dataset as sources for `motionkit convert`.
+def trained_pictures(data: RegionDataset) -> TrainedOn:
+    """Return the pictures that the train split trains a policy on; none for drawn scenes, whose splits share none.
+
+    They are unknown for a dataset without fingerprints of its pictures.
+    """
+    if is_generated(data):
+        return TrainedOn()
+    return TrainedOn.of(data.picture_marks("train")) if isinstance(data, HasPictureMarks) else TrainedOn.unknown()
+
+
+def untrained_regions(
+    trained: TrainedOn, data: RegionDataset, split: Split, most: int
+) -> tuple[NDArray[np.int64], Kept]:
+    """Return the first regions of a split whose pictures a policy was not trained on.
+
+    Args:
+        trained: Training data of the policy.
+        data: The dataset.
+        split: The split.
+        most: Most regions to return.
+
+    Returns:
+        Their numbers ``[N]``, N up to `most`, and which regions of the split were left out.
+    """
+    if isinstance(data, HasPictureMarks):
+        kept = trained.leave_out(data.picture_marks(split))
+        return np.array(kept.places[:most], np.int64), kept
+    index = np.arange(min(most, data.count(split)))
+    # Without fingerprints no picture can be recognised; a policy that was trained on no files needs none.
+    known = is_generated(data) or (trained.complete and not trained.items)
+    return index, Kept(tuple(index.tolist()), len(index), known)
 
 
 @dataclass(frozen=True)
@@ -332,39 +365,3 @@ def dataset_sources(dataset: TextMotionDataset) -> Sequence[DatasetSource]:
         )
         for key, (split, clip) in zip(plain, clips, strict=True)
     ]
-
-
-# Training pictures of region policies, by content; evaluations leave them out.
-
-
-def trained_pictures(data: RegionDataset) -> TrainedOn:
-    """Return the pictures that the train split trains a policy on; none for drawn scenes, whose splits share none.
-
-    They are unknown for a dataset without fingerprints of its pictures.
-    """
-    if is_generated(data):
-        return TrainedOn()
-    return TrainedOn.of(data.picture_marks("train")) if isinstance(data, HasPictureMarks) else TrainedOn.unknown()
-
-
-def untrained_regions(
-    trained: TrainedOn, data: RegionDataset, split: Split, most: int
-) -> tuple[NDArray[np.int64], Kept]:
-    """Return the first regions of a split whose pictures a policy was not trained on.
-
-    Args:
-        trained: Training data of the policy.
-        data: The dataset.
-        split: The split.
-        most: Most regions to return.
-
-    Returns:
-        Their numbers ``[N]``, N up to `most`, and which regions of the split were left out.
-    """
-    if isinstance(data, HasPictureMarks):
-        kept = trained.leave_out(data.picture_marks(split))
-        return np.array(kept.places[:most], np.int64), kept
-    index = np.arange(min(most, data.count(split)))
-    # Without fingerprints no picture can be recognised; a policy that was trained on no files needs none.
-    known = is_generated(data) or (trained.complete and not trained.items)
-    return index, Kept(tuple(index.tolist()), len(index), known)

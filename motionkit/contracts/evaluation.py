@@ -1,4 +1,4 @@
-"""The folder of an evaluation, the default protocol of a model, and the record of opened test splits."""
+"""What every protocol of `motionkit eval` shares: the default one of a model, the folder, the note on test splits."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from motionkit.errors import MotionkitError
 from motionkit.runs import RunInfo, disk_errors, note_test_split, write_bytes_atomic
 from motionkit.tracking import finite
 from motionkit.weights import located
+
+RECORD, PAGE = "evaluation.json", "evaluation.html"
+KIND = "motionkit-evaluation"
 
 
 def protocol_of(path: str, names: Sequence[str]) -> str:
@@ -40,10 +43,6 @@ def protocol_of(path: str, names: Sequence[str]) -> str:
         one.name for one in builtin if plugins.reads_of("protocols", plugins.get("protocols", one.name)) == gives
     )
     return next(fitting, "text-to-motion")
-
-
-RECORD, PAGE = "evaluation.json", "evaluation.html"
-KIND = "motionkit-evaluation"
 
 
 def claim(path: Path, protocol: str, *, overwrite: bool) -> None:
@@ -117,11 +116,8 @@ def write_evaluation(
     return folder / name
 
 
-# The test split: every evaluation that opens it reports and records that.
-
-
 def tell_test_split(split: str, made: Iterable[RunInfo | None], console: Console) -> None:
-    """Record in runs that their test split is opened, and report it; nothing for other splits.
+    """Record in runs that their test split is opened, and report it; nothing is done for other splits.
 
     Args:
         split: The split to measure on.

@@ -1,4 +1,8 @@
-"""Sampling of motions for prompts, behind `motionkit generate` and `TextToMotionPolicy.generate`."""
+"""Sampling of motions for prompts, behind training, evaluation, `motionkit generate` and `TextToMotionPolicy.generate`.
+
+`sample` makes the motions of one batch. `generate_motions` makes those of any list of prompts, of any length and
+independent of the batch size, by the steps of `plan_steps`; `typed_prompts` reads its prompts from texts.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from torch import Tensor
 
 from motionkit.clips.convert.targets import SEAMS
 from motionkit.clips.motion_clip import MotionClip, Motions
-from motionkit.contracts.blocks import blocks_of, is_long, sample_blocks, seams_of, with_spare
+from motionkit.contracts.blocks import Seams, blocks_of, is_long, sample_blocks, seams_of, with_spare
 from motionkit.contracts.policy import BlockwisePolicy, Condition, DiffusionPolicy, StoresSteps, guidance_of
 from motionkit.errors import MotionkitError
 from motionkit.motion import Caption, JointMotion, MotionBatch
@@ -32,7 +36,10 @@ from motionkit.rl import (
 )
 from motionkit.text import KnownTexts, Prompt, usual_seconds
 
-# Motions of a policy for a list of prompts, independent of the batch size.
+_log = logging.getLogger("motionkit.policies")
+
+_NAMED = 4  # texts named in a warning
+BATCH = 64  # motions per batch
 
 Walk = Callable[[Predict, Tensor, StepNoise], Rollout]
 """``walk(predict, x_start [N, T, D], noise)`` goes from noise to motion."""
@@ -131,12 +138,6 @@ def segment_bounds(prompts: Sequence[Prompt], device: torch.device) -> Tensor:
     return torch.tensor(rows, dtype=torch.int64, device=device)
 
 
-_log = logging.getLogger("motionkit.policies")
-
-_NAMED = 4  # texts named in a warning
-BATCH = 64  # motions per batch
-
-
 def plan_steps(
     policy: DiffusionPolicy,
     sampler: Literal["ddpm", "ddim"] = "ddpm",
@@ -166,7 +167,6 @@ def own_steps(policy: DiffusionPolicy) -> list[int] | None:
     return None if len(visited) == len(policy.schedule) else visited
 
 
-@torch.no_grad()
 def generate_motions(
     policy: DiffusionPolicy,
     prompts: Sequence[Prompt],
@@ -177,7 +177,7 @@ def generate_motions(
     seed: int = 0,
     batch: int = BATCH,
 ) -> Iterator[MotionClip]:
-    """Yield motions, prompt after prompt, all samples of a prompt in a row.
+    """Return an iterator of motions, prompt after prompt, all samples of a prompt in a row.
 
     A motion depends on its text, lengths, sample number and the seed, not on the rest of the batch. One that is longer
     than the policy makes at once is joined of blocks (`motionkit.contracts.blocks`).
@@ -191,6 +191,22 @@ def generate_motions(
         seed: Seed of the noise.
         batch: Motions or blocks per batch, at least the samples of one prompt.
     """
+    made = generate_with_seams(policy, prompts, plan, samples=samples, guidance=guidance, seed=seed, batch=batch)
+    return (clip for clip, _ in made)
+
+
+@torch.no_grad()
+def generate_with_seams(
+    policy: DiffusionPolicy,
+    prompts: Sequence[Prompt],
+    plan: StepPlan,
+    *,
+    samples: int = 1,
+    guidance: float = 2.5,
+    seed: int = 0,
+    batch: int = BATCH,
+) -> Iterator[tuple[MotionClip, Seams | None]]:
+    """Yield what `generate_motions` yields, each with what was measured at its seams; None if it has none."""
     # Refuses a bad prompt before anything is sampled; encoded prompts stay cached.
     policy.condition(asked_of(policy, prompts))
     noise = NoiseSource(seed)
@@ -216,21 +232,24 @@ def asked_of(policy: DiffusionPolicy, prompts: Sequence[Prompt]) -> list[Prompt]
     return asked
 
 
-def _clips(policy: DiffusionPolicy, prompts: Sequence[Prompt], made: MotionBatch) -> Iterator[MotionClip]:
-    """Yield motions as clips, each cut to the length of its prompt."""
+def _clips(
+    policy: DiffusionPolicy, prompts: Sequence[Prompt], made: MotionBatch
+) -> Iterator[tuple[MotionClip, Seams | None]]:
+    """Yield motions as clips, each cut to the length of its prompt, with the measures of their seams."""
     joints, features = made.joints.float().cpu(), made.features.float().cpu()
     body, fps = policy.skeleton, policy.fps
     for row, prompt in enumerate(prompts):
         motion = JointMotion(body.joint_names, body.parents, joints[row, : prompt.length].double(), fps)
         seams = seams_of(policy, prompt, motion.joints)
         told = {} if seams is None else {SEAMS: seams.sentence(fps)}
-        yield MotionClip(
+        clip = MotionClip(
             motion,
             features=features[row, : prompt.length],
             captions=(Caption(prompt.text),),
             timed=_segments(prompt, fps),
             notes={"format": "generated", "unit": "m", "up": "y", "fps": f"{fps:g}", **told},
         )
+        yield clip, seams
 
 
 def _segments(prompt: Prompt, fps: float) -> tuple[Caption, ...]:

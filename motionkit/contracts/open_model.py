@@ -1,4 +1,4 @@
-"""Find the model of a path: a run, a checkpoint, a model folder or a file; used by `export` and `eval`."""
+"""The model of a path (a run, a checkpoint, a folder or a file), for `export` and `eval`, and its training data."""
 
 from __future__ import annotations
 
@@ -23,6 +23,11 @@ _ENCODERS = {
     "motionkit-t2m-evaluator": ("evaluator", _AS_EVALUATOR, "a text-to-motion evaluator"),
 }
 """Encoders by the format in their config.json: folder in a run, plugin that reads them, description."""
+
+CONFIG, WEIGHTS = "config.json", "model.safetensors"  # files of an encoder's folder
+
+_PARTS = ("policy", "tmr", "evaluator", "encoder", "")
+"""Folders of a run that hold a model; an empty name is a model's own folder."""
 
 
 @dataclass(frozen=True)
@@ -126,16 +131,25 @@ def export_model(
     return opened, to, file, obstacles
 
 
-def _file(path: str, place: Path) -> FoundModel:
-    """Recognise a file by its tensors; an unknown one is passed to the policy, which refuses it with a reason."""
-    description = weights.describe(weights.read(place))
-    result = _AS_TMR if "TMR" in description else _AS_EVALUATOR if "Guo" in description else ("policies", "mdm")
-    return FoundModel(path, *result, description)
+def trained_on(path: str) -> TrainedOn:
+    """Return the training data of the model at a path, which evaluations leave out.
 
-
-# Folders of encoders: config.json with the `format`, and the tensors.
-
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
+    Args:
+        path: ``starter``, whose generated clips are never left out; a run, one of its checkpoints, a model's folder or
+            a file in it.
+    """
+    if path.partition(":")[0] == STARTER:
+        return TrainedOn()
+    place = weights.located(path)
+    if not path or not place.exists():
+        return TrainedOn.unknown()
+    parts: tuple[str, ...] = _PARTS
+    if not place.is_dir():
+        place, parts = place.parent, ("",)
+    if (place / "state.json").is_file() and place.parent.name == "checkpoints":
+        place, parts = place.parent.parent, _PARTS
+    folders = [place / part for part in parts if (place / part / runs.TRAINED_ON).is_file()]
+    return TrainedOn.read(folders[0] if folders else None)
 
 
 def encoder_config(folder: Path) -> dict[str, Any]:
@@ -158,34 +172,14 @@ def read_encoder(folder: Path) -> dict[str, dict[str, Tensor]]:
     return parts
 
 
+def _file(path: str, place: Path) -> FoundModel:
+    """Recognise a file by its tensors; an unknown one is passed to the policy, which refuses it with a reason."""
+    description = weights.describe(weights.read(place))
+    result = _AS_TMR if "TMR" in description else _AS_EVALUATOR if "Guo" in description else ("policies", "mdm")
+    return FoundModel(path, *result, description)
+
+
 def _run(folder: Path | None) -> runs.RunInfo | None:
     if folder is None or not (folder / "run.json").is_file():
         return None
     return runs.load(folder)
-
-
-# The training data of a model, which evaluations leave out.
-
-_PARTS = ("policy", "tmr", "evaluator", "encoder", "")
-"""Folders of a run that hold a model; an empty name is a model's own folder."""
-
-
-def trained_on(path: str) -> TrainedOn:
-    """Return the training data of the model at a path.
-
-    Args:
-        path: ``starter``, whose generated clips are never left out; a run, one of its checkpoints, a model's folder or
-            a file in it.
-    """
-    if path.partition(":")[0] == STARTER:
-        return TrainedOn()
-    place = weights.located(path)
-    if not path or not place.exists():
-        return TrainedOn.unknown()
-    parts: tuple[str, ...] = _PARTS
-    if not place.is_dir():
-        place, parts = place.parent, ("",)
-    if (place / "state.json").is_file() and place.parent.name == "checkpoints":
-        place, parts = place.parent.parent, _PARTS
-    folders = [place / part for part in parts if (place / part / runs.TRAINED_ON).is_file()]
-    return TrainedOn.read(folders[0] if folders else None)

@@ -17,6 +17,9 @@ from motionkit.motion.prediction import MotionState
 from motionkit.rl import Schedule
 from motionkit.text import Prompt
 
+GUIDANCE = 2.5  # default guidance scale, that of released MDM checkpoints
+REGION_ARTIFACT = "policy"  # folder of the trained region policy in a run
+
 
 class Condition(Protocol):
     """Encoded prompts, one row each; only the policy that made it reads its content."""
@@ -26,9 +29,6 @@ class Condition(Protocol):
     def select(self, index: Tensor) -> Self:
         """Return the rows `index` (``[N]`` int64), repeats allowed."""
         ...
-
-
-GUIDANCE = 2.5  # default guidance scale, that of released MDM checkpoints
 
 
 @runtime_checkable
@@ -267,9 +267,6 @@ class HasLimits(Protocol):
     def known_words(self, texts: Sequence[str]) -> float:
         """Return the fraction of the words of texts that it knows, from 0 to 1."""
         ...
-
-
-REGION_ARTIFACT = "policy"  # folder of the trained region policy in a run
 
 
 class RegionPolicy(Protocol):

@@ -21,6 +21,7 @@ Split = Annotated[Literal["val", "test"], Cli("--split", panel="What")]
 SPLIT_HELP = "Split to measure on; that test was opened is noted in the run."
 DATA_HELP = "Dataset; default: that of the run, or the starter's."
 DEVICE_HELP = "auto, cpu, mps, cuda, cuda:N or N."
+_BETTER = {"up": "higher", "down": "lower", "one": "near 1", "none": ""}
 
 
 @dataclass(frozen=True)
@@ -184,9 +185,6 @@ def figure_table(figures: Mapping[str, float], title: str = "") -> dict[str, Any
         for metric in (definition(name),)
     ]
     return {"title": title, "columns": ["", "value", "better", "what it says"], "rows": rows, "numbers": [1]}
-
-
-_BETTER = {"up": "higher", "down": "lower", "one": "near 1", "none": ""}
 
 
 def _wrong(name: str, what: str, fix: str) -> ProtocolError:

@@ -1,4 +1,4 @@
-"""The protocol of rewards, and the records they score."""
+"""The protocol of rewards, the records that they score, and their scores."""
 
 from __future__ import annotations
 
@@ -11,42 +11,6 @@ from torch import Tensor
 
 from motionkit.motion import MotionBatch
 from motionkit.text import Prompt
-
-# Rows of a record, and a record on another device, for all types of records.
-
-
-def rows(record: Any, index: Sequence[int]) -> Any:
-    """Return the samples at `index`, as copies."""
-    if isinstance(record, MotionBatch):
-        return _motions(record, record.features[list(index)], record.lengths[list(index)])
-    return replace(record, **{name: _take(value, index) for name, value in contents(record).items()})
-
-
-def moved(record: Any, device: torch.device) -> Any:
-    """Return the samples on `device`, with their graph; the record itself if it is there already."""
-    if record.device == device:
-        return record
-    if isinstance(record, MotionBatch):
-        return _motions(record, record.features.to(device), record.lengths.to(device))
-    tensors = {name: value.to(device) for name, value in contents(record).items() if isinstance(value, Tensor)}
-    extra = {"device": device} if "device" in {item.name for item in fields(record)} else {}
-    return replace(record, **tensors, **extra)
-
-
-def contents(record: Any) -> dict[str, Any]:
-    """Return the tensors and lists of a record by name; optional ones that are None are left out."""
-    if isinstance(record, MotionBatch):
-        return {"features": record.features, "lengths": record.lengths}
-    result = {item.name: getattr(record, item.name) for item in fields(record)}
-    return {name: value for name, value in result.items() if name != "device" and value is not None}
-
-
-def _motions(record: MotionBatch, features: Tensor, lengths: Tensor) -> MotionBatch:
-    return MotionBatch(features, lengths, skeleton=record.skeleton, fps=record.fps)
-
-
-def _take(value: Any, index: Sequence[int]) -> Any:
-    return value[list(index)] if isinstance(value, Tensor) else [value[i] for i in index]
 
 
 class Record(Protocol):
@@ -207,3 +171,37 @@ class Reward(Protocol):
             prompts: ``prompts[i]`` belongs to sample i and may repeat.
         """
         ...
+
+
+def rows(record: Any, index: Sequence[int]) -> Any:
+    """Return the samples at `index`, as copies."""
+    if isinstance(record, MotionBatch):
+        return _motions(record, record.features[list(index)], record.lengths[list(index)])
+    return replace(record, **{name: _take(value, index) for name, value in contents(record).items()})
+
+
+def moved(record: Any, device: torch.device) -> Any:
+    """Return the samples on `device`, with their graph; the record itself if it is there already."""
+    if record.device == device:
+        return record
+    if isinstance(record, MotionBatch):
+        return _motions(record, record.features.to(device), record.lengths.to(device))
+    tensors = {name: value.to(device) for name, value in contents(record).items() if isinstance(value, Tensor)}
+    extra = {"device": device} if "device" in {item.name for item in fields(record)} else {}
+    return replace(record, **tensors, **extra)
+
+
+def contents(record: Any) -> dict[str, Any]:
+    """Return the tensors and lists of a record by name; optional ones that are None are left out."""
+    if isinstance(record, MotionBatch):
+        return {"features": record.features, "lengths": record.lengths}
+    result = {item.name: getattr(record, item.name) for item in fields(record)}
+    return {name: value for name, value in result.items() if name != "device" and value is not None}
+
+
+def _motions(record: MotionBatch, features: Tensor, lengths: Tensor) -> MotionBatch:
+    return MotionBatch(features, lengths, skeleton=record.skeleton, fps=record.fps)
+
+
+def _take(value: Any, index: Sequence[int]) -> Any:
+    return value[list(index)] if isinstance(value, Tensor) else [value[i] for i in index]

@@ -1,4 +1,8 @@
-"""AMASS: motions of SMPL bodies as rotations, in .npz files."""
+"""AMASS: motions of SMPL bodies as rotations, in .npz files.
+
+`read_amass` makes a clip of the arrays of a file (`read_recording`). The rest pose is a default one, or that of the
+person, which the user's own SMPL, SMPL-H or SMPL-X file gives (`read_smpl_model`).
+"""
 
 from __future__ import annotations
 
@@ -23,130 +27,20 @@ from motionkit.motion.skeleton import HUMANML
 from motionkit.rigs.rest import default_rest
 from motionkit.weights import read, read_array
 
-# The user's own SMPL, SMPL-H or SMPL-X file, which gives the joints of a person's shape.
-
-
-_LIMIT = 4 << 30
-_NEEDED = ("J_regressor", "v_template", "shapedirs")
-_NO_PARENT = 2**32 - 1
-"""The root's parent in ``kintree_table``."""
-
-
-@dataclass(frozen=True)
-class SmplModel:
-    """The 22 body joints of a body-model file."""
-
-    template: Tensor  # ``[22, 3]`` float64, joints of the mean shape in metres
-    shapes: Tensor  # ``[22, 3, B]`` float64, their displacement by each shape coefficient
-    joints: int  # Joints of the whole model: 24, 52 or 55
-
-    def rest(
-        self,
-        betas: Tensor,  # [B'] shape coefficients; those beyond the file's B are ignored
-    ) -> Tensor:
-        """Return a person at rest, ``[22, 3]`` from each joint's parent; row 0 is the place of the pelvis."""
-        used = min(len(betas), self.shapes.shape[-1])
-        joints = self.template + self.shapes[..., :used] @ betas[:used].to(self.shapes)
-        return bones_from_positions(joints, HUMANML.parents)
-
-
-def find_smpl_model(
-    # A file, or a folder with the models' published names: ``female/model.npz``, ``SMPLH_FEMALE.npz``, ...
-    path: Path,
-    gender: str,  # ``male``, ``female`` or ``neutral``; anything else counts as neutral
-) -> Path:
-    """Return the model file: `path` itself, or the one for a gender in a folder of them."""
-    if path.exists() and not path.is_dir():
-        return path
-    if not path.is_dir():
-        raise MotionkitError(f"there is no SMPL model {path}.", fix="check --smpl-model.")
-    gender = gender if gender in ("male", "female") else "neutral"
-    names = [f"{gender}/model", *(f"{kind}_{gender.upper()}" for kind in ("SMPLH", "SMPLX", "SMPL"))]
-    for name in names:
-        for suffix in (".npz", ".pkl"):
-            if (file := path / (name + suffix)).is_file():
-                return file
-    raise MotionkitError(
-        f"{path} has no {gender} SMPL model.", why=f"looked for {', '.join(names)} as .npz and .pkl.",
-        fix="name the file itself with --smpl-model.",
-    )  # fmt: skip
-
-
-def read_smpl_model(
-    # ``.npz`` or a ``.pkl`` of plain numpy arrays with ``J_regressor [J, V]``, ``v_template [V, 3]`` and ``shapedirs
-    # [V, 3, B]``
-    path: Path,
-) -> SmplModel:
-    """Read a body-model file; nothing in it is executed, and only the joints' part of it is kept."""
-    try:
-        return _read_once(path, path.stat().st_mtime_ns)
-    except OSError as error:
-        raise MotionkitError(
-            f"{path} cannot be opened.", why=error.strerror or "", fix="check --smpl-model."
-        ) from error
-
-
-@lru_cache(maxsize=4)
-def _read_once(path: Path, _changed: int) -> SmplModel:
-    data = _open(path)
-    missing = [name for name in _NEEDED if name not in data]
-    if missing:
-        raise MotionkitError(f"{path} is not an SMPL model: it has no {' and no '.join(missing)}.")
-    regressor, vertices, shapes = (_model_numbers(data[name], path, name) for name in _NEEDED)
-    joints = len(regressor)
-    if (
-        regressor.ndim != 2 or vertices.shape != (regressor.shape[1], 3)
-        or shapes.ndim != 3 or shapes.shape[:2] != vertices.shape or joints < HUMANML.joints
-    ):  # fmt: skip
-        sizes = ", ".join(f"{name} {list(data[name].shape)}" for name in _NEEDED)
-        raise MotionkitError(f"{path} is not an SMPL model of {HUMANML.joints} joints or more.", why=sizes)
-    _check_tree(data.get("kintree_table"), path)
-    body = torch.from_numpy(regressor[: HUMANML.joints])
-    template = body @ torch.from_numpy(vertices)
-    moved = torch.einsum("jv,vcb->jcb", body, torch.from_numpy(shapes))
-    if not bool(torch.isfinite(template).all() and torch.isfinite(moved).all()):
-        raise MotionkitError(f"{path} holds values that are not finite.")
-    return SmplModel(template, moved, joints)
-
-
-def _open(path: Path) -> Mapping[str, Any]:
-    try:
-        if path.suffix.lower() == ".pkl":
-            data = read(path)
-        else:
-            data = read_array(path, limit=_LIMIT, wanted=lambda name: name in (*_NEEDED, "kintree_table"))
-    except MotionkitError as error:
-        raise MotionkitError(
-            f"the SMPL model was not opened: {error.message}", why=error.why,
-            fix="open it elsewhere and save plain arrays: np.savez('model.npz', v_template=np.array(m['v_template']), "
-            "shapedirs=np.array(m['shapedirs']), J_regressor=m['J_regressor'].toarray(), "
-            "kintree_table=m['kintree_table']).",
-        ) from error  # fmt: skip
-    if not isinstance(data, Mapping):
-        raise MotionkitError(f"{path} is not an SMPL model: it holds a single {type(data).__name__}.")
-    return data
-
-
-def _model_numbers(value: Any, path: Path, name: str) -> Any:
-    if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiu":
-        raise MotionkitError(f"{path}: {name} is not a plain array of numbers.", fix="save it as one: x.toarray().")
-    return weights.cast(value, np.float64)
-
-
-def _check_tree(table: Any, path: Path) -> None:
-    """Refuse a model whose first 22 joints have other parents."""
-    if not isinstance(table, np.ndarray) or table.ndim != 2 or table.shape[1] < HUMANML.joints:
-        return
-    parents = [-1 if int(parent) in (-1, _NO_PARENT) else int(parent) for parent in table[0, : HUMANML.joints]]
-    if tuple(parents) != HUMANML.parents:
-        raise MotionkitError(f"{path}: its joints are not in SMPL's order.", why=f"parents {parents}.")
-
-
-# The arrays of an SMPL motion file, checked.
-
-
 LIMIT = 2 << 30
 """Bytes of a file; an hour of SMPL-X at 120 frames per second has a third of it."""
+
+_MODEL_LIMIT = 4 << 30
+"""Bytes of a body-model file."""
+
+_PIECE = 4096
+"""Frames computed at once."""
+
+_PLAIN = ReadOptions()
+
+_TO_HOUSE = ((-1.0, 0.0, 0.0), (0.0, 0.0, 1.0), (0.0, 1.0, 0.0))
+"""From AMASS' world (Z up) to ours. HumanML3D maps (x, y, z) to (x, z, y) and then negates x: together the proper
+rotation (-x, z, y), so joints are where HumanML3D has them before it moves a clip to the origin."""
 
 _KINDS = {66: "the body alone", 72: "SMPL", 156: "SMPL-H", 165: "SMPL-X"}
 _ASK = "pass it: --source-fps 120."
@@ -156,6 +50,103 @@ _WANTED = frozenset((
     "poses", "root_orient", "global_orient", "pose_body", "body_pose", "trans", "transl", "betas", "gender",
     "surface_model_type", *_FPS,
 ))  # fmt: skip
+_NEEDED = ("J_regressor", "v_template", "shapedirs")
+"""Arrays of a body-model file."""
+
+_NO_PARENT = 2**32 - 1
+"""The root's parent in ``kintree_table``."""
+
+
+def read_amass(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip]:
+    """Read an AMASS ``.npz`` or another one with SMPL, SMPL-H or SMPL-X rotations.
+
+    Rotations come from the file, so no body-model file is needed for them; only the rest pose is missing. Without
+    `ReadOptions.smpl_model` that is a body of HumanML3D's bone lengths in SMPL's rest pose, and the file's shape
+    (betas) is ignored; with it, the joints are those of the file's shape and gender, by
+    ``J_regressor (v_template + shapedirs betas)``.
+
+    Args:
+        path: ``poses [T, 66 | 72 | 156 | 165]`` axis-angle (or ``root_orient`` and ``pose_body``), ``trans [T, 3]``
+            in metres, ``mocap_framerate`` or another name for it, ``betas``, ``gender``.
+        options: ``fps`` for files without; ``up`` is Z as in AMASS unless the trunk points along Y; ``smpl_model``,
+            a file or a folder with one per gender.
+
+    Returns:
+        One clip: a `Motion` on the 22 body joints, in house space. Fingers, jaw and eyes are not read; a note
+        names them. Frames with NaN stay, with a warning.
+
+    Example:
+        >>> import numpy as np
+        >>> np.savez("stand.npz", poses=np.zeros((30, 156)), trans=np.zeros((30, 3)), mocap_framerate=120.0)
+        >>> (clip,) = read_amass(Path("stand.npz"))
+        >>> clip.motion.names[:3], clip.notes["body"]
+        (('pelvis', 'left_hip', 'right_hip'), "default (the file's betas do not count)")
+    """
+    recording = read_recording(path, options.fps)
+    if options.smpl_model is None:
+        rest, body = default_rest(), "default (the file's betas do not count)"
+    else:
+        model = find_smpl_model(options.smpl_model, recording.gender)
+        rest, body = read_smpl_model(model).rest(recording.betas), model.name
+    motion, up, warnings = _build(recording, rest, options)
+    notes = {
+        "format": f"SMPL rotations ({recording.kind})",
+        "unit": "m",
+        "up": up,
+        "fps": f"{recording.fps:g}",
+        "frames": str(motion.frames),
+        "gender": recording.gender or "not said",
+        "body": body,
+    }
+    if recording.kind in ("SMPL", "SMPL-H", "SMPL-X"):
+        notes["not read"] = "hands" if recording.kind != "SMPL-X" else "fingers, jaw and eyes"
+    return (Clip(motion, notes=notes, warnings=tuple(warnings)),)
+
+
+def _build(recording: Recording, rest: Tensor, options: ReadOptions) -> tuple[Motion, str, list[str]]:
+    """Return the motion in house space, the file's vertical axis, and warnings."""
+    finite = recording.finite
+    warnings = finite_warning(finite)
+    rotations = _matrices(recording.rotations)
+    translations = rest.expand(len(rotations), -1, -1).clone()
+    translations[:, 0] += recording.places
+    offsets = rest.clone()
+    heights = positions_from_bones(rest, HUMANML.parents)[:, 1]
+    offsets[0] = rest.new_tensor([0.0, float(rest[0, 1] - heights.min()), 0.0])
+    motion = Motion(HUMANML.joint_names, HUMANML.parents, offsets, rotations, translations, recording.fps)
+    up = options.up
+    if up == "auto":
+        up = "y" if _trunk(motion, finite)[1] > 0.8 else "z"
+        if up == "y":
+            warnings.append("the trunk points along Y, so Y was taken for the vertical: if that is wrong, pass --up z.")
+    if up == "z":
+        turn = rest.new_tensor(_TO_HOUSE)
+        rotations[:, 0] = turn @ rotations[:, 0]
+        translations[:, 0] = translations[:, 0] @ turn.T
+        motion = replace(motion, rotations=rotations, translations=translations)
+    return motion, up, warnings
+
+
+def _matrices(vectors: Tensor) -> Tensor:
+    """Return matrices ``[T, J, 3, 3]`` of axis-angle ``[T, J, 3]``, in pieces to save memory."""
+    import roma
+
+    matrices = vectors.new_empty(*vectors.shape, 3)
+    for start in range(0, len(vectors), _PIECE):
+        part = slice(start, start + _PIECE)
+        matrices[part] = roma.rotvec_to_rotmat(vectors[part])
+    return matrices
+
+
+def _trunk(motion: Motion, finite: Tensor) -> Tensor:
+    """Return the median direction from pelvis to neck in the file's world; in an AMASS world it is along Z."""
+    frames = finite.nonzero()[:, 0]
+    frames = frames[:: max(1, len(frames) // _PIECE)]  # a sample of a long motion
+    positions = replace(
+        motion, rotations=motion.rotations[frames], translations=motion.translations[frames]
+    ).positions()
+    trunk = positions[:, HUMANML.index("neck")] - positions[:, 0]
+    return torch.nn.functional.normalize(trunk, dim=-1).median(dim=0).values
 
 
 @dataclass(frozen=True)
@@ -276,106 +267,113 @@ def _listed(data: Mapping[str, Any]) -> str:
     return f"of the expected arrays it has {', '.join(sorted(data)) or 'none'}."
 
 
-# AMASS and other SMPL motions: rotations of a body model without the model.
+@dataclass(frozen=True)
+class SmplModel:
+    """The 22 body joints of a body-model file."""
+
+    template: Tensor  # ``[22, 3]`` float64, joints of the mean shape in metres
+    shapes: Tensor  # ``[22, 3, B]`` float64, their displacement by each shape coefficient
+    joints: int  # Joints of the whole model: 24, 52 or 55
+
+    def rest(
+        self,
+        betas: Tensor,  # [B'] shape coefficients; those beyond the file's B are ignored
+    ) -> Tensor:
+        """Return a person at rest, ``[22, 3]`` from each joint's parent; row 0 is the place of the pelvis."""
+        used = min(len(betas), self.shapes.shape[-1])
+        joints = self.template + self.shapes[..., :used] @ betas[:used].to(self.shapes)
+        return bones_from_positions(joints, HUMANML.parents)
 
 
-_PLAIN = ReadOptions()
-
-_PIECE = 4096
-"""Frames computed at once."""
-
-_TO_HOUSE = ((-1.0, 0.0, 0.0), (0.0, 0.0, 1.0), (0.0, 1.0, 0.0))
-"""From AMASS' world (Z up) to ours. HumanML3D maps (x, y, z) to (x, z, y) and then negates x: together the proper
-rotation (-x, z, y), so joints are where HumanML3D has them before it moves a clip to the origin."""
-
-
-def read_amass(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip]:
-    """Read an AMASS ``.npz`` or another one with SMPL, SMPL-H or SMPL-X rotations.
-
-    Rotations come from the file, so no body-model file is needed for them; only the rest pose is missing. Without
-    `ReadOptions.smpl_model` that is a body of HumanML3D's bone lengths in SMPL's rest pose, and the file's shape
-    (betas) is ignored; with it, the joints are those of the file's shape and gender, by
-    ``J_regressor (v_template + shapedirs betas)``.
+def find_smpl_model(path: Path, gender: str) -> Path:
+    """Return the model file: `path` itself, or the one for a gender in a folder of them.
 
     Args:
-        path: ``poses [T, 66 | 72 | 156 | 165]`` axis-angle (or ``root_orient`` and ``pose_body``), ``trans [T, 3]``
-            in metres, ``mocap_framerate`` or another name for it, ``betas``, ``gender``.
-        options: ``fps`` for files without; ``up`` is Z as in AMASS unless the trunk points along Y; ``smpl_model``,
-            a file or a folder with one per gender.
-
-    Returns:
-        One clip: a `Motion` on the 22 body joints, in house space. Fingers, jaw and eyes are not read; a note
-        names them. Frames with NaN stay, with a warning.
-
-    Example:
-        >>> import numpy as np
-        >>> np.savez("stand.npz", poses=np.zeros((30, 156)), trans=np.zeros((30, 3)), mocap_framerate=120.0)
-        >>> (clip,) = read_amass(Path("stand.npz"))
-        >>> clip.motion.names[:3], clip.notes["body"]
-        (('pelvis', 'left_hip', 'right_hip'), "default (the file's betas do not count)")
+        path: A file, or a folder with the models' published names: ``female/model.npz``, ``SMPLH_FEMALE.npz``, ...
+        gender: ``male``, ``female`` or ``neutral``; anything else counts as neutral.
     """
-    recording = read_recording(path, options.fps)
-    if options.smpl_model is None:
-        rest, body = default_rest(), "default (the file's betas do not count)"
-    else:
-        model = find_smpl_model(options.smpl_model, recording.gender)
-        rest, body = read_smpl_model(model).rest(recording.betas), model.name
-    motion, up, warnings = _build(recording, rest, options)
-    notes = {
-        "format": f"SMPL rotations ({recording.kind})",
-        "unit": "m",
-        "up": up,
-        "fps": f"{recording.fps:g}",
-        "frames": str(motion.frames),
-        "gender": recording.gender or "not said",
-        "body": body,
-    }
-    if recording.kind in ("SMPL", "SMPL-H", "SMPL-X"):
-        notes["not read"] = "hands" if recording.kind != "SMPL-X" else "fingers, jaw and eyes"
-    return (Clip(motion, notes=notes, warnings=tuple(warnings)),)
+    if path.exists() and not path.is_dir():
+        return path
+    if not path.is_dir():
+        raise MotionkitError(f"there is no SMPL model {path}.", fix="check --smpl-model.")
+    gender = gender if gender in ("male", "female") else "neutral"
+    names = [f"{gender}/model", *(f"{kind}_{gender.upper()}" for kind in ("SMPLH", "SMPLX", "SMPL"))]
+    for name in names:
+        for suffix in (".npz", ".pkl"):
+            if (file := path / (name + suffix)).is_file():
+                return file
+    raise MotionkitError(
+        f"{path} has no {gender} SMPL model.", why=f"looked for {', '.join(names)} as .npz and .pkl.",
+        fix="name the file itself with --smpl-model.",
+    )  # fmt: skip
 
 
-def _build(recording: Recording, rest: Tensor, options: ReadOptions) -> tuple[Motion, str, list[str]]:
-    """Return the motion in house space, the file's vertical axis, and warnings."""
-    finite = recording.finite
-    warnings = finite_warning(finite)
-    rotations = _matrices(recording.rotations)
-    translations = rest.expand(len(rotations), -1, -1).clone()
-    translations[:, 0] += recording.places
-    offsets = rest.clone()
-    heights = positions_from_bones(rest, HUMANML.parents)[:, 1]
-    offsets[0] = rest.new_tensor([0.0, float(rest[0, 1] - heights.min()), 0.0])
-    motion = Motion(HUMANML.joint_names, HUMANML.parents, offsets, rotations, translations, recording.fps)
-    up = options.up
-    if up == "auto":
-        up = "y" if _trunk(motion, finite)[1] > 0.8 else "z"
-        if up == "y":
-            warnings.append("the trunk points along Y, so Y was taken for the vertical: if that is wrong, pass --up z.")
-    if up == "z":
-        turn = rest.new_tensor(_TO_HOUSE)
-        rotations[:, 0] = turn @ rotations[:, 0]
-        translations[:, 0] = translations[:, 0] @ turn.T
-        motion = replace(motion, rotations=rotations, translations=translations)
-    return motion, up, warnings
+def read_smpl_model(path: Path) -> SmplModel:
+    """Read a body-model file; nothing in it is executed, and only the joints' part of it is kept.
+
+    Args:
+        path: ``.npz``, or a ``.pkl`` of plain numpy arrays, with ``J_regressor [J, V]``, ``v_template [V, 3]`` and
+            ``shapedirs [V, 3, B]``.
+    """
+    try:
+        return _read_once(path, path.stat().st_mtime_ns)
+    except OSError as error:
+        raise MotionkitError(
+            f"{path} cannot be opened.", why=error.strerror or "", fix="check --smpl-model."
+        ) from error
 
 
-def _matrices(vectors: Tensor) -> Tensor:
-    """Return matrices ``[T, J, 3, 3]`` of axis-angle ``[T, J, 3]``, in pieces to save memory."""
-    import roma
+@lru_cache(maxsize=4)
+def _read_once(path: Path, _changed: int) -> SmplModel:
+    data = _open(path)
+    missing = [name for name in _NEEDED if name not in data]
+    if missing:
+        raise MotionkitError(f"{path} is not an SMPL model: it has no {' and no '.join(missing)}.")
+    regressor, vertices, shapes = (_model_numbers(data[name], path, name) for name in _NEEDED)
+    joints = len(regressor)
+    if (
+        regressor.ndim != 2 or vertices.shape != (regressor.shape[1], 3)
+        or shapes.ndim != 3 or shapes.shape[:2] != vertices.shape or joints < HUMANML.joints
+    ):  # fmt: skip
+        sizes = ", ".join(f"{name} {list(data[name].shape)}" for name in _NEEDED)
+        raise MotionkitError(f"{path} is not an SMPL model of {HUMANML.joints} joints or more.", why=sizes)
+    _check_tree(data.get("kintree_table"), path)
+    body = torch.from_numpy(regressor[: HUMANML.joints])
+    template = body @ torch.from_numpy(vertices)
+    moved = torch.einsum("jv,vcb->jcb", body, torch.from_numpy(shapes))
+    if not bool(torch.isfinite(template).all() and torch.isfinite(moved).all()):
+        raise MotionkitError(f"{path} holds values that are not finite.")
+    return SmplModel(template, moved, joints)
 
-    matrices = vectors.new_empty(*vectors.shape, 3)
-    for start in range(0, len(vectors), _PIECE):
-        part = slice(start, start + _PIECE)
-        matrices[part] = roma.rotvec_to_rotmat(vectors[part])
-    return matrices
+
+def _open(path: Path) -> Mapping[str, Any]:
+    try:
+        if path.suffix.lower() == ".pkl":
+            data = read(path)
+        else:
+            data = read_array(path, limit=_MODEL_LIMIT, wanted=lambda name: name in (*_NEEDED, "kintree_table"))
+    except MotionkitError as error:
+        raise MotionkitError(
+            f"the SMPL model was not opened: {error.message}", why=error.why,
+            fix="open it elsewhere and save plain arrays: np.savez('model.npz', v_template=np.array(m['v_template']), "
+            "shapedirs=np.array(m['shapedirs']), J_regressor=m['J_regressor'].toarray(), "
+            "kintree_table=m['kintree_table']).",
+        ) from error  # fmt: skip
+    if not isinstance(data, Mapping):
+        raise MotionkitError(f"{path} is not an SMPL model: it holds a single {type(data).__name__}.")
+    return data
 
 
-def _trunk(motion: Motion, finite: Tensor) -> Tensor:
-    """Return the median direction from pelvis to neck in the file's world; in an AMASS world it is along Z."""
-    frames = finite.nonzero()[:, 0]
-    frames = frames[:: max(1, len(frames) // _PIECE)]  # a sample of a long motion
-    positions = replace(
-        motion, rotations=motion.rotations[frames], translations=motion.translations[frames]
-    ).positions()
-    trunk = positions[:, HUMANML.index("neck")] - positions[:, 0]
-    return torch.nn.functional.normalize(trunk, dim=-1).median(dim=0).values
+def _model_numbers(value: Any, path: Path, name: str) -> Any:
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiu":
+        raise MotionkitError(f"{path}: {name} is not a plain array of numbers.", fix="save it as one: x.toarray().")
+    return weights.cast(value, np.float64)
+
+
+def _check_tree(table: Any, path: Path) -> None:
+    """Refuse a model whose first 22 joints have other parents."""
+    if not isinstance(table, np.ndarray) or table.ndim != 2 or table.shape[1] < HUMANML.joints:
+        return
+    parents = [-1 if int(parent) in (-1, _NO_PARENT) else int(parent) for parent in table[0, : HUMANML.joints]]
+    if tuple(parents) != HUMANML.parents:
+        raise MotionkitError(f"{path}: its joints are not in SMPL's order.", why=f"parents {parents}.")

@@ -1,4 +1,4 @@
-"""motionkit's .npz: a motion with its captions, features and notes, without pickle."""
+"""motionkit's .npz: a motion with its captions, features and notes, without pickle; written and read back."""
 
 from __future__ import annotations
 
@@ -25,9 +25,6 @@ from motionkit.motion.motion import JointMotion, Motion, check_size
 from motionkit.runs import write_bytes_atomic
 from motionkit.weights import read_array
 
-# Writing a clip as a motionkit .npz.
-
-
 SCHEMA = "motionkit.motion"
 """Value of the array ``motionkit_schema``, by which a file is recognised."""
 
@@ -36,6 +33,13 @@ VERSION = 1
 
 TRACK = "track."
 """Prefix of the arrays that hold `Motion.tracks`."""
+
+LIMIT = 2 << 30
+"""Bytes a file may unpack to."""
+
+_PLAIN = ReadOptions()
+_PART = re.compile(r"[\w.-]*")
+"""A clip's `part`, which becomes part of file names."""
 
 
 def write_native(path: Path, clip: Clip, *, source_hash: str = "") -> None:
@@ -120,22 +124,12 @@ def _stored_array(values: Tensor) -> NDArray[Any]:
     return array
 
 
-# Reading a motionkit .npz back.
-
-
-LIMIT = 2 << 30
-"""Bytes a file may unpack to."""
-
-_PLAIN = ReadOptions()
-_PART = re.compile(r"[\w.-]*")
-"""A clip's `part`, which becomes part of file names."""
-
-
-def read_native(
-    path: Path,  # the ``.npz``
-    options: ReadOptions = _PLAIN,  # not used; the file holds everything
-) -> Sequence[Clip]:
+def read_native(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip]:
     """Read what `write_native` wrote; nothing in the file is executed.
+
+    Args:
+        path: The ``.npz``.
+        options: Not used, as the file holds everything.
 
     Returns:
         One clip. Its warnings are those of the reader that first made the motion.

@@ -1,4 +1,8 @@
-"""Chooses the implementation: the CUDA kernels or plain torch."""
+"""The backend: chooses between the CUDA kernels and plain torch, and loads and launches the kernels.
+
+`CudaDriver` loads cubins and launches their kernels through the CUDA driver, on torch's current stream. `use_kernel`
+decides whether a kernel runs, and makes it ready. `backend_report` gives that decision and its reason.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +28,18 @@ from motionkit.kernels._compile import (
     recover_spec,
 )
 
-# Loading and launching kernels through the CUDA driver, on torch's current stream.
+BACKENDS = ("auto", "cuda", "torch")
+VARIABLE = "MOTIONKIT_KERNELS"
 
 OLDEST = (7, 5)
 """The oldest compute capability that the kernels are compiled for."""
+
+_FIX = "MOTIONKIT_KERNELS=torch."
+_LEGACY_STREAM = 1
+"""Torch's stream 0 is CUDA's legacy default stream, also where 0 means a stream per thread."""
+
+# The call that torch's own compiler uses; ten times faster than `current_stream`. Missing in torch without CUDA.
+_raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
 
 @lru_cache(maxsize=1)
@@ -82,14 +94,6 @@ def checked(driver: ModuleType, answer: tuple[Any, ...], what: str) -> Any:
             fix="update the driver, or MOTIONKIT_KERNELS=torch.",
         )
     return answer[-1]
-
-
-_FIX = "MOTIONKIT_KERNELS=torch."
-_LEGACY_STREAM = 1
-"""Torch's stream 0 is CUDA's legacy default stream, also where 0 means a stream per thread."""
-
-# The call that torch's own compiler uses; ten times faster than `current_stream`. Missing in torch without CUDA.
-_raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
 
 class NotNowError(MotionkitError):
@@ -186,13 +190,10 @@ def _index(device: torch.device) -> int:
     return torch.cuda.current_device() if device.index is None else device.index
 
 
-BACKENDS = ("auto", "cuda", "torch")
-VARIABLE = "MOTIONKIT_KERNELS"
-
 _log = logging.getLogger("motionkit.kernels")
 _drivers: dict[str, Driver] = {"cuda": CudaDriver()}
 _failed: set[tuple[object, ...]] = set()
-_told: set[str] = set()
+_logged: set[str] = set()
 _ready: set[tuple[object, ...]] = set()
 
 
@@ -256,9 +257,9 @@ def use_kernel(
         if not isinstance(error, NotNowError):
             _failed.add((kind, device, joints, feet))
         line = f"plain torch instead of the {kind} kernel on {device}: {error.message} {error.why}".rstrip()
-        if line not in _told:
+        if line not in _logged:
             _log.warning("%s", line)
-        _told.add(line)
+        _logged.add(line)
         return False
     _ready.add(key)
     return True

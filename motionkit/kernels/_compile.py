@@ -1,4 +1,9 @@
-"""Compiles CUDA C++ for one architecture with NVRTC, which torch's CUDA wheels include. Needs no GPU."""
+"""Compiles the kernels with NVRTC, which torch's CUDA wheels include. Needs no GPU.
+
+`compile_cubin` compiles a source for one architecture. A `Spec` is a source specialised for a body: its macros, threads
+and launch bounds. `cubin_for` compiles a spec with the tightest launch bounds that spill no registers, and caches the
+machine code on disk under a hash of all inputs.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +24,16 @@ from motionkit.runs import write_bytes_atomic
 
 OPTIONS = ("-std=c++17", "--ptxas-options=-v")
 _FIX = "pip install 'motionkit[cuda]', or MOTIONKIT_KERNELS=torch."
+
+_SHARED_BYTES = 47 * 1024  # bytes of shared memory; every device gives a block 48 KiB by default
+_MOST_THREADS = 1024
+_OLDEST = 75  # sm_75: 1024 threads fit a multiprocessor there, at least 1536 on newer architectures
+_ROOM = 1024
+_WALK = 8  # frames per thread of the physics kernels; values of one frame are reused for the next
+
+_MAGIC = b"motionkit cubin 1\n"
+_SPILLS = re.compile(r"Function properties for (\w+)\n.*?(\d+) bytes spill stores, (\d+) bytes spill loads")
+_log = logging.getLogger("motionkit.kernels")
 
 
 def compiler_version() -> tuple[int, int]:
@@ -109,15 +124,6 @@ def _text(nvrtc: ModuleType, program: Any) -> str:
     log = bytes(size)
     _call(nvrtc, "nvrtcGetProgramLog", program, log)
     return log.rstrip(b"\0 \n").decode(errors="replace")
-
-
-# Specialised kernel sources: the macros, threads and launch bounds of each.
-
-_SHARED_BYTES = 47 * 1024  # bytes of shared memory; every device gives a block 48 KiB by default
-_MOST_THREADS = 1024
-_OLDEST = 75  # sm_75: 1024 threads fit a multiprocessor there, at least 1536 on newer architectures
-_ROOM = 1024
-_WALK = 8  # frames per thread of the physics kernels; values of one frame are reused for the next
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity, which is free at every launch
@@ -217,13 +223,6 @@ def _threads(tile: int, joints: int, feet: int) -> int:
 
 def _frozen(defines: Mapping[str, int | str]) -> tuple[tuple[str, str], ...]:
     return tuple((name, str(value)) for name, value in defines.items())
-
-
-# Compilation with the tightest launch bounds that spill no registers, and a cache on disk by hash.
-
-_MAGIC = b"motionkit cubin 1\n"
-_SPILLS = re.compile(r"Function properties for (\w+)\n.*?(\d+) bytes spill stores, (\d+) bytes spill loads")
-_log = logging.getLogger("motionkit.kernels")
 
 
 def cubin_folder() -> Path | None:

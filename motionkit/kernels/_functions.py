@@ -26,7 +26,6 @@ from motionkit.kernels.definitions import (
 CONTACT_HEIGHT = 0.05
 """Height in metres below which a foot counts as on the floor."""
 
-
 # Read once: torch 2.11 cannot trace this call, and its result does not change.
 _AUTOCAST = tuple(name for name in ("cpu", "cuda", "mps", "xpu") if torch.amp.is_autocast_available(name))
 

@@ -1,4 +1,8 @@
-"""Launches a kernel: lays out its parameters in memory and checks tensors."""
+"""What the operators share: the launch of a kernel, checks of its tensors, and gradients that exist once.
+
+A gradient that a kernel computes cannot be differentiated again; `once` raises an error then. `Kernel` lays out the
+parameters in memory and launches.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +18,6 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.kernels._backend import driver_of
 from motionkit.kernels._compile import Spec
-
-# Gradients computed by a kernel, which cannot be differentiated again.
 
 
 def once(compute: Callable[..., Tensor], *arguments: Any) -> Tensor:

@@ -20,7 +20,6 @@ LIBRARY.define(
     " float[] heights) -> Tensor"
 )
 
-
 _FORWARD, _BACKWARD = torch.ops.motionkit.physics_fwd.default, torch.ops.motionkit.physics_bwd.default
 
 

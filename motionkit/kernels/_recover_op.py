@@ -18,7 +18,6 @@ _INPUTS = "Tensor features, Tensor? lengths, Tensor? mean, Tensor? std, int join
 LIBRARY.define(f"recover_fwd({_INPUTS}) -> (Tensor, Tensor, Tensor)")
 LIBRARY.define(f"recover_bwd(Tensor grad, Tensor turns, Tensor ends, {_INPUTS}) -> Tensor")
 
-
 _FORWARD, _BACKWARD = torch.ops.motionkit.recover_fwd.default, torch.ops.motionkit.recover_bwd.default
 
 

@@ -1,8 +1,7 @@
-"""Plain-torch definitions of the kernels: joints of features, foot skate and jerk.
+"""Plain-torch definitions of the kernels: foot skate and jerk of joints, and joints of features.
 
-A feature row starts with the yaw rate (half the turn per frame, radians), the root's velocity (x and z per frame, in
-the next frame's heading), the root's height, and the positions of the joints 1..J-1 in the frame's heading with the
-root's x and z removed. Heading and path are sums over the frames before; HumanML3D: ``recover_from_ric``.
+`physics_definition` and `recover_definition` are the references for the kernels. `fit_body` checks the feet of a body,
+and `in_chunks` splits large batches, which keeps the temporaries of the definitions small.
 """
 
 from __future__ import annotations
@@ -18,11 +17,15 @@ from torch.utils.checkpoint import checkpoint
 from motionkit.errors import MotionkitError
 from motionkit.geometry import rotate_yaw
 
-# The foot joints of a body and the contact height of each.
+CHUNK = 64
+"""Samples per chunk; with more, the temporaries no longer fit the CPU's caches."""
 
+_SOFTNESS = 0.02
+_CONTACT_EPS = 1e-6
+_NORM_EPS = 1e-14
 
 Body = tuple[tuple[int, ...], tuple[float, ...]]
-"""The feet and their contact heights in metres."""
+"""The foot joints of a body and the contact height of each, in metres."""
 
 
 def _fit(joints: int, feet: tuple[int, ...], heights: float | tuple[float, ...]) -> Body:
@@ -44,12 +47,6 @@ def fit_body(joints: int, feet: tuple[int, ...], heights: float | tuple[float, .
     """Return the feet and a contact height for each, in metres."""
     # torch.compile may treat the heights as dynamic; such values have no hash.
     return _fit(joints, feet, heights) if torch.compiler.is_compiling() else _known(joints, feet, heights)
-
-
-# Large batches in chunks, to keep the temporaries of the plain-torch definitions small.
-
-CHUNK = 64
-"""Samples per chunk; with more, the temporaries no longer fit the CPU's caches."""
 
 
 def in_chunks(function: Callable[..., tuple[Tensor, ...]], *tensors: Tensor | None) -> tuple[Tensor, ...]:
@@ -76,29 +73,27 @@ def in_chunks(function: Callable[..., tuple[Tensor, ...]], *tensors: Tensor | No
     return tuple(torch.cat(columns) for columns in zip(*done, strict=True))
 
 
-# Foot skate and jerk of joint trajectories: the plain-torch reference for every faster version.
-#
-# Definition (specific to motionkit; the gate is soft so that it has a gradient), per frame, that is with fps = 1:
-#
-# - gate of a foot at frame t: ``g_t = sigmoid((h - y_t) / 0.02)`` with contact height h in metres;
-# - contact of the pair (t, t+1): ``c_t = g_t g_{t+1}``, both frames inside the sample's length;
-# - ``skate = sum c_t v_t / (sum c_t + 1e-6)`` over feet and pairs, v the horizontal displacement in metres;
-# - ``jerk = mean |x_{t+3} - 3 x_{t+2} + 3 x_{t+1} - x_t|`` over joints and t < L - 3, in metres.
-#
-# A motion with a value inside its length that is not finite has NaN for every term and no gradient.
-#
-# Norms are ``sqrt(q + 1e-14)``, so that a motionless pose has a finite gradient. Multiplied by fps and fps^3 these are
-# m/s and m/s^3.
-
-_SOFTNESS = 0.02
-_CONTACT_EPS = 1e-6
-_NORM_EPS = 1e-14
-
-
 def physics_definition(
     joints: Tensor, lengths: Tensor, feet: Sequence[int], heights: Sequence[float]
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return skate, jerk, contact sum and valid length, each ``[N]``, of joints ``[N, T, J, 3]`` (float32 or 64)."""
+    """Return foot skate, jerk, contact sum and valid length, each ``[N]``.
+
+    The definition is specific to motionkit. The gate is soft, so that it has a gradient. Per frame (fps = 1):
+
+    - gate of a foot at frame t: ``g_t = sigmoid((h - y_t) / 0.02)`` with contact height h in metres;
+    - contact of the pair (t, t+1): ``c_t = g_t g_{t+1}``, both frames inside the sample's length;
+    - ``skate = sum c_t v_t / (sum c_t + 1e-6)`` over feet and pairs, v the horizontal displacement in metres;
+    - ``jerk = mean |x_{t+3} - 3 x_{t+2} + 3 x_{t+1} - x_t|`` over joints and t < L - 3, in metres.
+
+    Multiplied by fps and fps^3 these are m/s and m/s^3. A motion with a value inside its length that is not finite has
+    NaN for every term and no gradient. Norms are ``sqrt(q + 1e-14)``, so that a motionless pose has a finite gradient.
+
+    Args:
+        joints: ``[N, T, J, 3]`` metres, Y up; float32 or float64.
+        lengths: ``[N]`` frames.
+        feet: Foot joints.
+        heights: Contact height of each foot in metres.
+    """
     frames = torch.arange(joints.shape[1], device=joints.device)
     valid = frames < lengths[:, None]
     # A multiplication by zero would keep NaN in value and gradient; `where` removes it from both.
@@ -145,7 +140,12 @@ def columns_in_use(joints: int) -> int:
 def recover_definition(
     features: Tensor, lengths: Tensor | None, mean: Tensor | None, std: Tensor | None, joints: int, unit: float
 ) -> Tensor:
-    """Return joints ``[..., T, J, 3]`` of features ``[..., T, D]``; see `motionkit.kernels.features_to_joints`."""
+    """Return joints ``[..., T, J, 3]`` of features ``[..., T, D]``; see `motionkit.kernels.features_to_joints`.
+
+    A feature row starts with the yaw rate (half the turn per frame, radians), the root's velocity (x and z per frame,
+    in the next frame's heading), the root's height, and the positions of the joints 1..J-1 in the frame's heading with
+    the root's x and z removed. Heading and path are sums over the frames before; HumanML3D: ``recover_from_ric``.
+    """
     used = features[..., : columns_in_use(joints)]
     if mean is not None and std is not None:
         used = upcast(used) * std[: used.shape[-1]] + mean[: used.shape[-1]]

@@ -1,6 +1,9 @@
 """``python -m motionkit.kernels.selftest``: checks the CUDA kernels on this machine.
 
 Exit code 0: every check passed. 1: one failed. 2: there is no CUDA device, or the kernels cannot be built.
+
+The checks run both kernels, forward and backward, on seeded inputs. They compare the results with float64 on the CPU,
+and with those on another stream, in a CUDA graph, a new thread, a new process and on a second device.
 """
 
 from __future__ import annotations
@@ -17,8 +20,6 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.kernels._backend import backend_report
 from motionkit.kernels._functions import features_to_joints, physics_terms
-
-# Both kernels, forward and backward, on seeded inputs, and the comparison of two results.
 
 FORWARD, GRADIENT = 1e-6, 5e-6
 """Largest relative errors (ratio of norms) against float64."""
@@ -75,8 +76,6 @@ def same(first: list[Tensor], second: list[Tensor]) -> bool:
     """Return whether results are bitwise equal."""
     return all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
-
-# Checks of CUDA streams, graphs, threads, processes and a second device.
 
 # Here the backward kernel is the first one to run, in a thread that has not used CUDA.
 _FRESH = """

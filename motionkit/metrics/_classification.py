@@ -1,4 +1,8 @@
-"""Scores of a two-class classifier against labels: areas, curves, and figures at a threshold."""
+"""Scores of a two-class classifier against labels: areas, curves, thresholds; and the calibration of its probabilities.
+
+Calibration: reliability bins, the expected calibration error, Platt scaling. `episode_interval` gives intervals of the
+areas by a bootstrap over episodes.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from motionkit.metrics._movement import auroc
+from motionkit.metrics._prediction import auroc
+
+BINS = 15  # bins of equal width in which the calibration error is counted (Guo et al., ICML 2017)
+_SHARPEST, _FLATTEST = 0.05, 20.0  # least and largest temperature that is fitted
+_ROUNDS = 100  # most steps of Newton's method
 
 
 @dataclass(frozen=True)
@@ -172,14 +180,6 @@ def _f_beta(precision: Tensor, recall: Tensor, beta: float) -> Tensor:
 
 def _from_above(counts: Tensor) -> Tensor:
     return counts.flip(-1).cumsum(-1).flip(-1)
-
-
-# Calibration of probabilities: reliability bins, calibration error, and Platt scaling.
-
-
-BINS = 15  # bins of equal width that the calibration error is counted in (Guo et al., ICML 2017)
-_SHARPEST, _FLATTEST = 0.05, 20.0  # least and largest temperature that is fitted
-_ROUNDS = 100
 
 
 @dataclass(frozen=True)

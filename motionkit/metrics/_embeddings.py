@@ -1,4 +1,7 @@
-"""Frechet distance, diversity and multimodality of sets of embeddings."""
+"""Sets of embeddings: Frechet and kernel distance, diversity, multimodality; and the kinetic features of motions.
+
+Kinetic features are embeddings without a network: three numbers per joint for its speed and acceleration.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 
 _EIGEN_NOISE = 1e-9
+_LEAST = 1e-6  # least standard deviation by which a kinetic feature is divided
 
 
 def moments(embeddings: Tensor) -> tuple[Tensor, Tensor]:
@@ -58,7 +62,7 @@ class FrechetReference:
 
 
 def frechet(first: Tensor, second: Tensor) -> float:
-    """Frechet distance of two sets of embeddings; see `FrechetReference.distance`.
+    """Return the Frechet distance of two sets of embeddings; see `FrechetReference.distance`.
 
     Args:
         first: ``[N, D]``.
@@ -76,7 +80,7 @@ def frechet(first: Tensor, second: Tensor) -> float:
 
 
 def kid(first: Tensor, second: Tensor) -> float:
-    """Kernel distance of two sets of embeddings, which is unbiased for any number of them.
+    """Return the kernel distance of two sets of embeddings, which is unbiased for any number of them.
 
     The squared maximum mean discrepancy with the kernel ``(a.b / D + 1)^3`` (Binkowski et al., ICLR 2018, "KID"),
     pairs of an item with itself left out. It can be below 0 by chance.
@@ -102,7 +106,7 @@ def kid(first: Tensor, second: Tensor) -> float:
 
 
 def diversity(embeddings: Tensor, first: Tensor, second: Tensor) -> float:
-    """Mean distance of random pairs.
+    """Return the mean distance of random pairs.
 
     Args:
         embeddings: ``[N, D]``.
@@ -113,7 +117,7 @@ def diversity(embeddings: Tensor, first: Tensor, second: Tensor) -> float:
 
 
 def multimodality(embeddings: Tensor, first: Tensor, second: Tensor) -> float:
-    """Mean distance of random pairs among the repeats of one text.
+    """Return the mean distance of random pairs among the repeats of one text.
 
     Args:
         embeddings: ``[C, R, D]`` for C texts with R motions each.
@@ -132,15 +136,9 @@ def random_pairs(count: int, pairs: int, *, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def interval(values: Tensor) -> tuple[float, float]:
-    """Mean and half-width ``1.96 std / sqrt(n)`` (population std) over replications, as the field's tables give it."""
+    """Return mean and half-width ``1.96 std / sqrt(n)`` (population std) over replications, as published tables do."""
     values = values.double()
     return float(values.mean()), float(1.96 * values.std(correction=0) / len(values) ** 0.5)
-
-
-# Kinetic features: three numbers per joint for its speed and acceleration.
-
-
-_LEAST = 1e-6
 
 
 def kinetic_features(joints: Tensor, lengths: Tensor, fps: float) -> Tensor:

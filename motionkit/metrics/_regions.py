@@ -1,4 +1,4 @@
-"""Overlap of regions, and CIDEr-D of captions."""
+"""Figures of regions and their captions: overlap of masks and boxes (IoU), and CIDEr-D."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def region_iou(masks: Tensor, references: Tensor) -> Tensor:
     """Return the intersection over union ``[N]`` of masks ``[N, h, w]`` bool; 1 if both are empty.
 
     Example:
-        >>> one = torch.tensor([[[True, True, False, False]]])
-        >>> region_iou(one, one.flip(-1)).item(), region_iou(one & False, one & False).item()
+        >>> mask = torch.tensor([[[True, True, False, False]]])
+        >>> region_iou(mask, mask.flip(-1)).item(), region_iou(mask & False, mask & False).item()
         (0.0, 1.0)
     """
     both = (masks & references).flatten(1).sum(1)

@@ -1,6 +1,8 @@
-"""Text-motion retrieval: ranks, recalls and the four protocols of Petrovich et al., "TMR" (ICCV 2023), section 4.1.
+"""Text-motion retrieval: R-precision and matching score in batches of 32, and the four protocols of TMR.
 
-Published numbers differ by protocol and by convention (ties, identical captions), so they do not compare across them.
+R-precision and matching score are those of Guo et al. (CVPR 2022); ranks, recalls and protocols those of Petrovich et
+al., "TMR" (ICCV 2023), section 4.1. Published numbers differ by protocol and by convention (ties, identical captions),
+so they do not compare across them.
 """
 
 from __future__ import annotations
@@ -14,10 +16,12 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 
-# R-precision and matching score in batches of 32, as Guo et al. (CVPR 2022) report them.
-
-
 BATCH = 32
+"""Candidates per text of R-precision and matching score."""
+
+RECALLS = (1, 2, 3, 5, 10)
+Ties = Literal["average", "optimistic"]
+GUO_BATCH = 32
 
 
 def distances(text: Tensor, motion: Tensor) -> Tensor:
@@ -85,7 +89,7 @@ def expected_hits(nearer: Tensor, tied: Tensor, *, top: int = 3) -> Tensor:
 
 
 def matching_score(text: Tensor, motion: Tensor, *, batch: int = BATCH) -> Tensor:
-    """Mean distance between a text and its own motion (MM-Dist), over whole batches as `r_precision` takes them."""
+    """Return the mean distance between a text and its own motion (MM-Dist), over the batches of `r_precision`."""
     return _batches(text, motion, batch).diagonal(dim1=1, dim2=2).mean()
 
 
@@ -96,11 +100,6 @@ def _batches(text: Tensor, motion: Tensor, batch: int) -> Tensor:
     if not count:
         raise MotionkitError(f"batches of {batch} need at least {batch} pairs, got {len(text)}.")
     return distances(text[:count].reshape(-1, batch, text.shape[1]), motion[:count].reshape(-1, batch, text.shape[1]))
-
-
-RECALLS = (1, 2, 3, 5, 10)
-Ties = Literal["average", "optimistic"]
-GUO_BATCH = 32
 
 
 def ranks(similarity: Tensor, *, relevant: Tensor | None = None, ties: Ties = "average") -> Tensor:
@@ -139,7 +138,7 @@ def recalls(rank: Tensor) -> dict[str, float]:
 def retrieval(
     similarity: Tensor, *, sentences: Tensor | None = None, threshold: float = 0.95, ties: Ties = "average"
 ) -> dict[str, float]:
-    """Protocols ``normal`` (all candidates) and, with `sentences`, ``threshold``.
+    """Measure by protocol ``normal`` (all candidates) or, with `sentences`, ``threshold``.
 
     Args:
         similarity: ``[N, N]``, rows = texts, columns = motions, ground truth on the diagonal.
@@ -165,7 +164,7 @@ def retrieval(
 
 
 def retrieval_subset(similarity: Tensor, index: Sequence[int], *, ties: Ties = "average") -> dict[str, float]:
-    """Protocol ``nsim``: `retrieval` among the given items only."""
+    """Measure by protocol ``nsim``: `retrieval` among the given items only."""
     chosen = torch.as_tensor(index, device=similarity.device)
     return retrieval(similarity[chosen][:, chosen], ties=ties)
 
@@ -203,7 +202,7 @@ def guo_batches(count: int) -> list[list[int]]:
 
 
 def retrieval_guo(similarity: Tensor, *, ties: Ties = "average") -> dict[str, float]:
-    """Protocol ``guo``: `retrieval` inside each batch of `guo_batches`, unrounded, then averaged.
+    """Measure by protocol ``guo``: `retrieval` inside each batch of `guo_batches`, unrounded, then averaged.
 
     Args:
         similarity: ``[N, N]`` with items in the order of their sorted keys, N >= 32.

@@ -7,20 +7,17 @@ from motionkit.motion.corpus.ids import original, plain_id
 from motionkit.motion.corpus.real_actions import HasActions, RealActions, segments_of
 from motionkit.motion.corpus.tagger import evaluator_words, tag_caption
 from motionkit.motion.features.extract import joints_to_features
-from motionkit.motion.features.recover import (
-    MotionBatch,
+from motionkit.motion.features.layout import (
     Normalizer,
     feature_layout,
     feature_stats,
     feature_width,
-    features_to_joints,
     mirror,
     mirror_features,
     read_features,
     resize_features,
-    root_trajectory,
-    with_frame_after,
 )
+from motionkit.motion.features.recover import MotionBatch, features_to_joints, root_trajectory, with_frame_after
 from motionkit.motion.motion import JointMotion, Motion
 from motionkit.motion.skeleton import HUMANML, KIT, Skeleton
 from motionkit.text import mirror_text

@@ -1,4 +1,4 @@
-"""A motion with its captions, features and notes; options of readers; sources that load such clips."""
+"""A motion with its captions, features and notes; options of readers; tables of joint names; sources of clips."""
 
 from __future__ import annotations
 
@@ -17,14 +17,8 @@ from motionkit.motion.corpus.ids import plain_id
 from motionkit.motion.motion import END, JointMotion, Motion, in_short
 from motionkit.motion.skeleton import HUMANML
 
-# A table of joint names: which joint of a rig is which of the 22 joints, for rigs whose names are not recognised.
-
-
 MAPPED = "motionkit:"
 """Namespace of joints that a table names: ``motionkit:left_hip`` is the left hip, whatever its name in the file."""
-
-_LIMIT = 1 << 20
-"""Bytes of a table."""
 
 BODY = {
     "pelvis": "pelvis",
@@ -40,85 +34,8 @@ BODY = {
 }  # fmt: skip
 """Roles that are searched for in a rig, to the joints of the 22; spine, neck and collars follow from them."""
 
-
-@dataclass(frozen=True)
-class JointMap:
-    """A table of joint names."""
-
-    path: Path  # Its file
-    rows: tuple[tuple[str, str, int], ...]  # The body's joint, the rig's joint and the line, for each filled-in joint
-
-    def __str__(self) -> str:
-        return str(self.path)
-
-    def apply(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return joint names with those of the table replaced by ``motionkit:left_hip`` and so on.
-
-        A rig without any of the table's joints is another one and keeps its names.
-        """
-        if not any(theirs in names for _, theirs, _ in self.rows):
-            return tuple(names)
-        for _, theirs, line in self.rows:
-            if theirs not in names:
-                raise _error(self.path, line, f"there is no joint {theirs!r} in the file", theirs, names)
-        new = {theirs: MAPPED + ours for ours, theirs, _ in self.rows}
-        ends = {theirs + END: name + END for theirs, name in new.items()}
-        return tuple({**new, **ends}.get(name, name) for name in names)
-
-
-def read_joint_map(path: Path) -> JointMap:
-    """Read a table: TOML with a line ``left_hip = "thigh_stretch.l"`` for each joint; empty ones count as left out.
-
-    Example:
-        >>> size = Path("rig.toml").write_text('left_hip = "thigh_stretch.l"')
-        >>> read_joint_map(Path("rig.toml")).apply(["root.x", "thigh_stretch.l"])
-        ('root.x', 'motionkit:left_hip')
-    """
-    text = read_text(path, limit=_LIMIT)
-    lines = {line.partition("=")[0].strip().strip("\"'"): number for number, line in enumerate(text.split("\n"), 1)}
-    filled: dict[str, str] = {}
-    rows = []
-    for ours, theirs in parse_toml(text, str(path)).items():
-        line = lines.get(ours, 1)
-        if ours not in HUMANML.joint_names:
-            raise _error(path, line, f"{ours!r} is not a joint of the body", ours, HUMANML.joint_names)
-        if not isinstance(theirs, str):
-            raise MotionkitError(f"{path}, line {line}: {ours} is not a name.", fix=f'{ours} = "name of your joint"')
-        if not theirs:
-            continue
-        if theirs in filled:
-            raise MotionkitError(
-                f"{path}, line {line}: {ours} and {filled[theirs]} are the same joint {theirs!r}.",
-                fix='correct one of them, or leave it empty: ""',
-            )
-        filled[theirs] = ours
-        rows.append((ours, theirs, line))
-    if not rows:
-        raise MotionkitError(f"{path} names no joint.", fix='fill in lines such as left_hip = "thigh_stretch.l".')
-    return JointMap(path, tuple(rows))
-
-
-def joint_map_text(names: Sequence[str], roles: Mapping[str, int], origin: str) -> str:
-    """Return a table to edit, with the joints that were found by their names filled in."""
-    guesses = {joint: names[roles[role]] for role, joint in BODY.items() if role in roles}
-    joints = [json.dumps(name, ensure_ascii=False) for name in names if not name.endswith(END)]
-    about = [
-        "Which joint of the rig is which joint of the body. Fill the gaps, correct what is wrong, and give this file",
-        "with --joint-map. Spine, neck, collars and feet may stay empty: they follow from the other joints.",
-        "",
-        f"The {len(joints)} joints of {origin}:",
-        *(f"  {name}" for name in joints),
-    ]
-    ordered = sorted(HUMANML.joint_names, key=lambda joint: ("left_" in joint) + 2 * ("right_" in joint))
-    table = [f"{joint} = {json.dumps(guesses.get(joint, ''), ensure_ascii=False)}" for joint in ordered]
-    return "\n".join([*(f"# {line}".rstrip() for line in about), "", *table, ""])
-
-
-def _error(path: Path, line: int, message: str, name: str, joints: Sequence[str]) -> MotionkitError:
-    choices = [joint for joint in joints if not joint.endswith(END)]
-    fix = did_you_mean(name, choices) or f"known: {', '.join(choices[:60])}."
-    return MotionkitError(f"{path}, line {line}: {message}.", fix=fix, choices=choices)
-
+_LIMIT = 1 << 20
+"""Bytes of a table."""
 
 Unit = Literal["auto", "m", "dm", "cm", "mm", "in", "asf"]
 Columns = Literal["auto", "xy", "xz", "yz", "yx", "zx", "zy"]
@@ -240,3 +157,82 @@ class ClipSource(Protocol):
 def clip_key(source: ClipSource, clip: Clip) -> str:
     """Return the id of one clip of a source, which is fit for a file name (`plain_id`)."""
     return plain_id(f"{source.key}_{clip.part}") if clip.part else source.key
+
+
+@dataclass(frozen=True)
+class JointMap:
+    """A table of joint names."""
+
+    path: Path  # Its file
+    rows: tuple[tuple[str, str, int], ...]  # The body's joint, the rig's joint and the line, for each filled-in joint
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def apply(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return joint names with those of the table replaced by ``motionkit:left_hip`` and so on.
+
+        A rig without any of the table's joints is another one and keeps its names.
+        """
+        if not any(theirs in names for _, theirs, _ in self.rows):
+            return tuple(names)
+        for _, theirs, line in self.rows:
+            if theirs not in names:
+                raise _error(self.path, line, f"there is no joint {theirs!r} in the file", theirs, names)
+        new = {theirs: MAPPED + ours for ours, theirs, _ in self.rows}
+        ends = {theirs + END: name + END for theirs, name in new.items()}
+        return tuple({**new, **ends}.get(name, name) for name in names)
+
+
+def read_joint_map(path: Path) -> JointMap:
+    """Read a table: TOML with a line ``left_hip = "thigh_stretch.l"`` for each joint; empty ones count as left out.
+
+    Example:
+        >>> size = Path("rig.toml").write_text('left_hip = "thigh_stretch.l"')
+        >>> read_joint_map(Path("rig.toml")).apply(["root.x", "thigh_stretch.l"])
+        ('root.x', 'motionkit:left_hip')
+    """
+    text = read_text(path, limit=_LIMIT)
+    lines = {line.partition("=")[0].strip().strip("\"'"): number for number, line in enumerate(text.split("\n"), 1)}
+    filled: dict[str, str] = {}
+    rows = []
+    for ours, theirs in parse_toml(text, str(path)).items():
+        line = lines.get(ours, 1)
+        if ours not in HUMANML.joint_names:
+            raise _error(path, line, f"{ours!r} is not a joint of the body", ours, HUMANML.joint_names)
+        if not isinstance(theirs, str):
+            raise MotionkitError(f"{path}, line {line}: {ours} is not a name.", fix=f'{ours} = "name of your joint"')
+        if not theirs:
+            continue
+        if theirs in filled:
+            raise MotionkitError(
+                f"{path}, line {line}: {ours} and {filled[theirs]} are the same joint {theirs!r}.",
+                fix='correct one of them, or leave it empty: ""',
+            )
+        filled[theirs] = ours
+        rows.append((ours, theirs, line))
+    if not rows:
+        raise MotionkitError(f"{path} names no joint.", fix='fill in lines such as left_hip = "thigh_stretch.l".')
+    return JointMap(path, tuple(rows))
+
+
+def joint_map_text(names: Sequence[str], roles: Mapping[str, int], origin: str) -> str:
+    """Return a table to edit, with the joints that were found by their names filled in."""
+    guesses = {joint: names[roles[role]] for role, joint in BODY.items() if role in roles}
+    joints = [json.dumps(name, ensure_ascii=False) for name in names if not name.endswith(END)]
+    about = [
+        "Which joint of the rig is which joint of the body. Fill the gaps, correct what is wrong, and give this file",
+        "with --joint-map. Spine, neck, collars and feet may stay empty: they follow from the other joints.",
+        "",
+        f"The {len(joints)} joints of {origin}:",
+        *(f"  {name}" for name in joints),
+    ]
+    ordered = sorted(HUMANML.joint_names, key=lambda joint: ("left_" in joint) + 2 * ("right_" in joint))
+    table = [f"{joint} = {json.dumps(guesses.get(joint, ''), ensure_ascii=False)}" for joint in ordered]
+    return "\n".join([*(f"# {line}".rstrip() for line in about), "", *table, ""])
+
+
+def _error(path: Path, line: int, message: str, name: str, joints: Sequence[str]) -> MotionkitError:
+    choices = [joint for joint in joints if not joint.endswith(END)]
+    fix = did_you_mean(name, choices) or f"known: {', '.join(choices[:60])}."
+    return MotionkitError(f"{path}, line {line}: {message}.", fix=fix, choices=choices)

@@ -1,4 +1,7 @@
-"""The motions that readers return and writers take: a moving skeleton, or moving joints without rotations."""
+"""The motions that readers return and writers take: a moving skeleton, or moving joints without rotations.
+
+The functions after the two classes check rates and sizes, and make masks of frames whose values are finite.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,9 @@ can unpack to any number of frames, so the size is checked before memory is allo
 
 END = " End"
 """An end site (BVH) is a joint called ``<parent> End``, with a place and no rotation."""
+
+Ranges = tuple[tuple[int, int], ...]
+"""Half-open runs of frames, in order."""
 
 
 @dataclass(frozen=True)
@@ -205,13 +211,6 @@ def _between(values: Tensor, before: Tensor, after: Tensor, part: Tensor) -> Ten
     if not values.is_floating_point():
         return values[torch.where(part < 0.5, before, after)]
     return torch.lerp(values[before], values[after], part.to(values.dtype).view(-1, *[1] * (values.ndim - 1)))
-
-
-# Masks over frames: runs of frames, and frames that hold values that are not finite.
-
-
-Ranges = tuple[tuple[int, int], ...]
-"""Half-open runs of frames, in order."""
 
 
 def ranges(marked: Tensor) -> Ranges:

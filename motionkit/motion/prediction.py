@@ -1,4 +1,4 @@
-"""Input and output of a motion predictor: states relative to the heading, and the path that they follow."""
+"""Input and output of a motion predictor: states relative to the heading, and the path that a motion should follow."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from motionkit.errors import MotionkitError
 from motionkit.geometry import positions_from_bones, rotate_yaw, rotations_above, unwrap, yaw_matrix
 from motionkit.metrics import yaw_degrees
 from motionkit.motion.motion import Motion
-
-# The state of a motion relative to where the body faces, and the way back to joint positions.
 
 
 @dataclass(frozen=True)
@@ -65,10 +63,11 @@ class MotionState:
         return MotionState.joined([self, other])
 
 
-def follow(
-    steps: Tensor,  # [..., T, 3] as in `MotionState`
-) -> tuple[Tensor, Tensor]:
+def follow(steps: Tensor) -> tuple[Tensor, Tensor]:
     """Add up steps from the origin, facing +Z.
+
+    Args:
+        steps: ``[..., T, 3]`` as in `MotionState`.
 
     Returns:
         ``[..., T, 2]`` metres x and z, and ``[..., T]`` radians, after each step.
@@ -82,6 +81,13 @@ def follow(
     before = torch.cat([torch.zeros_like(yaw[..., :1]), yaw[..., :-1]], dim=-1)
     moved = torch.stack([steps[..., 0], torch.zeros_like(yaw), steps[..., 1]], dim=-1)
     return rotate_yaw(moved, before).cumsum(-2)[..., ::2], yaw
+
+
+def steps_of(place: Tensor, yaw: Tensor) -> Tensor:
+    """Return the steps ``[T - 1, 3]`` between places ``[T, 2]`` with headings ``[T]``; the inverse of `follow`."""
+    moved = place.diff(dim=0)
+    flat = torch.stack([moved[:, 0], torch.zeros_like(moved[:, 0]), moved[:, 1]], dim=-1)
+    return torch.cat([rotate_yaw(flat, -yaw[:-1])[:, ::2], unwrap(yaw).diff()[:, None]], dim=-1)
 
 
 def path_points(
@@ -119,9 +125,6 @@ def state_positions(state: MotionState, offsets: Tensor, parents: Sequence[int],
     return positions_from_bones(torch.cat([start, bones], dim=-2), parents)
 
 
-# From states back to a motion in the world.
-
-
 def motion_of(
     state: MotionState,  # [T, ...]; the step to the first frame does not count
     *,
@@ -142,7 +145,24 @@ def motion_of(
     return Motion(tuple(names), tuple(parents), offsets.double(), rotations, translations, fps, tracks)
 
 
-# A path that a motion should follow, as a table of points in time.
+def path_errors(steps: Tensor, path: Tensor) -> tuple[Tensor, Tensor]:
+    """Return how far a root is from the point of a path at the same time.
+
+    Args:
+        steps: ``[..., T, 3]`` of the root, as in `MotionState`.
+        path: ``[..., T, 3]`` steps of the path, from the same start.
+
+    Returns:
+        ``[..., T]`` metres from the point, and ``[..., T]`` degrees between the headings, 0 to 180.
+
+    Example:
+        >>> ahead, nowhere = torch.tensor([[0.0, 0.1, 0.0]] * 30), torch.zeros(30, 3)
+        >>> distance, heading = path_errors(nowhere, ahead)
+        >>> round(float(distance[-1]), 3), float(heading[-1])
+        (3.0, 0.0)
+    """
+    (place, yaw), (target, facing) = follow(steps), follow(path)
+    return (place - target).norm(dim=-1), yaw_degrees(yaw, facing)
 
 
 _SLOW = 0.05
@@ -252,32 +272,6 @@ def _turned(degrees: NDArray[np.float64]) -> NDArray[np.float64]:
     turns = np.where(np.abs(turns) < 360.0, shorter, turns)
     turned: NDArray[np.float64] = np.cumsum(np.concatenate([degrees[:1], turns]))
     return turned
-
-
-def path_errors(
-    steps: Tensor,  # [..., T, 3] of the root, as in `MotionState`
-    path: Tensor,  # [..., T, 3] steps of the path, from the same start
-) -> tuple[Tensor, Tensor]:
-    """Return how far a root is from the point of a path at the same time.
-
-    Returns:
-        ``[..., T]`` metres from the point, and ``[..., T]`` degrees between the headings, 0 to 180.
-
-    Example:
-        >>> ahead, nowhere = torch.tensor([[0.0, 0.1, 0.0]] * 30), torch.zeros(30, 3)
-        >>> distance, heading = path_errors(nowhere, ahead)
-        >>> round(float(distance[-1]), 3), float(heading[-1])
-        (3.0, 0.0)
-    """
-    (place, yaw), (target, facing) = follow(steps), follow(path)
-    return (place - target).norm(dim=-1), yaw_degrees(yaw, facing)
-
-
-def steps_of(place: Tensor, yaw: Tensor) -> Tensor:
-    """Return the steps ``[T - 1, 3]`` between places ``[T, 2]`` with headings ``[T]``; the inverse of `follow`."""
-    moved = place.diff(dim=0)
-    flat = torch.stack([moved[:, 0], torch.zeros_like(moved[:, 0]), moved[:, 1]], dim=-1)
-    return torch.cat([rotate_yaw(flat, -yaw[:-1])[:, ::2], unwrap(yaw).diff()[:, None]], dim=-1)
 
 
 def _headings(place: NDArray[np.float64], fps: float) -> NDArray[np.float64]:

@@ -3,16 +3,13 @@
 from motionkit.nn._ema import EMA
 from motionkit.nn._resnet10 import ResNet10, SpatialLearnedEmbeddings, resnet_map
 from motionkit.nn._transformer import (
-    Film,
     TransformerDecoder,
     TransformerEncoder,
-    UnrolledLinear,
-    WindowAttention,
     native_keys,
     sinusoidal_table,
     stock_keys,
-    unrolled,
 )
+from motionkit.nn._unrolled import Film, UnrolledLinear, WindowAttention, unrolled
 from motionkit.nn.lora import (
     adapter_parameters,
     adapters_merged,

@@ -1,4 +1,4 @@
-"""Charts with a row for each name, directions as sectors of a circle, and the elements of all charts."""
+"""Charts of amounts: sectors of a circle, a bar or a column for each name; and the elements of all charts."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-from motionkit.page.html import percent
-
-# Elements of all charts: text, bars, lines, round values for axes.
+from motionkit.page.wording import percent
 
 WIDTH = 300
+"""Units of a chart, shown at about as many pixels."""
+
+HEIGHT = 232
+_X, _Y, _RADIUS = WIDTH / 2, 116.0, 92.0
+"""Height of a circle of directions, its centre and its radius."""
+
+_DIAGONAL = math.sqrt(0.5)
+_RIGHT = 10
+"""Space to the right of the bars between quantiles."""
 
 
 def ticks(start: float, stop: float, about: int, *, whole: bool = False) -> list[float]:
@@ -60,11 +67,6 @@ def svg(height: float, description: str, parts: Sequence[str], *, width: float =
     return (
         f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(description)}">{"".join(parts)}</svg>'
     )
-
-
-HEIGHT = 232
-_X, _Y, _RADIUS = WIDTH / 2, 116.0, 92.0
-_DIAGONAL = math.sqrt(0.5)
 
 
 def rose(counts: Sequence[int], *, label: str, of: str) -> str:
@@ -120,11 +122,6 @@ def _side(angle: float) -> str:
     return f"{abs(degrees):.0f}° {'left' if degrees > 0 else 'right'}"
 
 
-# Charts with a row or a column for each name: bars, spans between quantiles, shares of a total.
-
-_RIGHT = 10
-
-
 def bars(rows: Sequence[tuple[str, float]], *, label: str) -> str:
     """Draw a horizontal bar per row, with its name before and its value after it.
 
@@ -146,14 +143,16 @@ def bars(rows: Sequence[tuple[str, float]], *, label: str) -> str:
 
 
 def spans(
-    rows: Sequence[tuple[str, Sequence[float]]],  # name and (low, middle, high)
-    *,
-    label: str,  # name of the values
-    unit: str,  # their unit
-    of: str,  # name of the rows and what a bar spans, for the chart's description
-    low: float | None = None,  # left end of the axis; None takes the smallest value
+    rows: Sequence[tuple[str, Sequence[float]]], *, label: str, unit: str, of: str, low: float | None = None
 ) -> str:
     """Draw a bar per row from its low to its high value, with a tick at the middle one.
+
+    Args:
+        rows: Name and (low, middle, high).
+        label: Name of the values.
+        unit: Their unit.
+        of: Name of the rows and what a bar spans, for the chart's description.
+        low: Left end of the axis; None takes the smallest value.
 
     Example:
         >>> chart = spans([("knee", (5.0, 20.0, 60.0))], label="rotation", unit="°", of="joints")

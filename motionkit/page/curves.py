@@ -1,4 +1,4 @@
-"""Charts of several curves, with their names at their ends or above the plot."""
+"""Charts of lines: curves over common axes, named at their ends or above the plot, and parallel coordinates."""
 
 from __future__ import annotations
 
@@ -25,14 +25,18 @@ _LETTER = 6.6
 _MARK, _GAP = 19, 12
 """Space of the mark before a name, and between two names, above the plot."""
 
+_AXIS_ROW, _AXIS_TOP, _AXIS_LEFT, _RIGHT = 27, 20, 88, 8
+_BEST = 0.1
+"""Share of the lines that are drawn in colour."""
+
 
 @dataclass(frozen=True)
 class Chart:
     """A chart of metrics over the steps of a run."""
 
-    title: str
+    title: str  # Heading of the chart
     metrics: Mapping[str, str]  # By the name of the curve
-    caption: str
+    caption: str  # Sentence below it
     zero: bool = False  # Whether the axis of values begins at 0
     shares: bool = False  # Whether values are in percent of the sum of all its metrics
     steps: bool = False  # Whether it shows a setting, which is never smoothed
@@ -200,23 +204,18 @@ def _apart(levels: Sequence[float], floor: float) -> list[float]:
     return places
 
 
-# Parallel coordinates: an axis for each quantity, and a line through all axes for each item.
-
-_AXIS_ROW, _AXIS_TOP, _AXIS_LEFT, _RIGHT = 27, 20, 88, 8
-_BEST = 0.1
-"""Share of the lines that are drawn in colour."""
-
-
 def parallel(
-    # Name, value of each item (numbers, or words, which are spaced evenly), and whether the axis is logarithmic
-    axes: Sequence[tuple[str, Sequence[object], bool]],
-    values: Sequence[float],  # result of each item, the best first
-    *,
-    better: str = "maximize",  # ``maximize`` or ``minimize``
+    axes: Sequence[tuple[str, Sequence[object], bool]], values: Sequence[float], *, better: str = "maximize"
 ) -> str:
     """Draw each item as a line through its value on every axis, the best tenth in colour.
 
     Axes are horizontal, one below the other, so that their names are readable on a phone too. The last is the result.
+
+    Args:
+        axes: Name, value of each item (numbers, or words, which are spaced evenly), and whether the axis is
+            logarithmic.
+        values: Result of each item, the best first.
+        better: ``maximize`` or ``minimize``.
 
     Example:
         >>> chart = parallel([("lr", [1e-3, 1e-4], True), ("depth", [2, 3], False)], [0.5, 0.4])

@@ -17,18 +17,29 @@ _APART = 18
 
 
 def histogram(
-    start: float,  # lower end of the first bin
+    start: float,
     width: float,
-    counts: Sequence[int],  # values per bin
+    counts: Sequence[int],
     *,
-    label: str,  # name of the horizontal axis
+    label: str,
     unit: str,
-    of: str,  # name of what is counted: ``clips``, ``frames``
-    marks: Mapping[str, float],  # values to mark with a line, by name; one beyond the last bin is named without a line
-    digits: int = 2,  # decimals of the marks' values
-    whole: bool = False,  # whether values are whole numbers; the axis then has whole numbers only
+    of: str,
+    marks: Mapping[str, float],
+    digits: int = 2,
+    whole: bool = False,
 ) -> str:
     """Draw a histogram; if one bar would flatten all others, heights are square roots and the axis is labelled so.
+
+    Args:
+        start: Lower end of the first bin.
+        width: Width of each bin.
+        counts: Values per bin.
+        label: Name of the horizontal axis.
+        unit: Its unit.
+        of: Name of what is counted: ``clips``, ``frames``.
+        marks: Values to mark with a line, by name; one beyond the last bin is named without a line.
+        digits: Decimals of the marks' values.
+        whole: Whether values are whole numbers; the axis then has whole numbers only.
 
     Example:
         >>> chart = histogram(0.0, 0.5, [3, 1, 4], label="length", unit="s", of="clips", marks={"median": 0.8})

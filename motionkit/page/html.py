@@ -1,4 +1,4 @@
-"""Whole pages: one HTML file without external resources, in the common style."""
+"""Pages of HTML in one style, each a file without external resources: the page, its elements, their scripts."""
 
 from __future__ import annotations
 
@@ -11,28 +11,98 @@ from pathlib import Path
 
 from motionkit.version import __version__
 
-# Commands of a page, each with a button that copies it.
+_CLASSES = {"error": ["bad"], "warning": ["warn"], "better": ["good"], "worse": ["bad"]}
+"""CSS classes of cells by their text."""
 
 
-def commands(lines: Sequence[str]) -> str:
-    """Return command lines with copy buttons, which are hidden without a script.
+def html_page(title: str, body: str, *, made_by: str, scripts: str = "") -> str:
+    """Return a whole HTML page.
+
+    Args:
+        title: Its title, as text.
+        body: Its HTML, from `motionkit.page`'s charts and elements.
+        made_by: The command that makes it, by which `is_made_by` recognises the page.
+        scripts: Script elements of its parts, such as `hover_script`; they come last.
 
     Example:
-        >>> commands(["motionkit doctor"]).count("<button")
-        1
+        >>> from motionkit.page.charts import bars
+        >>> body = figure(bars([("walk", 3.0), ("jump", 1.0)], label="Clips by action"), "Clips of each action.")
+        >>> html_page("Walks & jumps", body, made_by="report")[:29]
+        '<!doctype html><html lang="en'
     """
-    rows = "".join(
-        f'<div><code>{_words(line)}</code><button class="copy" type="button" hidden>copy</button></div>'
-        for line in lines
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8">{_mark(made_by)}'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{_style()}</style></head>"
+        f"<body><main>{body}</main>{scripts}</body></html>\n"
     )
-    return f'<div class="commands">{rows}</div>' if rows else ""
 
 
-@cache
-def copy_script() -> str:
-    """Return the script behind every button of `commands`; once per page is enough."""
-    source = files(__package__).joinpath("copy.js").read_text(encoding="utf-8")
-    return f"<script>{source}</script>"
+def result_page(
+    title: str,
+    lead: Sequence[str],
+    parts: Iterable[str],
+    *,
+    made_by: str,
+    see: str = "",
+    sub: str = "",
+    scripts: str = "",
+) -> str:
+    """Return the page of a result: its title, the result in sentences, the parts, and the version that made it.
+
+    Args:
+        title: The title, as text.
+        lead: Sentences of the result, as text.
+        parts: HTML of the parts, in order.
+        made_by: The command that makes it; see `html_page`.
+        see: Rest of the last line, such as which guide explains the figures; if empty there is no such line.
+        sub: A line below the title.
+        scripts: Script elements of the parts.
+    """
+    below = f'<p class="sub">{escape(sub)}</p>' if sub else ""
+    body = [
+        f"<header><h1>{escape(title)}</h1>{below}</header>",
+        *(f'<p class="lead-in">{escape(text)}</p>' for text in lead),
+        *parts,
+        f'<p class="cap">Made by motionkit {__version__}; {see}</p>' if see else "",
+    ]
+    return html_page(title, "".join(body), made_by=made_by, scripts=scripts)
+
+
+def drawing(chart: str, *, width: int) -> str:
+    """Return a chart as a standalone ``.svg`` file, in the colours of the pages, light and dark.
+
+    Args:
+        chart: The chart.
+        width: Default width in pixels.
+    """
+    style = _style()
+    colours = style[: style.index("*{box-sizing")]
+    rules = "".join(row for row in style.splitlines() if row.startswith("svg ")).replace("svg ", "")
+    font = 'text{font-family:system-ui,"Segoe UI",Roboto,"Noto Sans",sans-serif}'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" style="background:var(--card)"'
+    opened, body = chart.removeprefix("<svg").split(">", 1)
+    return f"{head}{opened}><style>{colours}{rules}{font}</style>{body}\n"
+
+
+def is_made_by(path: Path, command: str) -> bool:
+    """Return whether a file is a page of `html_page` by this command, which may be replaced by a new one."""
+    with path.open("rb") as file:
+        return _mark(command).encode() in file.read(1024)
+
+
+def stored_picture(folder: Path, name: object, *, most: int) -> str:
+    """Return a WebP of a folder as a data URL for ``<img>``; empty if there is none.
+
+    Args:
+        folder: Where it is.
+        name: File name from an untrusted document; its folders are ignored.
+        most: Bytes of the largest one.
+    """
+    path = folder / Path(str(name)).name
+    if path.suffix != ".webp" or not path.is_file() or path.stat().st_size > most:
+        return ""
+    return f"data:image/webp;base64,{base64.b64encode(path.read_bytes()).decode()}"
 
 
 def renewing(page: str, *, seconds: float) -> str:
@@ -40,17 +110,6 @@ def renewing(page: str, *, seconds: float) -> str:
     source = files(__package__).joinpath("renew.js").read_text(encoding="utf-8")
     head, end, tail = page.rpartition("</body>")
     return f'{head}<script data-seconds="{seconds:g}">{source}</script>{end}{tail}'
-
-
-def _words(line: str) -> str:
-    """Return a line that a narrow page breaks between words, not inside them."""
-    return " ".join(f"<span>{escape(word)}</span>" for word in line.split(" "))
-
-
-# Elements of a page: tiles, figures in a grid, tables that fit on a phone.
-
-_CLASSES = {"error": ["bad"], "warning": ["warn"], "better": ["good"], "worse": ["bad"]}
-"""CSS classes of cells by their text."""
 
 
 def figure(chart: str, caption: str, *, title: str = "") -> str:
@@ -69,12 +128,8 @@ def table(
     columns: Sequence[str],
     rows: Iterable[Sequence[object]],
     *,
-    numbers: Sequence[int] = (),  # columns of numbers, aligned to the right
-    # ``cards``, ``reasons``, ``plain`` for a table that is narrow enough for a phone, or ``plain result``; with
-    # ``interval`` after it a phone omits the last column of numbers, with ``real`` the fifth one. With ``columns``
-    # after it, and `columns_script` on the page, a click on a row's name sorts the columns by that row.
+    numbers: Sequence[int] = (),
     kind: str = "cards",
-    # Class of each row's last cell (``good``, ``bad``), if it does not follow from its text; empty for none
     tones: Sequence[str] = (),
 ) -> str:
     """Return a table.
@@ -82,6 +137,16 @@ def table(
     On a phone a table of the kind ``cards`` becomes a list: the first cell is the heading of an entry, and each other
     one is labelled with its column. In the kind ``reasons`` the first two cells share a line and the third, a sentence,
     has the whole width below them.
+
+    Args:
+        columns: Heads of the columns.
+        rows: Their cells.
+        numbers: Columns of numbers, aligned to the right.
+        kind: ``cards``, ``reasons``, ``plain`` for a table that is narrow enough for a phone, or ``plain result``; with
+            ``interval`` after it a phone omits the last column of numbers, with ``real`` the fifth one. With
+            ``columns`` after it, and `columns_script` on the page, a click on a row's name sorts the columns by that
+            row.
+        tones: Class of each row's last cell (``good``, ``bad``), if it does not follow from its text; empty for none.
 
     Example:
         >>> "<td>walk</td>" in table(("clip", "frames"), [("walk", 60)], numbers=(1,))
@@ -130,215 +195,25 @@ def definitions(texts: Mapping[str, str]) -> str:
     return f'<dl class="defs">{rows}</dl>'
 
 
-def _large(value: str) -> str:
-    head, space, unit = value.partition(" ")
-    small = space and not unit.startswith("/") and head[:1].isdigit()
-    return f"{escape(head)} <small>{escape(unit)}</small>" if small else escape(value)
-
-
-def html_page(title: str, body: str, *, made_by: str, scripts: str = "") -> str:
-    """Return a whole HTML page.
-
-    Args:
-        title: Its title, as text.
-        body: Its HTML, from `motionkit.page`'s charts and elements.
-        made_by: The command that makes it, by which `is_made_by` recognises the page.
-        scripts: Script elements of its parts, such as `hover_script`; they come last.
+def commands(lines: Sequence[str]) -> str:
+    """Return command lines with copy buttons, which are hidden without a script.
 
     Example:
-        >>> from motionkit.page.charts import bars
-        >>> body = figure(bars([("walk", 3.0), ("jump", 1.0)], label="Clips by action"), "Clips of each action.")
-        >>> html_page("Walks & jumps", body, made_by="report")[:29]
-        '<!doctype html><html lang="en'
+        >>> commands(["motionkit doctor"]).count("<button")
+        1
     """
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8">{_mark(made_by)}'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><main>{body}</main>{scripts}</body></html>\n"
+    rows = "".join(
+        f'<div><code>{_words(line)}</code><button class="copy" type="button" hidden>copy</button></div>'
+        for line in lines
     )
+    return f'<div class="commands">{rows}</div>' if rows else ""
 
 
-def result_page(
-    title: str,  # the title, as text
-    lead: Sequence[str],  # sentences of the result, as text
-    parts: Iterable[str],  # HTML of the parts, in order
-    *,
-    made_by: str,  # the command that makes it; see `html_page`
-    # Rest of the last line, such as which guide explains the figures; if empty there is no such line
-    see: str = "",
-    sub: str = "",  # a line below the title
-    scripts: str = "",  # script elements of the parts
-) -> str:
-    """Return the page of a result: its title, the result in sentences, the parts, and the version that made it."""
-    below = f'<p class="sub">{escape(sub)}</p>' if sub else ""
-    body = [
-        f"<header><h1>{escape(title)}</h1>{below}</header>",
-        *(f'<p class="lead-in">{escape(text)}</p>' for text in lead),
-        *parts,
-        f'<p class="cap">Made by motionkit {__version__}; {see}</p>' if see else "",
-    ]
-    return html_page(title, "".join(body), made_by=made_by, scripts=scripts)
-
-
-def stored_picture(
-    folder: Path,
-    name: object,  # file name from an untrusted document; its folders are ignored
-    *,
-    most: int,  # bytes of the largest one
-) -> str:
-    """Return a WebP of a folder as a data URL for ``<img>``; empty if there is none."""
-    path = folder / Path(str(name)).name
-    if path.suffix != ".webp" or not path.is_file() or path.stat().st_size > most:
-        return ""
-    return f"data:image/webp;base64,{base64.b64encode(path.read_bytes()).decode()}"
-
-
-def drawing(chart: str, *, width: int) -> str:
-    """Return a chart as a standalone ``.svg`` file, in the colours of the pages, light and dark.
-
-    Args:
-        chart: The chart.
-        width: Default width in pixels.
-    """
-    colours = _STYLE[: _STYLE.index("*{box-sizing")]
-    rules = "".join(row for row in _STYLE.splitlines() if row.startswith("svg ")).replace("svg ", "")
-    font = 'text{font-family:system-ui,"Segoe UI",Roboto,"Noto Sans",sans-serif}'
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" style="background:var(--card)"'
-    opened, body = chart.removeprefix("<svg").split(">", 1)
-    return f"{head}{opened}><style>{colours}{rules}{font}</style>{body}\n"
-
-
-def is_made_by(path: Path, command: str) -> bool:
-    """Return whether a file is a page of `html_page` by this command, which may be replaced by a new one."""
-    with path.open("rb") as file:
-        return _mark(command).encode() in file.read(1024)
-
-
-def _mark(command: str) -> str:
-    return f'<meta name="generator" content="motionkit {escape(command)}">'
-
-
-# Curves use neither the colours of left and right in the player nor those of its first two tracks, before and after.
-_STYLE = """
-:root{color-scheme:light dark;--ink:#1b1f24;--soft:#5b6470;--line:#dfe3e8;--card:#fff;--page:#f5f6f8;
---bar:#3d6fb4;--mark:#c4661a;--bad:#b3261e;--warn:#8a5a00;--good:#1d7a4f;
---c0:#6a3fb5;--c1:#857300;--c2:#12808f;--c3:#b5347f;--c4:#2e7d32;--c5:#c0392b;--c6:#8c6244;--c7:#6b7280}
-@media(prefers-color-scheme:dark){:root{--ink:#e7eaee;--soft:#a3adb9;--line:#333b45;--card:#1c2128;--page:#13171c;
---bar:#6f9fe0;--mark:#f0a860;--bad:#ff8a80;--warn:#f2c14e;--good:#6fcf9f;
---c0:#b79cf0;--c1:#cdbb3a;--c2:#4cc0cf;--c3:#ee7fbd;--c4:#7bc47f;--c5:#f08a7d;--c6:#cfa27f;--c7:#a3adb9}}
-*{box-sizing:border-box}
-body{margin:0;background:var(--page);color:var(--ink);font:15px/1.5 system-ui,"Segoe UI",Roboto,"Noto Sans",sans-serif;
-overflow-wrap:break-word}
-main{max-width:1100px;margin:0 auto;padding:28px 20px 60px}
-h1{font-size:25px;line-height:1.25;margin:0 0 6px;overflow-wrap:anywhere}
-h2{font-size:18px;margin:36px 0 12px;padding-bottom:4px;border-bottom:1px solid var(--line)}
-h3{font-size:14px;margin:18px 0 8px;font-weight:600}
-p{margin:6px 0}
-.sub,.cap{color:var(--soft);font-size:13px}
-.cap{margin:8px 2px}
-code,pre{font:12.5px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace}
-code span{display:inline-block;max-width:100%;overflow-wrap:anywhere}
-.commands>div{display:flex;gap:10px;align-items:baseline;margin:3px 0}.commands code{min-width:0}
-.copy{flex:none;font:inherit;font-size:11.5px;line-height:1.3;padding:1px 8px;border-radius:10px;
-border:1px solid var(--line);background:var(--card);color:var(--soft);cursor:pointer}
-.copy:hover{color:var(--ink)}.copy[hidden]{display:none}
-.card>.commands{padding:9px 14px}
-.card:has(>table){overflow-x:auto}
-ul.runs{list-style:none;margin:12px 0 0;padding:0}.runs li{margin:6px 0}
-.runs b{color:var(--k);font-size:17px;margin-right:6px}
-.tiles{display:grid;grid-template-columns:repeat(4,1fr);gap:10px;margin:18px 0 0}
-.tiles div,figure,.card{background:var(--card);border:1px solid var(--line);border-radius:8px}
-.tiles div{display:flex;flex-direction:column-reverse;justify-content:flex-end;padding:9px 13px}
-.tiles dd{margin:0;font-size:21px;font-weight:600;font-variant-numeric:tabular-nums;line-height:1.35}
-.tiles small{font-size:13px;font-weight:400;color:var(--soft)}
-.tiles dt{color:var(--soft);font-size:12.5px}
-ul.notes{margin:14px 0 0;padding:10px 14px 10px 32px;background:var(--card);border:1px solid var(--line);
-border-left:4px solid var(--mark);border-radius:8px}
-.notes b{color:var(--bad)}
-.grid{display:grid;gap:14px}
-.g1{max-width:520px}.g2{grid-template-columns:repeat(2,minmax(0,1fr))}.g3{grid-template-columns:repeat(3,minmax(0,1fr))}
-figure{margin:0;padding:14px 15px;display:flex;flex-direction:column}
-figcaption{color:var(--soft);font-size:12.5px;line-height:1.4;margin-top:auto;padding-top:8px}
-svg{display:block;width:100%;max-width:380px;height:auto;margin:0 auto}
-svg text{font-size:11px;fill:var(--soft);font-variant-numeric:tabular-nums}
-svg .axis,svg .note{fill:var(--ink)}
-svg .note{stroke:var(--card);stroke-width:3px;paint-order:stroke}
-svg .bar{fill:var(--bar)}svg .bar:hover{opacity:.7}
-svg .grid{stroke:var(--line);fill:none;stroke-width:1}
-svg .base{stroke:var(--soft);stroke-width:1}
-svg .tick{stroke:var(--ink);stroke-width:2}
-svg .curve{fill:none;stroke:var(--k);stroke-width:1.8}svg .dot{fill:var(--k)}
-svg .lead{stroke:var(--k);stroke-width:.6;opacity:.6}
-svg .c0,.runs .c0{--k:var(--c0)}svg .c1,.runs .c1{--k:var(--c1)}svg .c2,.runs .c2{--k:var(--c2)}
-svg .c3,.runs .c3{--k:var(--c3)}svg .c4,.runs .c4{--k:var(--c4)}svg .c5,.runs .c5{--k:var(--c5)}
-svg .c6,.runs .c6{--k:var(--c6)}svg .c7,.runs .c7{--k:var(--c7)}
-svg .faint{stroke-width:1;opacity:.28}
-svg .rule{stroke:var(--soft);stroke-width:1;stroke-dasharray:2 2}
-svg .control{--k:var(--soft)}svg .curve.control{stroke-dasharray:4 3}
-svg .mark{stroke:var(--mark);stroke-width:1.8}svg .m1{stroke-dasharray:4 3}
-table{border-collapse:collapse;width:100%;font-size:13.5px;font-variant-numeric:tabular-nums}
-th,td{text-align:left;padding:6px 14px;border-bottom:1px solid var(--line);vertical-align:top}
-tr:last-child td{border-bottom:0}
-th{font-weight:600;color:var(--soft);font-size:12.5px}
-td.n,th.n{text-align:right}td.n{white-space:nowrap}.plain th.n{width:84px}
-.result th.n{width:auto}.result td:first-child{font-weight:600}.result td{white-space:nowrap}
-.reasons td:first-child{font-weight:600}
-pre{margin:0;padding:12px 14px;overflow:auto;max-height:420px}
-.bad{color:var(--bad)}.warn{color:var(--warn)}.good{color:var(--good)}
-td.good,td.bad{font-weight:600}
-figure:has(svg[data-frame]){position:relative}svg[data-frame]{touch-action:pan-y}
-figure h3{margin:0 0 6px}h3 .prompt{font-weight:400;color:var(--soft)}
-.tip{position:absolute;top:44px;padding:4px 8px;border-radius:6px;background:var(--ink);color:var(--card);
-font-size:12px;line-height:1.45;white-space:pre;pointer-events:none;font-variant-numeric:tabular-nums}
-.lead-in{font-size:17px;line-height:1.5;margin:16px 0 0;max-width:76ch}
-motionkit-player{height:580px;margin:0 0 6px}
-details{margin-top:12px}summary{cursor:pointer;color:var(--soft);font-size:13.5px;margin-bottom:8px}
-.strip{display:flex;flex-wrap:wrap;gap:6px;margin:0 0 10px}.strip figure{padding:4px}
-.strip img{image-rendering:pixelated;display:block}.strip .wrong{border:2px solid var(--bad)}
-.strip .right{border:2px solid var(--good)}
-.pair{display:grid;grid-template-columns:1fr 1fr;gap:6px}.pair img{width:100%}
-.wide{display:grid;grid-auto-flow:column;grid-auto-columns:minmax(0,1fr);gap:10px;margin:0 0 14px;position:relative}
-.strip.wide figure{padding:8px}.wide img{width:100%;border-radius:4px;image-rendering:auto}
-.wide figcaption{margin:0;display:flex;flex-direction:column;gap:3px;color:var(--ink)}
-.wide figcaption>b{color:var(--soft);font-weight:600;font-size:11.5px}.wide q{font-size:14px;quotes:none}
-.told{display:flex;flex-wrap:wrap;gap:2px 10px;color:var(--soft)}.told b{color:var(--ink);font-weight:600}
-.why{position:absolute;top:14px;left:14px;margin:0;padding:1px 8px;border-radius:9px;background:var(--mark);
-color:var(--card);font-size:11.5px;font-weight:600}
-.sorter{margin:0 0 10px;color:var(--soft);font-size:13px}.sorter[hidden]{display:none}
-.sorter button{font:inherit;margin:0 2px;padding:2px 10px;border:1px solid var(--line);border-radius:12px;
-background:var(--card);color:var(--ink);cursor:pointer}
-.sorter button[aria-pressed]{background:var(--ink);color:var(--card)}
-.columns td button{font:inherit;color:inherit;text-align:inherit;padding:0;border:0;background:none;cursor:pointer}
-.columns td button::after{content:" ↕";color:var(--soft)}
-.columns td button[data-order]::after{content:" ▾";color:var(--ink)}
-.columns td button[data-order=ascending]::after{content:" ▴"}
-dl.defs{display:grid;grid-template-columns:max-content 1fr;gap:5px 18px;font-size:13.5px}
-dl.defs dt{font-weight:600}dl.defs dd{margin:0;color:var(--soft)}
-@media(max-width:900px){.g2,.g3{grid-template-columns:repeat(2,minmax(0,1fr))}}
-@media(max-width:700px){
-.wide{grid-auto-flow:row;grid-template-columns:1fr 1fr}
-.tiles{grid-template-columns:1fr 1fr}
-.g2,.g3{grid-template-columns:minmax(0,1fr)}
-table:not(.plain),:not(.plain)>tbody,:not(.plain)>*>tr,:not(.plain)>*>*>td{display:block;width:auto}
-:not(.plain)>thead{display:none}
-:not(.plain)>*>tr{padding:9px 14px;border-bottom:1px solid var(--line)}:not(.plain)>*>tr:last-child{border-bottom:0}
-:not(.plain)>*>*>td,:not(.plain)>*>*>td.n{padding:1px 0;border:0;text-align:left;white-space:normal}
-.cards td:first-child{font-weight:600}
-.cards>*>*>td[data-label]{display:flex;justify-content:space-between;gap:16px;text-align:right}
-.cards td[data-label]::before{content:attr(data-label);color:var(--soft);text-align:left;flex:none;max-width:60%}
-.cards td:empty{display:none}
-.result td,.result th{padding:6px 7px;font-size:13px}.result td:first-child{white-space:normal}
-.interval .n:nth-last-child(2),.real .n:nth-child(5){display:none}
-.reasons>*>tr{display:flex;flex-wrap:wrap;justify-content:space-between;gap:0 12px}
-.reasons td:nth-child(3){flex-basis:100%;color:var(--soft)}
-dl.defs{grid-template-columns:1fr;gap:0}dl.defs dd{margin-bottom:8px}}
-@media(max-width:560px){motionkit-player{height:610px}main{padding:20px 14px 48px}}
-@media print{body{background:#fff}.card,figure,.tiles div{break-inside:avoid}details[open] pre{max-height:none}}
-"""
-"""Light and dark by the reader's setting; below 700 pixels tables become lists; no external resources."""
-
-
-# Buttons that sort a list, and rows that sort the columns of their table.
+@cache
+def copy_script() -> str:
+    """Return the script behind every button of `commands`; once per page is enough."""
+    source = files(__package__).joinpath("copy.js").read_text(encoding="utf-8")
+    return f"<script>{source}</script>"
 
 
 def sorter(orders: Mapping[str, str], of: str) -> str:
@@ -374,75 +249,25 @@ def columns_script() -> str:
     return f"<script>{source}</script>"
 
 
-# Values as text: the same digits, units and plurals in the terminal and on pages.
+@cache
+def _style() -> str:
+    """Return the style of all pages: light and dark by the reader's setting; below 700 pixels tables become lists.
 
-UNKNOWN = "not known"
-
-
-def count(number: int, thing: str, things: str = "") -> str:
-    """Return a number with its noun: ``1 clip``, ``1,200 clips``.
-
-    Example:
-        >>> count(1, "clip"), count(1200, "clip")
-        ('1 clip', '1,200 clips')
+    Curves use neither the colours of left and right in the player nor those of its first two tracks, before and after.
     """
-    return f"{number:,} {thing if number == 1 else things or f'{thing}s'}"
+    return "\n" + files(__package__).joinpath("style.css").read_text(encoding="utf-8")
 
 
-def joined(names: Sequence[str], most: int = 5) -> str:
-    """Return names as a phrase: ``a, b and c``, or the first ones ``and 3 more``.
-
-    Example:
-        >>> joined(["a", "b", "c"]), joined(["a", "b", "c"], most=2)
-        ('a, b and c', 'a, b and 1 more')
-    """
-    shown = [*names[:most], f"{len(names) - most} more"] if len(names) > most else list(names)
-    return " and ".join(part for part in (", ".join(shown[:-1]), *shown[-1:]) if part)
+def _mark(command: str) -> str:
+    return f'<meta name="generator" content="motionkit {escape(command)}">'
 
 
-def metres(value: float | None, unit: str = "") -> str:
-    """Return a length or a speed to a centimetre."""
-    return _fixed(value, 2, unit)
+def _large(value: str) -> str:
+    head, space, unit = value.partition(" ")
+    small = space and not unit.startswith("/") and head[:1].isdigit()
+    return f"{escape(head)} <small>{escape(unit)}</small>" if small else escape(value)
 
 
-def degrees(value: float | None) -> str:
-    """Return an angle to a tenth of a degree."""
-    return UNKNOWN if value is None else f"{value:,.1f}°"
-
-
-def share(value: float | None) -> str:
-    """Return a fraction in percent."""
-    return UNKNOWN if value is None else percent(100 * value)
-
-
-def percent(value: float) -> str:
-    """Return percent without decimals, with one below 1 %."""
-    if value == 0 or value >= 1:
-        return f"{value:.0f} %"
-    return f"{value:.1f} %" if value >= 0.1 else "under 0.1 %"
-
-
-def plain(value: float | None, digits: int = 2) -> str:
-    """Return a number without a unit."""
-    return _fixed(value, digits, "")
-
-
-def duration(seconds: float) -> str:
-    """Return a duration: seconds below two minutes, then minutes, from two hours on hours.
-
-    Example:
-        >>> duration(90), duration(1800), duration(9000)
-        ('90.0 s', '30.0 min', '2.5 h')
-    """
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-def capped(value: float, uncapped: float) -> str:
-    """Return a capped value, with its uncapped value if that is higher."""
-    return plain(value) if uncapped <= value else f"{plain(value)} (uncapped {plain(uncapped)})"
-
-
-def _fixed(value: float | None, digits: int, unit: str) -> str:
-    return UNKNOWN if value is None else f"{value:,.{digits}f}{f' {unit}' if unit else ''}"
+def _words(line: str) -> str:
+    """Return a line that a narrow page breaks between words, not inside them."""
+    return " ".join(f"<span>{escape(word)}</span>" for word in line.split(" "))

@@ -1,4 +1,4 @@
-"""Measures of a track for drawing it on the page and in videos: size, limbs, head, path."""
+"""What is drawn on the page and in videos: the track that is given, the figure measured from it, and the camera."""
 
 from __future__ import annotations
 
@@ -16,17 +16,14 @@ from motionkit.errors import MotionkitError
 from motionkit.motion.motion import JointMotion, Motion, nearest_finite
 from motionkit.motion.skeleton import HUMANML, KIT
 from motionkit.rigs import Side, head_joint, sides
-from motionkit.rigs.bodymap import find_roles
-from motionkit.rigs.rest import rig_names
-
-# The player's camera: an orbit around a point, and perspective. ``camera.js`` is the same in the browser.
+from motionkit.rigs.roles import find_roles, rig_names
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Camera:
-    """A view."""
+    """A view: an orbit around a point, in perspective. ``camera.js`` is the same in the browser."""
 
     target: tuple[float, float, float]  # The point at the centre of the picture, metres
     yaw: float  # Radians around the vertical; at 0 the camera is on the +Z side and looks towards -Z
@@ -86,8 +83,6 @@ def panels(count: int, width: float, height: float) -> tuple[int, int]:
     columns = sizes.index(max(sizes)) + 1
     return columns, math.ceil(count / columns)
 
-
-# The input of the player and the video writer: moving joints with titles, segments and foot contacts.
 
 FARTHEST = 10_000.0
 """Farthest position from the origin in metres; beyond it, a unit is wrong."""

@@ -1,4 +1,8 @@
-"""The player as a standalone page, or as a part of another page."""
+"""The player as a page of its own (`player_html`), or as a part of another page (`player_fragment`).
+
+`document` is what the script is given: positions are integers in tenths of a millimetre, stored as second differences
+in bytes of variable length (`encode`).
+"""
 
 from __future__ import annotations
 
@@ -22,11 +26,9 @@ from motionkit.errors import MotionkitError
 from motionkit.motion.motion import ranges
 from motionkit.player._figure import Figure, PlayerTrack, figure_of
 from motionkit.rigs import find_feet, soft_contacts
-from motionkit.rigs.bodymap import CENTRE, SIDED, find_roles
-from motionkit.rigs.rest import PERSON_LEG, UNITS
+from motionkit.rigs.detect import PERSON_LEG, UNITS
+from motionkit.rigs.roles import CENTRE, SIDED, find_roles
 from motionkit.runs import write_bytes_atomic
-
-# Encoding of tracks on the page: integers in tenths of a millimetre, second differences, variable-length bytes.
 
 STEP = 1e-4
 """Metres per unit of a stored position."""
@@ -43,22 +45,84 @@ _WANTED = "The dashed line is the path that was asked for; the ring is where it 
 
 Ints = npt.NDArray[np.int64]
 
+_IDEAS = (
+    *("codec", "camera", "names", "bvh", "glb", "feet", "measure", "body", "figure", "scene"),
+    *("panels", "labels", "edges", "lanes", "save", "input"),
+)
+_PARTS = tuple(f"{idea}.js" for idea in _IDEAS)
+_SCRIPTS = (*_PARTS, "player.js")
 
-def encode(values: Ints) -> str:
-    """Return whole numbers ``[T, N]`` as text: second differences over T, zigzag, base-128 bytes, base64.
+_NO_SCRIPT = "<noscript>This view of a motion needs JavaScript.</noscript>"
 
-    Motion is smooth, so most second differences fit into one or two bytes. The encoding is lossless.
+
+def player_html(tracks: Sequence[PlayerTrack], *, title: str = "") -> str:
+    """Return a whole page that shows tracks side by side or overlaid, without external resources.
+
+    ``#t=2.5`` after the page's address opens it at 2.5 seconds.
+
+    Args:
+        tracks: The tracks to show; skeletons, frame rates and lengths may differ.
+        title: Title of the page; any text.
     """
-    first = np.diff(values, axis=0, prepend=0)
-    second = np.diff(first, axis=0, prepend=0).ravel()
-    zigzag = (second << 1) ^ (second >> 63)
-    groups = zigzag[:, None] >> (7 * np.arange(5))
-    # A byte is written if any bits of the number remain; all but a number's last byte have the top bit set.
-    written = groups > 0
-    written[:, 0] = True
-    more = np.zeros_like(written)
-    more[:, :-1] = written[:, 1:]
-    return base64.b64encode(((groups & 127) | (more << 7))[written].astype(np.uint8).tobytes()).decode("ascii")
+    fragment = player_fragment(tracks, title=title, attributes=("page", "autoplay"))
+    digest = base64.b64encode(hashlib.sha256(_script().encode()).digest()).decode("ascii")
+    values = {
+        "hash": f"sha256-{digest}",
+        "title": html.escape(plain_text(title or tracks[0].title)),
+        "light": look()["light"]["stage"],
+        "dark": look()["dark"]["stage"],
+        "player": fragment,
+    }
+    return re.sub(r"{{(\w+)}}", lambda match: values[match[1]], _resource("page.html"))
+
+
+def player_fragment(
+    tracks: Sequence[PlayerTrack], *, title: str = "", assets: bool = True, attributes: Sequence[str] = ()
+) -> str:
+    """Return a player for use inside another page: an element ``motionkit-player`` with the height of its style.
+
+    A page may hold any number of them: each isolates its style and its names in a shadow tree. It starts paused,
+    listens to keys when it has the focus, and to the wheel once it was clicked.
+
+    Args:
+        tracks: The tracks to show.
+        title: Its heading; any text.
+        assets: Put `player_assets` in front. Once per page is enough.
+        attributes: Attributes of the element: ``autoplay``; ``overlay`` to begin with all motions in one picture;
+            ``page`` if it is alone; ``theme="dark"`` or ``theme="light"`` instead of the system's choice;
+            ``time="1.5"``, the second to start at.
+    """
+    data = json.dumps(document(tracks, title=title), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    before = player_assets() if assets else ""
+    element = " ".join(["motionkit-player", *attributes])
+    script = f'<script type="application/json">{inert(data)}</script>'
+    return f"{before}<{element}>{script}{_NO_SCRIPT}</motionkit-player>"
+
+
+def player_assets() -> str:
+    """Return the script that all players of a page share."""
+    return f"<script>{_script()}</script>\n"
+
+
+def write_player(path: Path, tracks: Sequence[PlayerTrack], *, title: str = "") -> None:
+    """Write `player_html` to a file.
+
+    Example:
+        >>> import torch
+        >>> from motionkit.motion import HUMANML
+        >>> from motionkit.starter import generate
+        >>> walk = generate("walk", frames=40)
+        >>> track = PlayerTrack("walk", torch.from_numpy(walk.joints), HUMANML.parents, walk.fps)
+        >>> write_player(Path("walk.html"), [track])
+        >>> Path("walk.html").read_text()[:15]
+        '<!doctype html>'
+    """
+    page = player_html(tracks, title=title)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes_atomic(path, page.encode())
+    except OSError as error:
+        raise MotionkitError(f"cannot write {path}: {error.strerror or error}.") from error
 
 
 def document(tracks: Sequence[PlayerTrack], *, title: str, fps: float = math.inf) -> dict[str, Any]:
@@ -204,84 +268,21 @@ def _ordinal(number: int) -> str:
     return f"{number}{'th' if number % 100 in (11, 12, 13) else last}"
 
 
-_IDEAS = (
-    *("codec", "camera", "names", "bvh", "glb", "feet", "measure", "body", "figure", "scene"),
-    *("panels", "labels", "edges", "lanes", "save", "input"),
-)
-_PARTS = tuple(f"{idea}.js" for idea in _IDEAS)
-_SCRIPTS = (*_PARTS, "player.js")
+def encode(values: Ints) -> str:
+    """Return whole numbers ``[T, N]`` as text: second differences over T, zigzag, base-128 bytes, base64.
 
-_NO_SCRIPT = "<noscript>This view of a motion needs JavaScript.</noscript>"
-
-
-def player_html(tracks: Sequence[PlayerTrack], *, title: str = "") -> str:
-    """Return a whole page that shows tracks side by side or overlaid, without external resources.
-
-    ``#t=2.5`` after the page's address opens it at 2.5 seconds.
-
-    Args:
-        tracks: The tracks to show; skeletons, frame rates and lengths may differ.
-        title: Title of the page; any text.
+    Motion is smooth, so most second differences fit into one or two bytes. The encoding is lossless.
     """
-    fragment = player_fragment(tracks, title=title, attributes=("page", "autoplay"))
-    digest = base64.b64encode(hashlib.sha256(_script().encode()).digest()).decode("ascii")
-    values = {
-        "hash": f"sha256-{digest}",
-        "title": html.escape(plain_text(title or tracks[0].title)),
-        "light": look()["light"]["stage"],
-        "dark": look()["dark"]["stage"],
-        "player": fragment,
-    }
-    return re.sub(r"{{(\w+)}}", lambda match: values[match[1]], _resource("page.html"))
-
-
-def player_fragment(
-    tracks: Sequence[PlayerTrack], *, title: str = "", assets: bool = True, attributes: Sequence[str] = ()
-) -> str:
-    """Return a player for use inside another page: an element ``motionkit-player`` with the height of its style.
-
-    A page may hold any number of them: each isolates its style and its names in a shadow tree. It starts paused,
-    listens to keys when it has the focus, and to the wheel once it was clicked.
-
-    Args:
-        tracks: The tracks to show.
-        title: Its heading; any text.
-        assets: Put `player_assets` in front. Once per page is enough.
-        attributes: Attributes of the element: ``autoplay``; ``overlay`` to begin with all motions in one picture;
-            ``page`` if it is alone; ``theme="dark"`` or ``theme="light"`` instead of the system's choice;
-            ``time="1.5"``, the second to start at.
-    """
-    data = json.dumps(document(tracks, title=title), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    before = player_assets() if assets else ""
-    element = " ".join(["motionkit-player", *attributes])
-    script = f'<script type="application/json">{inert(data)}</script>'
-    return f"{before}<{element}>{script}{_NO_SCRIPT}</motionkit-player>"
-
-
-def player_assets() -> str:
-    """Return the script that all players of a page share."""
-    return f"<script>{_script()}</script>\n"
-
-
-def write_player(path: Path, tracks: Sequence[PlayerTrack], *, title: str = "") -> None:
-    """Write `player_html` to a file.
-
-    Example:
-        >>> import torch
-        >>> from motionkit.motion import HUMANML
-        >>> from motionkit.starter import generate
-        >>> walk = generate("walk", frames=40)
-        >>> track = PlayerTrack("walk", torch.from_numpy(walk.joints), HUMANML.parents, walk.fps)
-        >>> write_player(Path("walk.html"), [track])
-        >>> Path("walk.html").read_text()[:15]
-        '<!doctype html>'
-    """
-    page = player_html(tracks, title=title)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_bytes_atomic(path, page.encode())
-    except OSError as error:
-        raise MotionkitError(f"cannot write {path}: {error.strerror or error}.") from error
+    first = np.diff(values, axis=0, prepend=0)
+    second = np.diff(first, axis=0, prepend=0).ravel()
+    zigzag = (second << 1) ^ (second >> 63)
+    groups = zigzag[:, None] >> (7 * np.arange(5))
+    # A byte is written if any bits of the number remain; all but a number's last byte have the top bit set.
+    written = groups > 0
+    written[:, 0] = True
+    more = np.zeros_like(written)
+    more[:, :-1] = written[:, 1:]
+    return base64.b64encode(((groups & 127) | (more << 7))[written].astype(np.uint8).tobytes()).decode("ascii")
 
 
 @cache

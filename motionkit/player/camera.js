@@ -1,4 +1,4 @@
-// The camera: an orbit around a point, and perspective. _camera.py is the same for videos.
+// The camera: an orbit around a point, and perspective. `Camera` in _figure.py is the same for videos.
 
 function cameraAxes(camera) {
   const sy = Math.sin(camera.yaw);

@@ -1,4 +1,4 @@
-// What _payload.py packed: base64 text to bytes, whole numbers, and tracks ready to be drawn.
+// What `encode` in _page.py packed: base64 text to bytes, whole numbers, and tracks ready to be drawn.
 
 function decodeBytes(text) {
   const raw = atob(text);

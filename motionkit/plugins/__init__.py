@@ -9,14 +9,17 @@ from motionkit.plugins._lookup import (
     check_signature,
     code_error,
     find,
+    fitting,
     get,
+    gives_of,
     hidden,
     is_file,
     is_own,
     label,
+    reads_of,
+    require_fit,
     warn_hidden,
 )
-from motionkit.plugins.check import fitting, gives_of, reads_of, require_fit
 
 __all__ = [
     "FREE",

@@ -1,4 +1,8 @@
-"""The light half of a plugin: its options, its requirements, and the name of its heavy half."""
+"""The light half of a plugin, importable without torch: a `Component`, and the `Metric` of each quantity that it logs.
+
+A component has the options, the requirements and the name of the heavy half. The metrics of motionkit itself are
+defined in `motionkit.tracking`.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,6 @@ from motionkit.plugins._guard import catching, package_of
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
-
-
-# Metrics that plugins log; motionkit's are defined in `motionkit.tracking`.
 
 Direction = Literal["up", "down", "one", "none"]
 

@@ -1,7 +1,8 @@
-"""Discovery of plugins by entry points, one distribution at a time, so that a broken one does not hide the others.
+"""The kinds of plugins, and the discovery of plugins by entry points, so that a broken one does not hide the others.
 
-The standard library's ``entry_points()`` loses the entries of all packages if the metadata of one is malformed.
-Reading each distribution separately turns that into one warning that names the package and the file.
+`KINDS` has a row for each kind. `scan` reads the entry points of one distribution at a time: ``entry_points()`` of the
+standard library loses the entries of all packages if the metadata of one is malformed. Reading each distribution
+separately turns that into one warning that names the package and the file.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 
-# The kinds of plugins, one row each. Protocols, checks and templates are named, not imported, to keep this light.
-#
-# To add a kind, add a row: discovery, lookup, help, `motionkit plugins` and `motionkit.testing` use this table.
+HOME = "motionkit"
+LIMIT_VARIABLE = "MOTIONKIT_PLUGINS"
+_FILE = "entry_points.txt"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of plugin."""
+    """One kind of plugin: a row of the table that discovery, lookup, help and `motionkit plugins` use.
+
+    Protocols, checks and templates are named, not imported, so that this module stays light.
+    """
 
     name: str  # Its name, plural; the entry-point group is ``motionkit.NAME``
     singular: str  # Its name, singular, in messages and in ``plugins new SINGULAR``
@@ -159,11 +163,6 @@ def either(words: Iterable[str]) -> str:
     """
     *most, last = [*words] or [""]
     return f"{', '.join(most)} or {last}" if most else last
-
-
-HOME = "motionkit"
-LIMIT_VARIABLE = "MOTIONKIT_PLUGINS"
-_FILE = "entry_points.txt"
 
 
 @dataclass(frozen=True)

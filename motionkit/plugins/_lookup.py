@@ -1,4 +1,8 @@
-"""Look up the `Component` of a plugin by name; the error gives the reason if there is none."""
+"""Look up plugins: the `Component` of a name, and the plugins that fit a slot.
+
+If there is no such plugin, the error gives the reason. A plugin fits a slot if it gives what the command accepts, and
+reads what the command produces.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -115,6 +119,73 @@ def warn_hidden(kind: str, name: str) -> None:
     for entry, text in hidden().items():
         if (entry.kind, entry.name) == (kind, name):
             _logger.warning("%s", text)
+
+
+def gives_of(kind: str, component: Component) -> str:
+    """Return what a component gives: its word, or the first of its kind."""
+    return component.gives or next(iter(KINDS[kind].gives), "")
+
+
+def reads_of(kind: str, component: Component) -> str:
+    """Return what a component reads: its word, or the first of its kind; empty if the kind reads nothing."""
+    return component.reads or next(iter(KINDS[kind].reads), "")
+
+
+def fitting(kind: str, *, gives: Collection[str] = (), reads: Collection[str] = (), certain: bool = False) -> list[str]:
+    """Return the names of the plugins that a slot may hold, for help and for messages.
+
+    Built-ins are imported to see what they give. Other packages are not, since help must not run code that may hang or
+    exit: their plugins are listed, and `require_fit` refuses those that do not fit.
+
+    Args:
+        kind: A name in `KINDS`.
+        gives: What the slot accepts; empty for everything.
+        reads: What the slot's plugins may read; empty for everything.
+        certain: Whether plugins that are not imported yet are left out.
+    """
+    return list(dict.fromkeys(entry.name for entry in available(kind) if _may_fit(entry, gives, reads, certain)))
+
+
+def require_fit(
+    kind: str,
+    name: str,
+    *,
+    gives: Collection[str] = (),
+    reads: Collection[str] = (),
+    slot: str = "",
+    typed: bool = False,
+) -> None:
+    """Refuse a plugin that a slot cannot use."""
+    component = get(kind, name, typed=typed)
+    if _fits(kind, component, gives, reads):
+        return
+    row = KINDS[kind]
+    wrong = bool(gives) and gives_of(kind, component) not in gives
+    verb, word, accepted = (
+        ("gives", gives_of(kind, component), gives) if wrong else ("reads", reads_of(kind, component), reads)
+    )
+    expectation = f"{slot} takes" if slot else "what is needed is"
+    fit = ", ".join(fitting(kind, gives=gives, reads=reads, certain=True))
+    raise MotionkitError(
+        f"{row.singular} {name!r} {verb} {word!r}; {expectation} one that {verb} {either(map(repr, accepted))}.",
+        fix=f"choose one that fits: {fit}" if fit else f"no installed {row.singular} fits.",
+    )
+
+
+def _may_fit(entry: Entry, gives: Collection[str], reads: Collection[str], certain: bool) -> bool:
+    if not (gives or reads):
+        return True
+    if not (entry.builtin or entry.value.partition(":")[0] in sys.modules):
+        return not certain
+    try:
+        component = get(entry.kind, f"{entry.distribution}:{entry.name}")
+    except MotionkitError:  # reported when it is chosen
+        return True
+    return _fits(entry.kind, component, gives, reads)
+
+
+def _fits(kind: str, component: Component, gives: Collection[str], reads: Collection[str]) -> bool:
+    return (not gives or gives_of(kind, component) in gives) and (not reads or reads_of(kind, component) in reads)
 
 
 class CodeError(MotionkitError):

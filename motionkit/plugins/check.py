@@ -1,6 +1,8 @@
-"""Import installed plugins and check the contract of their kind, for ``plugins list --check`` and `doctor`.
+"""Check installed plugins: import them, check the contract of their kind, and diagnose the installation.
 
-A plugin that raises any exception is reported by name. One that ends the process or hangs does so here too.
+`try_imports` and `try_builds` serve ``plugins list --check`` and `doctor`. A plugin that raises any exception is
+reported by name; one that ends the process or hangs does so here too. `diagnose` collects faults: malformed metadata,
+failing imports, and entries on which two readers of entry points disagree.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,77 +20,16 @@ from motionkit.errors import MotionkitError, did_you_mean
 from motionkit.plugins._component import Component
 from motionkit.plugins._discovery import HOME, KINDS, LIMIT_VARIABLE, Entry, either, normalise, scan
 from motionkit.plugins._guard import PluginError, in_words, is_stop
-from motionkit.plugins._lookup import INSTALL_FIX, NOT_INSTALLED, available, find, get, hidden, with_article
-
-# Whether a plugin fits a slot: what it gives and the command accepts, or what it reads and the command produces.
-
-
-def gives_of(kind: str, component: Component) -> str:
-    """Return what a component gives: its word, or the first of its kind."""
-    return component.gives or next(iter(KINDS[kind].gives), "")
-
-
-def reads_of(kind: str, component: Component) -> str:
-    """Return what a component reads: its word, or the first of its kind; empty if the kind reads nothing."""
-    return component.reads or next(iter(KINDS[kind].reads), "")
-
-
-def fitting(kind: str, *, gives: Collection[str] = (), reads: Collection[str] = (), certain: bool = False) -> list[str]:
-    """Return the names of the plugins that a slot may hold, for help and for messages.
-
-    Built-ins are imported to see what they give. Other packages are not, since help must not run code that may hang or
-    exit: their plugins are listed, and `require_fit` refuses those that do not fit.
-
-    Args:
-        kind: A name in `KINDS`.
-        gives: What the slot accepts; empty for everything.
-        reads: What the slot's plugins may read; empty for everything.
-        certain: Whether plugins that are not imported yet are left out.
-    """
-    return list(dict.fromkeys(entry.name for entry in available(kind) if _may_fit(entry, gives, reads, certain)))
-
-
-def require_fit(
-    kind: str,
-    name: str,
-    *,
-    gives: Collection[str] = (),
-    reads: Collection[str] = (),
-    slot: str = "",
-    typed: bool = False,
-) -> None:
-    """Refuse a plugin that a slot cannot use."""
-    component = get(kind, name, typed=typed)
-    if _fits(kind, component, gives, reads):
-        return
-    row = KINDS[kind]
-    wrong = bool(gives) and gives_of(kind, component) not in gives
-    verb, word, accepted = (
-        ("gives", gives_of(kind, component), gives) if wrong else ("reads", reads_of(kind, component), reads)
-    )
-    expectation = f"{slot} takes" if slot else "what is needed is"
-    fit = ", ".join(fitting(kind, gives=gives, reads=reads, certain=True))
-    raise MotionkitError(
-        f"{row.singular} {name!r} {verb} {word!r}; {expectation} one that {verb} {either(map(repr, accepted))}.",
-        fix=f"choose one that fits: {fit}" if fit else f"no installed {row.singular} fits.",
-    )
-
-
-def _may_fit(entry: Entry, gives: Collection[str], reads: Collection[str], certain: bool) -> bool:
-    if not (gives or reads):
-        return True
-    if not (entry.builtin or entry.value.partition(":")[0] in sys.modules):
-        return not certain
-    try:
-        component = get(entry.kind, f"{entry.distribution}:{entry.name}")
-    except MotionkitError:  # reported when it is chosen
-        return True
-    return _fits(entry.kind, component, gives, reads)
-
-
-def _fits(kind: str, component: Component, gives: Collection[str], reads: Collection[str]) -> bool:
-    return (not gives or gives_of(kind, component) in gives) and (not reads or reads_of(kind, component) in reads)
-
+from motionkit.plugins._lookup import (
+    INSTALL_FIX,
+    NOT_INSTALLED,
+    find,
+    get,
+    gives_of,
+    hidden,
+    reads_of,
+    with_article,
+)
 
 _MANY = 3  # names that a sentence lists
 
@@ -222,12 +163,6 @@ def _small_dataset() -> Any:
     return component.build(component.options.model_validate(few))
 
 
-# Diagnosis of installed plugins: malformed metadata, failing imports, and entries that two readers disagree on.
-#
-# The parser of the ``entrypoints`` package names the file and the line of a fault, unlike the standard library's. It
-# also reads all entries a second time, independently, which shows faults of the discovery.
-
-
 @dataclass(frozen=True)
 class PackageFault:
     """A fault of a package, or an oddity."""
@@ -261,6 +196,9 @@ def diagnose(imports: Mapping[Entry, ImportOutcome] | None = None) -> list[Packa
 
 def second_reading() -> tuple[set[tuple[str, str, str]], list[PackageFault]]:
     """Read all entry points with the ``entrypoints`` package, one file at a time.
+
+    Its parser names the file and the line of a fault, unlike the standard library's. It also reads all entries a second
+    time, independently, which shows faults of the discovery.
 
     Returns:
         (kind, name, value) of every motionkit entry, and a finding for each file that does not parse.

@@ -12,8 +12,6 @@ from motionkit.errors import MotionkitError
 from motionkit.plugins._discovery import KINDS, Kind, either, normalise
 from motionkit.plugins._lookup import available
 
-# Files that the packages of all kinds share.
-
 _PYPROJECT = """\
 [build-system]
 requires = ["setuptools>=77"]
@@ -46,7 +44,15 @@ $Kind `$name` for motionkit.
 
 
 def package(heavy: str, *, usage: str, light: str, code: str, test: str) -> Mapping[str, str]:
-    """Return the files of a package by path."""
+    """Return the files of a package by path; the templates of all kinds are built with it.
+
+    Args:
+        heavy: Name of the module of the heavy half.
+        usage: Last lines of the README.
+        light: Source of the light half.
+        code: Source of the heavy half.
+        test: Source of the tests.
+    """
     return {
         "pyproject.toml": _PYPROJECT,
         "README.md": _README.replace("USAGE", usage),

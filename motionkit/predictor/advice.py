@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from motionkit.clips.profile.document import Suggestion
 from motionkit.clips.profile.statistics import Profile
 from motionkit.errors import MotionkitError
-from motionkit.page.html import count, plain
+from motionkit.page.wording import count, plain
 from motionkit.predictor.schedule import (
     FULL_LATENT,
     FULL_POSTURE,
@@ -52,12 +52,14 @@ class PredictorAdvisor:
         return schedule_problems(stages, epochs) if isinstance(stages, list) and isinstance(epochs, int) else ()
 
 
-def suggest(
-    profile: Profile,  # statistics of the clips to train on; at least one clip
-    # Settings that stay as they are; suggestions that depend on ``epochs``, ``batch`` and ``seq_len`` use them
-    fixed: Mapping[str, Any] | None = None,
-) -> tuple[Suggestion, ...]:
-    """Return settings for the predictor: rules of thumb by the size and the variety of the dataset."""
+def suggest(profile: Profile, fixed: Mapping[str, Any] | None = None) -> tuple[Suggestion, ...]:
+    """Return settings for the predictor: rules of thumb by the size and the variety of the dataset.
+
+    Args:
+        profile: Statistics of the clips to train on; at least one clip.
+        fixed: Settings that stay as they are; suggestions that depend on ``epochs``, ``batch`` and ``seq_len`` use
+            them.
+    """
     if not profile.rows:
         raise MotionkitError("there is no clip to suggest settings for.")
     frames, number = profile.frames, len(profile.rows)

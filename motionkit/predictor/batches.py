@@ -1,8 +1,8 @@
-"""Which windows an update sees: a function of seed and update alone."""
+"""The windows of an update: batches that depend on seed and update alone, and random changes of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -10,13 +10,12 @@ from torch import Tensor
 
 from motionkit.geometry import matrix_from_6d, matrix_to_6d, rotate_yaw, yaw_matrix
 from motionkit.motion.prediction import MotionState
-from motionkit.predictor.clips import ClipSet, Windows, cut_windows
-from motionkit.predictor.data import open_training_clips
-from motionkit.predictor.settings import PredictorSettings
-from motionkit.predictor.train_settings import AugmentationSettings, WindowSettings
+from motionkit.predictor.clips import Windows
+from motionkit.predictor.train_settings import AugmentationSettings
 from motionkit.rigs import mirror_order
 from motionkit.rl import stable_hash
-from motionkit.runs import TrainedOn
+
+_WAVE = 6.0  # seconds in which a bent path swings from side to side: nearly a circle over the second that is read ahead
 
 
 @dataclass(frozen=True)
@@ -130,12 +129,6 @@ class WindowBatches:
         )  # fmt: skip
 
 
-# Changes of training windows: left and right swapped, other speeds and curves, a heading that is off.
-
-
-_WAVE = 6.0  # seconds in which a bent path swings from side to side: nearly a circle over the second that is read ahead
-
-
 class Augmentation:
     """Random augmentation of windows. Also draws which windows are conditioned on their path, a share `conditioned`.
 
@@ -219,14 +212,15 @@ def resampled(batch: WindowBatch, speed: Tensor) -> WindowBatch:
     return replace(batch, known=changed.part(0, past), truth=changed.part(past), valid=valid)
 
 
-def bent(
-    batch: WindowBatch,
-    curvature: Tensor,  # [2, N] radians per metre, of a cosine and of a sine over time around the last known frame
-    period: int,  # their period in frames
-) -> WindowBatch:
+def bent(batch: WindowBatch, curvature: Tensor, period: int) -> WindowBatch:
     """Return windows along other curves: the heading turns more the further the root goes.
 
     Only the turn of the heading per step changes; pose, speed and contacts stay. The turn is 0 if the root stands.
+
+    Args:
+        batch: Windows.
+        curvature: ``[2, N]`` radians per metre, of a cosine and of a sine over time around the last known frame.
+        period: Their period in frames.
     """
     past = batch.known.frames
     time = torch.arange(1 - past, batch.truth.frames + 1, device=curvature.device) * (2 * torch.pi / period)
@@ -260,43 +254,3 @@ def _where(chosen: Tensor, batch: WindowBatch, change: Callable[[WindowBatch, Te
         return batch
     changed = change(batch.map(lambda values: values[rows]), rows)
     return batch.map(lambda values, part: values.index_copy(0, rows, part), changed)
-
-
-@dataclass(frozen=True)
-class TrainingData:
-    """Clips in windows."""
-
-    clips: ClipSet  # all of them
-    train: Windows  # windows to train on
-    val: Windows | None  # windows to choose the best model by; None if no clip is for validation
-    notes: tuple[str, ...]  # what a person should know, a sentence each
-    items: TrainedOn  # as in `open_training_clips`
-    inputs: Mapping[str, str]  # likewise
-
-
-def open_data(
-    names: Sequence[str],  # files and folders, or ``starter`` alone
-    fps: float,  # frames per second to bring the clips to; 0 keeps their own
-    windows: WindowSettings,  # sizes; if the network reads further back than the known frames, there are more of them
-    model: PredictorSettings,  # the network's settings
-    *,
-    furthest: float,  # seconds that validation looks ahead
-    retarget: str = "",  # which of the names has the skeleton that the others are brought to, or ``first``
-) -> TrainingData:
-    """Read clips and cut them into windows."""
-    clips, notes, items, inputs = open_training_clips(names, fps, retarget)
-    future = windows.seq_len - windows.known
-    past = max(windows.known, max(model.lag_frames(clips.fps)) + 1)
-    if past > windows.known:
-        notes.append(
-            f"windows have {past} known frames, not {windows.known}: the network looks {max(model.lags):.3g} s back, "
-            f"at {clips.fps:g} fps; {future} are predicted as before."
-        )
-    train = cut_windows(clips.split("train"), past=past, future=future, stride=windows.stride)
-    val = None
-    if any(clip.split == "val" for clip in clips.clips):
-        further = max(1, round(furthest * clips.fps))
-        val = cut_windows(clips.split("val"), past=past, future=further, stride=windows.val_stride)
-    else:
-        notes.append("no clip is for validation: the last weights are kept, not the best ones.")
-    return TrainingData(clips, train, val, (*notes, *train.notes("training clips")), items, inputs)

@@ -1,4 +1,7 @@
-"""Clips as states for the motion predictor, and a set of them with one skeleton."""
+"""Clips as states for the motion predictor: sets with one skeleton, their fingerprints, and windows cut from them.
+
+Fingerprints are compared when a run is resumed, and tell which clips an evaluation leaves out.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,8 @@ from motionkit.rigs import GAITS, body_yaw, find_feet, leg_length, soft_contacts
 from motionkit.runs import Kept, TrainedOn, fingerprint
 
 _UNKNOWN = 0.5
+
+_GRID = 1e4  # steps per metre, radian and unit: the last bits of computed values differ between machines
 
 
 @dataclass(frozen=True)
@@ -214,12 +219,6 @@ def _refuse_mixed(name: str, skeletons: dict[str, list[str]]) -> None:
         fix="--retarget first brings them to one if a model is trained; or motionkit convert FILES OUT --to mpl, "
         "which makes a folder for each: give one of them.",
     )
-
-
-# Fingerprints of the predictor's clips: compared on resume, and left out of evaluations.
-
-
-_GRID = 1e4  # steps per metre, radian and unit: the last bits of computed values differ between machines
 
 
 def clip_fingerprint(clip: StateClip) -> str:

@@ -69,8 +69,8 @@ def predict(
     from motionkit.formats.fbx import find_blender
     from motionkit.motion import Caption, Clip
     from motionkit.motion.prediction import read_path
+    from motionkit.predictor.continuation import continue_clip
     from motionkit.predictor.evaluation.data import find_predictor, open_predictor
-    from motionkit.predictor.evaluation.kept import continue_clip
     from motionkit.predictor.evaluation.long.result import FAR_OFF
 
     refuse_foreign(out)

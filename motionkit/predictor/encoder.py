@@ -1,4 +1,7 @@
-"""The motion encoder of the predictor: one frame and the poses just before it become features, phase and gait."""
+"""The motion encoder of the predictor: one frame and the poses just before it become features, phase and gait.
+
+Its folder holds ``encoder.json`` and ``model.safetensors``, and is complete in itself.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,21 @@ from motionkit.motion.prediction import MotionState
 from motionkit.rigs import GAITS
 from motionkit.runs import TENSORS, find_model, newest_with, what_is, write_model
 
+KIND, ARTIFACT, DOCUMENT = "mpl-encoder", "encoder", "encoder.json"
+
+COMMAND = "pretrain mpl-encoder"
+
 FEET = 2
+
+PERIOD = 4
+"""Numbers of the soft period: sine left, sine right, cosine left, cosine right."""
+
+_FLOOR = 0.3
+"""Smallest deviation of a feature, as a share of the median one of its kind: joints at rest have noise only."""
+
+_LARGEST = 10.0  # inputs are cut at so many deviations: glitches of recorded motion
+
+_FIX = f"give a run of motionkit {COMMAND}, or a folder with {DOCUMENT}."
 
 
 def frame_features(state: MotionState, fps: float) -> Tensor:
@@ -65,10 +82,6 @@ def encoder_inputs(state: MotionState, fps: float, *, history: int = 3) -> Tenso
     return with_history(frame_features(state, fps), rows, state.rotations.shape[-3])
 
 
-_FLOOR = 0.3
-"""Smallest deviation of a feature, as a share of the median one of its kind: joints at rest have noise only."""
-
-
 @dataclass(frozen=True)
 class Scales:
     """Statistics of training frames."""
@@ -109,12 +122,6 @@ def turn_residual(turns: Tensor) -> Tensor:
 
 def _floored(std: Tensor) -> Tensor:
     return std.clamp_min(max(_FLOOR * float(std.median()), 1e-3))
-
-
-PERIOD = 4
-"""Numbers of the soft period: sine left, sine right, cosine left, cosine right."""
-
-_LARGEST = 10.0  # inputs are cut at so many deviations: glitches of recorded motion
 
 
 class EncoderSizes(BaseModel):
@@ -217,12 +224,6 @@ class MotionEncoder(nn.Module):
         return ""
 
 
-# An encoder's folder: encoder.json and model.safetensors, complete in itself.
-
-
-KIND, ARTIFACT, DOCUMENT = "mpl-encoder", "encoder", "encoder.json"
-
-
 class _Document(BaseModel):
     """Content of encoder.json; unknown keys (of later versions) are ignored."""
 
@@ -241,14 +242,16 @@ class _Document(BaseModel):
 
 
 def save_encoder(
-    folder: Path,  # created when absent
-    encoder: MotionEncoder,
-    *,
-    # JSON-able additions to the document, such as the figures that it reached
-    extra: Mapping[str, object] | None = None,
-    tensors: bool = True,  # write the weights too; until a run ends only its checkpoints hold them
+    folder: Path, encoder: MotionEncoder, *, extra: Mapping[str, object] | None = None, tensors: bool = True
 ) -> None:
-    """Write an encoder: ``encoder.json``, and weights and statistics in ``model.safetensors``, renamed into place."""
+    """Write an encoder: ``encoder.json``, and weights and statistics in ``model.safetensors``, renamed into place.
+
+    Args:
+        folder: Created when absent.
+        encoder: The encoder.
+        extra: JSON-able additions to the document, such as the figures that it reached.
+        tensors: Write the weights too; until a run ends only its checkpoints hold them.
+    """
     document = {
         "schema": 1, "kind": KIND, "sizes": encoder.sizes.model_dump(), "fps": encoder.fps,
         "names": list(encoder.names), **dict(extra or {}),
@@ -274,10 +277,6 @@ def load_encoder(
     if odd:
         raise MotionkitError(f"{path} is damaged.", why=f"{odd[0]} is not finite, or a deviation is not above 0.")
     return encoder.eval()
-
-
-COMMAND = "pretrain mpl-encoder"
-_FIX = f"give a run of motionkit {COMMAND}, or a folder with {DOCUMENT}."
 
 
 def open_encoder(path: str | Path) -> MotionEncoder:

@@ -18,6 +18,20 @@ from motionkit.rigs import GAITS, soft_period
 
 Period = Literal["hilbert", "edges"]
 
+SURE = 0.5
+"""Confidence of the true phase from which a foot is measured."""
+
+_AT_ONCE = 8192
+_RESAMPLES = 2000
+
+_ROWS = (
+    ("phase, degrees", "period_deg", "constant", "one phase for all frames", False),
+    ("gait, accuracy", "gait_accuracy", "prior", "the most frequent gait", True),
+    ("gait, balanced accuracy", "gait_balanced", "prior", "the most frequent gait", True),
+    ("pose ahead, degrees", "pose_deg", "hold", "the pose held", False),
+    ("pose ahead, degrees", "pose_deg", "velocity", "constant angular velocity", False),
+)
+
 
 @dataclass(frozen=True)
 class Frames:
@@ -72,13 +86,6 @@ def frames_of(
         begin += count
     joined = (torch.cat(column) for column in zip(*parts, strict=True))
     return Frames(*(values.float() if values.is_floating_point() else values for values in joined))
-
-
-SURE = 0.5
-"""Confidence of the true phase from which a foot is measured."""
-
-_AT_ONCE = 8192
-_RESAMPLES = 2000
 
 
 @dataclass(frozen=True)
@@ -255,15 +262,6 @@ def _measured(ask: Callable[[Tensor], Answers], frames: Frames) -> Sums:
 def _add(sums: Tensor, clip: Tensor, rows: Tensor) -> None:
     """Add rows ``[N, K]`` to the sums ``[C, K]`` of their clips."""
     sums.index_add_(0, clip.cpu(), rows.cpu().double())
-
-
-_ROWS = (
-    ("phase, degrees", "period_deg", "constant", "one phase for all frames", False),
-    ("gait, accuracy", "gait_accuracy", "prior", "the most frequent gait", True),
-    ("gait, balanced accuracy", "gait_balanced", "prior", "the most frequent gait", True),
-    ("pose ahead, degrees", "pose_deg", "hold", "the pose held", False),
-    ("pose ahead, degrees", "pose_deg", "velocity", "constant angular velocity", False),
-)
 
 
 Intervals = Mapping[str, tuple[float, float]]

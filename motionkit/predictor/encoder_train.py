@@ -1,4 +1,4 @@
-"""`motionkit pretrain mpl-encoder`: the trainer."""
+"""`motionkit pretrain mpl-encoder`: batches of frames, the losses of the three heads, and the trainer."""
 
 from __future__ import annotations
 
@@ -22,6 +22,16 @@ from motionkit.training.device import autocast, describe_device, set_up
 from motionkit.training.learner import Learner, cosine_rate
 from motionkit.training.supervised import fit
 from motionkit.training.world import OneProcess, World, joined, share_of
+
+LAST = "encoder-last"
+HEADLINES = tuple(f"encoder/{name}" for name in ("skill", "period_deg", "gait_accuracy", "gait_balanced", "pose_deg"))
+"""The encoder's own figures, without those of the baselines."""
+
+_UNKNOWN = 0.5
+
+_RARE = 0.02  # least share that a gait is weighed by: a single odd frame must not dominate
+
+_logger = logging.getLogger("motionkit.pretrain.mpl_encoder")
 
 
 @dataclass(frozen=True)
@@ -72,20 +82,15 @@ class FrameBatches:
         return torch.Generator().manual_seed(stable_hash(f"mpl-encoder/{purpose}/{self._seed}/{number}") % 2**63)
 
 
-# Losses of the encoder's three heads.
-
-
-_RARE = 0.02  # least share that a gait is weighed by: a single odd frame must not dominate
-
-
-def period_loss(
-    predicted: Tensor,  # [N, 4] sine left, sine right, cosine left, cosine right
-    period: Tensor,  # [N, 4]
-    confidence: Tensor,  # [N, 2] left and right; 0 leaves a foot out
-) -> Tensor:
+def period_loss(predicted: Tensor, period: Tensor, confidence: Tensor) -> Tensor:
     """Return the mean square of the soft period's errors, weighed by its confidence.
 
     A mean of squares makes the length of a foot's (sine, cosine) fall where the phase cannot be known.
+
+    Args:
+        predicted: ``[N, 4]`` sine left, sine right, cosine left, cosine right.
+        period: ``[N, 4]``.
+        confidence: ``[N, 2]`` left and right; 0 leaves a foot out.
     """
     weight = confidence.repeat(1, 2)
     return (weight * (predicted - period).square()).sum() / weight.sum().clamp_min(1e-6)
@@ -123,14 +128,6 @@ def pose_loss(
     true = turns / scale.view_as(turns[0])
     errors = torch.nn.functional.smooth_l1_loss(predicted, true, reduction="none").mean((-2, -1))
     return (errors * has_pose).sum() / has_pose.sum().clamp_min(1)
-
-
-LAST = "encoder-last"
-HEADLINES = tuple(f"encoder/{name}" for name in ("skill", "period_deg", "gait_accuracy", "gait_balanced", "pose_deg"))
-"""The encoder's own figures, without those of the baselines."""
-
-_UNKNOWN = 0.5
-_logger = logging.getLogger("motionkit.pretrain.mpl_encoder")
 
 
 @dataclass(frozen=True)

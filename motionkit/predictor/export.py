@@ -23,7 +23,7 @@ from motionkit.predictor.heads import POINT, Delta, OneShot
 from motionkit.predictor.network import ASTRAY, CURVE, GAIN, HELD, LEVEL, LONGER, MOST, NEARER, POWER, SHARE, step_once
 from motionkit.predictor.policy import MplPredictor, open_predictor
 from motionkit.predictor.settings import MplOptions
-from motionkit.rigs.bodymap import find_roles
+from motionkit.rigs.roles import find_roles
 from motionkit.runs import TENSORS, OutputFolder
 
 Head = Delta | OneShot
@@ -55,6 +55,10 @@ _ARRAYS = {
         "meaning": "steps that the root is asked to take, from the last known frame on",
     },
 }  # fmt: skip
+
+_RUNTIME = "predictor.py"
+_SAMPLES = 5  # example of the free dimension; unlike any other size, which the exporter would identify it with
+_ONNX_PARTS = ("onnx", "onnxscript")
 
 
 class RowsHead(nn.Module):
@@ -209,11 +213,6 @@ def _named(state: MotionState) -> dict[str, Any]:
 def _listed(values: Tensor) -> Any:
     """Return numbers as lists, with the seven digits that float32 has."""
     return (values.double() * 1e7).round().div(1e7).tolist()
-
-
-_RUNTIME = "predictor.py"
-_SAMPLES = 5  # example of the free dimension; unlike any other size, which the exporter would identify it with
-_ONNX_PARTS = ("onnx", "onnxscript")
 
 
 def export_weights(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tuple[Path, list[str]]:

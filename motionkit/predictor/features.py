@@ -13,6 +13,18 @@ from motionkit.geometry import matrix_to_6d, rotate_yaw
 from motionkit.motion.prediction import MotionState, follow
 from motionkit.predictor.encoder import MotionEncoder, encoder_inputs, frame_features, with_history
 
+ROOT = 4
+"""Features of the root's motion: its step per second (x, z, turn) and its height."""
+
+FEET = 2
+_OTHERS = 0.5  # weight of root and contacts (m/s, rad/s, m and shares) among the inputs, relative to 6D rotations
+
+_SPEED, _FADE, _FIRST = 8.0, 0.75, 1 / 30
+"""A difference over t seconds is weighed by 8 (t / (1 / 30 s)) ** -0.75, relative to the pose."""
+
+_FLOOR = 0.3  # smallest scale of a joint's turns, as a share of the median one: joints that hardly move
+_LARGEST_TURN = 0.5  # turns per frame are cut at this for their scale, in 6D: glitches of recorded motion
+
 
 class Course:
     """A commanded path as seen by a roll-out.
@@ -100,19 +112,6 @@ class Course:
         return start + rotate_yaw(flat, facing.expand_as(yaw))[..., ::2], facing + yaw
 
 
-ROOT = 4
-"""Features of the root's motion: its step per second (x, z, turn) and its height."""
-
-FEET = 2
-_OTHERS = 0.5  # weight of root and contacts (m/s, rad/s, m and shares) among the inputs, relative to 6D rotations
-
-_SPEED, _FADE, _FIRST = 8.0, 0.75, 1 / 30
-"""A difference over t seconds is weighed by 8 (t / (1 / 30 s)) ** -0.75, relative to the pose."""
-
-_FLOOR = 0.3  # smallest scale of a joint's turns, as a share of the median one: joints that hardly move
-_LARGEST_TURN = 0.5  # turns per frame are cut at this for their scale, in 6D: glitches of recorded motion
-
-
 def width_of(joints: int) -> int:
     """Return D, the features of a frame."""
     return 6 * joints + ROOT + FEET
@@ -124,17 +123,18 @@ def pack(state: MotionState, fps: float) -> Tensor:
     return torch.cat([six, state.steps * fps, state.heights[..., None], state.contacts], dim=-1)
 
 
-def reading(
-    now: Tensor,  # [..., D] frames as `pack` makes them
-    earlier: Tensor,  # [..., L, D] the frames at `lags` before each
-    mean: Tensor,  # [D] of the training frames
-    lags: Sequence[int],  # L frames
-    fps: float,  # frames per second
-) -> Tensor:
+def reading(now: Tensor, earlier: Tensor, mean: Tensor, lags: Sequence[int], fps: float) -> Tensor:
     """Return ``[..., reading_width]``: the pose, its differences to earlier ones, root and contacts now and before.
 
     All rotations share one scale, and so do all their differences over one time. A scale per joint would amplify the
     noise of joints at rest; it cost a tenth of the accuracy on CMU.
+
+    Args:
+        now: ``[..., D]`` frames as `pack` makes them.
+        earlier: ``[..., L, D]`` the frames at `lags` before each.
+        mean: ``[D]`` of the training frames.
+        lags: L frames.
+        fps: Frames per second.
     """
     six = now.shape[-1] - ROOT - FEET
     weights = [_SPEED * (lag / fps / _FIRST) ** -_FADE for lag in lags]

@@ -1,4 +1,4 @@
-"""The guide's files: figures of epochs below ``metrics``, and ``norm_template.json``."""
+"""The guide's files that a run writes and reads: figures of epochs below ``metrics``, and ``norm_template.json``."""
 
 from __future__ import annotations
 
@@ -29,17 +29,25 @@ _NAME = re.compile(r"(teacher|valfree)_ep(\d+)\.json")
 
 
 def write_epoch(
-    folder: Path,  # the run's folder ``metrics``; made if it is missing
-    epoch: int,  # the epoch, from 1
+    folder: Path,
+    epoch: int,
     *,
-    teacher: Mapping[str, float],  # figures with teacher forcing, by the guide's names, see `evaluate_teacher`
-    free: Mapping[str, float],  # figures of free runs, see `motionkit.predictor.evaluation.guide.free_figures`
-    shares: Mapping[str, float] | None = None,  # share of each group (core, aux, long) in the loss, 0 to 1
-    adaptive: Mapping[str, float] | None = None,  # figures of adaptive weights, by name
+    teacher: Mapping[str, float],
+    free: Mapping[str, float],
+    shares: Mapping[str, float] | None = None,
+    adaptive: Mapping[str, float] | None = None,
 ) -> None:
     """Write the figures of an epoch: two JSON files, and a line in the curve of each figure.
 
     Each file is written aside and renamed. An epoch that is written again replaces the old one.
+
+    Args:
+        folder: The run's folder ``metrics``; made if it is missing.
+        epoch: The epoch, from 1.
+        teacher: Figures with teacher forcing, by the guide's names, see `evaluate_teacher`.
+        free: Figures of free runs, see `motionkit.predictor.evaluation.guide.free_figures`.
+        shares: Share of each group (core, aux, long) in the loss, 0 to 1.
+        adaptive: Figures of adaptive weights, by name.
 
     Example:
         >>> write_epoch(Path("metrics"), 1, teacher={"GeoDeg": 0.5}, free={"GeoDeg": 2.0}, shares={"core": 1.0})
@@ -120,8 +128,7 @@ def _write_rows(path: Path, rows: list[tuple[int, float]]) -> None:
     write_bytes_atomic(path, "".join(f"{epoch} {value!r}\n" for epoch, value in rows).encode())
 
 
-# The guide's ``norm_template.json``: written from the clips, and one of the guide's compared with them.
-
+# ``norm_template.json``
 
 FILE = "norm_template.json"
 _ROOT = 6  # numbers of the root in a state: position (3), velocity (2), yaw (1)
@@ -144,12 +151,7 @@ class NormTemplate:
         return len(self.turn_std) // 6
 
 
-def template_of(
-    clips: Sequence[MotionState],  # training clips, [T, ...] each
-    names: Sequence[str],  # joint names
-    fps: float,  # frames per second
-    turn_std: Tensor,  # [6 J] of the network's statistics
-) -> dict[str, Any]:
+def template_of(clips: Sequence[MotionState], names: Sequence[str], fps: float, turn_std: Tensor) -> dict[str, Any]:
     """Return the template of training clips, in the guide's layout.
 
     ``MuX`` and ``StdX`` (6 + 9 J: root position in metres, velocity in m/s of the heading frame, yaw / pi, 6D
@@ -157,6 +159,12 @@ def template_of(
     angular velocities, whose s (``tanh_scales_...``) are half the span of the middle 95 %. StdX of angular velocities
     is 1, StdX of rotations at least the median of its joint (``group_priors_rot6d``). ``MuY`` is 0 and ``StdY`` the
     root mean square of the turns per frame minus the identity: what motionkit's network multiplies by.
+
+    Args:
+        clips: Training clips, [T, ...] each.
+        names: Joint names.
+        fps: Frames per second.
+        turn_std: ``[6 J]`` of the network's statistics.
     """
     joints = len(names)
     rows = [_row(clip, fps) for clip in clips if clip.frames > 1]

@@ -32,6 +32,10 @@ POINT = 4
 Masks = list[Tensor]
 """Dropout of one roll-out: ``[N, 1, width]`` for each place, the same in all of its frames."""
 
+STATISTICS = ("mean", "scale", "turn_std", "root_std")
+
+_FLOOR = 0.3
+
 
 class Trunk(nn.Module):
     """Linear layer, attention over a window, modulation by the path, residual layers."""
@@ -109,9 +113,6 @@ def _masked(hidden: Tensor, masks: Masks | None, place: int) -> Tensor:
     return hidden if masks is None else hidden * masks[place]
 
 
-STATISTICS = ("mean", "scale", "turn_std", "root_std")
-
-
 class Output(NamedTuple):
     """The network's output for the frames after those that it read."""
 
@@ -181,9 +182,6 @@ class Delta(nn.Module):
         # Contacts are a change of the last ones: a foot that stands usually still stands.
         before = now[..., -FEET:].clamp(0.01, 0.99).logit()
         return Output(residual, root * self.root_std, (before + feet).sigmoid(), weights, hidden)
-
-
-_FLOOR = 0.3
 
 
 def cosines(frames: int, count: int) -> Tensor:

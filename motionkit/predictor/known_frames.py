@@ -62,23 +62,30 @@ class Body:
 
     def of_pose(
         self,
-        # Of each joint relative to its parent, of the root (the predictor's first joint) in the world: [T, N, 4]
-        # quaternions w, x, y, z, [T, N, 6] first two columns of the matrix, one after the other, or [T, N, 3, 3]
-        # matrices; the identity is the pose in which bones are `offsets`
         rotations: ArrayLike,
-        root: ArrayLike,  # [T, 3] its place in the world; the floor is at 0
+        root: ArrayLike,
         *,
-        fps: float,  # frames per second; they are brought to the predictor's
-        # The N joints; those that the predictor does not know are left out. None: the predictor's.
+        fps: float,
         names: Sequence[str] | None = None,
-        # [T, 2] how much left and right foot stand, 0 to 1; None measures them by height and speed
         contacts: ArrayLike | None = None,
-        # [N, 3] from the parent joint, of the body that moves; None: of the body that trained
         offsets: ArrayLike | None = None,
-        axes: str = "y-up",  # a key of `AXES`: those of all that is given
-        metres: float = 1.0,  # metres per unit of `root` and `offsets`
+        axes: str = "y-up",
+        metres: float = 1.0,
     ) -> Known:
-        """Return known frames of a pose over time."""
+        """Return known frames of a pose over time.
+
+        Args:
+            rotations: Of each joint relative to its parent, of the root (the predictor's first joint) in the world:
+                ``[T, N, 4]`` quaternions w, x, y, z, ``[T, N, 6]`` first two columns of the matrix, one after the
+                other, or ``[T, N, 3, 3]`` matrices; the identity is the pose in which bones are `offsets`.
+            root: ``[T, 3]`` its place in the world; the floor is at 0.
+            fps: Frames per second; they are brought to the predictor's.
+            names: The N joints; those that the predictor does not know are left out. None: the predictor's.
+            contacts: ``[T, 2]`` how much left and right foot stand, 0 to 1; None measures them by height and speed.
+            offsets: ``[N, 3]`` from the parent joint, of the body that moves; None: of the body that trained.
+            axes: A key of `AXES`: those of all that is given.
+            metres: Metres per unit of `root` and `offsets`.
+        """
         names = self.names if names is None else tuple(names)
         turn, order = _axes(axes), self._order(names)
         values = np.asarray(rotations, float)

@@ -1,4 +1,7 @@
-"""The losses of the motion predictor; docs/predictor.md lists them."""
+"""The losses of the motion predictor; docs/predictor.md lists them.
+
+A loss returns a number per frame, ``[N, F]``; `JointLoss` returns the means of those with a weight above 0.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,11 @@ from motionkit.metrics import CONTACT
 from motionkit.motion.prediction import MotionState, follow, state_positions
 from motionkit.predictor.features import Predicted
 from motionkit.predictor.train_settings import GROUPS, LossSettings
+
+_METRES = 0.5  # metres that a radian of heading counts as: what a body half a metre wide is off by
+_TINY = 1e-14
+
+_JERK = 3  # frames before a frame that its jerk needs
 
 
 @dataclass(frozen=True)
@@ -63,13 +71,7 @@ def frame_weights(
     return weights / weights.sum().clamp_min(1e-12)
 
 
-# Losses of joint positions, root motion, feet and latents, per frame: ``[N, F]``.
-
-
-_METRES = 0.5  # metres that a radian of heading counts as: what a body half a metre wide is off by
-_TINY = 1e-14
-
-_JERK = 3  # frames before a frame that its jerk needs
+# Joint positions, root motion, feet and latents
 
 
 def fk_pos(frames: Frames, skeleton: Skeleton) -> Tensor:
@@ -149,7 +151,7 @@ def latent_consistency(
     return (predicted - period).abs().mean(-1)
 
 
-# Losses of rotations, per frame: ``[N, F]``, in radians unless it says otherwise.
+# Rotations, in radians unless it says otherwise
 
 
 def angle(first: Tensor, second: Tensor) -> Tensor:
@@ -228,6 +230,8 @@ def attn_reg(frames: Frames, skeleton: Skeleton) -> Tensor:
     ages = torch.arange(count - 1, -1, -1, device=weights.device) / max(1, count - 1)
     return (weights * ages).sum(-1).mean(-1)
 
+
+# All of them
 
 Term = Callable[[Frames, Skeleton], Tensor]
 

@@ -25,6 +25,31 @@ A prediction is a mean of possible futures, which moves less than each of them; 
 comes to rest.
 """
 
+HELD, LEVEL = 0.3, 0.01
+"""The part of its slide that a foot is kept from if it certainly stands and is by far the lower one, and the metres by
+which a foot must be lower than the other to count e times as much.
+
+It is not 1: feet of real clips move while they stand, as toes roll and skeletons fitted to markers tremble.
+"""
+
+NEARER, LONGER, CURVE, MOST = 3.0, 0.25, 0.3, 0.02
+"""How the root of a run along a path is brought nearer to it in each frame: by this share of its distance per second,
+at most by this share of its step, and by at most so many radians per metre of its step. A root that stands stays.
+
+Feet and path together move a root by at most MOST metres a frame.
+"""
+
+ASTRAY = 0.5
+"""Metres from its path at which feet no longer hold the root; nearer to it their hold rises linearly. Legs that do not
+walk along the path would keep the root from following it."""
+
+AGAIN = 0.1
+"""Seconds after which the heads go on from their joined motion.
+
+On CMU's validation clips free runs of 10 s keep 0.81 of real movement so, and 0.70 to 0.71 with 0.2 or 0.33 s; drawn
+paths are missed by 1.8, 2.0 and 2.3 m in the mean. After every single frame feet slide three times as fast.
+"""
+
 
 def movement(state: MotionState) -> Tensor:
     """Return how much the joints of states ``[N, T, ...]`` move: mean length of a frame's change in 6D, ``[N]``."""
@@ -32,14 +57,15 @@ def movement(state: MotionState) -> Tensor:
     return moved
 
 
-def livelier(
-    state: MotionState,  # [N, F, ...]
-    newest: MotionState,  # [N, P, ...] the frames before them
-    known: Tensor,  # [N] `movement` of the known frames
-) -> MotionState:
+def livelier(state: MotionState, newest: MotionState, known: Tensor) -> MotionState:
     """Extrapolate poses from the last frame if joints move less than in the known frames.
 
     Root and contacts stay. Nothing is slowed down.
+
+    Args:
+        state: ``[N, F, ...]``.
+        newest: ``[N, P, ...]`` the frames before them.
+        known: ``[N]`` `movement` of the known frames.
     """
     gain = (SHARE * known / movement(newest).clamp_min(1e-9)).clamp_min(1.0).pow(POWER).clamp_max(GAIN)
     # In 6D, where a line between two poses goes on beyond the second: [N, 1, J, 6].
@@ -96,6 +122,7 @@ def roll_out(
 def step_once(network: Delta, known: MotionState, condition: Tensor | None = None) -> Predicted:
     """Predict one frame after ``[N, P, ...]`` known ones; `condition` ``[N, 4 K + 1]`` of the path ahead."""
     rows = pack(known, network.fps)
+    # [N, 1, lags, D], as in `roll_out`
     earlier = torch.stack([rows[:, -1 - lag] for lag in network.lags], dim=1)[:, None]
     path = None if condition is None else condition[:, None]
     period = None if network.encoder is None else periods(network.encoder, known, known.frames - 1)
@@ -169,25 +196,6 @@ def _longer(
     return torch.cat([memory[0], new[0]], dim=1)[:, -window:], torch.cat([memory[1], new[1]], dim=1)[:, -window:]
 
 
-HELD, LEVEL = 0.3, 0.01
-"""The part of its slide that a foot is kept from if it certainly stands and is by far the lower one, and the metres by
-which a foot must be lower than the other to count e times as much.
-
-It is not 1: feet of real clips move while they stand, as toes roll and skeletons fitted to markers tremble.
-"""
-
-NEARER, LONGER, CURVE, MOST = 3.0, 0.25, 0.3, 0.02
-"""How the root of a run along a path is brought nearer to it in each frame: by this share of its distance per second,
-at most by this share of its step, and by at most so many radians per metre of its step. A root that stands stays.
-
-Feet and path together move a root by at most MOST metres a frame.
-"""
-
-ASTRAY = 0.5
-"""Metres from its path at which feet no longer hold the root; nearer to it their hold rises linearly. Legs that do not
-walk along the path would keep the root from following it."""
-
-
 class Standing:
     """Corrects the steps of the root so that the foot that stands slides less.
 
@@ -219,6 +227,7 @@ class Standing:
         # Feet as they move under a root that stays: what they move, the root must move back.
         legs = MotionState(rotations, still, torch.zeros_like(motion.heights), motion.contacts)
         feet = state_positions(legs, self._offsets.to(rotations), self._parents)[:, :, self._feet]
+        # [N, F, 2, 3]: both feet before each step of the root and after it, in the axes from before it
         before, now = feet[:, :-1], rotate_yaw(feet[:, 1:], state.steps[:, :, None, 2].expand(-1, -1, 2))
         # With this step of the root the foot stays in its place.
         way = (before - now)[..., ::2]
@@ -263,14 +272,6 @@ def _at_most(way: Tensor, most: float | Tensor) -> Tensor:
     """Shorten vectors ``[..., 2]`` that are longer than `most`."""
     shorter: Tensor = way * (most / way.norm(dim=-1, keepdim=True).clamp_min(1e-9)).clamp_max(1.0)
     return shorter
-
-
-AGAIN = 0.1
-"""Seconds after which the heads go on from their joined motion.
-
-On CMU's validation clips free runs of 10 s keep 0.81 of real movement so, and 0.70 to 0.71 with 0.2 or 0.33 s; drawn
-paths are missed by 1.8, 2.0 and 2.3 m in the mean. After every single frame feet slide three times as fast.
-"""
 
 
 class PredictorNetwork(nn.Module):
@@ -341,13 +342,11 @@ class PredictorNetwork(nn.Module):
 
     def free_run(
         self,
-        known: MotionState,  # [N, P, ...] float32
-        frames: int,  # frames F
+        known: MotionState,
+        frames: int,
         *,
-        # [N, F', 3] the path to follow; only a network that was trained with one reads it
         command: Tensor | None = None,
-        standing: Standing | None = None,  # correction of the root by the feet, after the first shot; None: without it
-        # Metres per second that a root goes at most along a path, as in `Course`; None: no limit
+        standing: Standing | None = None,
         fastest: float | None = None,
     ) -> MotionState:
         """Predict frames that read no true frame after the known ones.
@@ -356,6 +355,13 @@ class PredictorNetwork(nn.Module):
         After it both heads go on from the joined motion, every `AGAIN` seconds: on its own frames the one-shot head
         stands still after some seconds, and reads a path only once per shot. Without a path the motion is then kept as
         lively as the known frames; along one the path sets the pace.
+
+        Args:
+            known: ``[N, P, ...]`` float32.
+            frames: Frames F.
+            command: ``[N, F', 3]`` the path to follow; only a network that was trained with one reads it.
+            standing: Correction of the root by the feet, after the first shot; None: without it.
+            fastest: Metres per second that a root goes at most along a path, as in `Course`; None: no limit.
         """
         ahead = self.settings.ahead_frames(self.fps)
         course = None

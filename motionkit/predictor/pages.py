@@ -1,4 +1,7 @@
-"""Pages of motion predictors: error against horizon, predictions with the truth, and the worst clips."""
+"""Pages of motion predictors: the sections of a run's page, and the page of ``eval mpl``.
+
+Both show error against horizon, long runs, predictions with the truth in the player, and the worst clips.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.page.curves import Chart, Curve, curves
-from motionkit.page.html import count, definitions, details, figure, grid, note, result_page, table
+from motionkit.page.html import definitions, details, figure, grid, note, result_page, table
+from motionkit.page.wording import count
 from motionkit.player import PlayerTrack, player_assets, player_fragment
 from motionkit.predictor.evaluation.kept import FILE, KeptClip, KeptPath, Predictions
 from motionkit.runs import RunInfo
@@ -107,6 +111,40 @@ def predictor(source: Source, predictions: Predictions | None) -> str:
     """Return the sections of a motion predictor's run; empty for any other run."""
     summary = source.info.summary
     return predictor_sections(summary.get("rows"), summary.get("worst_clips"), predictions, summary.get("long"))
+
+
+def evaluation_page(document: Mapping[str, Any], predictions: Predictions) -> str:
+    """Return the page as HTML that loads nothing."""
+    model = document.get("model")
+    title = f"eval mpl: {model}" if model else "eval mpl: baselines"
+    *notes, verdict = document["closing"]
+    facts = {
+        "clips": f"{count(document['clips'], 'clip')} of the {document['split']} split, "
+        f"{count(document['windows'], 'window')}",
+        "data": ", ".join(document["data"]),
+        "known and predicted": f"{document['warmup']} and {document['horizon']} frames at {document['fps']:g} fps",
+        "command": "the path of the root, for all of them" if document["future_command"] == "path" else "none",
+    }
+    tables = "".join(
+        f"<h3>{escape(entry['title'])}</h3>" + table(entry["columns"], entry["rows"], numbers=entry["numbers"])
+        for entry in document["table"]
+    )
+    parts = [
+        "<h2>Figures</h2>",
+        note("In brackets: 95 % intervals by bootstrap over clips.") if document["ci95"] else "",
+        tables,
+        *(note(text) for text in notes),
+        predictor_sections(document["rows"], document["worst_clips"], predictions, document.get("long")),
+        "<h2>How it was measured</h2>",
+        definitions(facts),
+    ]
+    return result_page(
+        title,
+        [verdict[:1].upper() + verdict[1:]],
+        parts,
+        made_by="eval",
+        see="docs/evaluation.md says what each figure means.",
+    )
 
 
 def predictor_sections(
@@ -401,40 +439,3 @@ def _player(clip: KeptClip, predictions: Predictions) -> str:
     except MotionkitError:  # no finite frame, or a rate that no file has
         return ""
     return player_fragment(tracks, assets=False, attributes=("overlay", f'time="{end:.3f}"'))
-
-
-# The page of ``eval mpl``: verdict, tables, error against horizon, predictions in the player, the worst clips.
-
-
-def evaluation_page(document: Mapping[str, Any], predictions: Predictions) -> str:
-    """Return the page as HTML that loads nothing."""
-    model = document.get("model")
-    title = f"eval mpl: {model}" if model else "eval mpl: baselines"
-    *notes, verdict = document["closing"]
-    facts = {
-        "clips": f"{count(document['clips'], 'clip')} of the {document['split']} split, "
-        f"{count(document['windows'], 'window')}",
-        "data": ", ".join(document["data"]),
-        "known and predicted": f"{document['warmup']} and {document['horizon']} frames at {document['fps']:g} fps",
-        "command": "the path of the root, for all of them" if document["future_command"] == "path" else "none",
-    }
-    tables = "".join(
-        f"<h3>{escape(entry['title'])}</h3>" + table(entry["columns"], entry["rows"], numbers=entry["numbers"])
-        for entry in document["table"]
-    )
-    parts = [
-        "<h2>Figures</h2>",
-        note("In brackets: 95 % intervals by bootstrap over clips.") if document["ci95"] else "",
-        tables,
-        *(note(text) for text in notes),
-        predictor_sections(document["rows"], document["worst_clips"], predictions, document.get("long")),
-        "<h2>How it was measured</h2>",
-        definitions(facts),
-    ]
-    return result_page(
-        title,
-        [verdict[:1].upper() + verdict[1:]],
-        parts,
-        made_by="eval",
-        see="docs/evaluation.md says what each figure means.",
-    )

@@ -36,14 +36,23 @@ rises below 0.15; two of those end below 0.3. Its own example, which `_FREERUN` 
 keeps the first two. A sudden change is what does harm, so the limit lies just above that example's rise.
 """
 
+STAGE_COLUMNS = (
+    "stage", "epochs", "freerun_weight", "freerun_horizon", "w_latent_consistency", "w_fk_pos, w_rot_local",
+    "w_limb_geo",
+)  # fmt: skip
 
-def suggest_schedule(
-    epochs: int,  # epochs of the whole training
-    length: float,  # median length of a clip in frames
-    window: int,  # frames of a training window; free runs stay within it
-    fps: float,  # frames per second
-) -> tuple[list[dict[str, Any]], str]:
+_END = 0.65  # end of teacher forcing by default, as a share of the epochs
+_RAMP = 0.6  # end of the ramps of free runs by default, as a share of the epochs
+
+
+def suggest_schedule(epochs: int, length: float, window: int, fps: float) -> tuple[list[dict[str, Any]], str]:
     """Return three stages, fewer for fewer epochs, and the reason for their lengths and horizons.
+
+    Args:
+        epochs: Epochs of the whole training.
+        length: Median length of a clip in frames.
+        window: Frames of a training window; free runs stay within it.
+        fps: Frames per second.
 
     Example:
         >>> stages, reason = suggest_schedule(epochs=30, length=75, window=60, fps=60.0)
@@ -85,12 +94,6 @@ def suggest_schedule(
     return stages, reason + "."
 
 
-STAGE_COLUMNS = (
-    "stage", "epochs", "freerun_weight", "freerun_horizon", "w_latent_consistency", "w_fk_pos, w_rot_local",
-    "w_limb_geo",
-)  # fmt: skip
-
-
 def stage_rows(schedule: Sequence[Mapping[str, Any]]) -> list[tuple[object, ...]]:
     """Return a suggested schedule as the rows of a table, under `STAGE_COLUMNS`."""
     rows: list[tuple[object, ...]] = []
@@ -102,14 +105,15 @@ def stage_rows(schedule: Sequence[Mapping[str, Any]]) -> list[tuple[object, ...]
     return rows
 
 
-def schedule_problems(
-    schedule: Sequence[Mapping[str, Any]],  # stages with ``range``, ``label`` and ``trainer``
-    epochs: int,  # epochs of the whole training
-) -> tuple[str, ...]:
+def schedule_problems(schedule: Sequence[Mapping[str, Any]], epochs: int) -> tuple[str, ...]:
     """Return the faults of a stage schedule, one sentence each.
 
     Stages follow each other without gap from epoch 1 to the last; the weight and the horizon of free runs never go
     down, the weight ends at 0.3 or more and never rises by more than `LARGEST_STEP` at once.
+
+    Args:
+        schedule: Stages with ``range``, ``label`` and ``trainer``.
+        epochs: Epochs of the whole training.
     """
     problems: list[str] = []
     expected, weight, horizon = 1, 0.0, 0
@@ -141,10 +145,6 @@ def schedule_problems(
     if schedule and weight < LAST_WEIGHT:
         problems.append(f"freerun_weight ends at {weight:g}; {LAST_WEIGHT} or more makes long runs stable.")
     return tuple(problems)
-
-
-_END = 0.65  # end of teacher forcing by default, as a share of the epochs
-_RAMP = 0.6  # end of the ramps of free runs by default, as a share of the epochs
 
 
 @dataclass(frozen=True)

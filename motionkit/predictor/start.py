@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from motionkit import weights
 from motionkit.errors import MotionkitError
-from motionkit.predictor.batches import TrainingData
 from motionkit.predictor.clips import ClipSet
+from motionkit.predictor.data import TrainingData
 from motionkit.predictor.encoder import COMMAND, MotionEncoder, newest_encoder_run, open_encoder
 from motionkit.predictor.features import Statistics
 from motionkit.predictor.guide_figures import read_template, take_turn_scale

@@ -1,4 +1,7 @@
-"""`motionkit train-mpl`: the trainer."""
+"""`motionkit train-mpl`: the trainer, and its validation.
+
+`Validation` measures free runs on the validation clips while training; the best weights are chosen by them.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,10 @@ import torch
 from motionkit.contracts.open_model import trained_on
 from motionkit.contracts.policy import Predictor
 from motionkit.errors import MotionkitError
-from motionkit.predictor.batches import Augmentation, TrainingData, WindowBatches, open_data
+from motionkit.predictor.batches import Augmentation, WindowBatches
 from motionkit.predictor.checklist import DataFacts, as_lines, checklist
 from motionkit.predictor.clips import ClipSet, Windows, cut_windows
+from motionkit.predictor.data import TrainingData, open_data
 from motionkit.predictor.evaluation.data import EvalData
 from motionkit.predictor.evaluation.guide import evaluate_teacher, free_figures
 from motionkit.predictor.evaluation.long.measure import LongSettings
@@ -38,79 +42,12 @@ from motionkit.training.learner import Best, Learner, Rate, cosine_rate
 from motionkit.training.supervised import fit
 from motionkit.training.world import OneProcess, World, sum_over
 
-
-def data_facts(clips: ClipSet, encoder: str = "") -> DataFacts:
-    """Count frames, gaits and contacts of the clips."""
-    train = [clip for clip in clips.clips if clip.split == "train"]
-    gaits = torch.stack([clips.gait_of(clip).sum(0) for clip in train]).sum(0)
-    known = float(gaits.sum())
-    return DataFacts(
-        frames=sum(clip.state.frames for clip in train),
-        clips=len(train),
-        gaits=dict(zip(GAITS, (gaits / known).tolist(), strict=True)) if known else {},
-        contacts=sum(clip.contacts_known for clip in train),
-        validation=sum(clip.split == "val" for clip in clips.clips),
-        encoder=encoder,
-    )
-
-
-# Free runs on the validation clips while training, by which the best weights are chosen.
-
-
 MILLISECONDS = (100.0, 200.0, 400.0, 1000.0)
-
-
-def near_horizons(fps: float, furthest: int) -> Horizons:
-    """Return the frames nearest to 100, 200, 400 and 1000 ms that are not beyond frame `furthest`."""
-    frames = {f"{ms:g}": max(1, round(ms * fps / 1000)) for ms in MILLISECONDS}
-    kept = {key: frame for key, frame in frames.items() if frame <= furthest} or {"100": furthest}
-    return Horizons(tuple(kept), tuple(kept.values()))
-
-
-@dataclass(frozen=True)
-class Validation:
-    """Validation windows with the baseline that skill is measured against."""
-
-    windows: Windows  # windows of the validation clips
-    body: Body  # the skeleton
-    horizons: Horizons  # frames that are measured
-    hold: Row  # figures of the last pose held
-
-    @classmethod
-    def of(cls, clips: ClipSet, windows: Windows) -> Validation:
-        """Measure the baseline once."""
-        body = Body.of(clips.names, clips.parents, clips.fps)
-        horizons = near_horizons(clips.fps, windows.future)
-        hold = measure_row(fit_baselines(clips, None)["hold"], windows, body, horizons)
-        return cls(windows, body, horizons, hold)
-
-    def measure(self, predictor: Predictor, *, command: bool = False) -> Measured:
-        """Measure a predictor; rows ``model`` and ``hold``."""
-        row = measure_row(predictor, self.windows, self.body, self.horizons, command=command)
-        return measure({"model": row, "hold": self.hold}, len(self.windows.offsets), self.horizons)
-
-
-def skill_of(measured: Measured) -> float:
-    """Return the mean over the horizons of 1 - GeoDeg / GeoDeg of the last pose held."""
-    return float(measured.values["model"]["skill"].nanmean())
-
-
-def logged(measured: Measured) -> Mapping[str, float]:
-    """Return the figures of a validation as metrics: each at its horizon, ``mpl/geo_deg/400``, and ``mpl/skill``."""
-    metrics = {"mpl/skill": skill_of(measured)}
-    for figure in ("geo_deg", "teacher_geo_deg"):
-        values = measured.values["model"][figure]
-        metrics |= {
-            f"mpl/{figure}/{key}": float(value) for key, value in zip(measured.horizons.keys, values, strict=True)
-        }
-    # A horizon that no clip reaches has no figure.
-    return {name: value for name, value in metrics.items() if math.isfinite(value)}
-
-
-_logger = logging.getLogger("motionkit.train_mpl")
 
 _LONG_CLIPS, _LONG_STARTS = 8, 2
 """Clips that long runs begin from, and those of each drawn path: 9 CPU-seconds at 30 s, model and baselines."""
+
+_logger = logging.getLogger("motionkit.train_mpl")
 
 
 class TrainMpl:
@@ -386,3 +323,65 @@ def _group(metrics: Mapping[str, float], group: str) -> dict[str, float]:
 
 def _change(before: float, after: float, count: int) -> dict[str, float | int]:
     return {"before": before, "after": after, "delta": after - before, "n": count}
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Validation windows with the baseline that skill is measured against."""
+
+    windows: Windows  # windows of the validation clips
+    body: Body  # the skeleton
+    horizons: Horizons  # frames that are measured
+    hold: Row  # figures of the last pose held
+
+    @classmethod
+    def of(cls, clips: ClipSet, windows: Windows) -> Validation:
+        """Measure the baseline once."""
+        body = Body.of(clips.names, clips.parents, clips.fps)
+        horizons = near_horizons(clips.fps, windows.future)
+        hold = measure_row(fit_baselines(clips, None)["hold"], windows, body, horizons)
+        return cls(windows, body, horizons, hold)
+
+    def measure(self, predictor: Predictor, *, command: bool = False) -> Measured:
+        """Measure a predictor; rows ``model`` and ``hold``."""
+        row = measure_row(predictor, self.windows, self.body, self.horizons, command=command)
+        return measure({"model": row, "hold": self.hold}, len(self.windows.offsets), self.horizons)
+
+
+def near_horizons(fps: float, furthest: int) -> Horizons:
+    """Return the frames nearest to 100, 200, 400 and 1000 ms that are not beyond frame `furthest`."""
+    frames = {f"{ms:g}": max(1, round(ms * fps / 1000)) for ms in MILLISECONDS}
+    kept = {key: frame for key, frame in frames.items() if frame <= furthest} or {"100": furthest}
+    return Horizons(tuple(kept), tuple(kept.values()))
+
+
+def skill_of(measured: Measured) -> float:
+    """Return the mean over the horizons of 1 - GeoDeg / GeoDeg of the last pose held."""
+    return float(measured.values["model"]["skill"].nanmean())
+
+
+def logged(measured: Measured) -> Mapping[str, float]:
+    """Return the figures of a validation as metrics: each at its horizon, ``mpl/geo_deg/400``, and ``mpl/skill``."""
+    metrics = {"mpl/skill": skill_of(measured)}
+    for figure in ("geo_deg", "teacher_geo_deg"):
+        values = measured.values["model"][figure]
+        metrics |= {
+            f"mpl/{figure}/{key}": float(value) for key, value in zip(measured.horizons.keys, values, strict=True)
+        }
+    # A horizon that no clip reaches has no figure.
+    return {name: value for name, value in metrics.items() if math.isfinite(value)}
+
+
+def data_facts(clips: ClipSet, encoder: str = "") -> DataFacts:
+    """Count frames, gaits and contacts of the clips."""
+    train = [clip for clip in clips.clips if clip.split == "train"]
+    gaits = torch.stack([clips.gait_of(clip).sum(0) for clip in train]).sum(0)
+    known = float(gaits.sum())
+    return DataFacts(
+        frames=sum(clip.state.frames for clip in train),
+        clips=len(train),
+        gaits=dict(zip(GAITS, (gaits / known).tolist(), strict=True)) if known else {},
+        contacts=sum(clip.contacts_known for clip in train),
+        validation=sum(clip.split == "val" for clip in clips.clips),
+        encoder=encoder,
+    )

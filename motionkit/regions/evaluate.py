@@ -18,10 +18,19 @@ from motionkit.contracts.policy import RegionPolicy
 from motionkit.contracts.protocol import Result
 from motionkit.errors import MotionkitError
 from motionkit.regions.evaluation.gallery import GALLERY, write_gallery
-from motionkit.regions.evaluation.known import limits_of, look_up
-from motionkit.regions.evaluation.result import describe_sampled, explained, side_effects, tables, verdict
+from motionkit.regions.evaluation.known import look_up
+from motionkit.regions.evaluation.result import (
+    describe_sampled,
+    explained,
+    limits_of,
+    of_data,
+    side_effects,
+    summarise,
+    tables,
+    verdict,
+)
 from motionkit.regions.evaluation.settings import Sa2vaSettings
-from motionkit.regions.evaluation.split import measure_equal_entropy, measure_split, of_data, summarise
+from motionkit.regions.evaluation.split import measure_equal_entropy, measure_split
 from motionkit.regions.pages import evaluation_page
 from motionkit.training.base import inputs_of
 

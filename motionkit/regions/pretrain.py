@@ -30,6 +30,14 @@ from motionkit.training.world import OneProcess, World, share_of, sum_over
 
 _INSIDE = 4.0  # weight of a pixel inside: most of an image is outside
 
+_CAPTIONS, _PART = 2000, 64
+"""Training regions whose captions are read, and how many at once, as their pictures are read too."""
+
+_MOST = 4096  # words that a policy has at most, the most frequent ones
+_WORD = re.compile(r"[a-z]{1,40}")
+
+_ABSENT = 0.5  # weight of the mask loss of absent objects
+
 
 def supervised_loss(
     policy: RegionPolicy,
@@ -56,13 +64,6 @@ def mask_loss(logits: Tensor, masks: Tensor) -> Tensor:
     return 2 * pixels + 1 - (2 * both + 1) / (either + 1)
 
 
-_CAPTIONS, _PART = 2000, 64
-"""Training regions whose captions are read, and how many at once, as their pictures are read too."""
-
-_MOST = 4096  # words that a policy has at most, the most frequent ones
-_WORD = re.compile(r"[a-z]{1,40}")
-
-
 def words_of(data: RegionDataset) -> tuple[str, ...]:
     """Return the words of the captions of the first training regions, the most frequent ones first."""
     counts: Counter[str] = Counter()
@@ -84,9 +85,6 @@ def regions_of_part(part: NDArray[np.int64], size: int, step: int, seed: int, *m
     epoch, place = divmod((step - 1) * size, max(1, len(part) // size) * size)
     order = np.random.default_rng((seed, epoch, *marks)).permutation(part)
     return np.resize(order[place:], size)
-
-
-_ABSENT = 0.5  # weight of the mask loss of absent objects
 
 
 class PretrainRegions:

@@ -27,6 +27,17 @@ DOCUMENT, KIND = "policy.json", "regions"
 
 _Word = Annotated[str, Field(pattern=r"^[a-z]{1,40}$")]
 
+_WAVES = 3  # frequencies of the position encoding along each side
+_CELLS = 8  # pixels along a cell of the vision encoder
+
+PAD, END, SEG, UNKNOWN = 0, 1, 2, 3
+SPECIAL = ("<pad>", "<end>", "[SEG]", "<unknown>")
+_TOKEN = re.compile(r"[a-z]+")
+
+_NEVER = (PAD, SEG, UNKNOWN)  # words that no caption may hold
+
+STARTER = Path(starter.__file__).parent / "weights" / "regions"
+
 
 class RegionDocument(BaseModel):
     """Content of policy.json; unknown keys (of later versions) are ignored."""
@@ -42,10 +53,6 @@ class RegionDocument(BaseModel):
     def _later(cls, settings: Any) -> Any:
         """Fill in settings that were added later, with the values of the time before."""
         return {**BEFORE, **settings} if isinstance(settings, Mapping) else settings
-
-
-_WAVES = 3  # frequencies of the position encoding along each side
-_CELLS = 8  # pixels along a cell of the vision encoder
 
 
 class RegionNetwork(nn.Module):
@@ -149,16 +156,15 @@ class LanguageModel(nn.Module):
         self.norm = nn.LayerNorm(s.width)
         self.lm_head = nn.Linear(s.width, vocabulary, bias=False)
 
-    def forward(
-        self,
-        embedded: Tensor,  # [N, T, D] the words
-        # Keys and values of the words before, per layer, to which these are added: empty for the first call, after
-        # which there is one word in a call
-        read: list[Read] | None = None,
-        *,
-        given: Tensor | int = 0,  # length of the prefix, of all rows or of each [N], with full attention if so set
-    ) -> Tensor:
-        """Return the states ``[N, T, D]`` of words; outside of the prefix no word reads a later one."""
+    def forward(self, embedded: Tensor, read: list[Read] | None = None, *, given: Tensor | int = 0) -> Tensor:
+        """Return the states ``[N, T, D]`` of words; outside of the prefix no word reads a later one.
+
+        Args:
+            embedded: ``[N, T, D]`` the words.
+            read: Keys and values of the words before, per layer, to which these are added: empty for the first call,
+                after which there is one word in a call.
+            given: Length of the prefix, of all rows or of each ``[N]``, with full attention if so set.
+        """
         before = read[0].keys.shape[2] if read else 0
         count = embedded.shape[1]
         states = embedded + self.positions[before : before + count]
@@ -279,11 +285,6 @@ def _four_as_one(features: Tensor) -> Tensor:
     return F.pixel_unshuffle(features, 2).flatten(2).transpose(1, 2)
 
 
-PAD, END, SEG, UNKNOWN = 0, 1, 2, 3
-SPECIAL = ("<pad>", "<end>", "[SEG]", "<unknown>")
-_TOKEN = re.compile(r"[a-z]+")
-
-
 class Words:
     """The vocabulary of a region policy: special words, then `words` in order."""
 
@@ -318,9 +319,6 @@ class Words:
             row = row[: row.index(END)] if END in row else row
             texts.append(" ".join(self._all[number] for number in row if number >= len(SPECIAL)))
         return texts
-
-
-_NEVER = (PAD, SEG, UNKNOWN)  # words that no caption may hold
 
 
 @dataclass(frozen=True, eq=False)
@@ -492,9 +490,6 @@ def _squeezed(image: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
     from PIL import Image
 
     return np.asarray(Image.fromarray(image).resize((side, side), Image.Resampling.BILINEAR))  # antialiased
-
-
-STARTER = Path(starter.__file__).parent / "weights" / "regions"
 
 
 def open_regions(options: RegionOptions, *, device: torch.device | str = "cpu", dataset: object = None) -> ShapesPolicy:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from motionkit.page.curves import Chart, Curve, curves
-from motionkit.page.html import count, details, figure, grid
+from motionkit.page.html import details, figure, grid
+from motionkit.page.wording import count
 from motionkit.predictor.pages import CHARTS as PREDICTOR_CHARTS
 from motionkit.regions.pages import CHARTS as REGION_CHARTS
 from motionkit.success.pages import CHARTS as SUCCESS_CHARTS

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from motionkit.page.html import commands, definitions, details, duration, note, table, tiles
+from motionkit.page.html import commands, definitions, details, note, table, tiles
+from motionkit.page.wording import duration
 from motionkit.runs.source import Source
 from motionkit.tracking import FEWEST, HELDOUT_TABLES, HeldoutResult, headline, result_table, results, series
 
@@ -18,7 +19,7 @@ _SAMPLED = {
     "guidance; one sample each. Real: clips of the same actions.",
     "heldout_all_steps": "prompts sampled with every step of the ancestral sampler, one sample each.",
 }
-"""What the tables beside the main one are of, after the number of prompts."""
+"""What the further tables were measured on; the number of prompts stands before it."""
 
 _NARROW = 4
 """Columns of figures that fit beside each other on a telephone."""
@@ -109,10 +110,10 @@ def _how_to_read(source: Source) -> str:
 def sensitivity(source: Source) -> str:
     """Return what the rewards of a run do not see, as the run itself found before it trained; empty for other runs."""
     recorded = (source.info.record.model_extra or {}).get("sensitivity") if source.info.record else None
-    rewards, audit = _at(recorded, "rewards"), _at(recorded, "table")
+    rewards, audit = value_at(recorded, "rewards"), value_at(recorded, "table")
     if not isinstance(rewards, Mapping) or not isinstance(audit, Mapping):
         return ""
-    sentences = [words for name in rewards if isinstance(words := _at(rewards, name, "sentence"), str)]
+    sentences = [words for name in rewards if isinstance(words := value_at(rewards, name, "sentence"), str)]
     columns, rows = audit.get("columns"), audit.get("rows")
     shown = ""
     if isinstance(columns, list) and isinstance(rows, list) and all(isinstance(row, list) for row in rows):
@@ -139,7 +140,7 @@ def _measured_on(source: Source) -> str:
     if isinstance(sentence, str):
         return sentence
     n = max(row.n for row in source.results)
-    samples = _at(source.info.config, "heldout", "samples")
+    samples = value_at(source.info.config, "heldout", "samples")
     if not any(row.ci95 for row in source.results):
         return f"{n:,} held-out clips or prompts."
     each = f" x {samples} samples" if isinstance(samples, int) else ""
@@ -230,6 +231,14 @@ def flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, obj
             yield f"{prefix}{key}", value
 
 
+def value_at(config: object, *keys: str) -> object:
+    """Return a value of nested mappings; None if a key is missing on the way."""
+    value = config
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
 def _value(value: object) -> str:
     if value is None or value == "":
         return "-"
@@ -263,10 +272,3 @@ def _capital(words: str) -> str:
 
 def _last_seconds(source: Source) -> float:
     return max((float(line.get("seconds") or 0.0) for line in source.lines), default=0.0)
-
-
-def _at(config: object, *keys: str) -> object:
-    value = config
-    for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value

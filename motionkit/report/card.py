@@ -14,7 +14,7 @@ from motionkit import runs, starter
 from motionkit.contracts.open_model import STARTER, encoder_format, open_model
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
-from motionkit.report._facts import flat
+from motionkit.report._facts import flat, value_at
 from motionkit.runs import TENSORS, TRAINED_ON, OutputFolder, SavedModel, TrainedOn
 from motionkit.runs.source import Source, read_source
 from motionkit.tracking import headline
@@ -23,6 +23,7 @@ from motionkit.weights import located
 
 CARD, RECORD = "README.md", "export.json"
 KIND = "motionkit-hub"
+
 _SECRET = ("run.", "tracking.", "trackers.")
 """Settings that say where things are on the machine of the person who trained."""
 
@@ -192,9 +193,6 @@ def _is_place(text: str) -> bool:
     return text.startswith("~") or PurePosixPath(text).is_absolute() or PureWindowsPath(text).is_absolute()
 
 
-# The card.
-
-
 def card(
     sort: _Sort,
     document: Mapping[str, Any],
@@ -318,13 +316,13 @@ def _result(source: Source, control: Source | None) -> Iterator[str]:
 
 
 def _is_control(source: Source) -> bool:
-    return _at(source.info.config, "control", "shuffle") is True
+    return value_at(source.info.config, "control", "shuffle") is True
 
 
 def _blind(sort: _Sort, source: Source | None) -> str:
     record = source.info.record if source is not None else None
-    rewards = _at((record.model_extra or {}).get("sensitivity") if record else None, "rewards")
-    sentences = [_at(reward, "sentence") for reward in rewards.values()] if isinstance(rewards, Mapping) else []
+    rewards = value_at((record.model_extra or {}).get("sensitivity") if record else None, "rewards")
+    sentences = [value_at(reward, "sentence") for reward in rewards.values()] if isinstance(rewards, Mapping) else []
     lines = [f"- {text}." for text in sentences if isinstance(text, str)]
     if not lines and "reward-model" in sort.tags and "text-to-motion" in sort.tags:
         lines = ["Not measured here; `motionkit eval sensitivity --reward tmr-dense --reward.weights FOLDER` does."]
@@ -392,10 +390,3 @@ def _table(title: str, columns: Sequence[Any], rows: Sequence[Sequence[Any]]) ->
 
     head = [line(columns), line(["---"] * len(columns)), *(line(row) for row in rows)]
     return (f"{_plain(title)}\n\n" if title else "") + "\n".join(head)
-
-
-def _at(config: object, *keys: str) -> object:
-    value = config
-    for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value

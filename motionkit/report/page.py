@@ -1,4 +1,8 @@
-"""The page of one run: the result first, then motions, curves, and where it all came from."""
+"""The page of one run, the page that compares several, and the files that they are written to.
+
+The page of a run has the result first, then motions, curves, and where it all came from; a comparison has results side
+by side, curves over common axes, and the settings that differ.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,6 @@ from motionkit.page.html import (
     columns_script,
     commands,
     copy_script,
-    count,
     details,
     html_page,
     is_made_by,
@@ -22,6 +25,7 @@ from motionkit.page.html import (
     renewing,
     table,
 )
+from motionkit.page.wording import count
 from motionkit.predictor.pages import predictor, read_predictions
 from motionkit.regions.pages import regions
 from motionkit.report import _facts as facts
@@ -35,7 +39,7 @@ from motionkit.text_to_motion.evaluation.pages import motions, on_the_way, read_
 from motionkit.tracking import compared_rows
 from motionkit.version import __version__
 
-# The page that compares runs: results side by side, curves over common axes, settings that differ.
+MADE_BY = "report"
 
 _MOST = 8
 """Runs on one page: as many as there are colours."""
@@ -44,6 +48,46 @@ _LETTERS = ascii_uppercase[:_MOST]
 
 _COLUMNS = "cards columns"
 _ORDER = "The name of a row puts the runs in its order."
+
+
+def run_page(folder: Path) -> str:
+    """Return the page of a run as HTML that loads nothing.
+
+    Args:
+        folder: The run folder; what is missing in it is said on the page.
+
+    Raises:
+        MotionkitError: There is no run there (exit code 2).
+    """
+    source = read_source(folder)
+    kept, (predictions, lost) = read_motions(source.info), read_predictions(source.info)
+    looked_at = [motions(kept), on_the_way(kept)]
+    if kept.after is None:  # what is new comes first
+        looked_at.reverse()
+    body = "".join(
+        [
+            facts.head(source),
+            facts.gaps([*source.missing, *kept.missing, *lost]),
+            facts.figures(source),
+            facts.result_tables(source),
+            predictor(source, predictions),
+            reward(source),
+            collected(source),
+            success(source),
+            regions(source),
+            facts.sensitivity(source),
+            *looked_at,
+            charts(source.lines),
+            facts.alarms(source),
+            facts.settings(source),
+            facts.environment(source),
+            facts.next_steps(next_commands(source.info)),
+            f'<p class="cap">Made by motionkit {__version__}.</p>',
+        ]
+    )
+    return html_page(
+        f"{source.info.command}: {source.name}", body, made_by=MADE_BY, scripts=hover_script() + copy_script()
+    )
 
 
 def compare_page(folders: Sequence[Path]) -> str:
@@ -78,6 +122,36 @@ def compare_page(folders: Sequence[Path]) -> str:
     )
     title = f"Comparison of {', '.join(names)}"
     return html_page(title, body, made_by="report", scripts=hover_script() + copy_script() + columns_script())
+
+
+def write_report(run: str | Path, out: Path | None = None, *, renewed: float = 0.0, again: bool = False) -> Path:
+    """Write the page of a run: its trainer's own where that names one, else `run_page`.
+
+    Args:
+        run: The run folder, or a checkpoint in it.
+        out: The file; ``report.html`` in the run folder when None.
+        renewed: Seconds after which an open page loads itself again; 0 is never.
+        again: Replace the file, whatever page it is: the caller has written it before.
+
+    Returns:
+        The file.
+
+    Raises:
+        MotionkitError: There is no run, or the file cannot be written (exit code 2).
+    """
+    info = peek(run)
+    text = _own_page(info.command, info.directory) or run_page(info.directory)
+    text = renewing(text, seconds=renewed) if renewed else text
+    return _write(out or info.directory / PAGE, text, replace=again or out is None)
+
+
+def write_comparison(runs: Sequence[str | Path], out: Path) -> Path:
+    """Write a page that compares runs.
+
+    Raises:
+        MotionkitError: One is not a run, or the file cannot be written (exit code 2).
+    """
+    return _write(out, compare_page([Path(run) for run in runs]), replace=False)
 
 
 def _legend(names: Mapping[str, str], sources: Mapping[str, Source]) -> str:
@@ -132,81 +206,6 @@ def _differences(sources: dict[str, Source]) -> str:
         else ""
     )
     return f"<h2>Settings that differ</h2>{inside}{more}"
-
-
-MADE_BY = "report"
-
-
-def run_page(
-    folder: Path,  # the run folder; what is missing in it is said on the page
-) -> str:
-    """Return the page of a run as HTML that loads nothing.
-
-    Raises:
-        MotionkitError: There is no run there (exit code 2).
-    """
-    source = read_source(folder)
-    kept, (predictions, lost) = read_motions(source.info), read_predictions(source.info)
-    looked_at = [motions(kept), on_the_way(kept)]
-    if kept.after is None:  # what is new comes first
-        looked_at.reverse()
-    body = "".join(
-        [
-            facts.head(source),
-            facts.gaps([*source.missing, *kept.missing, *lost]),
-            facts.figures(source),
-            facts.result_tables(source),
-            predictor(source, predictions),
-            reward(source),
-            collected(source),
-            success(source),
-            regions(source),
-            facts.sensitivity(source),
-            *looked_at,
-            charts(source.lines),
-            facts.alarms(source),
-            facts.settings(source),
-            facts.environment(source),
-            facts.next_steps(next_commands(source.info)),
-            f'<p class="cap">Made by motionkit {__version__}.</p>',
-        ]
-    )
-    return html_page(
-        f"{source.info.command}: {source.name}", body, made_by=MADE_BY, scripts=hover_script() + copy_script()
-    )
-
-
-# Writing pages: into a run's folder, or to a file.
-
-
-def write_report(
-    run: str | Path,  # the run folder, or a checkpoint in it
-    out: Path | None = None,  # the file; ``report.html`` in the run folder when None
-    *,
-    renewed: float = 0.0,  # seconds after which an open page loads itself again; 0 is never
-    again: bool = False,  # replace the file, whatever page it is: the caller has written it before
-) -> Path:
-    """Write the page of a run: its trainer's own where that names one, else `run_page`.
-
-    Returns:
-        The file.
-
-    Raises:
-        MotionkitError: There is no run, or the file cannot be written (exit code 2).
-    """
-    info = peek(run)
-    text = _own_page(info.command, info.directory) or run_page(info.directory)
-    text = renewing(text, seconds=renewed) if renewed else text
-    return _write(out or info.directory / PAGE, text, replace=again or out is None)
-
-
-def write_comparison(runs: Sequence[str | Path], out: Path) -> Path:
-    """Write a page that compares runs.
-
-    Raises:
-        MotionkitError: One is not a run, or the file cannot be written (exit code 2).
-    """
-    return _write(out, compare_page([Path(run) for run in runs]), replace=False)
 
 
 def _own_page(command: str, folder: Path) -> str:

@@ -18,15 +18,17 @@ _READ = ("run.json", "config.json", "metrics.jsonl", "log.txt", "heldout/*", "fi
 
 
 def watch_report(
-    folder: Path,  # the run folder
-    out: Path | None,  # the file; ``report.html`` in the run folder when None
-    say: Callable[[str], object],  # called with a line for each page
-    *,
-    pause: Callable[[float], object] = time.sleep,
+    folder: Path, out: Path | None, say: Callable[[str], object], *, pause: Callable[[float], object] = time.sleep
 ) -> Path:
     """Write the page of a run, again and again while the run goes on; the last one no longer loads itself again.
 
     Ctrl-C ends it at once, with a page of what there is then.
+
+    Args:
+        folder: The run folder.
+        out: The file; ``report.html`` in the run folder when None.
+        say: Called with a line for each page.
+        pause: Sleeps for a number of seconds.
 
     Returns:
         The file.

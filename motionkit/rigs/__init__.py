@@ -12,12 +12,13 @@ from motionkit.rigs._contacts import (
 )
 from motionkit.rigs._fix_feet import fix_feet, standing_slide
 from motionkit.rigs._loops import Loop, Step, make_loop, repeated, seam_of, turned
-from motionkit.rigs._onto import OnRig, onto_rig
 from motionkit.rigs._placing import in_place, mirrored, scaled, without_jitter
-from motionkit.rigs.bodymap import Side, body_height, body_yaw, head_joint, mirror_order, sides, to_body
+from motionkit.rigs._retarget import OnRig, Retarget, onto_rig
+from motionkit.rigs.bodymap import body_height, body_yaw, to_body
 from motionkit.rigs.named import Rig, named_rig
 from motionkit.rigs.rest import default_rest, kit_bones
-from motionkit.rigs.solver import Retarget, solve
+from motionkit.rigs.roles import Side, head_joint, mirror_order, sides
+from motionkit.rigs.solver import solve
 
 __all__ = [
     "GAITS",

@@ -1,4 +1,4 @@
-"""Soft foot contacts from height and speed."""
+"""Feet of a motion: soft contacts from height and speed, a soft gait for each frame, and the phase of each step."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.rigs.bodymap import find_roles
+from motionkit.rigs.roles import find_roles
 
 Feet = tuple[tuple[int, ...], tuple[int, ...]]
 """Joints of the left foot and of the right one, in the same order."""
+
+GAITS = ("idle", "walk", "run", "jump")
+"""Gaits, in the order of every array of them."""
 
 
 def find_feet(names: Sequence[str], parents: Sequence[int]) -> Feet | None:
@@ -195,12 +198,6 @@ def _standing_around(height: Tensor, still: Tensor, fps: float) -> Tensor:
     return torch.cat(levels).repeat_interleave(step)[: len(height)]
 
 
-# A soft gait per frame, from foot contacts and speed.
-
-
-GAITS = ("idle", "walk", "run", "jump")
-"""Gaits, in the order of every array of them."""
-
 _GRAVITY = 9.81
 _MOVING, _RUNNING = 0.1, math.sqrt(0.5)
 """Speeds as shares of sqrt(gravity x leg). People break into a run at half the Froude number 1 (Alexander 1989)."""
@@ -294,9 +291,6 @@ def _lasting(values: Tensor, frames: int) -> Tensor:
     lowest = values.unfold(0, frames, 1).amin(-1)
     edge = lowest.new_zeros(frames - 1)  # a maximum of values in 0 to 1 is not changed by zeros
     return torch.cat([edge, lowest, edge]).unfold(0, frames, 1).amax(-1)
-
-
-# The phase of each foot's step, from contacts alone.
 
 
 _HIGHEST = 5.0

@@ -1,4 +1,4 @@
-"""Feet that stand stay where they are: locked on measured contacts by inverse kinematics of the legs."""
+"""Feet that stand stay where they are: locked on measured contacts by inverse kinematics of the legs (`two_bones`)."""
 
 from __future__ import annotations
 
@@ -12,70 +12,13 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.geometry import accumulate_rotations, rotation_between
+from motionkit.metrics import CONTACT
 from motionkit.motion.motion import END, Motion
 from motionkit.rigs._contacts import find_feet, joint_contacts
-from motionkit.rigs.bodymap import find_roles, is_below
-
-# Inverse kinematics of a leg or an arm: two bones whose end is brought to a target, in closed form.
-
-
-_LEAST = 1e-12
-
-
-def two_bones(start: Tensor, middle: Tensor, end: Tensor, target: Tensor, hinge: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the rotations of two bones in the world that bring the end of the second one to a target.
-
-    First the second bone turns about the hinge, until the end is as far from the start as the target is (law of
-    cosines); then the limb turns about the start by the smallest rotation towards the target, so that the middle joint
-    keeps its bending direction. A limb that bends about the hinge does not turn if its end is at the target. A target
-    out of reach, too far or too near, is approached as closely as possible.
-
-    Args:
-        start: ``[..., 3]`` the joint that stays: a hip.
-        middle: ``[..., 3]`` the joint between the bones: a knee.
-        end: ``[..., 3]`` the joint that is brought to the target: an ankle.
-        target: ``[..., 3]``.
-        hinge: ``[..., 3]`` axis of any length about which the second bone turns when the middle joint bends more. It
-            need not be perpendicular to the bones.
-
-    Returns:
-        ``[..., 3, 3]`` turns of the first and of the second bone:
-        ``start + first (middle - start) + second (end - middle)`` is the target.
-
-    Example:
-        >>> place = torch.tensor([[0.0, 2, 0], [0.0, 1, 0], [0.0, 0, 0]], dtype=torch.float64)  # a straight leg
-        >>> hinge = torch.tensor([1.0, 0, 0], dtype=torch.float64)
-        >>> first, second = two_bones(*place, torch.tensor([0.0, 1, 0], dtype=torch.float64), hinge)
-        >>> (place[0] + first @ (place[1] - place[0])).round(decimals=3).tolist()  # the knee, ahead
-        [0.0, 1.5, 0.866]
-    """
-    import roma
-
-    upper, lower = middle - start, end - middle
-    length = upper.norm(dim=-1, keepdim=True).clamp_min(_LEAST)
-    along = upper / length
-    hinge = hinge - (hinge * along).sum(-1, keepdim=True) * along
-    axis = hinge / hinge.norm(dim=-1, keepdim=True).clamp_min(_LEAST)
-    # upper . (lower turned by phi) = fixed + cosine cos(phi) + sine sin(phi), and it must be `product`.
-    fixed = (lower * axis).sum(-1) * (upper * axis).sum(-1)
-    cosine = (upper * lower).sum(-1) - fixed
-    sine = (upper * torch.linalg.cross(axis, lower, dim=-1)).sum(-1)
-    distance = (target - start).square().sum(-1)
-    product = (distance - upper.square().sum(-1) - lower.square().sum(-1)) / 2
-    most = torch.hypot(cosine, sine).clamp_min(_LEAST)
-    bend = torch.acos(((product - fixed) / most).clamp(-1.0, 1.0))
-    angle = torch.atan2(sine, cosine) + bend
-    second = roma.rotvec_to_rotmat(axis * angle[..., None])
-    reached = upper + (second @ lower[..., None])[..., 0]
-    first = rotation_between(reached, target - start)
-    return first, first @ second
-
+from motionkit.rigs.roles import find_roles, is_below
 
 BLEND = 0.1
 """Seconds over which a correction fades in before a foot stands and out after; shorter pauses do not end a stand."""
-
-_STANDS = 0.5
-"""Soft contact above which a joint stands, as in `motionkit.metrics.CONTACT`."""
 
 _SLOW = 0.3
 """m/s below which a foot certainly stands."""
@@ -103,6 +46,7 @@ _NEVER_BENT = 1e-3
 """Mean sine of a knee's bend below which a clip does not show how it bends."""
 
 _LEG = ("hip", "knee", "ankle")
+_LEAST = 1e-12
 
 
 class FixedFeet(NamedTuple):
@@ -197,6 +141,7 @@ def standing_slide(reference: Motion, motions: Sequence[Motion], *, fastest: flo
 
 
 def find_legs(motion: Motion) -> tuple[Leg, Leg]:
+    """Return the left and the right leg, found by names; refuse a rig without them."""
     roles = find_roles(motion.names, motion.parents)
     required = [f"{side} {joint}" for side in ("left", "right") for joint in _LEG]
     if missing := [role for role in required if role not in roles]:
@@ -253,7 +198,7 @@ class _Hold:
 def _hold(positions: Tensor, leg: Leg, scores: Tensor, fps: float, fastest: float) -> _Hold:
     """Find the stands of a foot and the corrections that hold it; `scores` ``[T, P]`` of its joints."""
     frames = len(positions)
-    stands = scores > _STANDS  # [T, P]: ankle, toe
+    stands = scores > CONTACT  # [T, P]: ankle, toe
     blend = max(1, round(BLEND * fps))
     spans = _spans(stands.any(-1), blend)
     joint = _standing_joint(stands, leg)
@@ -415,3 +360,52 @@ def _slide(positions: Tensor, feet: list[_Hold], fps: float) -> float:
     speed = fps * positions[..., ::2].diff(dim=0).norm(dim=-1)  # [T - 1, J]
     standing = [speed.gather(1, stand.joint[:, None])[stand.steps, 0] for stand in feet]
     return float(torch.cat(standing).mean())
+
+
+def two_bones(start: Tensor, middle: Tensor, end: Tensor, target: Tensor, hinge: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the rotations of two bones in the world that bring the end of the second one to a target.
+
+    First the second bone turns about the hinge, until the end is as far from the start as the target is (law of
+    cosines); then the limb turns about the start by the smallest rotation towards the target, so that the middle joint
+    keeps its bending direction. A limb that bends about the hinge does not turn if its end is at the target. A target
+    out of reach, too far or too near, is approached as closely as possible.
+
+    Args:
+        start: ``[..., 3]`` the joint that stays: a hip.
+        middle: ``[..., 3]`` the joint between the bones: a knee.
+        end: ``[..., 3]`` the joint that is brought to the target: an ankle.
+        target: ``[..., 3]``.
+        hinge: ``[..., 3]`` axis of any length about which the second bone turns when the middle joint bends more. It
+            need not be perpendicular to the bones.
+
+    Returns:
+        ``[..., 3, 3]`` turns of the first and of the second bone:
+        ``start + first (middle - start) + second (end - middle)`` is the target.
+
+    Example:
+        >>> place = torch.tensor([[0.0, 2, 0], [0.0, 1, 0], [0.0, 0, 0]], dtype=torch.float64)  # a straight leg
+        >>> hinge = torch.tensor([1.0, 0, 0], dtype=torch.float64)
+        >>> first, second = two_bones(*place, torch.tensor([0.0, 1, 0], dtype=torch.float64), hinge)
+        >>> (place[0] + first @ (place[1] - place[0])).round(decimals=3).tolist()  # the knee, ahead
+        [0.0, 1.5, 0.866]
+    """
+    import roma
+
+    upper, lower = middle - start, end - middle
+    length = upper.norm(dim=-1, keepdim=True).clamp_min(_LEAST)
+    along = upper / length
+    hinge = hinge - (hinge * along).sum(-1, keepdim=True) * along
+    axis = hinge / hinge.norm(dim=-1, keepdim=True).clamp_min(_LEAST)
+    # upper . (lower turned by phi) = fixed + cosine cos(phi) + sine sin(phi), and it must be `product`.
+    fixed = (lower * axis).sum(-1) * (upper * axis).sum(-1)
+    cosine = (upper * lower).sum(-1) - fixed
+    sine = (upper * torch.linalg.cross(axis, lower, dim=-1)).sum(-1)
+    distance = (target - start).square().sum(-1)
+    product = (distance - upper.square().sum(-1) - lower.square().sum(-1)) / 2
+    most = torch.hypot(cosine, sine).clamp_min(_LEAST)
+    bend = torch.acos(((product - fixed) / most).clamp(-1.0, 1.0))
+    angle = torch.atan2(sine, cosine) + bend
+    second = roma.rotvec_to_rotmat(axis * angle[..., None])
+    reached = upper + (second @ lower[..., None])[..., 0]
+    first = rotation_between(reached, target - start)
+    return first, first @ second

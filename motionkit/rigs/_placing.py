@@ -12,7 +12,8 @@ from motionkit.errors import MotionkitError
 from motionkit.geometry import positions_from_bones
 from motionkit.motion.motion import Motion
 from motionkit.rigs._loops import Step, turned
-from motionkit.rigs.bodymap import body_height, find_roles, front_of, mirror_order
+from motionkit.rigs.bodymap import body_height, front_of
+from motionkit.rigs.roles import find_roles, mirror_order
 
 _PATH = 0.5
 """Standard deviation, in seconds, of the Gaussian that separates a path from the sway of steps (0.4 to 0.6 s each)."""

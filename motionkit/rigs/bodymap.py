@@ -1,14 +1,11 @@
-"""From any rig, by the names of its joints, to the joints that features are made of."""
+"""From any rig, by the names of its joints, to the joints that features are made of, and which way a body faces."""
 
 from __future__ import annotations
 
 import itertools
-import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -16,168 +13,10 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.geometry import heading, unwrap
 from motionkit.motion.clip import BODY, MAPPED
-from motionkit.motion.motion import END, JointMotion, Motion
+from motionkit.motion.motion import JointMotion, Motion
 from motionkit.motion.skeleton import HUMANML, KIT, Skeleton
-from motionkit.rigs.rest import KIT_RIG, PERSON_LEG, UNITS, body_to_kit, nearest_unit, rig_names
-
-# Hips, knees, wrists and other joints of a person in a rig, found by their names in any program's spelling.
-
-
-SIDED = {
-    "hip": ("upleg", "thigh", "upperleg", "femur", "hip", "leg", "足"),
-    "knee": ("leg", "shin", "lowerleg", "calf", "tibia", "knee", "lowleg", "ひざ", "膝"),
-    "ankle": ("ankle", "foot", "足首"),
-    "toe": ("toebase", "toe", "toes", "ball", "foot", "つま先"),
-    "shoulder": ("arm", "upperarm", "uparm", "uarm", "shldr", "humerus", "shoulder", "腕"),
-    "elbow": ("forearm", "lowerarm", "lowarm", "farm", "elbow", "radius", "ひじ", "肘"),
-    "wrist": ("wrist", "hand", "手首"),
-}
-"""Names of each sided joint without its side, the most certain first: ``LeftShoulder`` is a collar if there is a
-``LeftArm``, else the shoulder; ``LeftFoot`` is the toe if there is a ``LeftAnkle``. The Japanese names are
-MikuMikuDance's."""
-
-CENTRE = {"pelvis": ("hips", "pelvis", "hip", "root", "腰", "センター"), "head": ("head", "頭")}
-
-_ABOVE = {"knee": "hip", "ankle": "knee", "toe": "ankle", "elbow": "shoulder", "wrist": "elbow"}
-"""The joint of the same limb that must be further up."""
-
-_SIDES = {"left": "left", "l": "left", "right": "right", "r": "right"}
-_SHORT = re.compile(f"([lr])({'|'.join(sorted({alias for aliases in SIDED.values() for alias in aliases}))})")
-"""Sides as Poser and CMU write them, all in lower case: ``lfemur``, ``rshldr``."""
-
-_PREFIX = re.compile(
-    r"^(Character\d*|Bip\d*|J_Bip|mixamorig\d*|CC_Base|def|DEF|b|[mf]_avg)[_\s-]+|^mixamorig\d*(?=[A-Z])"
-)
-_SAYS_NOTHING = ("joint", "jnt", "jt", "bone", "bend", "stretch")
-_MIDDLE = ("c", "m", "x")
-"""Marks of joints on neither side: ``Root_M``, Auto-Rig Pro's ``root.x``."""
-_SHARED = 0.7
-"""Part of the joints that must share a prefix for it to be the name of the figure: ``Actor01_Hips``."""
-
-
-def find_roles(names: Sequence[str], parents: Sequence[int]) -> dict[str, int]:
-    """Match roles (``pelvis``, ``head``, ``left hip``, ..., ``right wrist``) to joints, those that are found.
-
-    The first alias that any joint has wins; of several joints with one name, the one in the right limb.
-
-    Args:
-        names: Joint names; namespaces, case, ``Left``/``L_``/``.l``, underscores and a prefix with the name of the
-            figure do not matter. Joints named by a table (`JointMap`) have the roles that it gives. KIT's joints are
-            taken by the side they are on (`rig_names`).
-        parents: Parent of each joint.
-    """
-    return dict(_match(rig_names(names), tuple(parents))[0])
-
-
-def find_pairs(names: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the pairs of joints, left and right, whose names differ only in their side; end sites included."""
-    sides: dict[tuple[str, str], list[int]] = {}
-    for joint, name in _plain([name.removesuffix(END) for name in rig_names(names)]):
-        side, base = _normalise(name)
-        sides.setdefault((side, base + END * names[joint].endswith(END)), []).append(joint)
-    return [
-        (joints[0], twins[0])
-        for (side, base), joints in sides.items()
-        if side == "left" and len(joints) == 1 and len(twins := sides.get(("right", base), [])) == 1
-    ]
-
-
-def find_doubles(names: Sequence[str], parents: Sequence[int]) -> dict[str, tuple[str, ...]]:
-    """Return the roles that two joints of one name fit equally well, with the names."""
-    return dict(_match(tuple(names), tuple(parents))[1])
-
-
-@lru_cache(maxsize=64)
-def _match(names: tuple[str, ...], parents: tuple[int, ...]) -> tuple[dict[str, int], dict[str, tuple[str, ...]]]:
-    """Return roles to joints, and the ambiguous roles with the names of their candidates."""
-    exact: dict[tuple[str, str], list[int]] = {}
-    loose: dict[tuple[str, str], list[int]] = {}
-    for joint, name in _plain(names):
-        side, base = _normalise(name)
-        exact.setdefault((side, base), []).append(joint)
-        if base[-1:].isdigit():
-            loose.setdefault((side, base.rstrip("0123456789")), []).append(joint)
-    roles = {role: names.index(MAPPED + joint) for role, joint in BODY.items() if MAPPED + joint in names}
-    doubles: dict[str, tuple[str, ...]] = {}
-    searches = [("", role, aliases) for role, aliases in CENTRE.items()]
-    searches += [(side, role, aliases) for side in ("left", "right") for role, aliases in SIDED.items()]
-    for side, role, aliases in searches:
-        if f"{side} {role}".strip() in roles:
-            continue
-        top = roles.get(f"{side} {_ABOVE.get(role)}")
-        for table, inside in ((exact, True), (exact, False), (loose, True)):
-            keys = ((side, alias) for alias in aliases)
-            joints = next(_fitting(table, keys, set(roles.values()), top if inside else None, parents), None)
-            if joints:
-                key = f"{side} {role}".strip()
-                roles[key] = joints[0]
-                rivals = [joint for joint in joints if not is_below(joint, joints[0], parents)]
-                if rivals and table is exact:
-                    doubles[key] = tuple(names[joint] for joint in (joints[0], *rivals))
-                break
-    if "pelvis" not in roles and -1 in parents:
-        roles["pelvis"] = parents.index(-1)
-    return roles, doubles
-
-
-def _fitting(
-    table: dict[tuple[str, str], list[int]],
-    keys: Iterator[tuple[str, str]],
-    taken: set[int],
-    top: int | None,
-    parents: Sequence[int],
-) -> Iterator[list[int]]:
-    """Yield, alias by alias, the joints that are free and below `top`."""
-    for key in keys:
-        joints = [
-            joint
-            for joint in table.get(key, ())
-            if joint not in taken and (top is None or is_below(joint, top, parents))
-        ]
-        if joints:
-            yield joints
-
-
-def is_below(joint: int, top: int, parents: Sequence[int]) -> bool:
-    """Return whether a joint is another one or hangs on it."""
-    while joint >= 0:
-        if joint == top:
-            return True
-        joint = parents[joint]
-    return False
-
-
-def _plain(names: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Yield joints with their names, without namespaces and without the prefix that most names share."""
-    short = {joint: re.split(r"[:|]", name)[-1] for joint, name in enumerate(names) if not name.endswith(END)}
-    starts = Counter(
-        name[: match.end()] for name in short.values() for match in re.finditer(r"[_\s.-]+", name) if match.start()
-    )
-    shared = [start for start, count in starts.items() if count >= max(5, _SHARED * len(short))]
-    prefix = max(shared, key=len, default="")
-    for joint, name in short.items():
-        yield joint, _PREFIX.sub("", name.removeprefix(prefix))
-
-
-def _normalise(name: str) -> tuple[str, str]:
-    """Split a joint name into side and the rest: ``LeftUpLeg`` and ``upleg.L`` become (left, upleg)."""
-    # Readers write "Hand 2" for the second joint that a file calls "Hand".
-    name = re.sub(r"(?<=[^\W\d_]) \d+$", "", name)
-    name = name.replace("左", "left ").replace("右", "right ")
-    words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+", name)]
-    side = next((_SIDES[word] for word in words if word in _SIDES), "")
-    words = [word for word in words if word not in _SIDES and word not in _SAYS_NOTHING]
-    if not side and len(words) > 1:
-        words = [word for word in words if word not in _MIDDLE]
-    base = "".join(words)
-    if not side:
-        for prefix in ("left", "right"):
-            if base.startswith(prefix) and len(base) > len(prefix):
-                return prefix, base[len(prefix) :]
-        if match := _SHORT.fullmatch(base):
-            return _SIDES[match[1]], match[2]
-    return side, base
-
+from motionkit.rigs.detect import PERSON_LEG, UNITS, nearest_unit
+from motionkit.rigs.roles import CENTRE, KIT_RIG, find_doubles, find_roles, joint_path, leg_length
 
 _TRUNK_PARTS = {"pelvis": 0.115, "spine1": 0.293, "spine2": 0.4866, "spine3": 0.5642, "neck": 0.8608, "head": 1.0}
 """Places of the 22-joint body's trunk joints on the line from mid-hip to head, by the target's bones."""
@@ -189,7 +28,74 @@ _ANKLE_TO_HEAD = 0.88
 """Part of a person's height from the ankle to the head joint: 0.92, near the ear, less 0.039 for the foot (Drillis and
 Contini). The three CMU rigs, a Rokoko and a cgspeed one come out within 5 % of their height when they stand."""
 
-_LEG_BONES = (("hip", "knee"), ("knee", "ankle"))
+_KIT_TRUNK = {
+    "BP": (("left_hip", 0.09), ("right_hip", 0.09), ("spine1", 0.82)),
+    "BT": (("spine3", 0.88), ("neck", 0.12)),
+    "BLN": (("left_shoulder", 0.5), ("right_shoulder", 0.5)),
+    "BUN": (("left_shoulder", 0.35), ("right_shoulder", 0.35), ("head", 0.3)),
+}
+"""KIT's trunk joints as weighted sums. KIT's root lies between the hips and its BLN between the shoulders, in every
+published mean pose; the heights of BP, BT and BUN come from the mean poses of the two data sets."""
+
+_MIDFOOT = (("knee", -0.04), ("ankle", 0.71), ("foot", 0.33))
+"""KIT's mid-foot lies below and in front of the ankle; the shin gives the direction downwards."""
+
+_FLAT = 1e-3
+"""Horizontal length of the summed unit lines below which a body lies on its side and its front is not known."""
+
+
+def to_body(motion: Motion | JointMotion, skeleton: Skeleton, fps: float) -> Tensor:
+    """Resample a motion and bring it onto the joints of a feature format.
+
+    A motion whose joints have the skeleton's names (for KIT, those of arrays or of files) keeps them as they are; any
+    other rig is matched by its joints' names (`map_body`), for KIT by way of the 22-joint body (`body_to_kit`).
+
+    Args:
+        motion: The motion, in metres, Y up.
+        skeleton: `HUMANML` or `KIT`.
+        fps: Frames per second of the result.
+
+    Returns:
+        ``[T', J, 3]`` metres, float64.
+
+    Example:
+        >>> from motionkit.starter import generate
+        >>> walk = generate("walk", frames=40)
+        >>> motion = JointMotion(HUMANML.joint_names, HUMANML.parents, torch.from_numpy(walk.joints), walk.fps)
+        >>> to_body(motion, KIT, KIT.fps).shape
+        torch.Size([25, 21, 3])
+    """
+    motion = motion.resample(fps)
+    positions = motion.positions().double()
+    if chosen := _indices_of(motion.names, skeleton):
+        return positions[:, chosen]
+    if skeleton is KIT:
+        return body_to_kit(_humanml(motion, positions))
+    return _humanml(motion, positions)
+
+
+def _indices_of(names: tuple[str, ...], skeleton: Skeleton) -> list[int]:
+    """Return the indices of the skeleton's joints in `names`, empty if one is missing."""
+    for joint_names in (skeleton.joint_names, KIT_RIG) if skeleton is KIT else (skeleton.joint_names,):
+        if set(joint_names) <= set(names):
+            return [names.index(name) for name in joint_names]
+    return []
+
+
+def _humanml(motion: Motion | JointMotion, positions: Tensor) -> Tensor:
+    """Return the 22 joints ``[T, 22, 3]`` of any rig."""
+    if chosen := _indices_of(motion.names, HUMANML):
+        return positions[:, chosen]
+    if _indices_of(motion.names, KIT):
+        raise MotionkitError(
+            "KIT's 21 joints do not become the 22-joint body.",
+            why="they have no collars, and their trunk is divided differently.",
+            fix="keep the KIT format (--to kit).",
+        )
+    body = map_body(motion.names, motion.parents, positions)
+    # The motion is already in metres: the unit that map_body guesses from the legs must not scale a child up.
+    joints: Tensor = torch.einsum("bj,tjc->tbc", body.weights.to(positions), positions)
+    return joints
 
 
 @dataclass(frozen=True)
@@ -297,28 +203,42 @@ def _hips_to_head(roles: Mapping[str, int], parents: Sequence[int], pose: Tensor
     return points, torch.stack([((b - a) @ pose).norm() for a, b in itertools.pairwise(points)])
 
 
-def joint_path(parents: Sequence[int], joint: int, top: int = -1) -> list[int]:
-    """Return the joints from `top` down to `joint`; from the root if `top` is not above it."""
-    path = []
-    while joint >= 0:
-        path.append(joint)
-        if joint == top:
-            break
-        joint = parents[joint]
-    return path[::-1]
+def body_to_kit(joints: Tensor) -> Tensor:
+    """Return KIT's 21 joints of a 22-joint body.
 
-
-def leg_length(roles: Mapping[str, int], pose: Tensor) -> float:
-    """Return the mean length of the legs from hip to ankle in a pose ``[J, 3]``; 0 if a leg's joint is unknown.
+    The pose is not mirrored: a right hand stays a right hand, at the index of public KIT features (`KIT_RIG`).
 
     Args:
-        roles: Roles to joints (`find_roles`).
-        pose: Places of all joints; the result is in their unit.
+        joints: ``[..., 22, 3]`` metres.
+
+    Returns:
+        ``[..., 21, 3]`` metres.
     """
-    pieces = [(f"{side} {a}", f"{side} {b}") for side in ("left", "right") for a, b in _LEG_BONES]
-    if any(a not in roles or b not in roles for a, b in pieces):
-        return 0.0
-    return sum(float((pose[roles[a]] - pose[roles[b]]).norm()) for a, b in pieces) / 2
+    mapped: Tensor = kit_weights().to(joints) @ joints
+    return mapped
+
+
+@lru_cache(maxsize=1)
+def kit_weights() -> Tensor:
+    """Return ``[21, 22]`` float64: each KIT joint as a weighted sum of the 22 joints; rows sum to 1."""
+    weights = torch.zeros(KIT.joints, HUMANML.joints, dtype=torch.float64)
+
+    def put(joint: int, *terms: tuple[str, float]) -> None:
+        for name, share in terms:
+            weights[joint, HUMANML.index(name)] = share
+
+    put(0, ("left_hip", 0.5), ("right_hip", 0.5))
+    for name, terms in _KIT_TRUNK.items():
+        put(KIT.index(name), *terms)
+    right_hip, left_hip, right_shoulder, left_shoulder = KIT.face_joints
+    for side, hip, shoulder in (("left", left_hip, left_shoulder), ("right", right_hip, right_shoulder)):
+        for place, part in enumerate(("shoulder", "elbow", "wrist")):
+            put(shoulder + place, (f"{side}_{part}", 1.0))
+        for place, part in enumerate(("hip", "knee", "ankle")):
+            put(hip + place, (f"{side}_{part}", 1.0))
+        put(hip + 3, *((f"{side}_{part}", share) for part, share in _MIDFOOT))
+        put(hip + 4, (f"{side}_foot", 1.0))
+    return weights
 
 
 def body_height(names: Sequence[str], parents: Sequence[int], pose: Tensor) -> float:
@@ -344,67 +264,6 @@ def body_height(names: Sequence[str], parents: Sequence[int], pose: Tensor) -> f
         return 0.0
     _, steps = _hips_to_head(roles, parents, pose.double())
     return (leg + float(steps.sum())) / _ANKLE_TO_HEAD
-
-
-def to_body(motion: Motion | JointMotion, skeleton: Skeleton, fps: float) -> Tensor:
-    """Resample a motion and bring it onto the joints of a feature format.
-
-    A motion whose joints have the skeleton's names (for KIT, those of arrays or of files) keeps them as they are; any
-    other rig is matched by its joints' names (`map_body`), for KIT by way of the 22-joint body (`body_to_kit`).
-
-    Args:
-        motion: The motion, in metres, Y up.
-        skeleton: `HUMANML` or `KIT`.
-        fps: Frames per second of the result.
-
-    Returns:
-        ``[T', J, 3]`` metres, float64.
-
-    Example:
-        >>> from motionkit.starter import generate
-        >>> walk = generate("walk", frames=40)
-        >>> motion = JointMotion(HUMANML.joint_names, HUMANML.parents, torch.from_numpy(walk.joints), walk.fps)
-        >>> to_body(motion, KIT, KIT.fps).shape
-        torch.Size([25, 21, 3])
-    """
-    motion = motion.resample(fps)
-    positions = motion.positions().double()
-    if chosen := _indices_of(motion.names, skeleton):
-        return positions[:, chosen]
-    if skeleton is KIT:
-        return body_to_kit(_humanml(motion, positions))
-    return _humanml(motion, positions)
-
-
-def _indices_of(names: tuple[str, ...], skeleton: Skeleton) -> list[int]:
-    """Return the indices of the skeleton's joints in `names`, empty if one is missing."""
-    for joint_names in (skeleton.joint_names, KIT_RIG) if skeleton is KIT else (skeleton.joint_names,):
-        if set(joint_names) <= set(names):
-            return [names.index(name) for name in joint_names]
-    return []
-
-
-def _humanml(motion: Motion | JointMotion, positions: Tensor) -> Tensor:
-    """Return the 22 joints ``[T, 22, 3]`` of any rig."""
-    if chosen := _indices_of(motion.names, HUMANML):
-        return positions[:, chosen]
-    if _indices_of(motion.names, KIT):
-        raise MotionkitError(
-            "KIT's 21 joints do not become the 22-joint body.",
-            why="they have no collars, and their trunk is divided differently.",
-            fix="keep the KIT format (--to kit).",
-        )
-    body = map_body(motion.names, motion.parents, positions)
-    # The motion is already in metres: the unit that map_body guesses from the legs must not scale a child up.
-    joints: Tensor = torch.einsum("bj,tjc->tbc", body.weights.to(positions), positions)
-    return joints
-
-
-# Which way a body faces, by its hips and shoulders.
-
-
-_FLAT = 1e-3
-"""Horizontal length of the summed unit lines below which a body lies on its side and its front is not known."""
 
 
 def body_yaw(motion: Motion | JointMotion, positions: Tensor | None = None) -> Tensor | None:
@@ -456,73 +315,3 @@ def front_of(positions: Tensor, roles: Mapping[str, int]) -> tuple[Tensor, Tenso
     # forward = across x up = (-across_z, 0, across_x)
     forward = torch.stack([-across[:, 2], torch.zeros_like(across[:, 0]), across[:, 0]], dim=-1)
     return heading(forward), forward.norm(dim=-1) >= _FLAT
-
-
-# Sides, partners and the head, by the names of joints.
-
-
-Side = Literal["L", "R", "-"]
-
-_WORDS = (("left", "right"), ("Left", "Right"), ("LEFT", "RIGHT"))
-_HEADS = ("head", "bun")
-"""``BUN`` is KIT's upper neck, the highest joint it has."""
-
-
-def sides(names: Sequence[str]) -> tuple[Side, ...]:
-    """Return L, R or ``-`` (centre or unknown) for each joint.
-
-    A joint is on the left if replacing *left* by *right*, or L by R as the first letter, the last or a separate word,
-    gives the name of another joint: ``LeftArm``, ``thigh_l``, ``lfemur``, ``Bip01 L Calf``, KIT's ``LMrot``. So
-    ``Lumbar`` is not a left joint unless there is a ``Rumbar``.
-    """
-    pairs = _pairs(names)
-    right = set(pairs.values())
-    return tuple("L" if name in pairs else "R" if name in right else "-" for name in map(_plain_side, names))
-
-
-def mirror_order(names: Sequence[str]) -> tuple[int, ...]:
-    """Return for each joint its partner on the other side by name, or itself at the centre.
-
-    Example:
-        >>> mirror_order(["hips", "left_foot", "right_foot"])
-        (0, 2, 1)
-    """
-    pairs = _pairs(names)
-    partner = pairs | {right: left for left, right in pairs.items()}
-    # An end site shares its joint's plain name but has another partner.
-    place = {(_plain_side(name), name.endswith(END)): joint for joint, name in enumerate(names)}
-    plain = [(_plain_side(name), name.endswith(END)) for name in names]
-    return tuple(place.get((partner.get(name, name), end), joint) for joint, (name, end) in enumerate(plain))
-
-
-def _pairs(names: Sequence[str]) -> dict[str, str]:
-    """Return the plain name of the right joint by that of the left one."""
-    plain = {_plain_side(name): None for name in names}
-    return {name: partner for name in plain for partner in _mirrored(name) if partner in plain}
-
-
-def head_joint(names: Sequence[str]) -> int:
-    """Return the joint at which a head is drawn, -1 if none is named so."""
-    for word in _HEADS:
-        for joint, name in enumerate(names):
-            last = re.split(r"[^a-z]+", _plain_side(name).lower())[-1]
-            if last == word and not name.endswith(END):
-                return joint
-    return -1
-
-
-def _plain_side(name: str) -> str:
-    """Drop the namespace (``mixamorig:Hips``) and the mark of an end site, which is on its parent's side."""
-    return re.split(r"[:|]", name.removesuffix(END))[-1]
-
-
-def _mirrored(name: str) -> list[str]:
-    """Return what a left joint's partner may be called."""
-    partners = [name.replace(left, right) for left, right in _WORDS if left in name]
-    for left, right in (("L", "R"), ("l", "r")):
-        if name.startswith(left):
-            partners.append(right + name[1:])
-        if name.endswith(left):
-            partners.append(name[:-1] + right)
-        partners.append(re.sub(rf"(?<![A-Za-z]){left}(?![A-Za-z])", right, name))
-    return [partner for partner in partners if partner != name]

@@ -1,10 +1,11 @@
-"""Unit and vertical axis of a motion whose file names neither, found from the body in it."""
+"""Units of length, and the unit and vertical axis of a motion whose file names neither, found from the body in it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,14 +13,56 @@ from torch import Tensor
 from motionkit.geometry import positions_from_bones
 from motionkit.motion.clip import ReadOptions
 from motionkit.motion.motion import END, Motion, finite_part, finite_warning
-from motionkit.rigs.bodymap import find_roles, leg_length
-from motionkit.rigs.rest import PERSON_LEG, UNITS, nearest_unit
+from motionkit.rigs.roles import find_roles, leg_length
+
+
+class LengthUnit(NamedTuple):
+    """A unit of length."""
+
+    words: str  # Its name
+    metres: float  # Metres per unit
+    aliases: tuple[str, ...] = ()  # Other names in files, in lower case
+
+
+UNITS = {
+    "m": LengthUnit("metres", 1.0, ("meters", "meter", "metre")),
+    "dm": LengthUnit("decimetres", 0.1, ("decimeters", "decimeter", "decimetre")),
+    "asf": LengthUnit("ASF units", 0.0254 / 0.45),
+    "in": LengthUnit("inches", 0.0254, ("inch",)),
+    "cm": LengthUnit("centimetres", 0.01, ("centimeters", "centimeter", "centimetre")),
+    "mm": LengthUnit("millimetres", 0.001, ("millimeters", "millimeter", "millimetre")),
+}
+"""By abbreviation. CMU's ASF files, and the BVH files made from them, measure in inches of a body at 0.45 scale."""
+
+PERSON_LEG = 0.82
+"""Metres from hip to ankle along the leg of an adult, to guess units by."""
+
+Axis = Literal["y", "z"]
+_NO_MORE: Mapping[str, LengthUnit] = {}
 
 _PERSON = 0.35, 1.35
 """Metres from hip to ankle of a toddler and a giant; outside, the guess is doubtful."""
 
 _HEIGHT = 1.75
 _HEIGHT_SPREAD = 1.5
+
+_CLEAR = 0.8
+"""Least cosine between a direction and its axis: within 37 degrees."""
+
+_LOOKS = 32
+"""Number of frames used, spread over the motion."""
+
+
+def unit_called(name: str) -> LengthUnit | None:
+    """Return the unit with a name, in any usual spelling and case; None if unknown."""
+    word = name.strip().lower()
+    return next((unit for short, unit in UNITS.items() if word in (short, unit.words.lower(), *unit.aliases)), None)
+
+
+def nearest_unit(length: float, metres: float, more: Mapping[str, LengthUnit] = _NO_MORE) -> str:
+    """Return the unit in which a length that is about `metres` long is written as `length` (more than 0)."""
+    units = {**UNITS, **more}
+    return min(units, key=lambda name: abs(math.log(length * units[name].metres / metres)))
 
 
 def find_unit(motion: Motion) -> tuple[str, str]:
@@ -83,15 +126,6 @@ def rest_extent(motion: Motion) -> float:
     return float((rest.amax(dim=0) - rest.amin(dim=0)).max())
 
 
-Axis = Literal["y", "z"]
-
-_CLEAR = 0.8
-"""Least cosine between a direction and its axis: within 37 degrees."""
-
-_LOOKS = 32
-"""Number of frames used, spread over the motion."""
-
-
 def find_up(motion: Motion) -> tuple[Axis, str]:
     """Find the vertical axis of a motion as it stands in its file.
 
@@ -106,17 +140,6 @@ def find_up(motion: Motion) -> tuple[Axis, str]:
     if rest != "z" and moving == "z":
         return "y", "lies along Z for most of the clip: if its vertical is Z, pass --up z"
     return rest or "y", ""
-
-
-def z_up_to_y_up(motion: Motion) -> Motion:
-    """Turn a Z-up motion so that Y is up: ``(x, y, z)`` becomes ``(x, z, -y)``, bones and rotations alike."""
-    turn = motion.offsets.new_tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, -1.0, 0.0]])
-    return replace(
-        motion,
-        offsets=motion.offsets @ turn.T,
-        rotations=turn @ motion.rotations @ turn.T,
-        translations=motion.translations @ turn.T,
-    )
 
 
 def rest_up(motion: Motion) -> Axis | None:
@@ -150,3 +173,14 @@ def _axis(up: Tensor) -> Axis | None:
         return None
     _, y, z = (up / length).tolist()
     return "y" if y > _CLEAR else "z" if z > _CLEAR else None
+
+
+def z_up_to_y_up(motion: Motion) -> Motion:
+    """Turn a Z-up motion so that Y is up: ``(x, y, z)`` becomes ``(x, z, -y)``, bones and rotations alike."""
+    turn = motion.offsets.new_tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, -1.0, 0.0]])
+    return replace(
+        motion,
+        offsets=motion.offsets @ turn.T,
+        rotations=turn @ motion.rotations @ turn.T,
+        translations=motion.translations @ turn.T,
+    )

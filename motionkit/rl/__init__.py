@@ -5,7 +5,7 @@ Functions of tensors only: policies, prompts and rewards belong to other rooms.
 
 from __future__ import annotations
 
-from motionkit.rl._advantages import ADVANTAGES, Advantages, global_std, group_std, leave_one_out, shuffled
+from motionkit.rl._advantages import ADVANTAGES, Advantages, global_std, group_std, leave_one_out, mix_credit, shuffled
 from motionkit.rl._noise import LowPass, NoiseSource, RowNoise, categorical, gaussian, noise_key, stable_hash
 from motionkit.rl._objective import (
     Objective,
@@ -18,13 +18,25 @@ from motionkit.rl._objective import (
     length_mask,
     linear_surrogate,
     log_ratio_frames,
-    mix_credit,
     require_eval,
     segment_frames,
     valid_dims,
     weighted_mean,
 )
-from motionkit.rl._plan import CPS, DDIM, DDPM, DanceSDE, FlowSDE, Sampler, Schedule, StepPlan, flow_scale, flow_time
+from motionkit.rl._plan import (
+    CPS,
+    DDIM,
+    DDPM,
+    DanceSDE,
+    FlowSDE,
+    Sampler,
+    Schedule,
+    StepPlan,
+    excess_noise,
+    flow_scale,
+    flow_time,
+    sampled_std,
+)
 from motionkit.rl._rollout import (
     Chain,
     Predict,
@@ -33,10 +45,8 @@ from motionkit.rl._rollout import (
     Trajectory,
     Transitions,
     Visited,
-    excess_noise,
     graph_rollout,
     rollout,
-    sampled_std,
 )
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""From rewards of a group of samples to advantages.
+"""From rewards of a group of samples to advantages, of whole samples or of their segments.
 
 Scores are ``[N]``, or ``[N, K]`` with one column per segment: then every column has its own baseline within the group.
 Groups are integer ids, never texts, so that the same caption drawn twice stays two groups.
@@ -186,3 +186,23 @@ def shuffled(values: Tensor, seed: int, step: int, *, valid: Tensor | None = Non
     out = torch.empty_like(values)
     out[torch.argsort(kind, stable=True)] = values[taken_from]
     return out
+
+
+def mix_credit(segments: Tensor, total: Tensor, share: float) -> Tensor:
+    """Blend a segment's own advantage with the whole motion's.
+
+    Args:
+        segments: ``[N, K]`` advantages of the segments.
+        total: ``[N]`` advantages of the whole motions.
+        share: Weight of the total, 0 (the segment's own advantage) to 1 (the whole motion's).
+
+    Returns:
+        ``[N, K]`` ``share * total + (1 - share) * segments``.
+
+    Example:
+        >>> mix_credit(torch.tensor([[1.0, -1.0]]), torch.tensor([0.5]), 0.5).tolist()
+        [[0.75, -0.25]]
+    """
+    if not 0.0 <= share <= 1.0:
+        raise MotionkitError(f"the share of the total in segment credit must be in 0..1, got {share}.")
+    return share * total[:, None] + (1.0 - share) * segments

@@ -1,7 +1,10 @@
-"""Counter-based Gaussian noise: a draw depends on its key alone, never on the batch it is drawn in.
+"""Random numbers of a run: no draw depends on the batch, or the process, that it is drawn in.
 
-Key = 64-bit hash of (seed, step, prompt, sample, timestep); element i of a sample hashes key + counter with splitmix64
-(Steele et al. 2014) and turns the two halves of the hash into a pair of normals (Box and Muller 1958).
+The noise of samples (`NoiseSource`) is counter-based. Its key is a 64-bit hash of (seed, step, prompt, sample,
+timestep); element i of a sample hashes key + counter with splitmix64 (Steele et al. 2014) and turns the two halves of
+the hash into a pair of normals (Box and Muller 1958). With a `LowPass`, the samples of a prompt differ in the low
+frequencies of the step noise alone. `RowNoise` draws numbers for the rows of an update, and `categorical` turns
+uniform numbers into classes.
 """
 
 from __future__ import annotations
@@ -17,96 +20,6 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.rl._rollout import StepNoise
-
-# Categorical draws from given uniform numbers.
-
-
-def categorical(logits: Tensor, uniform: Tensor) -> Tensor:
-    """Draw one class per row: the first whose cumulative probability is above the row's uniform number.
-
-    A row's class depends on that row alone, however the batch is split.
-
-    Args:
-        logits: ``[N, K]``; a class with minus infinity is never drawn.
-        uniform: ``[N]`` numbers from 0 to 1, 1 excluded.
-
-    Returns:
-        ``[N]`` int64.
-    """
-    chances = logits.double().softmax(-1)
-    total = chances.cumsum(-1)
-    # Rounding may leave the last sum below 1, so the uniform number is scaled by it.
-    index = (total <= uniform[:, None].double() * total[:, -1:]).sum(-1)
-    last = chances.shape[-1] - 1 - (chances.flip(-1) > 0).int().argmax(-1)
-    return index.minimum(last)
-
-
-# Low-pass filter of motions, by the discrete cosine transform over time.
-
-
-@dataclass(frozen=True)
-class LowPass:
-    """Projection of each sample, over its valid frames, on the cosines below a frequency.
-
-    Row k of the orthonormal DCT-II over L frames has ``k / (2 L)`` periods per frame. With B the rows below the
-    frequency, the projection is ``B'B``: symmetric, and applying it twice is applying it once.
-
-    Args:
-        frequency: Hz; the first ``2 L frequency / fps`` rows are kept, rounded, at least one.
-        fps: Frames per second.
-
-    Example:
-        >>> still = torch.ones(1, 8, 1)
-        >>> trembling = torch.tensor([1.0, -1.0] * 4).view(1, 8, 1)
-        >>> low = LowPass(3.0, fps=20.0)
-        >>> low(still + trembling, torch.tensor([8])).flatten().double().numpy().round(2).tolist()
-        [1.25, 1.21, 1.14, 1.05, 0.95, 0.86, 0.79, 0.75]
-    """
-
-    frequency: float
-    fps: float
-    _bases: dict[tuple[int, int, torch.device], Tensor] = field(default_factory=dict, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.frequency < self.fps / 2:
-            raise MotionkitError(
-                f"a low-pass at {self.frequency:g} Hz does not fit motions of {self.fps:g} frames per second.",
-                why=f"they contain no frequency above {self.fps / 2:g} Hz.",
-                fix=f"rollout.low_pass takes more than 0 and less than {self.fps / 2:g}; 0 switches it off.",
-            )
-
-    def rows(self, length: int) -> int:
-        """Return how many cosines a motion of `length` frames keeps."""
-        return max(1, round(2 * length * self.frequency / self.fps))
-
-    def __call__(self, values: Tensor, lengths: Tensor) -> Tensor:
-        """Project.
-
-        Args:
-            values: ``[N, T, D]``.
-            lengths: ``[N]`` int64 valid frames, at most T.
-
-        Returns:
-            ``[N, T, D]``, 0 from each sample's length on.
-        """
-        frames = values.shape[1]
-        # [N, R, T]: the rows of each sample, zeros behind its last row and its last frame.
-        basis = torch.stack([self._basis(length, frames, values.device) for length in lengths.tolist()])
-        inside = torch.arange(frames, device=values.device) < lengths[:, None]
-        values = values.masked_fill(~inside[..., None], 0.0)  # 0 * NaN of the padding would be NaN
-        return basis.transpose(1, 2) @ (basis @ values)
-
-    def _basis(self, length: int, frames: int, device: torch.device) -> Tensor:
-        key = (length, frames, device)
-        if key not in self._bases:
-            k, n = torch.arange(self.rows(length), dtype=torch.float64), torch.arange(length, dtype=torch.float64)
-            cosines = (2 / length) ** 0.5 * torch.cos(math.pi / length * k[:, None] * (n + 0.5))
-            cosines[0] = length**-0.5
-            table = torch.zeros(self.rows(frames), frames, dtype=torch.float64)
-            table[: len(k), :length] = cosines
-            self._bases[key] = table.to(torch.float32).to(device)
-        return self._bases[key]
-
 
 _GOLDEN = 0x9E3779B97F4A7C15
 _FIRST = 0xBF58476D1CE4E5B9
@@ -206,6 +119,70 @@ def gaussian(keys: Tensor, shape: tuple[int, ...]) -> Tensor:
             part = _normals(keys[row : row + rows], counters[column : column + width])
             out[row : row + rows, column // _LANE : column // _LANE + part.shape[1]] = part
     return out.view(len(keys), -1)[:, :count].reshape(len(keys), *shape)
+
+
+@dataclass(frozen=True)
+class LowPass:
+    """Low-pass filter: projection of each sample, over its valid frames, on the cosines below a frequency.
+
+    Row k of the orthonormal DCT-II over L frames has ``k / (2 L)`` periods per frame. With B the rows below the
+    frequency, the projection is ``B'B``: symmetric, and applying it twice is applying it once.
+
+    Args:
+        frequency: Hz; the first ``2 L frequency / fps`` rows are kept, rounded, at least one.
+        fps: Frames per second.
+
+    Example:
+        >>> still = torch.ones(1, 8, 1)
+        >>> trembling = torch.tensor([1.0, -1.0] * 4).view(1, 8, 1)
+        >>> low = LowPass(3.0, fps=20.0)
+        >>> low(still + trembling, torch.tensor([8])).flatten().double().numpy().round(2).tolist()
+        [1.25, 1.21, 1.14, 1.05, 0.95, 0.86, 0.79, 0.75]
+    """
+
+    frequency: float
+    fps: float
+    _bases: dict[tuple[int, int, torch.device], Tensor] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.frequency < self.fps / 2:
+            raise MotionkitError(
+                f"a low-pass at {self.frequency:g} Hz does not fit motions of {self.fps:g} frames per second.",
+                why=f"they contain no frequency above {self.fps / 2:g} Hz.",
+                fix=f"rollout.low_pass takes more than 0 and less than {self.fps / 2:g}; 0 switches it off.",
+            )
+
+    def rows(self, length: int) -> int:
+        """Return how many cosines a motion of `length` frames keeps."""
+        return max(1, round(2 * length * self.frequency / self.fps))
+
+    def __call__(self, values: Tensor, lengths: Tensor) -> Tensor:
+        """Project.
+
+        Args:
+            values: ``[N, T, D]``.
+            lengths: ``[N]`` int64 valid frames, at most T.
+
+        Returns:
+            ``[N, T, D]``, 0 from each sample's length on.
+        """
+        frames = values.shape[1]
+        # [N, R, T]: the rows of each sample, zeros behind its last row and its last frame.
+        basis = torch.stack([self._basis(length, frames, values.device) for length in lengths.tolist()])
+        inside = torch.arange(frames, device=values.device) < lengths[:, None]
+        values = values.masked_fill(~inside[..., None], 0.0)  # 0 * NaN of the padding would be NaN
+        return basis.transpose(1, 2) @ (basis @ values)
+
+    def _basis(self, length: int, frames: int, device: torch.device) -> Tensor:
+        key = (length, frames, device)
+        if key not in self._bases:
+            k, n = torch.arange(self.rows(length), dtype=torch.float64), torch.arange(length, dtype=torch.float64)
+            cosines = (2 / length) ** 0.5 * torch.cos(math.pi / length * k[:, None] * (n + 0.5))
+            cosines[0] = length**-0.5
+            table = torch.zeros(self.rows(frames), frames, dtype=torch.float64)
+            table[: len(k), :length] = cosines
+            self._bases[key] = table.to(torch.float32).to(device)
+        return self._bases[key]
 
 
 @dataclass(frozen=True)
@@ -317,3 +294,23 @@ class RowNoise:
         half = torch.randn((self._rows + 1) // 2, columns, generator=self._draw)
         both = torch.stack([half, -half], 1).flatten(0, 1)[: self._rows]
         return both[self._share].to(self._device)
+
+
+def categorical(logits: Tensor, uniform: Tensor) -> Tensor:
+    """Draw one class per row: the first whose cumulative probability is above the row's uniform number.
+
+    A row's class depends on that row alone, however the batch is split.
+
+    Args:
+        logits: ``[N, K]``; a class with minus infinity is never drawn.
+        uniform: ``[N]`` numbers from 0 to 1, 1 excluded.
+
+    Returns:
+        ``[N]`` int64.
+    """
+    chances = logits.double().softmax(-1)
+    total = chances.cumsum(-1)
+    # Rounding may leave the last sum below 1, so the uniform number is scaled by it.
+    index = (total <= uniform[:, None].double() * total[:, -1:]).sum(-1)
+    last = chances.shape[-1] - 1 - (chances.flip(-1) > 0).int().argmax(-1)
+    return index.minimum(last)

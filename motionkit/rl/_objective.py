@@ -1,4 +1,13 @@
-"""The objective on Gaussian reverse steps of a diffusion policy: log-ratio and KL in closed form."""
+"""The policy gradient on reverse steps of a diffusion policy: log-ratio, KL, clipped surrogate, and its checks.
+
+In this order: the frames of samples and segments; log-ratio and KL of Gaussian reverse steps in closed form; the
+surrogate on ``[N, S]`` decisions, which may be tokens too; the `Objective` of both; the ratio audit before the first
+update.
+
+Log-ratios and KL are nats per frame, ``[M, T]``, in float32 or wider, exactly 0 at padding. Their sum over frames,
+divided by `valid_dims` (the number of the sample's valid values), is comparable between long and short motions.
+Padding may hold NaN: it changes neither values nor gradients.
+"""
 
 from __future__ import annotations
 
@@ -14,81 +23,10 @@ from torch.autograd.function import once_differentiable
 from motionkit.errors import MotionkitError
 from motionkit.rl._rollout import Transitions
 
-# Checks before the first update of a run.
-
-
 Precision = Literal["float32", "bfloat16", "float16"]
+RatioNorm = Literal["none", "snr", "guard"]
 
-
-def ratio_bound(sensitivity: Tensor, precision: Precision = "float32") -> Tensor:
-    """Return how far the per-dimension mean log-ratio of an unchanged policy may be from 0.
-
-    float32: 1e-6 at every step. Half precision: a rounding error of rms 0.014 in x0 shifts the mean by
-    ``-s^2 / 2 * 0.014^2``, hence ``1e-4 max(1, s^2)`` (measured for a bf16 forward of an 8-layer transformer against
-    float32: 2e-2 at s = 19.7, 6e-4 at 3.2, 4e-5 at 0.5).
-
-    Args:
-        sensitivity: ``[M]`` of the steps.
-        precision: What the network computes in.
-    """
-    if precision == "float32":
-        return torch.full_like(sensitivity, 1e-6)
-    return 1e-4 * sensitivity.square().clamp(min=1.0)
-
-
-def audit_ratio(
-    log_ratio_per_dim: Tensor, sensitivity: Tensor, timestep: Tensor, precision: Precision = "float32"
-) -> dict[int, float]:
-    """Raise (exit code 1) if a policy that was not updated yet does not give its own samples ratio 1.
-
-    The log-ratio must be finite and within `ratio_bound`.
-
-    Args:
-        log_ratio_per_dim: ``[M]`` from `Terms` of the first update, exact log-ratio averaged over valid values.
-        sensitivity: ``[M]`` of the same pairs.
-        timestep: ``[M]`` int64 of the same pairs.
-        precision: What the network computes in.
-
-    Returns:
-        The largest absolute value per timestep, for the log.
-
-    Example:
-        >>> audit_ratio(torch.tensor([0.0, 2e-7]), torch.tensor([1.0, 3.0]), torch.tensor([40, 10]))
-        {40: 0.0, 10: 2...e-07}
-    """
-    size = log_ratio_per_dim.detach().abs()
-    table: dict[int, float] = {}
-    for step, value in zip(timestep.tolist(), size.tolist(), strict=True):
-        largest = table.get(step, 0.0)
-        table[step] = value if value != value or value > largest else largest
-    excess = size / ratio_bound(sensitivity, precision)
-    worst = int(excess.argmax()) if len(excess) else 0  # NaN counts as the largest
-    if len(excess) and not bool(excess[worst] <= 1.0):
-        limit = ratio_bound(sensitivity[worst : worst + 1], precision).item()
-        raise MotionkitError(
-            f"before the first update the mean log-ratio at timestep {int(timestep[worst])} is "
-            f"{size[worst].item():.3g} per dimension; {limit:.3g} is allowed in {precision}.",
-            why="an unchanged policy must give its own samples ratio 1: rollout and training compute different things.",
-            fix="look for dropout or condition dropping that is still on, another guidance scale, different precision "
-            "or compilation in one of the two paths, other weights (EMA, adapters off), or padding that leaks in.",
-            code=1,
-        )
-    return table
-
-
-def require_eval(network: nn.Module) -> None:
-    """Refuse a policy network in training mode."""
-    for name, module in network.named_modules():
-        if module.training:
-            raise MotionkitError(
-                f"the policy network is in training mode ({name or 'the network'}: {type(module).__name__}).",
-                why="dropout in rollout or training makes every ratio random.",
-                fix="call network.eval(); gradients do not need training mode.",
-                code=1,
-            )
-
-
-# Segments of a motion: their frames, and the advantage that acts on them.
+_LARGE = 20.0  # exp stays finite in float32; above it the ratio grows linearly, so that its gradient does not vanish
 
 
 def length_mask(lengths: Tensor, frames: int) -> Tensor:
@@ -113,33 +51,6 @@ def segment_frames(bounds: Tensor, frames: int) -> Tensor:
     # [T] against [N, K, 1]
     index = torch.arange(frames, device=bounds.device)
     return (index >= bounds[..., :1]) & (index < bounds[..., 1:])
-
-
-def mix_credit(segments: Tensor, total: Tensor, share: float) -> Tensor:
-    """Blend a segment's own advantage with the whole motion's.
-
-    Args:
-        segments: ``[N, K]`` advantages of the segments.
-        total: ``[N]`` advantages of the whole motions.
-        share: Weight of the total, 0 (the segment's own advantage) to 1 (the whole motion's).
-
-    Returns:
-        ``[N, K]`` ``share * total + (1 - share) * segments``.
-
-    Example:
-        >>> mix_credit(torch.tensor([[1.0, -1.0]]), torch.tensor([0.5]), 0.5).tolist()
-        [[0.75, -0.25]]
-    """
-    if not 0.0 <= share <= 1.0:
-        raise MotionkitError(f"the share of the total in segment credit must be in 0..1, got {share}.")
-    return share * total[:, None] + (1.0 - share) * segments
-
-
-# Log-probabilities, log-ratios and KL of Gaussian reverse steps, masked, in float32 or wider.
-#
-# Results are nats per frame, ``[M, T]``, exactly 0 at padding. Their sum over frames, divided by `valid_dims` (the
-# number of the sample's valid values), is comparable between long and short motions. Padding may hold NaN: it changes
-# neither values nor gradients.
 
 
 class _FrameProducts(torch.autograd.Function):
@@ -246,15 +157,6 @@ def kl_frames(x0: Tensor, x0_reference: Tensor, sensitivity: Tensor, mask: Tenso
     return (0.5 * sensitivity.square())[:, None] * square
 
 
-# The clipped surrogate and the KL penalty on ``[N, S]`` decisions: reverse steps, segments of them, or tokens.
-#
-# The caller gives the log-ratio of each decision and a weight, which is 0 at padding (a sequence that has ended, a
-# prompt with fewer segments).
-
-
-_LARGE = 20.0  # exp stays finite in float32; above it the ratio grows linearly, so that its gradient does not vanish
-
-
 def linear_surrogate(log_ratio: Tensor, advantage: Tensor) -> Tensor:
     """Return ``-(1 + log r) A``: at r = 1 the gradient of ``-r A``, hence of the clipped surrogate, without exp."""
     return -(1.0 + log_ratio) * advantage
@@ -307,7 +209,10 @@ def weighted_mean(values: Tensor, weight: Tensor, total: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Surrogate:
-    """The policy loss of GRPO and PPO.
+    """The policy loss of GRPO and PPO on ``[N, S]`` decisions: reverse steps, segments of them, or tokens.
+
+    The caller gives the log-ratio of each decision and a weight, which is 0 at padding (a sequence that has ended, a
+    prompt with fewer segments).
 
     Example:
         Two sequences of up to two tokens; the second ended after one.
@@ -374,9 +279,6 @@ class Surrogate:
         if advantage.requires_grad:
             raise MotionkitError("advantages must be detached.", why="the gradient must not flow into them.", code=1)
         return advantage[:, None].expand_as(log_ratio) if advantage.ndim == 1 else advantage
-
-
-RatioNorm = Literal["none", "snr", "guard"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -531,3 +433,71 @@ def _log_prob_old(rows: Transitions, mask: Tensor, dims: Tensor) -> Tensor:
     """Log-density per dimension of the sampled step under the policy that took it; depends on eps and sigma alone."""
     noise = frame_sum(rows.eps.square(), mask).sum(-1)
     return -0.5 * noise / dims - rows.sigma.log() - 0.5 * math.log(2 * math.pi)
+
+
+def ratio_bound(sensitivity: Tensor, precision: Precision = "float32") -> Tensor:
+    """Return how far the per-dimension mean log-ratio of an unchanged policy may be from 0.
+
+    float32: 1e-6 at every step. Half precision: a rounding error of rms 0.014 in x0 shifts the mean by
+    ``-s^2 / 2 * 0.014^2``, hence ``1e-4 max(1, s^2)`` (measured for a bf16 forward of an 8-layer transformer against
+    float32: 2e-2 at s = 19.7, 6e-4 at 3.2, 4e-5 at 0.5).
+
+    Args:
+        sensitivity: ``[M]`` of the steps.
+        precision: What the network computes in.
+    """
+    if precision == "float32":
+        return torch.full_like(sensitivity, 1e-6)
+    return 1e-4 * sensitivity.square().clamp(min=1.0)
+
+
+def audit_ratio(
+    log_ratio_per_dim: Tensor, sensitivity: Tensor, timestep: Tensor, precision: Precision = "float32"
+) -> dict[int, float]:
+    """Raise (exit code 1) if a policy that was not updated yet does not give its own samples ratio 1.
+
+    The log-ratio must be finite and within `ratio_bound`.
+
+    Args:
+        log_ratio_per_dim: ``[M]`` from `Terms` of the first update, exact log-ratio averaged over valid values.
+        sensitivity: ``[M]`` of the same pairs.
+        timestep: ``[M]`` int64 of the same pairs.
+        precision: What the network computes in.
+
+    Returns:
+        The largest absolute value per timestep, for the log.
+
+    Example:
+        >>> audit_ratio(torch.tensor([0.0, 2e-7]), torch.tensor([1.0, 3.0]), torch.tensor([40, 10]))
+        {40: 0.0, 10: 2...e-07}
+    """
+    size = log_ratio_per_dim.detach().abs()
+    table: dict[int, float] = {}
+    for step, value in zip(timestep.tolist(), size.tolist(), strict=True):
+        largest = table.get(step, 0.0)
+        table[step] = value if value != value or value > largest else largest
+    excess = size / ratio_bound(sensitivity, precision)
+    worst = int(excess.argmax()) if len(excess) else 0  # NaN counts as the largest
+    if len(excess) and not bool(excess[worst] <= 1.0):
+        limit = ratio_bound(sensitivity[worst : worst + 1], precision).item()
+        raise MotionkitError(
+            f"before the first update the mean log-ratio at timestep {int(timestep[worst])} is "
+            f"{size[worst].item():.3g} per dimension; {limit:.3g} is allowed in {precision}.",
+            why="an unchanged policy must give its own samples ratio 1: rollout and training compute different things.",
+            fix="look for dropout or condition dropping that is still on, another guidance scale, different precision "
+            "or compilation in one of the two paths, other weights (EMA, adapters off), or padding that leaks in.",
+            code=1,
+        )
+    return table
+
+
+def require_eval(network: nn.Module) -> None:
+    """Refuse a policy network in training mode."""
+    for name, module in network.named_modules():
+        if module.training:
+            raise MotionkitError(
+                f"the policy network is in training mode ({name or 'the network'}: {type(module).__name__}).",
+                why="dropout in rollout or training makes every ratio random.",
+                fix="call network.eval(); gradients do not need training mode.",
+                code=1,
+            )

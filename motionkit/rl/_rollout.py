@@ -1,8 +1,7 @@
-"""Sampling, and the record of it that training needs."""
+"""Sampling: from noise to motion, with the record of the steps that training needs, or with a graph through them."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -11,58 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from motionkit.rl._plan import Coefficients, Schedule, StepPlan
-
-# The noise of a sampler that is left in its samples, in closed form.
-
-
-def sampled_std(alpha_bar: Tensor, steps: Coefficients, std: float) -> float:
-    """Return the standard deviation of samples if the data are ``N(0, std^2)`` and the network is exact.
-
-    The network that minimises the error predicts ``E[x0 | x] = g x`` with ``g = sqrt(ab) std^2 / (ab std^2 + 1 - ab)``.
-    The state stays Gaussian: a step takes its variance to ``(c_x0 g + c_xt)^2 var + sigma^2``, from 1 at the start.
-
-    Args:
-        alpha_bar: ``[K]`` float64, before each step.
-        steps: The steps.
-        std: Standard deviation of the data, positive.
-    """
-    gain = alpha_bar.sqrt() * std**2 / (alpha_bar * std**2 + 1 - alpha_bar)
-    factor, added = (steps.c_x0 * gain + steps.c_xt).square().tolist(), steps.sigma.square().tolist()
-    variance = 1.0
-    for times, plus in zip(factor, added, strict=True):
-        variance = times * variance + plus
-    return math.sqrt(variance)
-
-
-def excess_noise(schedule: Schedule, plan: StepPlan, std: float = 0.02) -> float:
-    """Return `sampled_std` over `std`: 1 is right, 4 means that fine detail is four times too rough.
-
-    Small details suffer first. With few steps a sampler of stochastic differential equations ends with noise that it
-    has no steps left to remove, and a reward of smoothness then scores the sampler. Below 1 detail is smoothed, which
-    every deterministic sampler does when its last steps are long.
-
-    Args:
-        schedule: The trained schedule.
-        plan: The steps.
-        std: Standard deviation of the detail, in normalised features.
-
-    Example:
-        >>> from motionkit.rl import DDIM, FlowSDE
-        >>> schedule = Schedule.cosine(50)
-        >>> for sampler, last in ((FlowSDE(0.7), 9), (FlowSDE(0.7), 2), (DDIM(1.0), 9)):
-        ...     plan = StepPlan.build(schedule, sampler, steps=10, window=range(last))
-        ...     print(round(excess_noise(schedule, plan), 2), end=" ")
-        1.09 0.46 0.39
-    """
-    steps = Coefficients(plan.c_x0, plan.c_xt, plan.sigma)
-    return sampled_std(schedule.alphas_cumprod[plan.timesteps], steps, std) / std
-
+from motionkit.rl._plan import StepPlan
 
 Predict = Callable[[Tensor, Tensor], Tensor]  # ``predict(x [N, T, D], timestep [N] int64) -> x0_hat [N, T, D]``
 
 StepNoise = Callable[[int], Tensor]
 """``noise(timestep) -> [N, T, D]`` standard normal draws for the step that leaves `timestep`."""
+Chain = Literal["all", "first", "last"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,15 +188,6 @@ def stacked(transitions: list[tuple[Tensor, Tensor, Tensor]], plan: StepPlan, de
     )
 
 
-# Sampling with a graph, so that a loss on the finished motion has a gradient in the network's parameters.
-#
-# Clark et al. 2023 (DRaFT, arXiv:2309.17400) and Prabhudesai et al. 2023 (AlignProp, arXiv:2310.03739): the sampler
-# is a function of the parameters like any other, and the gradient of a reward flows back through all of its steps.
-
-
-Chain = Literal["all", "first", "last"]
-
-
 def graph_rollout(
     predict: Predict,
     plan: StepPlan,
@@ -255,7 +200,10 @@ def graph_rollout(
     record: bool = False,
     save_memory: bool = False,
 ) -> Rollout:
-    """Sample from noise to motion and leave the graph on.
+    """Sample with a graph, so that a loss on the finished motion has a gradient in the network's parameters.
+
+    The sampler is a function of the parameters like any other, and the gradient of a reward flows back through all of
+    its steps (DRaFT, Clark et al. 2023, arXiv:2309.17400; AlignProp, Prabhudesai et al. 2023, arXiv:2310.03739).
 
     Args:
         predict: The policy's x0 prediction, guidance included.

@@ -1,15 +1,6 @@
 """Run folders and other output folders: locks, checkpoints, atomic writes. Imports torch only to save and load."""
 
-from motionkit.runs._checkpoint import (
-    TENSORS,
-    Checkpoint,
-    SavedModel,
-    find_model,
-    flatten_optimizer,
-    note_test_split,
-    restore_optimizer,
-    write_model,
-)
+from motionkit.runs._checkpoint import Checkpoint, flatten_optimizer, restore_optimizer
 from motionkit.runs._content import (
     TRAINED_ON,
     Kept,
@@ -19,20 +10,29 @@ from motionkit.runs._content import (
     fingerprint_files,
     fingerprint_tensors,
 )
+from motionkit.runs._folder import LOCK, PAGE, folder_of, hold, still_holds
 from motionkit.runs._listing import (
     RunInfo,
     find,
     find_one,
-    generate_line,
     load,
     made_by,
     newest_with,
-    next_commands,
     peek,
     what_is,
 )
-from motionkit.runs._manage import change_tags, check_removable, data_of, remove_run, size_of, tags_of, users_of
-from motionkit.runs._record import LOCK, PAGE, folder_of, hold, still_holds
+from motionkit.runs._manage import (
+    change_tags,
+    check_removable,
+    data_of,
+    note_test_split,
+    remove_run,
+    size_of,
+    tags_of,
+    users_of,
+)
+from motionkit.runs._model import TENSORS, SavedModel, find_model, write_model
+from motionkit.runs._next import generate_line, next_commands
 from motionkit.runs._resume import locate, refuse_command
 from motionkit.runs._run import FollowingRun, Run, logging_into, open_run
 from motionkit.runs.atomic import OutputFolder, disk_errors, require_writable

@@ -1,9 +1,12 @@
-"""Finds and reads checkpoints: safetensors plus JSON, no pickles."""
+"""Checkpoints of a run: reading, saving and pruning them, and what they hold; safetensors plus JSON, no pickles.
+
+First come the folders and `read_checkpoint`, `newest_checkpoint` and `save_checkpoint`; then two parts of the content:
+the states of the random generators, and the state of an optimiser as named tensors.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import random
 import re
@@ -16,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from motionkit.documents import read_json, read_text
 from motionkit.errors import MotionkitError
-from motionkit.runs._record import first_problem, hold, now, read_record
+from motionkit.runs._record import first_problem
 from motionkit.runs.atomic import (
     discard,
     disk_errors,
@@ -24,7 +27,6 @@ from motionkit.runs.atomic import (
     sync_file,
     sync_folder,
     temporary,
-    write_bytes,
     write_json,
     write_text,
 )
@@ -34,68 +36,29 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 
-# Saves and restores the states of the global random generators as tensors.
-
-RANDOM = "random"
-"""Name of the tensor group in a checkpoint."""
-
-_WORDS = 624
-"""Words of the state of a Mersenne twister."""
-
-
-def capture_random() -> dict[str, Tensor]:
-    """Return the states of torch (CPU and each CUDA device), numpy and python.
-
-    Python's and numpy's Mersenne twisters are 624 words and a position; a cached normal deviate is kept as a float64
-    value (NaN for none).
-    """
-    import numpy as np
-    import torch
-
-    states = {"torch.cpu": torch.get_rng_state()}
-    if torch.cuda.is_available():
-        for index, state in enumerate(torch.cuda.get_rng_state_all()):
-            states[f"torch.cuda.{index}"] = state
-    _, words, stored = random.getstate()
-    states["python.words"] = torch.tensor(words, dtype=torch.int64)
-    states["python.normal"] = torch.tensor(float("nan") if stored is None else stored, dtype=torch.float64)
-    _, keys, position, has_normal, normal = np.random.get_state()
-    states["numpy.words"] = torch.tensor([*map(int, keys), int(position), int(has_normal)], dtype=torch.int64)
-    states["numpy.normal"] = torch.tensor(float(normal), dtype=torch.float64)
-    return states
-
-
-def restore_random(states: Mapping[str, Tensor]) -> None:
-    """Restore the states of `capture_random`; those of absent CUDA devices are skipped.
-
-    Raises:
-        KeyError, TypeError, ValueError, OverflowError, RuntimeError: `states` is something else.
-    """
-    import numpy as np
-    import torch
-
-    torch.set_rng_state(states["torch.cpu"])
-    if torch.cuda.is_available():
-        for index in range(torch.cuda.device_count()):
-            if f"torch.cuda.{index}" in states:
-                torch.cuda.set_rng_state(states[f"torch.cuda.{index}"], index)
-    stored = states["python.normal"].item()
-    random.setstate((3, tuple(states["python.words"].tolist()), None if stored != stored else stored))
-    *words, position, has_normal = states["numpy.words"].tolist()
-    keys = np.array(words, dtype=np.uint32)
-    if not 0 <= position <= _WORDS:  # checked, because numpy accepts any position and reads beyond its words
-        raise ValueError(f"position {position} of numpy's generator")
-    np.random.set_state(("MT19937", keys, position, has_normal, states["numpy.normal"].item()))
-
-
 STATE = "state.json"
+"""File that a complete checkpoint has: counters, cursors, and the checksums of its tensors."""
+
 LAST = "last"
+"""File beside the checkpoints that names the one to continue from."""
+
 NAME = re.compile(r"step-[0-9]{8,}")
 """Matches the names that `name_of` returns."""
 
 _FIX = "take an earlier checkpoint of the run"
+
 _LIMIT = 64 << 20
 """Bytes of state.json."""
+
+RANDOM = "random"
+"""Name of the group of tensors that holds the states of the random generators."""
+
+_WORDS = 624
+"""Words of the state of a Mersenne twister."""
+
+_OLD = ".replaced"
+"""Ending of the name of a checkpoint while another takes its place."""
+
 _logger = logging.getLogger("motionkit.runs")
 
 
@@ -181,10 +144,12 @@ def read_checkpoint(path: Path) -> Checkpoint:
     return Checkpoint(saved.step, tensors, saved.state, path)
 
 
-def last_checkpoint(
-    root: Path,  # the run's ``checkpoints`` folder
-) -> Path | None:
-    """Return the folder that ``last`` names, existing or not; None if ``last`` is missing or names no checkpoint."""
+def last_checkpoint(root: Path) -> Path | None:
+    """Return the folder that ``last`` names, existing or not; None if ``last`` is missing or names no checkpoint.
+
+    Args:
+        root: The run's ``checkpoints`` folder.
+    """
     try:
         name = read_text(root / LAST, limit=100).strip()
     except MotionkitError:
@@ -218,7 +183,150 @@ def choose_checkpoint(path: Path) -> None:
     write_text(path.parent / LAST, path.name + "\n")
 
 
-# Converts optimiser state to named tensors plus JSON, and back.
+def save_checkpoint(
+    root: Path, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, object], *, keep: int
+) -> Path:
+    """Write one checkpoint aside, flush it, rename it into place, point ``last`` at it, then prune.
+
+    After an interruption at any point the checkpoint is complete or absent.
+
+    Args:
+        root: The run's ``checkpoints`` folder.
+        step: Steps completed.
+        tensors: Groups of tensors on any device and of any layout; each becomes ``<group>.safetensors``.
+        state: JSON-able; must be finite, so that reading gives back the same values.
+        keep: Number of the newest checkpoints to leave in place.
+    """
+    target = root / name_of(step)
+    aside = temporary(target)
+    with disk_errors(f"save the checkpoint of step {step}", target):
+        root.mkdir(exist_ok=True)
+        try:
+            aside.mkdir()
+            _write(aside, step, {**tensors, RANDOM: capture_random()}, state)
+            _swap(aside, target)
+            write_text(root / LAST, target.name + "\n")
+            prune(root, step, keep)
+        except BaseException:
+            mend(root)
+            raise
+    return target
+
+
+def mend(root: Path) -> None:
+    """Undo an interrupted replacement, and delete temporary files."""
+    for path in root.glob(f"step-*{_OLD}"):
+        if NAME.fullmatch(path.name.removesuffix(_OLD)):
+            _settle(path)
+    sweep(root)
+
+
+def _write(folder: Path, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, object]) -> None:
+    from safetensors.torch import save_file
+
+    files: dict[str, dict[str, object]] = {}
+    for group, members in tensors.items():
+        path = folder / f"{group}.safetensors"
+        save_file(_plain(members), path)
+        sync_file(path)
+        files[path.name] = {"bytes": path.stat().st_size, "sha256": _digest(path)}
+    write_json(folder / STATE, {"schema": 1, "step": step, "files": files, "state": state})
+
+
+def _plain(members: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return contiguous CPU tensors that share no memory, as the format requires."""
+    seen: set[int] = set()
+    plain: dict[str, Tensor] = {}
+    for name, tensor in members.items():
+        value = tensor.detach().cpu().contiguous()
+        storage = value.untyped_storage()
+        if storage.data_ptr() in seen or storage.nbytes() != value.numel() * value.element_size():
+            value = value.clone()
+        seen.add(value.untyped_storage().data_ptr())
+        plain[name] = value
+    return plain
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _swap(aside: Path, target: Path) -> None:
+    """Move `aside` to `target`; after an interruption one of the two checkpoints exists."""
+    old = target.with_name(target.name + _OLD)
+    _settle(old)
+    try:
+        if target.exists():
+            target.rename(old)
+        aside.rename(target)
+        sync_folder(target.parent)
+    finally:
+        _settle(old)
+
+
+def _settle(old: Path) -> None:
+    """Finish an interrupted swap: restore the old checkpoint if the new one is not in place."""
+    if not old.exists():
+        return
+    target = old.with_name(old.name.removesuffix(_OLD))
+    if target.exists():
+        discard(old)
+    else:
+        old.rename(target)
+
+
+def prune(root: Path, step: int, keep: int) -> None:
+    """Delete the checkpoints up to `step`, except the newest `keep` complete ones."""
+    kept = [path for path in complete(root) if step_of(path) <= step][:keep]
+    for path in folders(root):
+        if step_of(path) <= step and path not in kept:
+            discard(path)
+
+
+def capture_random() -> dict[str, Tensor]:
+    """Return the states of the global random generators: torch (CPU and each CUDA device), numpy and python.
+
+    Python's and numpy's Mersenne twisters are 624 words and a position; a cached normal deviate is kept as a float64
+    value (NaN for none).
+    """
+    import numpy as np
+    import torch
+
+    states = {"torch.cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        for index, state in enumerate(torch.cuda.get_rng_state_all()):
+            states[f"torch.cuda.{index}"] = state
+    _, words, stored = random.getstate()
+    states["python.words"] = torch.tensor(words, dtype=torch.int64)
+    states["python.normal"] = torch.tensor(float("nan") if stored is None else stored, dtype=torch.float64)
+    _, keys, position, has_normal, normal = np.random.get_state()
+    states["numpy.words"] = torch.tensor([*map(int, keys), int(position), int(has_normal)], dtype=torch.int64)
+    states["numpy.normal"] = torch.tensor(float(normal), dtype=torch.float64)
+    return states
+
+
+def restore_random(states: Mapping[str, Tensor]) -> None:
+    """Restore the states of `capture_random`; those of absent CUDA devices are skipped.
+
+    Raises:
+        KeyError, TypeError, ValueError, OverflowError, RuntimeError: `states` is something else.
+    """
+    import numpy as np
+    import torch
+
+    torch.set_rng_state(states["torch.cpu"])
+    if torch.cuda.is_available():
+        for index in range(torch.cuda.device_count()):
+            if f"torch.cuda.{index}" in states:
+                torch.cuda.set_rng_state(states[f"torch.cuda.{index}"], index)
+    stored = states["python.normal"].item()
+    random.setstate((3, tuple(states["python.words"].tolist()), None if stored != stored else stored))
+    *words, position, has_normal = states["numpy.words"].tolist()
+    keys = np.array(words, dtype=np.uint32)
+    if not 0 <= position <= _WORDS:  # checked, because numpy accepts any position and reads beyond its words
+        raise ValueError(f"position {position} of numpy's generator")
+    np.random.set_state(("MT19937", keys, position, has_normal, states["numpy.normal"].item()))
 
 
 def flatten_optimizer(
@@ -312,218 +420,3 @@ def _is_tensor(value: object) -> bool:
     import torch
 
     return isinstance(value, torch.Tensor)
-
-
-# Saves checkpoints atomically: a checkpoint is complete or absent.
-
-_OLD = ".replaced"
-
-
-def save_checkpoint(
-    root: Path,  # the run's ``checkpoints`` folder
-    step: int,
-    # Groups of tensors; each becomes ``<group>.safetensors``. Any device, any layout.
-    tensors: Mapping[str, Mapping[str, Tensor]],
-    state: Mapping[str, object],  # JSON-able; must be finite, so that reading gives back the same values
-    *,
-    keep: int,  # newest checkpoints to leave in place
-) -> Path:
-    """Write one checkpoint aside, flush it, rename it into place, point ``last`` at it, then prune."""
-    target = root / name_of(step)
-    aside = temporary(target)
-    with disk_errors(f"save the checkpoint of step {step}", target):
-        root.mkdir(exist_ok=True)
-        try:
-            aside.mkdir()
-            _write(aside, step, {**tensors, RANDOM: capture_random()}, state)
-            _swap(aside, target)
-            write_text(root / LAST, target.name + "\n")
-            prune(root, step, keep)
-        except BaseException:
-            mend(root)
-            raise
-    return target
-
-
-def mend(root: Path) -> None:
-    """Undo an interrupted replacement, and delete temporary files."""
-    for path in root.glob(f"step-*{_OLD}"):
-        if NAME.fullmatch(path.name.removesuffix(_OLD)):
-            _settle(path)
-    sweep(root)
-
-
-def _write(folder: Path, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, object]) -> None:
-    from safetensors.torch import save_file
-
-    files: dict[str, dict[str, object]] = {}
-    for group, members in tensors.items():
-        path = folder / f"{group}.safetensors"
-        save_file(_plain(members), path)
-        sync_file(path)
-        files[path.name] = {"bytes": path.stat().st_size, "sha256": _digest(path)}
-    write_json(folder / STATE, {"schema": 1, "step": step, "files": files, "state": state})
-
-
-def _plain(members: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return contiguous CPU tensors that share no memory, as the format requires."""
-    seen: set[int] = set()
-    plain: dict[str, Tensor] = {}
-    for name, tensor in members.items():
-        value = tensor.detach().cpu().contiguous()
-        storage = value.untyped_storage()
-        if storage.data_ptr() in seen or storage.nbytes() != value.numel() * value.element_size():
-            value = value.clone()
-        seen.add(value.untyped_storage().data_ptr())
-        plain[name] = value
-    return plain
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _swap(aside: Path, target: Path) -> None:
-    """Move `aside` to `target`; after an interruption one of the two checkpoints exists."""
-    old = target.with_name(target.name + _OLD)
-    _settle(old)
-    try:
-        if target.exists():
-            target.rename(old)
-        aside.rename(target)
-        sync_folder(target.parent)
-    finally:
-        _settle(old)
-
-
-def _settle(old: Path) -> None:
-    """Finish an interrupted swap: restore the old checkpoint if the new one is not in place."""
-    if not old.exists():
-        return
-    target = old.with_name(old.name.removesuffix(_OLD))
-    if target.exists():
-        discard(old)
-    else:
-        old.rename(target)
-
-
-def prune(root: Path, step: int, keep: int) -> None:
-    """Delete the checkpoints up to `step`, except the newest `keep` complete ones."""
-    kept = [path for path in complete(root) if step_of(path) <= step][:keep]
-    for path in folders(root):
-        if step_of(path) <= step and path not in kept:
-            discard(path)
-
-
-# The trained model in a run folder.
-
-TENSORS = "model.safetensors"
-_STEP = re.compile(r"step-\d{1,12}")
-
-
-@dataclass(frozen=True)
-class SavedModel:
-    """A model's two files."""
-
-    document: Path  # Describes the model: its shape, its text encoder, its frame rate
-    tensors: Path  # Its weights, as safetensors
-    run: Path | None = None  # Their run folder; None outside of a run
-    step: int = 0  # Training steps of the weights; 0 if unknown
-
-
-def write_model(
-    folder: Path, document: str, content: Mapping[str, object], tensors: Mapping[str, Tensor] | None
-) -> None:
-    """Write a model's two files, each renamed into place; `find_model` finds them.
-
-    Args:
-        folder: Made if it is missing.
-        document: Name of the document.
-        content: The document.
-        tensors: The weights; None writes only the document, for a run whose checkpoints hold them.
-    """
-    from safetensors.torch import save
-
-    folder.mkdir(parents=True, exist_ok=True)
-    write_bytes(folder / document, (json.dumps(content, indent=2) + "\n").encode())
-    if tensors is not None:
-        cpu = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-        write_bytes(folder / TENSORS, save(cpu))
-
-
-def find_model(path: Path, artifact: str, document: str) -> SavedModel | None:
-    """Find a model in its own folder, in a run, or in one of a run's checkpoints.
-
-    A run writes the document into ``RUN/ARTIFACT`` at its start, and the weights next to it at its end. Until then the
-    weights are those of its last checkpoint.
-
-    Args:
-        path: The folder.
-        artifact: Name of the model's folder in a run, such as ``policy``.
-        document: Name of the document, such as ``policy.json``.
-
-    Returns:
-        The files, or None if `path` is not such a folder.
-    """
-    if (path / document).is_file():
-        inside = path.name == artifact and (path.parent / "run.json").is_file()
-        run = path.parent if inside else None
-        return SavedModel(path / document, path / TENSORS, run, _steps(run) if run else 0)
-    if (path / artifact / document).is_file():
-        return _of_run(path, path / artifact / document)
-    described = path.parent.parent / artifact / document
-    if (path / "state.json").is_file() and described.is_file():
-        return SavedModel(described, path / TENSORS, path.parent.parent, _step(path))
-    return None
-
-
-def _of_run(run: Path, document: Path) -> SavedModel:
-    if (final := document.parent / TENSORS).is_file():
-        return SavedModel(document, final, run, _steps(run))
-    last = last_checkpoint(run / "checkpoints")
-    if last is None:
-        raise MotionkitError(
-            f"{run} has no checkpoint yet.",
-            why="its checkpoints/last is missing, or names none.",
-            fix="wait for its first checkpoint, or name one: RUN/checkpoints/step-NNNNNNNN",
-        )
-    return SavedModel(document, last / TENSORS, run, _step(last))
-
-
-def _steps(run: Path) -> int:
-    """Return the step of a run's last checkpoint."""
-    last = last_checkpoint(run / "checkpoints")
-    return 0 if last is None else _step(last)
-
-
-def _step(checkpoint: Path) -> int:
-    return int(checkpoint.name.removeprefix("step-")) if _STEP.fullmatch(checkpoint.name) else 0
-
-
-# Notes in a finished run that its model was measured on the test split.
-
-ENTRY = "test_split_opened"
-"""Entry of run.json: one note for each time, oldest first."""
-
-
-def note_test_split(run: Path, command: str) -> str:
-    """Add to run.json that the test split was opened to measure this run's model.
-
-    Returns:
-        Why it could not be noted; empty on success.
-    """
-    try:
-        with hold(run):
-            record = read_record(run)
-            if record is None:
-                return f"{run} has no run.json"
-            before = (record.model_extra or {}).get(ENTRY)
-            notes = before if isinstance(before, list) else []
-            record.annotate(**{ENTRY: [*notes, {"when": now(), "command": command}]})
-            record.write(run)
-    except MotionkitError as error:
-        return error.sentence()
-    except OSError as error:
-        return f"{run}: {error.strerror or error}"
-    return ""

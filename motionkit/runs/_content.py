@@ -1,4 +1,8 @@
-"""Fingerprints of the inputs of a run: equal for equal content at any place."""
+"""The data of runs: fingerprints of inputs, equal for equal content at any place, and what a model was trained on.
+
+Evaluations leave out the data that a model was trained on (`TrainedOn`), by their fingerprints. `MappedPages` limits
+the memory of data in mapped files.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +25,29 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-
 _SIZE = 32
 """Hexadecimal digits of a fingerprint."""
 
 _PIECE = 1 << 20
+"""Bytes of a file that are hashed at a time."""
+
+TRAINED_ON = "trained-on.json"
+"""File of `TrainedOn` in the folder of a model."""
+
+_KIND: Literal["motionkit-trained-on"] = "motionkit-trained-on"
+_LIMIT = 64 << 20
+"""Bytes of that file."""
+
+_MOST = 1_000_000
+"""Fingerprints in it."""
+
+_Mark = Annotated[str, Field(pattern=r"^[0-9a-f]{8,64}$")]
+
+_ENOUGH = 8 * 2**20
+"""Bytes of mapped files at which `MappedPages` releases them."""
+
+_AROUND = 64 * 2**10
+"""Bytes of a mapped file that a system reads at once."""
 
 
 def fingerprint(*parts: str | Tensor | NDArray[Any]) -> str:
@@ -87,57 +109,6 @@ def _as_bytes(values: Tensor | NDArray[Any]) -> NDArray[np.uint8]:
 
     array: NDArray[np.uint8] = values.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
     return array
-
-
-# Memory of mapped files: pages that were read count as the process's memory until they are released.
-
-_ENOUGH = 8 * 2**20
-_AROUND = 64 * 2**10  # bytes that a system maps at once
-
-
-class MappedPages:
-    """Releases the pages of mapped files when they are many; the files stay in the system's cache.
-
-    Without it a process that reads a large file at random finally holds all of it, and may exceed a limit on its
-    memory, such as a container's.
-
-    Args:
-        enough: Bytes at which they are released.
-    """
-
-    def __init__(self, enough: int = _ENOUGH) -> None:
-        self._enough = enough
-        self._files: dict[int, np.memmap[Any, Any]] = {}
-        self._bytes = 0
-
-    def touched(self, file: np.memmap[Any, Any], rows: int) -> None:
-        """Note that rows of a file were read or written."""
-        self._files[id(file)] = file
-        self._bytes += rows * max(_AROUND, file[:1].nbytes)
-        if self._bytes >= self._enough:
-            self.let_go()
-
-    def let_go(self) -> None:
-        """Release all pages, if the system supports it."""
-        for file in self._files.values():
-            mapping = getattr(file, "_mmap", None)
-            if isinstance(mapping, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-                # The mapping is shared: data written to the file are kept.
-                mapping.madvise(mmap.MADV_DONTNEED)
-        self._files.clear()
-        self._bytes = 0
-
-
-# The training data of a model, by content, which evaluations leave out.
-
-TRAINED_ON = "trained-on.json"
-"""Name of the file."""
-
-_KIND: Literal["motionkit-trained-on"] = "motionkit-trained-on"
-_LIMIT = 64 << 20
-_MOST = 1_000_000
-
-_Mark = Annotated[str, Field(pattern=r"^[0-9a-f]{8,64}$")]
 
 
 class _Document(BaseModel):
@@ -258,3 +229,36 @@ class Kept:
                 fix=fix,
             )
         return self
+
+
+class MappedPages:
+    """Releases the pages of mapped files when they are many; the files stay in the system's cache.
+
+    Pages that were read count as the process's memory until they are released: without it a process that reads a large
+    file at random finally holds all of it, and may exceed a limit on its memory, such as a container's.
+
+    Args:
+        enough: Bytes at which they are released.
+    """
+
+    def __init__(self, enough: int = _ENOUGH) -> None:
+        self._enough = enough
+        self._files: dict[int, np.memmap[Any, Any]] = {}
+        self._bytes = 0
+
+    def touched(self, file: np.memmap[Any, Any], rows: int) -> None:
+        """Note that rows of a file were read or written."""
+        self._files[id(file)] = file
+        self._bytes += rows * max(_AROUND, file[:1].nbytes)
+        if self._bytes >= self._enough:
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Release all pages, if the system supports it."""
+        for file in self._files.values():
+            mapping = getattr(file, "_mmap", None)
+            if isinstance(mapping, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+                # The mapping is shared: data written to the file are kept.
+                mapping.madvise(mmap.MADV_DONTNEED)
+        self._files.clear()
+        self._bytes = 0

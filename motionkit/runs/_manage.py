@@ -1,4 +1,4 @@
-"""Management of runs: tags, training data, removal."""
+"""Management of runs: tags, training data, removal, and the note that a model was measured on the test split."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from typing import Any
 
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
+from motionkit.runs._folder import LOCK, TAGS, hold, is_held, own_names
 from motionkit.runs._listing import RunInfo, find
-from motionkit.runs._record import LOCK, RECORD, TAGS, hold, is_held, own_names
+from motionkit.runs._record import RECORD, now, read_record
 from motionkit.runs.atomic import discard, is_temporary, sweep, write_json
+
+ENTRY = "test_split_opened"
+"""Entry of run.json: one note for each time, oldest first."""
 
 _TAG = re.compile(r"[\w][\w.+:-]{0,39}")
 
@@ -133,3 +137,25 @@ def remove_run(info: RunInfo) -> list[str]:
     except OSError as error:
         raise MotionkitError(f"{folder} cannot be removed: {error.strerror or error}.", code=1) from error
     return sorted(left)
+
+
+def note_test_split(run: Path, command: str) -> str:
+    """Add to run.json that the test split was opened to measure this run's model.
+
+    Returns:
+        Why it could not be noted; empty on success.
+    """
+    try:
+        with hold(run):
+            record = read_record(run)
+            if record is None:
+                return f"{run} has no run.json"
+            before = (record.model_extra or {}).get(ENTRY)
+            notes = before if isinstance(before, list) else []
+            record.annotate(**{ENTRY: [*notes, {"when": now(), "command": command}]})
+            record.write(run)
+    except MotionkitError as error:
+        return error.sentence()
+    except OSError as error:
+        return f"{run}: {error.strerror or error}"
+    return ""

@@ -1,4 +1,8 @@
-"""run.json: origin and outcome of a run. Only this module reads and validates it."""
+"""run.json: origin and outcome of a run. Only this module reads and validates it.
+
+`RunRecord` is its content. Below it is what a record notes of the environment: time, versions of packages, and the
+commit of the git work tree.
+"""
 
 from __future__ import annotations
 
@@ -10,115 +14,37 @@ import secrets
 import socket
 import stat
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.plugins import scan
-from motionkit.runs.atomic import is_inside, is_temporary, sweep, temporary, write_json
+from motionkit.runs.atomic import is_inside, write_json
 from motionkit.tracking import finite
 
-# Reads the commit of a git work tree from the files of its `.git`.
-#
-# No git command is called: a `.git` folder that came with an archive may name programs (`core.fsmonitor`, filters)
-# that git starts. This module only reads a few small text files.
-
-_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_LIMIT = 16 * 2**20
-"""Most bytes read of a file; enough for packed-refs with 200,000 names."""
-
-
-def commit_of(folder: Path) -> str | None:
-    """Return the checked-out commit of the work tree around `folder`; None without one that can be read."""
-    for place in (folder, *folder.parents):
-        if os.path.lexists(git := place / ".git"):
-            return _head(_linked(git, git, "gitdir: "))
-    return None
-
-
-def _head(git: Path) -> str | None:
-    head = _text(git / "HEAD").strip()
-    name = head.removeprefix("ref: ")
-    if name == head or not name.startswith("refs/") or not is_inside(name):
-        return _as_hash(head)
-    # A work tree added by `git worktree add` shares most of its refs with the first one.
-    common = _linked(git, git / "commondir")
-    packed = re.search(rf"^([0-9a-f]+) {re.escape(name)}$", _text(common / "packed-refs"), re.MULTILINE)
-    texts = [_text(git / name), _text(common / name), packed[1] if packed else ""]
-    return next(filter(None, (_as_hash(text.strip()) for text in texts)), None)
-
-
-def _linked(folder: Path, file: Path, prefix: str = "") -> Path:
-    """Return the folder that a text file names, relative to the file; `folder` if there is no such file."""
-    text = _text(file).rstrip("\r\n")
-    named = text.startswith(prefix) and "\0" not in text and text.removeprefix(prefix)
-    return file.parent / named if named else folder
-
-
-def _as_hash(text: str) -> str | None:
-    return text if _HASH.fullmatch(text) else None
-
-
-def _text(path: Path) -> str:
-    """Return the text of a regular file, at most `_LIMIT` bytes of it; empty if it cannot be read."""
-    try:
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
-            regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-            return file.read(_LIMIT).decode(errors="replace") if regular else ""
-    except (OSError, ValueError):
-        return ""
-
-
-# Records the environment of a run: time, versions, plugin packages; and lists changed versions.
-
-_PACKAGES = ("motionkit", "torch", "numpy", "safetensors", "pydantic", "peft", "transformers", "accelerate")
-
-
-def now() -> str:
-    """Return the time in UTC, ISO 8601, whole seconds."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of Python, the platform and the packages that numerical results depend on."""
-    by_name = {"python": platform.python_version(), "platform": platform.platform()}
-    for name in _PACKAGES:
-        try:
-            by_name[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return by_name
-
-
-def plugin_distributions() -> dict[str, str]:
-    """Return the packages with motionkit plugins, and their versions."""
-    return dict(sorted({entry.distribution: entry.version for entry in scan().entries}.items()))
-
-
-def changed_versions(before: Mapping[str, str]) -> list[str]:
-    """Return ``torch 2.12.0, now 2.13.0`` for each package of `before` whose version has changed.
-
-    Packages that are missing now, or were missing before, are left out: results do not depend on them.
-    """
-    here = {**plugin_distributions(), **versions()}
-    return [
-        f"{name} {old}, now {here[name]}"
-        for name, old in before.items()
-        if name != "platform" and here.get(name, old) != old
-    ]
-
-
 RECORD = "run.json"
+"""Name of the file."""
+
 KIND: Literal["motionkit-run"] = "motionkit-run"
+"""Value of ``kind``, which marks a folder as a run."""
+
 Status = Literal["running", "done", "failed", "interrupted"]
 Step = Annotated[int, Field(ge=0, lt=2**63)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+_PACKAGES = ("motionkit", "torch", "numpy", "safetensors", "pydantic", "peft", "transformers", "accelerate")
+"""Packages that numerical results depend on."""
+
+_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+"""A commit."""
+
+_LIMIT = 16 * 2**20
+"""Most bytes read of a file of ``.git``; enough for packed-refs with 200,000 names."""
 
 
 def _plain(name: str) -> str:
@@ -272,138 +198,80 @@ def first_problem(error: ValidationError) -> str:
     return f"{'.'.join(map(str, first['loc'])) or 'its content'}: {first['msg']}"
 
 
-# Locks a folder for one process, and checks that the locked folder is still in its place.
+def now() -> str:
+    """Return the time in UTC, ISO 8601, whole seconds."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
-LOCK = ".lock"
-"""Name of the lock file."""
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python, the platform and the packages that numerical results depend on."""
+    by_name = {"python": platform.python_version(), "platform": platform.platform()}
+    for name in _PACKAGES:
+        try:
+            by_name[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return by_name
 
 
-def hold(folder: Path) -> IO[str]:
-    """Lock the folder for this process until the returned file is closed; the system unlocks it when a process dies.
+def plugin_distributions() -> dict[str, str]:
+    """Return the packages with motionkit plugins, and their versions."""
+    return dict(sorted({entry.distribution: entry.version for entry in scan().entries}.items()))
 
-    Raises:
-        MotionkitError: Another process holds the folder.
-        OSError: The lock cannot be opened for writing.
+
+def changed_versions(before: Mapping[str, str]) -> list[str]:
+    """Return ``torch 2.12.0, now 2.13.0`` for each package of `before` whose version has changed.
+
+    Packages that are missing now, or were missing before, are left out: results do not depend on them.
     """
-    file = os.fdopen(_open(folder, os.O_RDWR | os.O_CREAT), "w", encoding="utf-8")
-    if not _lock(file.fileno()):
-        file.close()
-        raise MotionkitError(
-            f"{folder} is in use by another process.",
-            why="two processes would mix their results.",
-            fix="wait or stop it",
-        )
-    return file
+    here = {**plugin_distributions(), **versions()}
+    return [
+        f"{name} {old}, now {here[name]}"
+        for name, old in before.items()
+        if name != "platform" and here.get(name, old) != old
+    ]
 
 
-def is_held(folder: Path) -> bool:
-    """Return whether a process holds the folder now; the folder need not be writable."""
-    # NFS grants an exclusive lock only to a file that is open for writing.
-    flags = os.O_RDWR if os.access(folder / LOCK, os.W_OK) else os.O_RDONLY
-    try:
-        descriptor = _open(folder, flags)
-    except OSError:
-        return False
-    try:
-        return not _lock(descriptor)
-    finally:
-        os.close(descriptor)
+def commit_of(folder: Path) -> str | None:
+    """Return the checked-out commit of the git work tree around `folder`; None without one that can be read.
 
-
-def still_holds(lock: IO[str], folder: Path) -> bool:
-    """Return whether `lock`, from `hold`, is still the lock file in `folder`; False after the folder was emptied."""
-    try:
-        return os.path.samestat(os.fstat(lock.fileno()), (folder / LOCK).stat())
-    except OSError:
-        return False
-
-
-def _open(folder: Path, flags: int) -> int:
-    # A link is refused and a pipe does not block: the folder may come from another user.
-    return os.open(folder / LOCK, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o666)
-
-
-def _lock(descriptor: int) -> bool:
-    """Try to lock an open file; True also if a network disk has no locks."""
-    from filelock import lock_descriptor
-
-    try:
-        return lock_descriptor(descriptor, blocking=False)
-    except OSError:
-        return True
-
-
-PAGE = "report.html"
-"""Name of a run's page in its folder."""
-
-TAGS = "tags.json"
-"""File of a run's tags, a list of words."""
-
-_OWN = ("config.json", "metrics.jsonl", "log.txt", "checkpoints", "trackers", PAGE, TAGS)
-"""Names in every run folder, besides run.json."""
-
-_UNLISTED = ("policy", "tmr")
-"""Artefacts of trainers in older runs, whose records do not list them."""
-
-
-def folder_of(command: str, root: str | Path, out: str | Path | None, name: str | None) -> Path:
-    """Return the folder of a new run: `out` itself, else ``root/<command>/<name or time-id>``."""
-    if out is not None and name is not None:
-        raise MotionkitError("--out and --name were both given.", why="each names the run folder.", fix="keep one")
-    if out is not None:
-        return Path(out)
-    stem = name or f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
-    return Path(root) / folder_name(command) / stem
-
-
-def folder_name(command: str) -> str:
-    """Return the name of the folder of a command's runs: ``pretrain-mdm``."""
-    return command.replace(" ", "-").replace(".", "-")
-
-
-def claim_new(folder: Path, *, overwrite: bool) -> None:
-    """Make the folder of a new run, or empty an old run's folder if `overwrite`.
-
-    Only files that motionkit wrote are deleted; other files in an old run's folder stay.
+    It is read from the small text files of ``.git``. No git command is called: a ``.git`` folder that came with an
+    archive may name programs (``core.fsmonitor``, filters) that git starts.
     """
+    for place in (folder, *folder.parents):
+        if os.path.lexists(git := place / ".git"):
+            return _head(_linked(git, git, "gitdir: "))
+    return None
+
+
+def _head(git: Path) -> str | None:
+    head = _text(git / "HEAD").strip()
+    name = head.removeprefix("ref: ")
+    if name == head or not name.startswith("refs/") or not is_inside(name):
+        return _as_hash(head)
+    # A work tree added by `git worktree add` shares most of its refs with the first one.
+    common = _linked(git, git / "commondir")
+    packed = re.search(rf"^([0-9a-f]+) {re.escape(name)}$", _text(common / "packed-refs"), re.MULTILINE)
+    texts = [_text(git / name), _text(common / name), packed[1] if packed else ""]
+    return next(filter(None, (_as_hash(text.strip()) for text in texts)), None)
+
+
+def _linked(folder: Path, file: Path, prefix: str = "") -> Path:
+    """Return the folder that a text file names, relative to the file; `folder` if there is no such file."""
+    text = _text(file).rstrip("\r\n")
+    named = text.startswith(prefix) and "\0" not in text and text.removeprefix(prefix)
+    return file.parent / named if named else folder
+
+
+def _as_hash(text: str) -> str | None:
+    return text if _HASH.fullmatch(text) else None
+
+
+def _text(path: Path) -> str:
+    """Return the text of a regular file, at most `_LIMIT` bytes of it; empty if it cannot be read."""
     try:
-        if folder.exists() and not folder.is_dir():
-            raise MotionkitError(f"{folder} is a file.", why="the run needs a folder.", fix="choose another --out")
-        if folder.is_dir() and any(path.name != LOCK and not is_temporary(path) for path in folder.iterdir()):
-            _refuse_or_clear(folder, overwrite)
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise MotionkitError(
-            f"cannot make the run folder {folder}.", why=str(error), fix="choose another place with --out DIR"
-        ) from error
-
-
-def own_names(
-    record: RunRecord | None,  # its record; None if it cannot be read
-) -> set[str]:
-    """Return the names that motionkit may replace in a run's folder, besides run.json and the lock."""
-    return {*_OWN, *((record and record.artifacts) or _UNLISTED)} - {RECORD, LOCK}
-
-
-def _refuse_or_clear(folder: Path, overwrite: bool) -> None:
-    record = read_record(folder)
-    if record is None:
-        raise MotionkitError(
-            f"{folder} exists and is not a motionkit run.",
-            why="nothing in it will be touched, with or without --overwrite.",
-            fix="choose another place with --out DIR or --name NAME",
-        )
-    if not overwrite:
-        raise MotionkitError(
-            f"{folder} already holds a run ({record.command}, {record.status}).",
-            fix=f"--resume {folder} continues it, --overwrite replaces it, --name NAME makes another",
-        )
-    with hold(folder):
-        # Moved aside first. The old run.json stays until the new one replaces it: after a kill in between, the folder
-        # is still a run's and can be overwritten again.
-        aside = temporary(folder / RECORD)
-        aside.mkdir()
-        for name in own_names(record):
-            if os.path.lexists(folder / name):
-                (folder / name).rename(aside / name)
-        sweep(folder)
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
+            regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            return file.read(_LIMIT).decode(errors="replace") if regular else ""
+    except (OSError, ValueError):
+        return ""

@@ -14,7 +14,8 @@ from pydantic import BaseModel, Field, ValidationError
 from motionkit.config import as_recorded
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
-from motionkit.runs._record import RunRecord, damaged, first_problem, own_names, read_record
+from motionkit.runs._folder import own_names
+from motionkit.runs._record import RunRecord, damaged, first_problem, read_record
 from motionkit.runs.atomic import write_chunks
 from motionkit.tracking import read_metrics
 
@@ -101,11 +102,13 @@ def refuse_command(record: RunRecord, command: str | None, directory: Path) -> N
         )
 
 
-def same_inputs(
-    record: RunRecord,  # content of run.json
-    inputs: Mapping[str, str],  # fingerprints of the files now, by dotted setting
-) -> set[str]:
-    """Return the settings whose files have equal fingerprints, at any place."""
+def same_inputs(record: RunRecord, inputs: Mapping[str, str]) -> set[str]:
+    """Return the settings whose files have equal fingerprints, at any place.
+
+    Args:
+        record: Content of run.json.
+        inputs: Fingerprints of the files now, by dotted setting.
+    """
     return {key for key, fingerprint in inputs.items() if record.inputs.get(key) == fingerprint}
 
 
@@ -122,13 +125,21 @@ def refuse_links(directory: Path, record: RunRecord) -> None:
 
 
 def refuse_changes(
-    old: Mapping[str, Any],  # settings of the run
-    new: Mapping[str, Any],  # new settings
-    shape_keys: Sequence[str],  # dotted names of settings or of whole groups
-    directory: Path,  # the run folder, for the message
-    same: Collection[str] = (),  # settings that may differ, because both values name the same thing
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    shape_keys: Sequence[str],
+    directory: Path,
+    same: Collection[str] = (),
 ) -> None:
-    """Refuse settings that a checkpoint depends on and that differ now."""
+    """Refuse settings that a checkpoint depends on and that differ now.
+
+    Args:
+        old: Settings of the run.
+        new: Settings asked for.
+        shape_keys: Dotted names of settings or of whole groups that the checkpoint depends on.
+        directory: The run folder, for the message.
+        same: Settings that may differ, because both values name the same thing.
+    """
     before, after = _leaves(without_place(old)), _leaves(without_place(new))
     changed = [
         f"{key} was {before.get(key)!r}, is {after.get(key)!r}"
@@ -145,13 +156,15 @@ def refuse_changes(
         )
 
 
-def refuse_other_files(
-    record: RunRecord,  # content of run.json
-    inputs: Mapping[str, str],  # fingerprints of the files now, by dotted setting
-    new: Mapping[str, Any],  # settings asked for
-    directory: Path,  # the run folder, for the message
-) -> None:
-    """Refuse to continue with files that have changed since the run began."""
+def refuse_other_files(record: RunRecord, inputs: Mapping[str, str], new: Mapping[str, Any], directory: Path) -> None:
+    """Refuse to continue with files that have changed since the run began.
+
+    Args:
+        record: Content of run.json.
+        inputs: Fingerprints of the files now, by dotted setting.
+        new: Settings asked for.
+        directory: The run folder, for the message.
+    """
     values = _leaves(without_place(new))
     changed = [
         f"{key} ({_place(values[key])})" if values.get(key) else key

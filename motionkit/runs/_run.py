@@ -1,4 +1,7 @@
-"""A run: one folder, written by one process at a time, in one or more attempts."""
+"""A run: one folder, written by one process at a time, in one or more attempts.
+
+`open_run` opens the run of the settings as a `Run`. After these come a run's parts: its log.txt and its signals.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,8 @@ from motionkit.runs._checkpoint import (
     read_checkpoint,
     save_checkpoint,
 )
-from motionkit.runs._record import RunRecord, changed_versions, claim_new, folder_of, hold, own_names, still_holds
+from motionkit.runs._folder import claim_new, folder_of, hold, own_names, still_holds
+from motionkit.runs._record import RunRecord, changed_versions
 from motionkit.runs._resume import (
     cut_metrics,
     locate,
@@ -43,96 +47,7 @@ from motionkit.tracking import JsonlWriter, Trackers, finite, require_defined, r
 if TYPE_CHECKING:
     from torch import Tensor
 
-
-# Writes log.txt: a plain copy of motionkit's messages on stderr.
-
-
-class _QuietHandler(logging.FileHandler):
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is logging's
-        """Drop a line that cannot be written; the next checkpoint reports a full disk."""
-
-
-class LogFile:
-    """Copies the ``motionkit`` logger into a file while open."""
-
-    def __init__(
-        self,
-        path: Path,  # the file; appended to
-    ) -> None:
-        self._path = path
-        self._handler: logging.Handler | None = None
-        self._level = logging.NOTSET
-
-    def open(self) -> None:
-        """Start copying, at level INFO."""
-        self._handler = _QuietHandler(self._path, encoding="utf-8", errors="replace")
-        self._handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-        logger = logging.getLogger("motionkit")
-        self._level = logger.level
-        if not logger.isEnabledFor(logging.INFO):
-            logger.setLevel(logging.INFO)
-        logger.addHandler(self._handler)
-
-    def close(self) -> None:
-        """Stop copying and put the logger's level back."""
-        if self._handler is not None:
-            logger = logging.getLogger("motionkit")
-            logger.removeHandler(self._handler)
-            logger.setLevel(self._level)
-            self._handler.close()
-            self._handler = None
-
-
-@contextmanager
-def logging_into(folder: Path) -> Iterator[None]:
-    """Copy messages into the log.txt of a run that has ended, if that file can still be written."""
-    log = LogFile(folder / "log.txt")
-    try:
-        log.open()
-    except OSError:
-        yield
-        return
-    try:
-        yield
-    finally:
-        log.close()
-
-
-# Ctrl-C and SIGTERM: the first requests a stop after the current step, the second stops at once.
-
 _logger = logging.getLogger("motionkit.runs")
-
-
-class StopSignals:
-    """Handlers of SIGINT and SIGTERM during a run."""
-
-    def __init__(self) -> None:
-        self.received = 0  # the first signal's number, or 0
-        self._before: dict[int, Any] = {}
-
-    def install(self) -> None:
-        """Install the handlers; does nothing outside the main thread, where Python allows none."""
-        if threading.current_thread() is not threading.main_thread():
-            return
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, self._handle)
-
-    def remove(self) -> None:
-        """Restore the previous handlers."""
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        self._before.clear()
-
-    def stop(self, number: int = signal.SIGINT) -> None:
-        """Request a stop as by the signal `number`, which sets the exit code."""
-        self.received = self.received or number
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.received:
-            raise Interrupted(number)
-        self.received = number
-        _logger.warning("stopping after this step; press Ctrl-C again to stop at once")
-
 
 Listener = Callable[[int, Mapping[str, float]], None]
 """Called with (step, metrics) for every logged line; a progress bar is one."""
@@ -461,15 +376,8 @@ class Run:
             raise error.as_late() from error
 
 
-def _keep(snapshot: Mapping[str, Any]) -> int:
-    return int((snapshot.get("checkpoint") or {}).get("keep", 2))
-
-
-# The run of a process other than the main one, which writes nothing.
-
-
 class FollowingRun(Run):
-    """A run that another process writes.
+    """The run in a process other than the main one, which writes nothing.
 
     Files that a trainer writes anyway go into a temporary folder, which is deleted at the end.
     """
@@ -510,9 +418,6 @@ class FollowingRun(Run):
             shutil.rmtree(self.directory, ignore_errors=True)
 
 
-# Opens the run of the settings: a new one, or one to resume.
-
-
 def open_run(
     command: str,
     snapshot: Mapping[str, Any],
@@ -548,3 +453,90 @@ def open_run(
         inputs=inputs,
         root=root,
     )
+
+
+@contextmanager
+def logging_into(folder: Path) -> Iterator[None]:
+    """Copy messages into the log.txt of a run that has ended, if that file can still be written."""
+    log = LogFile(folder / "log.txt")
+    try:
+        log.open()
+    except OSError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        log.close()
+
+
+class StopSignals:
+    """Handlers of Ctrl-C and SIGTERM: the first requests a stop after the current step, the second stops at once."""
+
+    def __init__(self) -> None:
+        self.received = 0  # the first signal's number, or 0
+        self._before: dict[int, Any] = {}
+
+    def install(self) -> None:
+        """Install the handlers; does nothing outside the main thread, where Python allows none."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._handle)
+
+    def remove(self) -> None:
+        """Restore the previous handlers."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before.clear()
+
+    def stop(self, number: int = signal.SIGINT) -> None:
+        """Request a stop as by the signal `number`, which sets the exit code."""
+        self.received = self.received or number
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.received:
+            raise Interrupted(number)
+        self.received = number
+        _logger.warning("stopping after this step; press Ctrl-C again to stop at once")
+
+
+class LogFile:
+    """Copies motionkit's messages on stderr, those of the ``motionkit`` logger, into a file while open.
+
+    Args:
+        path: The file; appended to.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._handler: logging.Handler | None = None
+        self._level = logging.NOTSET
+
+    def open(self) -> None:
+        """Start copying, at level INFO."""
+        self._handler = _QuietHandler(self._path, encoding="utf-8", errors="replace")
+        self._handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        logger = logging.getLogger("motionkit")
+        self._level = logger.level
+        if not logger.isEnabledFor(logging.INFO):
+            logger.setLevel(logging.INFO)
+        logger.addHandler(self._handler)
+
+    def close(self) -> None:
+        """Stop copying and put the logger's level back."""
+        if self._handler is not None:
+            logger = logging.getLogger("motionkit")
+            logger.removeHandler(self._handler)
+            logger.setLevel(self._level)
+            self._handler.close()
+            self._handler = None
+
+
+class _QuietHandler(logging.FileHandler):
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is logging's
+        """Drop a line that cannot be written; the next checkpoint reports a full disk."""
+
+
+def _keep(snapshot: Mapping[str, Any]) -> int:
+    return int((snapshot.get("checkpoint") or {}).get("keep", 2))

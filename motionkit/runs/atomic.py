@@ -1,4 +1,9 @@
-"""Writes files atomically: after a kill a file is either the old or the new version."""
+"""Writes files atomically: after a kill a file is either the old or the new version.
+
+In this order: errors of the disk, temporary files, and `write_bytes` with its relatives; `move_file` and `remove_file`
+inside a folder, never through a link that leads out of it; `require_writable`, a check before the work begins; and
+`OutputFolder`, the folder that a command fills, in which only files that the folder's record lists are replaced.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +26,9 @@ TEMPORARY = ".tmp-"
 """Prefix of the names in `is_temporary`."""
 
 _TEMPORARY = re.compile(r"\.tmp-(\d+-[0-9a-f]{8}(\.\w+)?|step-\d{8,}|replaced-\d+)")
+
+_LIMIT = 256 << 20
+"""Bytes of an output folder's record; a conversion notes up to a kilobyte for each clip."""
 
 
 @contextmanager
@@ -61,12 +69,13 @@ def is_temporary(path: Path) -> bool:
     return _TEMPORARY.fullmatch(path.name) is not None
 
 
-def sweep(
-    folder: Path,
-    *,
-    below: bool = False,  # also delete those in the folders in it, links left out
-) -> None:
-    """Delete the temporary files that a killed process left in `folder`; the caller must hold its lock."""
+def sweep(folder: Path, *, below: bool = False) -> None:
+    """Delete the temporary files that a killed process left in `folder`; the caller must hold its lock.
+
+    Args:
+        folder: The folder.
+        below: Whether to delete those in the folders in it as well; links are not followed.
+    """
     for place in [Path(root) for root, *_ in os.walk(folder)] if below else [folder]:
         for path in filter(is_temporary, place.glob(f"{TEMPORARY}*")):
             remove(path)
@@ -145,9 +154,6 @@ def write_json(path: Path, document: object) -> None:
     write_bytes(path, text.encode(errors="backslashreplace"))
 
 
-# Moves, replaces and removes files inside a folder, never through a link that leads out of it.
-
-
 def is_inside(name: object) -> bool:
     """Whether a value read from a file is a relative path that stays inside its folder."""
     if not isinstance(name, str) or not name or "\0" in name:
@@ -190,9 +196,6 @@ def remove_file(folder: Path, name: str) -> None:
         parent.rmdir()
 
 
-# Checks before a work that its result can be written.
-
-
 def require_writable(path: Path, *, parents: bool = False) -> None:
     """Refuse a path that cannot be written.
 
@@ -212,12 +215,6 @@ def require_writable(path: Path, *, parents: bool = False) -> None:
         raise MotionkitError(f"there is no folder {folder}.", fix="make it, or choose another place.")
     if not os.access(folder, os.W_OK) or (there and not os.access(path, os.W_OK)):
         raise MotionkitError(f"{path} cannot be written: no permission.", fix="choose another place.")
-
-
-# Output folders of commands, in which only files that the folder's record lists are replaced.
-
-_LIMIT = 256 << 20
-"""Bytes of a record; a conversion notes up to a kilobyte for each clip."""
 
 
 class OutputFolder:

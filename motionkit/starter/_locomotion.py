@@ -1,4 +1,8 @@
-"""Actions that travel on foot."""
+"""Actions that step: walking, running and their variants along a path, steps and turns in place.
+
+`steps` makes them from a `Gait`, a path and a heading. Each foot plant is planned for the position of the body at
+mid-stance, so a planted foot does not slide.
+"""
 
 from __future__ import annotations
 
@@ -7,40 +11,39 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from motionkit.starter._solve import STAND, Array, Controls, Take, bump, drift, ease, point_elbow, reach, stand
-
-# Steps along a path. Footfalls are planned where the body is at mid-stance, so planted feet do not slide.
+from motionkit.starter._solve import STAND, Array, Controls
+from motionkit.starter._take import Take, bump, drift, ease, point_elbow, reach, stand
 
 _ROLL = 0.06
-"""Share of a cycle between the foot's arrival and the ball's touching the floor."""
+"""Share of a cycle between the foot plant (heel strike) and the contact of the ball with the floor."""
 
 Function = Callable[[Array], Array]
+"""A function of time: of seconds ``[n]``."""
 
 
 @dataclass(frozen=True)
 class Gait:
-    """Parameters of a manner of stepping."""
+    """Parameters of a gait."""
 
-    cadence: float = 1.8  # Steps per second, both feet counted
-    # Share of a foot's cycle during which it is on the ground; below one half there is a flight phase.
-    duty: float = 0.59
-    width: float = 0.17  # Distance between the two lines of footfalls in metres
-    lift: float = 0.09  # Height of the swinging foot in metres
-    push: float = 0.75  # Heel-up angle at the end of a stance
-    bob: float = 0.02  # Rise of the pelvis at mid-stance in metres; negative for running
-    sway: float = 0.025  # Sideways shift of the pelvis over the standing foot, metres
-    lower: float = 0.015  # How much lower than standing the pelvis travels, metres
-    lean: float = 0.04  # Forward pitch of the trunk
-    twist: float = 0.08  # Yaw of the pelvis with each step
+    cadence: float = 1.8  # Steps of both feet per second
+    duty: float = 0.59  # Share of a foot's cycle that is stance; below 0.5 there is a flight phase
+    width: float = 0.17  # Step width: distance between the tracks of the feet, metres
+    lift: float = 0.09  # Height of the foot during its swing, metres
+    push: float = 0.75  # Heel-up angle at the end of stance, radians
+    bob: float = 0.02  # Rise of the pelvis at mid-stance, metres; negative for running
+    sway: float = 0.025  # Weight shift: sideways displacement of the pelvis over the stance foot, metres
+    lower: float = 0.015  # How much lower the pelvis is than in standing, metres
+    lean: float = 0.04  # Forward pitch of the trunk, radians
+    twist: float = 0.08  # Yaw of the pelvis with each step, radians
     arms: float = 0.4  # Amplitude of the arm swing, radians
-    bent: float = 0.95  # Distance from shoulder to wrist in arm lengths (1 = straight arm)
-    ahead: float = 0.05  # Middle of the arm swing, radians forward
-    fore: float = 0.05  # Where the ball of the foot is at mid-stance, metres before the pelvis
-    tiptoe: float = 0.0  # Heel-up angle that is kept throughout
+    bent: float = 0.95  # Distance from shoulder to wrist in arm lengths; 1 is a straight arm
+    ahead: float = 0.05  # Middle of the arm swing, radians forward of hanging
+    fore: float = 0.05  # Distance of the ball of the foot in front of the pelvis at mid-stance, metres
+    tiptoe: float = 0.0  # Heel-up angle during the whole cycle, radians
 
 
 def _pitch(phase: Array, duty: float) -> Array:
-    """Heel-up angle over a foot's cycle (0 = landing), in units of the push-off angle."""
+    """Return the heel-up angle over a foot's cycle (phase 0 is the foot plant), in units of the push-off angle."""
     at = np.array([0.0, 0.1, 0.55 * duty, duty + 0.06 * (1 - duty), duty + 0.8 * (1 - duty), 1.0])
     value = np.array([-0.1, 0.0, 0.0, 1.0, -0.22, -0.1])
     i = np.clip(np.searchsorted(at, phase, side="right") - 1, 0, len(at) - 2)
@@ -48,21 +51,23 @@ def _pitch(phase: Array, duty: float) -> Array:
     return np.asarray(value[i] + (value[i + 1] - value[i]) * w)
 
 
-def steps(
-    take: Take,  # the clip's circumstances
-    gait: Gait,  # manner of stepping
-    path: Function,  # seconds [n] to pelvis [n, 2] (x, z), metres; must be smooth and defined outside the clip too
-    heading: Function,  # seconds to yaw [n]
-    vigour: Function,  # seconds to 0..1, how much the feet are lifted and the arms swing (0 = standing still)
-) -> Controls:
-    """Step along a path."""
+def steps(take: Take, gait: Gait, path: Function, heading: Function, vigour: Function) -> Controls:
+    """Step along a path.
+
+    Args:
+        take: Circumstances of the clip.
+        gait: The gait.
+        path: Position of the pelvis ``[n, 2]`` (x, z) in metres; smooth, and defined before and after the clip too.
+        heading: Yaw ``[n]`` of the body in radians, also defined before and after the clip.
+        vigour: Factor ``[n]`` from 0 (standing) to 1 on the lift of the feet, the arm swing and the body's cycle.
+    """
     t, controls = take.t, stand(take)
     cycle = 2.0 / gait.cadence
     start = take.around(0.0, 1.0)
     live, yaw, place = vigour(t), heading(t), path(t)
     for side, sign in ((0, 1.0), (1, -1.0)):
-        # Phase in cycles; the left and right foot are half a cycle apart. k numbers the stances, u in -0.5..0.5 is the
-        # phase around mid-stance.
+        # Phase in cycles; the feet are half a cycle apart. k is the number of the stance, u in -0.5..0.5 the phase
+        # relative to mid-stance.
         u = t / cycle + start + 0.5 * side
         k = np.round(u)
         u = u - k
@@ -71,23 +76,23 @@ def steps(
             moment = (index - start - 0.5 * side) * cycle
             angle, centre = heading(moment), path(moment)
             cos, sin, out = np.cos(angle), np.sin(angle), sign * gait.width / 2
-            # Where the foot stands during stance `index`: beside the pelvis' place at mid-stance, in the heading there.
+            # The foot plant of stance `index`: beside the position of the pelvis at mid-stance, in the heading there.
             spot = centre + np.stack([out * cos + gait.fore * sin, -out * sin + gait.fore * cos], axis=-1)
             return spot, angle + sign * 0.1
 
         after = u > gait.duty / 2
-        # A foot is on the ground for |u| < duty / 2; s in 0..1 runs over its swing to the next stance.
+        # Stance is |u| <= duty / 2; s goes from 0 to 1 over the swing between two stances.
         swinging = np.abs(u) > gait.duty / 2
         s = np.where(after, (u - gait.duty / 2) / (1 - gait.duty), (u + 1 - gait.duty / 2) / (1 - gait.duty))
         s = np.where(swinging, s, 0.0)
         source, angle = plant(np.where(swinging & ~after, k - 1, k))
         target, later = plant(np.where(after, k + 1, k))
-        # Cubic and a little shorter than the lift, so that the foot hardly moves sideways while it is close to the
-        # floor.
+        # The horizontal movement is cubic and a little shorter than the swing, so that the foot hardly slides close to
+        # the floor.
         x = np.clip((s - 0.06) / 0.88, 0, 1)
         w = x**2 * (3 - 2 * x)
         controls.toe[:, side, [0, 2]] = source + (target - source) * w[:, None]
-        # The ball of the foot comes down a little after the foot has arrived: heel first.
+        # Heel strike: the ball of the foot touches the floor a little after the foot plant.
         air = 1 - gait.duty + _ROLL
         s = np.clip(np.where(after, u - gait.duty / 2, u + 1 - gait.duty / 2) / air, 0, 1)
         controls.toe[:, side, 1] = gait.lift * live * (4 * s * (1 - s)) ** 1.5 * (1.2 - 0.4 * s)
@@ -102,7 +107,7 @@ def steps(
         controls.hand[:, side, 2] = radius * np.sin(swing) + 0.05
         controls.hand[:, side, 0] = 0.13 - 0.07 * live * np.maximum(np.sin(swing), 0)
 
-    # The body's cycle: sway and twist once per cycle, bob twice (once per step).
+    # The body's cycle: weight shift and twist once per cycle, bob twice (once per step).
     beat = 2 * np.pi * (t / cycle + start)
     shift = gait.sway * live * np.cos(beat)
     controls.pelvis[:, 0] += place[:, 0] + shift * np.cos(yaw)
@@ -119,7 +124,12 @@ def steps(
 
 
 def envelope(take: Take, ramp: float) -> tuple[Function, Function]:
-    """Speed over a clip, 0..1, and its integral: steady, or starting from and coming to a stand."""
+    """Return the speed over a clip (0 to 1) and its integral: steady, or with a start from or a stop to standing.
+
+    Args:
+        take: Circumstances of the clip, which draw whether it has a start and a stop.
+        ramp: Seconds of the start and of the stop.
+    """
     kind = take.rng.choice(4, p=[0.4, 0.25, 0.25, 0.1])
     first, last = bool(kind & 1), bool(kind & 2)
     begin, finish = take.around(0.1, 0.35), take.duration - take.around(0.1, 0.3)
@@ -136,12 +146,12 @@ def envelope(take: Take, ramp: float) -> tuple[Function, Function]:
 
 
 def still(x: Array) -> Array:
-    """A path that stays at the origin."""
+    """Return a path that stays at the origin: stepping in place."""
     return np.zeros((len(x), 2))
 
 
 def ahead(x: Array) -> Array:
-    """A heading that stays +Z."""
+    """Return a heading that stays +Z."""
     return np.zeros(len(x))
 
 
@@ -181,21 +191,25 @@ MARCH = Gait(cadence=1.9, duty=0.55, lift=0.3, push=0.25, bob=0.012, arms=0.75, 
 
 
 def _scaled(take: Take, gait: Gait, cadence: float = 1.0) -> Gait:
-    """The take's own cadence, lift and arm swing."""
+    """Return a gait with the cadence, lift and arm swing of this take."""
     return replace(
         gait, cadence=gait.cadence * take.tempo * cadence, lift=gait.lift * take.size, arms=gait.arms * take.size
     )
 
 
 def travel(
-    take: Take,  # circumstances of the clip
-    gait: Gait = WALK,  # manner of stepping
-    speed: float = 1.1,  # metres per second
-    angle: float = 0.0,  # direction of travel relative to where the body faces (pi = backwards, +pi/2 = to the left)
-    turn: float = 0.0,  # yaw rate in rad/s; the path is a circle
-    cadence: float = 1.0,  # factor on the gait's cadence
+    take: Take, gait: Gait = WALK, speed: float = 1.1, angle: float = 0.0, turn: float = 0.0, cadence: float = 1.0
 ) -> Controls:
-    """Walk, run and their kin."""
+    """Walk or run at a steady speed, straight or in a circle.
+
+    Args:
+        take: Circumstances of the clip.
+        gait: The gait.
+        speed: Metres per second.
+        angle: Direction of travel relative to the heading: pi is backwards, pi / 2 to the left.
+        turn: Yaw rate in rad/s; with one the path is a circle.
+        cadence: Factor on the cadence of the gait.
+    """
     gait = _scaled(take, gait, cadence)
     speed *= np.sqrt(take.size) * take.tempo
     vigour, distance = envelope(take, 0.7)
@@ -221,7 +235,7 @@ def travel(
 
 
 def walk_bend(take: Take, angle: float) -> Controls:
-    """Walk forward, turn by `angle` in the middle and walk on."""
+    """Walk forward, turn by `angle` in the middle of the clip and walk on."""
     gait, speed = _scaled(take, WALK), 1.05 * np.sqrt(take.size) * take.tempo
     middle, width = take.duration * take.around(0.42, 0.55), take.around(0.9, 1.2)
     grid = np.linspace(-3, take.duration + 3, 1500)
@@ -258,14 +272,14 @@ def zigzag(take: Take) -> Controls:
 
 
 def in_place(take: Take, gait: Gait = WALK, lift: float = 0.16) -> Controls:
-    """Step on the spot."""
+    """Step in place."""
     gait = _scaled(take, replace(gait, lift=lift, push=0.35, duty=0.56))
     vigour, _ = envelope(take, 0.5)
     return steps(take, gait, still, ahead, vigour)
 
 
 def turn_round(take: Take, angle: float) -> Controls:
-    """Turn on the spot by `angle` with small steps; more than once in a long clip would be a spin, so it waits."""
+    """Turn in place by `angle` with small steps, once; the body stands for the rest of a long clip."""
     gait = _scaled(take, replace(WALK, lift=0.06, push=0.3, duty=0.58, arms=0.12, twist=0.02, cadence=2.1))
     lead = take.around(0.15, 0.5)
     width = min(take.duration - lead - 0.3, max(1.0, abs(angle) * take.around(0.75, 0.95) / take.tempo))
@@ -282,7 +296,7 @@ def turn_round(take: Take, angle: float) -> Controls:
 
 
 def stumble(take: Take) -> Controls:
-    """Walk, trip, catch oneself and walk on."""
+    """Walk, trip, regain balance and walk on."""
     gait, speed = _scaled(take, WALK), 1.1 * take.tempo
     trip = take.duration * take.around(0.35, 0.5)
     width = take.around(0.9, 1.1)
@@ -307,14 +321,14 @@ def stumble(take: Take) -> Controls:
 
 
 def _over_left(controls: Controls) -> Array:
-    """``[T]`` 0..1, how much the body is over the left foot rather than the right."""
+    """Return the weight shift ``[T]``: 1 if the weight is on the left foot, 0 if it is on the right one."""
     gap = (controls.toe[:, 1] - controls.toe[:, 0])[:, 2]
     lag = controls.toe[:, 0, 1] * 6
     return np.asarray(np.clip(0.5 + 0.8 * (np.gradient(gap) > 0) - 0.4 - lag, 0, 1))
 
 
 def limp(take: Take) -> Controls:
-    """Walk with a bad left leg: short dips on that side and a leaning trunk."""
+    """Limp with a bad left leg: in its stance the pelvis drops and the trunk leans to the left."""
     gait = replace(_scaled(take, WALK), cadence=1.45 * take.tempo, sway=0.05, arms=0.2, duty=0.64)
     vigour, distance = envelope(take, 0.7)
     speed = 0.62 * take.tempo
@@ -332,7 +346,7 @@ def limp(take: Take) -> Controls:
 
 
 def drunk(take: Take) -> Controls:
-    """Stagger along with a swaying trunk."""
+    """Stagger along a wavy path with a swaying trunk."""
     gait = replace(_scaled(take, WALK), cadence=1.5 * take.tempo, width=0.26, sway=0.07, lower=0.04, arms=0.25)
     vigour, distance = envelope(take, 0.8)
     period, phase = take.around(1.6, 2.2), take.around(0, 1)
@@ -388,7 +402,7 @@ def one_step(take: Take, direction: float) -> Controls:
 
 
 def skip(take: Take) -> Controls:
-    """Skip forward with a high knee and a bounce on every step."""
+    """Skip forward, with a high knee and a bounce in every step."""
     gait = replace(
         _scaled(take, RUN),
         cadence=2.0 * take.tempo,

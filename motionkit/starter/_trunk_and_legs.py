@@ -1,16 +1,15 @@
-"""Actions over planted feet: of trunk and head, dances included, and of one leg or the whole body."""
+"""Actions in place: of one leg or the whole body (kick, squat, kneel), of trunk and head (bow, nod), and dances."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from motionkit.starter._solve import Controls, Take, bump, drift, ease, keys, point_elbow, reach, stand, step_foot
-
-# Actions of one leg or of the whole body over planted feet.
+from motionkit.starter._solve import Controls
+from motionkit.starter._take import Take, bump, drift, ease, keys, point_elbow, reach, stand, step_foot
 
 
 def _shift(controls: Controls, weight: np.ndarray, amount: float = 0.085) -> None:
-    """Move the body over the left foot by `weight`."""
+    """Shift the weight onto the left foot (`weight` from 0 to 1) or the right one (to -1)."""
     controls.pelvis[:, 0] += amount * weight
     controls.spine[:, 1] += 0.06 * weight
 
@@ -54,7 +53,7 @@ def kick(take: Take, height: float, side_way: bool = False, back: bool = False) 
 
 
 def knee_raise(take: Take, alternate: bool = False) -> Controls:
-    """Raise the right knee to hip height (both in turn with `alternate`)."""
+    """Raise the right knee to the height of the hip, or (`alternate`) both knees in turn."""
     controls, t = stand(take), take.t
     for number, (start, width) in enumerate(take.slots(1.4 if alternate else 1.8)):
         width = min(width, 2.2)
@@ -72,7 +71,7 @@ def knee_raise(take: Take, alternate: bool = False) -> Controls:
 
 
 def balance(take: Take, arms: bool = True) -> Controls:
-    """Stand on the left leg for the whole clip, wobbling a little."""
+    """Stand on the left leg for the whole clip, with a small wobble."""
     controls, t = stand(take), take.t
     up = ease((t - take.around(-0.6, 0.2)) / 0.9)
     wobble = drift(take, 0.05, 3) * 1.3
@@ -93,7 +92,7 @@ def balance(take: Take, arms: bool = True) -> Controls:
 
 
 def squat(take: Take, depth: float = 0.42, period: float = 2.0, hold: bool = False) -> Controls:
-    """Squat with the arms forward; `hold` stays down (crouching) instead of coming up again."""
+    """Squat with the arms forward and rise again, or (`hold`) stay down in a crouch."""
     controls, t = stand(take, 1.5), take.t
     depth *= 0.85 + 0.15 * take.size
     if hold:
@@ -112,8 +111,19 @@ def squat(take: Take, depth: float = 0.42, period: float = 2.0, hold: bool = Fal
     return controls
 
 
+def bounce(take: Take) -> Controls:
+    """Bend and stretch the knees repeatedly, with both feet on the floor."""
+    controls = stand(take, 1.3)
+    wave = 0.5 - 0.5 * np.cos(2 * np.pi * (1.6 * take.tempo * take.t + take.around(0, 1)))
+    controls.pelvis[:, 1] -= 0.13 * take.size * wave
+    controls.spine[:, 0] += 0.12 * wave
+    for side in (0, 1):
+        reach(controls, side, (0.3, -0.55, 0.35), 0.4 + 0.5 * wave)
+    return controls
+
+
 def chair(take: Take, direction: str) -> Controls:
-    """Sit down on a chair (``down``), stand up from it (``up``) or sit and rise again (``both``)."""
+    """Sit down on a chair (``down``), stand up from it (``up``), or sit down and stand up (``both``)."""
     controls, t = stand(take), take.t
     lead, width = take.around(0.1, 0.5), take.around(1.25, 1.7) / take.tempo
     width = min(width, take.duration * 0.6)
@@ -138,7 +148,7 @@ def chair(take: Take, direction: str) -> Controls:
 
 
 def kneel(take: Take, both: bool = False, rise: bool = False) -> Controls:
-    """Go down on the right knee (on both knees), or get up from it."""
+    """Kneel on the right knee or on both, or (`rise`) get up."""
     controls, t = stand(take), take.t
     width = min(take.around(1.3, 1.7) / take.tempo, take.duration * 0.75)
     lead = take.around(0.0, 0.25)
@@ -170,7 +180,7 @@ def kneel(take: Take, both: bool = False, rise: bool = False) -> Controls:
 
 
 def lunge(take: Take, direction: str = "forward") -> Controls:
-    """Lunge with the right leg, forward or to the side, and come back."""
+    """Lunge with the right leg, forward or to the side, and return."""
     controls, t = stand(take), take.t
     sideways = direction == "side"
     for start, width in take.slots(2.5):
@@ -208,7 +218,7 @@ def lunge(take: Take, direction: str = "forward") -> Controls:
 
 
 def bow(take: Take, depth: float = 1.0) -> Controls:
-    """Bow and come up again."""
+    """Bow and straighten up."""
     controls, t = stand(take, 0.8), take.t
     for start, width in take.slots(2.4):
         down = bump(t, start + 0.05 * width, 0.85 * width, 0.4, 0.4) * depth * take.size**0.5
@@ -223,7 +233,7 @@ def bow(take: Take, depth: float = 1.0) -> Controls:
 
 
 def pick_up(take: Take, hands: str = "right", place: bool = False) -> Controls:
-    """Bend down, touch the floor before the feet and come up holding an object (`place`: put it down)."""
+    """Bend down, and pick up an object from the floor in front of the feet, or (`place`) put it down there."""
     controls, t = stand(take, 1.2), take.t
     start, width = take.around(0.0, 0.25), min(take.duration - 0.3, take.around(2.0, 2.6) / take.tempo)
     down = bump(t, start, width, 0.45, 0.45)
@@ -233,10 +243,10 @@ def pick_up(take: Take, hands: str = "right", place: bool = False) -> Controls:
     controls.spine[:, 0] += 0.75 * down
     controls.head[:, 0] -= 0.2 * down
     late = ease((t - start - 0.55 * width) / (0.45 * width))
-    held = (1 - ease((t - start) / (0.4 * width))) if place else late
+    carried = (1 - ease((t - start) / (0.4 * width))) if place else late
     for side in (0, 1):
         if hands in ("both", ("left", "right")[side]):
-            reach(controls, side, (-0.05, -0.42, 0.55), held)
+            reach(controls, side, (-0.05, -0.42, 0.55), carried)
             reach(controls, side, (-0.02, -0.75, 0.62), down)
         else:
             reach(controls, side, (0.0, -0.45, 0.5), 0.7 * down)
@@ -244,7 +254,7 @@ def pick_up(take: Take, hands: str = "right", place: bool = False) -> Controls:
 
 
 def look_around(take: Take, first: float = 1.0, both: bool = True) -> Controls:
-    """Turn the head to one side (+1 = left), and to the other when `both`."""
+    """Turn the head to one side (`first`: +1 left, -1 right) and, with `both`, to the other."""
     controls, t = stand(take), take.t
     for start, width in take.slots(2.8 if both else 2.2):
         if both:
@@ -281,7 +291,7 @@ def nod(take: Take, shake: bool = False) -> Controls:
 
 
 def side_bend(take: Take) -> Controls:
-    """Bend to the right with the left arm overhead and come back."""
+    """Bend to the right with the left arm overhead, and straighten up."""
     controls, t = stand(take, 1.6), take.t
     for start, width in take.slots(2.7):
         bend = bump(t, start + 0.02 * width, 0.92 * width, 0.42, 0.42) * np.sqrt(take.size)
@@ -295,7 +305,7 @@ def side_bend(take: Take) -> Controls:
 
 
 def touch_toes(take: Take) -> Controls:
-    """Reach down to the toes with straight legs and come up."""
+    """Reach down to the toes with straight legs, and straighten up."""
     controls, t = stand(take, 0.8), take.t
     for start, width in take.slots(2.8):
         down = bump(t, start, width * 0.95, 0.42, 0.42)
@@ -310,7 +320,7 @@ def touch_toes(take: Take) -> Controls:
 
 
 def twist_trunk(take: Take) -> Controls:
-    """Twist the upper body left and right with the arms held out."""
+    """Twist the upper body left and right with the arms extended to the sides."""
     controls, t = stand(take, 1.6), take.t
     wave = np.sin(2 * np.pi * (0.5 * take.tempo * t + take.around(0, 1)))
     controls.spine[:, 2] += 0.95 * take.size * wave
@@ -337,7 +347,7 @@ def sway(take: Take) -> Controls:
 
 
 def twist_dance(take: Take) -> Controls:
-    """Dance the twist: hips and shoulders turn against each other, knees bent, elbows swinging."""
+    """Dance the twist: with bent knees, turn hips and shoulders in opposite directions and swing the elbows."""
     controls, t = stand(take, 1.4), take.t
     phase = 2 * np.pi * (1.25 * take.tempo * t + take.around(0, 1))
     wave = np.sin(phase)
@@ -352,10 +362,10 @@ def twist_dance(take: Take) -> Controls:
 
 
 def step_touch(take: Take, arms: str = "clap") -> Controls:
-    """Dance steps to the side: right, together, left, together, with a clap or raised arms at each end."""
+    """Dance step touches: right, together, left, together, with a clap or raised arms at each touch."""
     controls, t = stand(take, 0.9), take.t
     beat = 0.62 / take.tempo
-    reach_ = 0.34 * take.size
+    stride = 0.34 * take.size
     offset = take.around(0, 0.3)
     hit = np.zeros_like(t)
     for number in range(int(take.duration / beat) + 1):
@@ -363,11 +373,11 @@ def step_touch(take: Take, arms: str = "clap") -> Controls:
         side = (1, 0, 0, 1)[number % 4]
         s = (t - start) / (0.85 * beat)
         air = (s > 0) & (s < 1)
-        controls.toe[:, side, 0] += sign * reach_ * ease(s)
+        controls.toe[:, side, 0] += sign * stride * ease(s)
         controls.toe[:, side, 1] += np.where(air, 0.07 * 16 * np.clip(s * (1 - s), 0, 1) ** 2, 0)
         controls.foot[:, side, 1] += 0.3 * bump(t, start, 0.85 * beat, 0.4, 0.6)
         controls.plant[:, side] *= ~air
-        controls.pelvis[:, 0] += sign * reach_ / 2 * ease((t - start + 0.05) / (1.1 * beat))
+        controls.pelvis[:, 0] += sign * stride / 2 * ease((t - start + 0.05) / (1.1 * beat))
         controls.pelvis[:, 1] -= 0.035 * bump(t, start, beat, 0.5, 0.5)
         if number % 2:
             hit += bump(t, start - 0.1, 0.95 * beat, 0.5, 0.5)

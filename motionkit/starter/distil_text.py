@@ -1,9 +1,10 @@
 """Distils the starter's student of MiniLM: ``python -m motionkit.starter.distil_text``.
 
-Needs the extra ``text``; takes about twelve CPU-minutes on one thread. The student learns from generated sentences, and
-from the catalogue's training phrases with eight subjects each. It is evaluated on held-out wordings: the last two
-phrases of every class of the catalogue, every sixth further action, and sentences written by hand. Its word vectors
-start at the least-squares solution, which reaches a mean cosine of 0.95.
+Needs the extra ``text``; takes about twelve CPU-minutes on one thread. The student learns from generated sentences
+(subject, action, manner; joined and varied) and from the catalogue's training phrases with eight subjects each. Its
+word vectors start at the least-squares solution, which reaches a mean cosine of 0.95. It is evaluated on held-out
+wordings: the last two phrases of every class of the catalogue, every sixth further action, and sentences written by
+hand.
 """
 
 from __future__ import annotations
@@ -27,10 +28,14 @@ from motionkit.errors import MotionkitError
 from motionkit.starter._catalogue import CATALOGUE, embeddings, student_path
 from motionkit.text import MiniLMEncoder, StudentNetwork, words_of, write_student
 
-# Generated training sentences: subject, action, manner, joined and varied.
-
-_TWINS = set("bdgmnpt")  # a consonant that doubles before -ing: hop, hopping
+_TWINS = set("bdgmnpt")  # consonants that double before -ing: hop, hopping
 _TAKEN = {"lies": "lying", "ties": "tying", "begins": "beginning", "sidesteps": "sidestepping", "ice": "ice"}
+
+_SUBJECTS = 8  # subjects of each training phrase
+_BATCH = 256
+_RATE = 2e-3
+_VECTORS = 0.1  # factor on the learning rate of the word vectors, which start at the least-squares solution
+_RIDGE = 0.3
 
 
 @cache
@@ -133,13 +138,6 @@ def _sentence(draw: random.Random, actions: Sequence[str], parts: dict[str, list
         return text
     subject = draw.choice(parts["subjects"]) if draw.random() < 0.6 else "a person"
     return f"{subject} {text}"
-
-
-_BATCH = 256
-_RATE = 2e-3
-_VECTORS = 0.1  # learning rate factor of the word vectors, which start at the least-squares solution
-_RIDGE = 0.3
-_SUBJECTS = 8
 
 
 def teach(teacher: MiniLMEncoder, texts: Sequence[str]) -> Tensor:

@@ -1,4 +1,4 @@
-"""Plans the clips of the starter dataset: a clip depends on (seed, split, number) only."""
+"""Plans the clips of the starter dataset: a clip depends on seed, split and number only."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from motionkit.motion.corpus.ids import Split
 from motionkit.starter import CATALOGUE, Order
 
 UNIT = 4
+"""Lengths of clips are multiples of it, in frames."""
+
 _SPLITS: dict[Split, int] = {"train": 0, "val": 1, "test": 2}
 
 
@@ -31,9 +33,9 @@ def generator(seed: int, split: Split, *words: int) -> np.random.Generator:
 
 @cache
 def wordings(number: int, split: Split) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Captions of class `number` that a split may use: those that training also uses, and those held out for the split.
+    """Return the captions of class `number` for a split: those of training, and those held out for the split.
 
-    The last phrase of every class is kept for test, the one before it for validation; each gives two sentences.
+    The last phrase of every class is held out for test, the one before it for validation; each gives two sentences.
     """
     entry = CATALOGUE[number]
     count = len(entry.phrases)
@@ -44,21 +46,22 @@ def wordings(number: int, split: Split) -> tuple[tuple[str, ...], tuple[str, ...
 
 
 def draw_caption(rng: np.random.Generator, number: int, split: Split, unseen: float) -> str:
-    """Draw one caption of class `number`; outside training with chance `unseen` a held-out wording."""
+    """Draw a caption of class `number`; outside training, with probability `unseen`, a held-out wording."""
     seen, held_out = wordings(number, split)
     choice = held_out if held_out and rng.random() < unseen else seen
     return choice[int(rng.integers(len(choice)))]
 
 
-def plan(
-    split: Split,
-    count: int,  # number of clips
-    *,
-    seed: int,
-    lengths: tuple[int, int],  # shortest and longest clip in frames; lengths are multiples of `UNIT`
-    unseen: float,  # share of held-out wordings among validation and test captions
-) -> tuple[PlannedClip, ...]:
-    """Plan a split: clip i performs class ``i % classes``."""
+def plan(split: Split, count: int, *, seed: int, lengths: tuple[int, int], unseen: float) -> tuple[PlannedClip, ...]:
+    """Plan a split: clip i performs class ``i % classes``.
+
+    Args:
+        split: The split.
+        count: Number of clips.
+        seed: Seed of all draws.
+        lengths: Shortest and longest clip in frames; lengths are multiples of `UNIT`.
+        unseen: Share of held-out wordings among validation and test captions.
+    """
     clips = []
     for number in range(count):
         rng = generator(seed, split, 0, number)
@@ -82,7 +85,7 @@ def draw_length(rng: np.random.Generator, shortest: int, longest: int) -> int:
 
 
 def half(clips: Sequence[PlannedClip], part: str) -> list[int]:
-    """Return the numbers of the clips of a part; both halves hold every class equally often."""
+    """Return the indices of the clips in `part`: ``all``, or the halves ``reward`` and ``judge`` of every class."""
     if part == "all":
         return list(range(len(clips)))
     parity = 0 if part == "reward" else 1

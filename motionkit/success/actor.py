@@ -1,4 +1,7 @@
-"""Actors: a Stable-Baselines3 policy network with the observations that it reads, and its folder."""
+"""Actors: a Stable-Baselines3 policy network with the observations that it reads, and its folder.
+
+The folder holds ``actor.json`` and ``model.safetensors``, and is complete in itself.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,8 @@ from motionkit.documents import read_model
 from motionkit.errors import MotionkitError
 from motionkit.runs import find_model, write_model
 from motionkit.success.actor_settings import ActorSpec
+
+ARTIFACT, DOCUMENT, KIND = "actor", "actor.json", "actor"
 
 
 class SpatialSoftmax(nn.Module):
@@ -140,12 +145,6 @@ def observation(spec: ActorSpec, states: NDArray[np.float32], frames: Mapping[st
         return states
     # [N, H, W, 3] of each camera -> channels first, one camera after the other.
     return np.concatenate([frames[name].transpose(0, 3, 1, 2) for name in spec.cameras], axis=1)
-
-
-# An actor's folder: actor.json and model.safetensors, complete in itself.
-
-
-ARTIFACT, DOCUMENT, KIND = "actor", "actor.json", "actor"
 
 
 class _Document(BaseModel):

@@ -1,4 +1,8 @@
-"""Success classifiers: the probability of success from one frame of each camera."""
+"""Success classifiers: the probability of success from one frame of each camera.
+
+A classifier's folder holds ``classifier.json`` and ``model.safetensors``, and is complete in itself. Files of the
+reward-model guide are read as well: ``step_N/checkpoint.pt``, and the encoder's ``resnet10_pretrained.pt``.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,23 @@ from motionkit.metrics import Calibration
 from motionkit.nn import ResNet10
 from motionkit.runs import TENSORS, TrainedOn, find_model, newest_with, what_is, write_model
 from motionkit.success.classifier_network import Architecture, ResNetEncoder, SuccessNetwork, as_images
+
+KIND, ARTIFACT, DOCUMENT = "success-classifier", "classifier", "classifier.json"
+
+GUIDE_FILE = "checkpoint.pt"
+
+COMMAND = "reward-train"
+
+CHUNK = 256
+"""Frames per pass of the network: more are slower on a CPU, and take memory."""
+
+_CALIBRATION = "calibration"
+
+_KERNEL = re.compile(r"encoders\.([^.]+)\.pooling_layer\.kernel")
+_UNUSED = ("fc.weight", "fc.bias")  # ImageNet's last layer, which is in the guide's files and not used
+_SCALE = 32  # pixels of an image per cell of the feature map
+
+_FIX = f"give a run of motionkit {COMMAND}, one of its checkpoints, or the guide's step_N/checkpoint.pt."
 
 Status = Literal["ok", "warn", "fail"]
 _SMALLEST, _LARGEST, _CAMERAS = 8, 4096, 16  # pixels of a picture's side; cameras
@@ -92,12 +113,6 @@ def refuse_sizes(cameras: Mapping[str, tuple[int, int]]) -> None:
 def in_words(cameras: Mapping[str, tuple[int, int]]) -> str:
     """Return cameras and sizes in words: ``base_camera 64x64, hand 32x32``."""
     return ", ".join(f"{name} {height}x{width}" for name, (height, width) in cameras.items()) or "no camera"
-
-
-CHUNK = 256
-"""Frames per pass of the network: more are slower on a CPU, and take memory."""
-
-_CALIBRATION = "calibration"
 
 
 class SuccessClassifier:
@@ -233,12 +248,6 @@ def split_calibration(tensors: Mapping[str, Tensor], card: Card) -> tuple[dict[s
     return rest, card.model_copy(update=dict(zip(("temperature", "bias", "threshold"), values, strict=True)))
 
 
-# A classifier's folder: classifier.json and model.safetensors, complete in itself.
-
-
-KIND, ARTIFACT, DOCUMENT = "success-classifier", "classifier", "classifier.json"
-
-
 def save_classifier(
     folder: Path,  # created if it is missing
     classifier: SuccessClassifier,
@@ -250,6 +259,36 @@ def save_classifier(
     write_model(folder, DOCUMENT, document, classifier.tensors() if tensors else None)
     if classifier.trained_on != TrainedOn.unknown():
         classifier.trained_on.write(folder)
+
+
+def load_classifier(place: str | Path, *, device: torch.device | str = "cpu") -> SuccessClassifier:
+    """Load the classifier of a run of ``reward-train`` (its best), a checkpoint, a folder or its model.safetensors.
+
+    Or of the guide: its ``checkpoint.pt``, or the folder that holds it.
+    """
+    path = weights.located(place)
+    if path.is_file() and path.name == TENSORS:
+        path = path.parent
+    if path.is_dir() and (model := find_model(path, ARTIFACT, DOCUMENT)) is not None:
+        stored = weights.find_tensors(weights.read(model.tensors))
+        if stored is None:
+            raise MotionkitError(f"{model.tensors} holds no tensors.", fix="copy the folder again.")
+        rest, card = split_calibration(stored, read_card(model.document))
+        classifier = built(card, rest, str(model.tensors)).to(device)
+        classifier.trained_on = TrainedOn.read(model.document.parent)
+        return classifier
+    if path.is_dir() and (path / GUIDE_FILE).is_file():
+        path = path / GUIDE_FILE
+    if path.is_file():
+        return load_guide(path).to(device)
+    if not path.exists():
+        raise MotionkitError(f"there is no {path}.", why="a success classifier was expected there.", fix=_FIX)
+    raise MotionkitError(f"{path} is {what_is(path)}.", why="it holds no success classifier.", fix=_FIX)
+
+
+def newest_classifier_run(root: str | Path = "runs") -> Path | None:
+    """Return the newest finished run of ``reward-train`` below `root`; None without one."""
+    return newest_with(COMMAND, Path(ARTIFACT, DOCUMENT), root)
 
 
 def built(card: Card, tensors: dict[str, Tensor], origin: str) -> SuccessClassifier:
@@ -268,15 +307,6 @@ def built(card: Card, tensors: dict[str, Tensor], origin: str) -> SuccessClassif
 def read_card(path: Path) -> Card:
     """Read classifier.json."""
     return read_model(path, Card, KIND, ", no success classifier")
-
-
-# Files of the reward-model guide: ``step_N/checkpoint.pt``, and the encoder's ``resnet10_pretrained.pt``.
-
-
-GUIDE_FILE = "checkpoint.pt"
-_KERNEL = re.compile(r"encoders\.([^.]+)\.pooling_layer\.kernel")
-_UNUSED = ("fc.weight", "fc.bias")  # ImageNet's last layer, which is in the guide's files and not used
-_SCALE = 32  # pixels of an image per cell of the feature map
 
 
 def load_guide(path: Path) -> SuccessClassifier:
@@ -329,37 +359,3 @@ def start_from(network: SuccessNetwork, tensors: Mapping[str, Tensor]) -> None:
     for encoder in network.encoders.values():
         if isinstance(encoder, ResNetEncoder):
             encoder.resnet_backbone.load_state_dict(dict(tensors), strict=True)
-
-
-COMMAND = "reward-train"
-_FIX = f"give a run of motionkit {COMMAND}, one of its checkpoints, or the guide's step_N/checkpoint.pt."
-
-
-def load_classifier(place: str | Path, *, device: torch.device | str = "cpu") -> SuccessClassifier:
-    """Load the classifier of a run of ``reward-train`` (its best), a checkpoint, a folder or its model.safetensors.
-
-    Or of the guide: its ``checkpoint.pt``, or the folder that holds it.
-    """
-    path = weights.located(place)
-    if path.is_file() and path.name == TENSORS:
-        path = path.parent
-    if path.is_dir() and (model := find_model(path, ARTIFACT, DOCUMENT)) is not None:
-        stored = weights.find_tensors(weights.read(model.tensors))
-        if stored is None:
-            raise MotionkitError(f"{model.tensors} holds no tensors.", fix="copy the folder again.")
-        rest, card = split_calibration(stored, read_card(model.document))
-        classifier = built(card, rest, str(model.tensors)).to(device)
-        classifier.trained_on = TrainedOn.read(model.document.parent)
-        return classifier
-    if path.is_dir() and (path / GUIDE_FILE).is_file():
-        path = path / GUIDE_FILE
-    if path.is_file():
-        return load_guide(path).to(device)
-    if not path.exists():
-        raise MotionkitError(f"there is no {path}.", why="a success classifier was expected there.", fix=_FIX)
-    raise MotionkitError(f"{path} is {what_is(path)}.", why="it holds no success classifier.", fix=_FIX)
-
-
-def newest_classifier_run(root: str | Path = "runs") -> Path | None:
-    """Return the newest finished run of ``reward-train`` below `root`; None without one."""
-    return newest_with(COMMAND, Path(ARTIFACT, DOCUMENT), root)

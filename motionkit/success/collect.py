@@ -1,4 +1,8 @@
-"""`motionkit reward-collect`: the trainer."""
+"""`motionkit reward-collect`: the trainers.
+
+`RewardCollect` acts in an environment and keeps episodes up to a quota; `ImportEpisodes` keeps those of the guide's
+trajectories.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +37,22 @@ from motionkit.training.steps import Parts, State, restore, run_steps
 
 Choose = Callable[[NDArray[Any]], NDArray[Any]]
 """``choose(observed) -> actions``."""
+
+KEPT = (
+    Figure("with success", ("episodes/positive",), count=True),
+    Figure("without", ("episodes/negative",), count=True),
+)
+"""What the progress line of a run that collects shows."""
+
+_MISSING = {
+    "positive": "a classifier cannot be trained on them alone.",
+    "negative": "a classifier of these alone has not seen what failure looks like.",
+}
+"""Reason why a class without episodes is a problem."""
+
+_logger = logging.getLogger("motionkit.reward_collect")
+
+_IDLE = ("env", "policy", "episodes", "actor", "objective", "optim")
 
 
 class Acting:
@@ -86,21 +106,6 @@ def scripted_actions(environment: Environment, name: str) -> Choose:
     return lambda _: environment.scripted()
 
 
-KEPT = (
-    Figure("with success", ("episodes/positive",), count=True),
-    Figure("without", ("episodes/negative",), count=True),
-)
-"""What the progress line of a run that collects shows."""
-
-_MISSING = {
-    "positive": "a classifier cannot be trained on them alone.",
-    "negative": "a classifier of these alone has not seen what failure looks like.",
-}
-"""Reason why a class without episodes is a problem."""
-
-_logger = logging.getLogger("motionkit.reward_collect")
-
-
 def quota_of(settings: QuotaSettings) -> Quota:
     """Return the quota of settings, in which 0 is all."""
     limits = settings.positive, settings.negative, settings.positive_frames, settings.negative_frames
@@ -138,9 +143,6 @@ def result_of(counts: Mapping[str, Mapping[str, int]], left_out: Mapping[str, in
         "positive": dict(counts["positive"]), "negative": dict(counts["negative"]), "labels": labels,
         "left_out": dict(left_out), "table": table, "verdict": sentence,
     }  # fmt: skip
-
-
-_IDLE = ("env", "policy", "episodes", "actor", "objective", "optim")
 
 
 class ImportEpisodes:

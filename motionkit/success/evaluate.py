@@ -16,9 +16,8 @@ from motionkit.contracts.protocol import Result
 from motionkit.errors import MotionkitError
 from motionkit.success.classifier import SuccessClassifier, load_classifier, newest_classifier_run
 from motionkit.success.evaluate_settings import RewardSettings
-from motionkit.success.evaluation.checks import FILE, save_strips
 from motionkit.success.evaluation.data import refuse_one_class
-from motionkit.success.evaluation.report import measure_classifier
+from motionkit.success.evaluation.report import FILE, measure_classifier, save_strips
 from motionkit.success.pages import evaluation_page
 from motionkit.success.train_data import Source, held_out, reopen, run_of
 

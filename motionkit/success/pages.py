@@ -1,4 +1,4 @@
-"""Pages of learned rewards: collected episodes, a classifier's figures, films of a trained actor."""
+"""Pages of learned rewards: a classifier's figures, collected episodes, films of a trained actor."""
 
 from __future__ import annotations
 
@@ -19,12 +19,8 @@ from motionkit.page.histogram import histogram
 from motionkit.page.html import definitions, figure, grid, note, result_page, stored_picture, table, tiles
 from motionkit.runs.source import Source
 from motionkit.success.episodes import ARTIFACT, Episodes, open_episodes
-from motionkit.success.evaluation.checks import FILE, Strip, load_strips
-from motionkit.success.evaluation.report import RewardReport
+from motionkit.success.evaluation.report import FILE, RewardReport, Strip, load_strips
 from motionkit.tracking import titled
-
-# A success classifier: checks, ROC, precision-recall, calibration, scores, and its worst errors.
-
 
 CHARTS = (
     Chart(
@@ -42,6 +38,9 @@ CHARTS = (
     ),
 )
 """Charts of what is logged while training."""
+
+
+# Runs of reward-train, and the page of ``eval reward``
 
 _FOLDER, _REPORT = "figures", "report.json"
 _MARKS = {"ok": "ok", "warn": "warning", "fail": "FAILS"}
@@ -229,8 +228,7 @@ def _strip(strip: Strip) -> str:
     return f'<p class="cap">{escape(head)}</p><div class="strip">{"".join(cells)}</div>'
 
 
-# Episodes of reward-collect: counts, when success comes, and film strips of both classes.
-
+# Runs that collected episodes
 
 _STRIPS, _FRAMES = 3, 8
 """Episodes of a class, and frames of each."""
@@ -313,6 +311,8 @@ def _collected_strip(episodes: Episodes, number: int, camera: str) -> str:
     head = f"{record.id}, {record.frames} frames, collected by {record.source}"
     return f'<p class="cap">{escape(head)}</p><div class="strip">{cells}</div>'
 
+
+# Runs of ppo
 
 _FILMS_FOLDER, _BEFORE, _INDEX = "films", "films-before", "films.json"
 _MOST, _BYTES = 12, 4 << 20

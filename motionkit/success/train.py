@@ -1,4 +1,4 @@
-"""`motionkit reward-train`: the trainer."""
+"""`motionkit reward-train`: the trainer, its loss, and the choice of calibration and threshold."""
 
 from __future__ import annotations
 
@@ -27,9 +27,8 @@ from motionkit.metrics import (
 )
 from motionkit.runs import Run, TrainedOn, write_bytes_atomic
 from motionkit.success.classifier import ARTIFACT, Card, SuccessClassifier, read_pretrained, save_classifier, start_from
-from motionkit.success.evaluation.checks import FILE, save_strips
 from motionkit.success.evaluation.data import Split, refuse_one_class
-from motionkit.success.evaluation.report import RewardReport, measure_classifier
+from motionkit.success.evaluation.report import FILE, RewardReport, measure_classifier, save_strips
 from motionkit.success.train_data import (
     RECORD,
     Augmentation,
@@ -50,6 +49,10 @@ from motionkit.training.device import autocast, describe_device, set_up
 from motionkit.training.learner import Learner, cosine_rate, out_of_range
 from motionkit.training.supervised import fit
 from motionkit.training.world import OneProcess, World, share_of, sum_over
+
+LAST, FIGURES, CACHE = "classifier-last", "figures", "features"
+REPORT = "report.json"
+_logger = logging.getLogger("motionkit.reward_train")
 
 
 @dataclass(frozen=True)
@@ -93,11 +96,6 @@ def loss_of(logits: Tensor, labels: Tensor) -> Tensor:
     """Return the binary cross-entropy of logits, the mean over frames; in float32."""
     # Labels are stored as floats; above a half is a success
     return F.binary_cross_entropy_with_logits(logits.float(), (labels > 0.5).to(torch.float32))
-
-
-LAST, FIGURES, CACHE = "classifier-last", "figures", "features"
-REPORT = "report.json"
-_logger = logging.getLogger("motionkit.reward_train")
 
 
 class RewardTrain:

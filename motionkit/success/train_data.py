@@ -1,4 +1,7 @@
-"""Training data of a classifier: opened episodes, batches, and frames as the network reads them."""
+"""Training data of a classifier: opened episodes, batches, and frames as the network reads them.
+
+If the encoder is frozen, the network reads features that were computed once; else it reads images.
+"""
 
 from __future__ import annotations
 
@@ -23,203 +26,6 @@ from motionkit.success.episodes import Episodes, label_episodes, open_episodes, 
 from motionkit.success.evaluation.data import Split
 from motionkit.success.train_settings import RewardDataSettings
 from motionkit.training.world import OneProcess, World, rows_of
-
-
-class _Stream:
-    """An endless shuffled sequence of frames: each once before any comes again."""
-
-    def __init__(self, frames: NDArray[np.int64], name: str, seed: int) -> None:
-        self._frames, self._name, self._seed = frames, name, seed
-        self._round: tuple[int, NDArray[np.int64]] = (-1, frames)
-
-    def part(self, start: int, count: int) -> NDArray[np.int64]:
-        """Return the frames at places `start` to ``start + count`` of the sequence."""
-        parts: list[NDArray[np.int64]] = []
-        while count > 0:
-            turn, place = divmod(start, len(self._frames))
-            if self._round[0] != turn:
-                generator = generator_of(f"{self._name}/{self._seed}/{turn}")
-                order = torch.randperm(len(self._frames), generator=generator).numpy()
-                self._round = (turn, self._frames[order])
-            parts.append(self._round[1][place : place + count])
-            start, count = start + len(parts[-1]), count - len(parts[-1])
-        return np.concatenate(parts)
-
-
-class FrameBatches:
-    """Batches with a fixed share of each label.
-
-    The batches of an epoch have as many frames as there are; with a fixed share, frames of the rarer label come several
-    times.
-    """
-
-    def __init__(
-        self,
-        frames: NDArray[np.int64],  # [N] frames to draw from
-        labels: NDArray[np.float32],  # [N] their labels; both occur
-        size: int,  # frames of a batch; fewer if there are fewer
-        *,
-        negatives: float,  # frames of label 0 for each of label 1; 0: as they come
-        seed: int,  # fixes everything
-    ) -> None:
-        size = min(size, len(frames))
-        self.per_epoch = -(-len(frames) // size)
-        positive = labels > 0.5
-        if negatives:
-            many = min(max(1, round(size / (1 + negatives))), size - 1)
-            self._streams = [
-                (_Stream(frames[positive], "reward-train/1", seed), many),
-                (_Stream(frames[~positive], "reward-train/0", seed), size - many),
-            ]
-        else:
-            self._streams = [(_Stream(frames, "reward-train", seed), size)]
-
-    def __call__(self, step: int) -> NDArray[np.int64]:
-        """Return the frames of step number `step` (1-based), ascending, which is how a disk reads them best."""
-        parts = [stream.part((step - 1) * count, count) for stream, count in self._streams]
-        return np.sort(np.concatenate(parts))
-
-
-@dataclass(frozen=True)
-class Augmentation:
-    """Changes of images."""
-
-    shift: int  # most pixels that an image is moved by; its edge is repeated
-    brightness: float  # most that values are changed by, as a share
-    seed: int  # fixes everything
-    # The processes that share a batch; the draws are those of the whole batch
-    world: World = field(default_factory=OneProcess)
-
-    def __call__(self, images: Mapping[str, Tensor], step: int) -> dict[str, Tensor]:
-        """Return changed images ``[N, 3, H, W]`` in 0 to 1, with independent draws per image and camera."""
-        generator = generator_of(f"reward-train/augment/{self.seed}/{step}")
-        return {name: self._changed(values, generator) for name, values in sorted(images.items())}
-
-    def _changed(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        count, _, height, width = images.shape
-        everyone, mine = rows_of(images, self.world)
-        if self.shift:
-            # [N, 2] pixels down and right; drawn for the whole batch, so that shares of processes agree
-            moves = torch.randint(-self.shift, self.shift + 1, (everyone, 2), generator=generator)[mine]
-            moves = moves.to(images.device)
-            # Rows and columns are picked by index, clamped at the edges: no padding, no interpolation.
-            rows = (torch.arange(height, device=images.device) + moves[:, :1]).clamp(0, height - 1)
-            columns = (torch.arange(width, device=images.device) + moves[:, 1:]).clamp(0, width - 1)
-            place = torch.arange(count, device=images.device)[:, None, None]
-            # Indexing with the channels last keeps the memory format: [N, H, W, 3].
-            images = images.permute(0, 2, 3, 1)[place, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
-        if self.brightness:
-            scale = 1 + self.brightness * (2 * torch.rand(everyone, 1, 1, 1, generator=generator)[mine] - 1)
-            images = (images * scale.to(images.device)).clamp(0, 1)
-        return images
-
-
-def generator_of(purpose: str) -> torch.Generator:
-    """Return the random generator of a purpose."""
-    return torch.Generator().manual_seed(stable_hash(purpose) % 2**63)
-
-
-# Inputs of the network: images, or, if the encoder is frozen, features that were computed once.
-
-
-class FrameSet(Protocol):
-    """Frames by their number; see `motionkit.success.episodes.Episodes`."""
-
-    def __len__(self) -> int: ...
-
-    def read(self, index: NDArray[np.int64], /) -> Mapping[str, NDArray[np.uint8]]:
-        """Return frames ``[M, H, W, 3]`` by camera."""
-        ...
-
-
-class Images:
-    """Reads frames, changes them, and runs the whole network."""
-
-    def __init__(
-        self,
-        network: SuccessNetwork,
-        episodes: FrameSet,
-        augmentation: Augmentation,  # changes of the images of training steps
-        device: torch.device,  # where the network is
-    ) -> None:
-        self._network, self._episodes, self._augmentation, self._device = network, episodes, augmentation, device
-
-    def logits(self, index: NDArray[np.int64], *, step: int = 0) -> Tensor:
-        """Return ``[N]``; images are augmented in training steps (from 1) only."""
-        images = _images(self._network, self._episodes, index, self._device)
-        logits: Tensor = self._network(self._augmentation(images, step) if step else images)
-        return logits
-
-
-class Features:
-    """Reads feature maps of a frozen encoder from files, and runs the head alone."""
-
-    def __init__(
-        self,
-        network: SuccessNetwork,
-        maps: Mapping[str, np.memmap[Any, np.dtype[np.float32]]],  # [F, C, h, w] float32 by camera, memory-mapped
-        device: torch.device,  # where the network is
-    ) -> None:
-        self._network, self._maps, self._device = network, maps, device
-        self._pages = MappedPages()
-
-    def logits(self, index: NDArray[np.int64], *, step: int = 0) -> Tensor:
-        """Return ``[N]``; there is no augmentation."""
-        maps = {name: torch.from_numpy(np.array(values[index])).to(self._device) for name, values in self._maps.items()}
-        for values in self._maps.values():
-            self._pages.touched(values, len(index))
-        return self._network.head(maps)
-
-
-Seen = Images | Features
-"""Gives logits of frames."""
-
-
-def cache_features(
-    folder: Path,  # where the files go; created if it is missing
-    network: SuccessNetwork,  # the network; its backbones stay as they are
-    episodes: FrameSet,
-    device: torch.device,  # where the network is
-) -> Features:
-    """Compute the feature maps of all frames into files, and return their reader.
-
-    A resumed run computes them again: that takes seconds, and truncated files would not be noticed.
-    """
-    with disk_errors("store the encoder's features", folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        files = {name: folder / f"{place}.npy" for place, name in enumerate(network.maps())}
-        written = {
-            name: np.lib.format.open_memmap(files[name], "w+", np.float32, (len(episodes), *shape))
-            for name, shape in network.maps().items()
-        }
-        pages = MappedPages()
-        for start in range(0, len(episodes), CHUNK):
-            index = np.arange(start, min(start + CHUNK, len(episodes)))
-            with torch.no_grad():
-                features = network.features(_images(network, episodes, index, device))
-            for name, values in features.items():
-                written[name][start : start + len(index)] = values.float().cpu().numpy()
-                pages.touched(written[name], len(index))
-        for part in written.values():
-            part.flush()
-    del written, pages
-    maps = {name: np.load(path, mmap_mode="r") for name, path in files.items()}
-    return Features(network, maps, device)
-
-
-def all_logits(seen: Seen, index: NDArray[np.int64]) -> Tensor:
-    """Return the logits of many frames ``[N]`` on the CPU, without gradients; the network is in eval mode."""
-    with torch.no_grad():
-        parts = [seen.logits(index[start : start + CHUNK]).float().cpu() for start in range(0, len(index), CHUNK)]
-    return torch.cat(parts) if parts else torch.zeros(0)
-
-
-def _images(
-    network: SuccessNetwork, episodes: FrameSet, index: NDArray[np.int64], device: torch.device
-) -> dict[str, Tensor]:
-    frames = episodes.read(index)
-    return {name: as_images(torch.from_numpy(frames[name]).to(device)) for name in network.names}
-
 
 RECORD = "data.json"
 """A run's record of its data: their paths, their fingerprint, and the split."""
@@ -395,3 +201,203 @@ def data_of(run: Path, fingerprint: str) -> tuple[Source, Split]:
         contents = {episode.id: episode.content for episode in source.episodes.records}
         split = {part: [contents[name] for name in split[part] if name in contents] for part in split}
     return source, Split(*(tuple(split[part]) for part in ("train", "val", "test")))
+
+
+# Batches
+
+
+class _Stream:
+    """An endless shuffled sequence of frames: each once before any comes again."""
+
+    def __init__(self, frames: NDArray[np.int64], name: str, seed: int) -> None:
+        self._frames, self._name, self._seed = frames, name, seed
+        self._round: tuple[int, NDArray[np.int64]] = (-1, frames)
+
+    def part(self, start: int, count: int) -> NDArray[np.int64]:
+        """Return the frames at places `start` to ``start + count`` of the sequence."""
+        parts: list[NDArray[np.int64]] = []
+        while count > 0:
+            turn, place = divmod(start, len(self._frames))
+            if self._round[0] != turn:
+                generator = generator_of(f"{self._name}/{self._seed}/{turn}")
+                order = torch.randperm(len(self._frames), generator=generator).numpy()
+                self._round = (turn, self._frames[order])
+            parts.append(self._round[1][place : place + count])
+            start, count = start + len(parts[-1]), count - len(parts[-1])
+        return np.concatenate(parts)
+
+
+class FrameBatches:
+    """Batches with a fixed share of each label.
+
+    The batches of an epoch have as many frames as there are; with a fixed share, frames of the rarer label come several
+    times.
+    """
+
+    def __init__(
+        self,
+        frames: NDArray[np.int64],  # [N] frames to draw from
+        labels: NDArray[np.float32],  # [N] their labels; both occur
+        size: int,  # frames of a batch; fewer if there are fewer
+        *,
+        negatives: float,  # frames of label 0 for each of label 1; 0: as they come
+        seed: int,  # fixes everything
+    ) -> None:
+        size = min(size, len(frames))
+        self.per_epoch = -(-len(frames) // size)
+        positive = labels > 0.5
+        if negatives:
+            many = min(max(1, round(size / (1 + negatives))), size - 1)
+            self._streams = [
+                (_Stream(frames[positive], "reward-train/1", seed), many),
+                (_Stream(frames[~positive], "reward-train/0", seed), size - many),
+            ]
+        else:
+            self._streams = [(_Stream(frames, "reward-train", seed), size)]
+
+    def __call__(self, step: int) -> NDArray[np.int64]:
+        """Return the frames of step number `step` (1-based), ascending, which is how a disk reads them best."""
+        parts = [stream.part((step - 1) * count, count) for stream, count in self._streams]
+        return np.sort(np.concatenate(parts))
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """Changes of images."""
+
+    shift: int  # most pixels that an image is moved by; its edge is repeated
+    brightness: float  # most that values are changed by, as a share
+    seed: int  # fixes everything
+    # The processes that share a batch; the draws are those of the whole batch
+    world: World = field(default_factory=OneProcess)
+
+    def __call__(self, images: Mapping[str, Tensor], step: int) -> dict[str, Tensor]:
+        """Return changed images ``[N, 3, H, W]`` in 0 to 1, with independent draws per image and camera."""
+        generator = generator_of(f"reward-train/augment/{self.seed}/{step}")
+        return {name: self._changed(values, generator) for name, values in sorted(images.items())}
+
+    def _changed(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        count, _, height, width = images.shape
+        everyone, mine = rows_of(images, self.world)
+        if self.shift:
+            # [N, 2] pixels down and right; drawn for the whole batch, so that shares of processes agree
+            moves = torch.randint(-self.shift, self.shift + 1, (everyone, 2), generator=generator)[mine]
+            moves = moves.to(images.device)
+            # Rows and columns are picked by index, clamped at the edges: no padding, no interpolation.
+            rows = (torch.arange(height, device=images.device) + moves[:, :1]).clamp(0, height - 1)
+            columns = (torch.arange(width, device=images.device) + moves[:, 1:]).clamp(0, width - 1)
+            place = torch.arange(count, device=images.device)[:, None, None]
+            # Indexing with the channels last keeps the memory format: [N, H, W, 3].
+            images = images.permute(0, 2, 3, 1)[place, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+        if self.brightness:
+            scale = 1 + self.brightness * (2 * torch.rand(everyone, 1, 1, 1, generator=generator)[mine] - 1)
+            images = (images * scale.to(images.device)).clamp(0, 1)
+        return images
+
+
+def generator_of(purpose: str) -> torch.Generator:
+    """Return the random generator of a purpose."""
+    return torch.Generator().manual_seed(stable_hash(purpose) % 2**63)
+
+
+# Inputs of the network
+
+
+class FrameSet(Protocol):
+    """Frames by their number; see `motionkit.success.episodes.Episodes`."""
+
+    def __len__(self) -> int: ...
+
+    def read(self, index: NDArray[np.int64], /) -> Mapping[str, NDArray[np.uint8]]:
+        """Return frames ``[M, H, W, 3]`` by camera."""
+        ...
+
+
+class Images:
+    """Reads frames, changes them, and runs the whole network."""
+
+    def __init__(
+        self,
+        network: SuccessNetwork,
+        episodes: FrameSet,
+        augmentation: Augmentation,  # changes of the images of training steps
+        device: torch.device,  # where the network is
+    ) -> None:
+        self._network, self._episodes, self._augmentation, self._device = network, episodes, augmentation, device
+
+    def logits(self, index: NDArray[np.int64], *, step: int = 0) -> Tensor:
+        """Return ``[N]``; images are augmented in training steps (from 1) only."""
+        images = _images(self._network, self._episodes, index, self._device)
+        logits: Tensor = self._network(self._augmentation(images, step) if step else images)
+        return logits
+
+
+class Features:
+    """Reads feature maps of a frozen encoder from files, and runs the head alone."""
+
+    def __init__(
+        self,
+        network: SuccessNetwork,
+        maps: Mapping[str, np.memmap[Any, np.dtype[np.float32]]],  # [F, C, h, w] float32 by camera, memory-mapped
+        device: torch.device,  # where the network is
+    ) -> None:
+        self._network, self._maps, self._device = network, maps, device
+        self._pages = MappedPages()
+
+    def logits(self, index: NDArray[np.int64], *, step: int = 0) -> Tensor:
+        """Return ``[N]``; there is no augmentation."""
+        maps = {name: torch.from_numpy(np.array(values[index])).to(self._device) for name, values in self._maps.items()}
+        for values in self._maps.values():
+            self._pages.touched(values, len(index))
+        return self._network.head(maps)
+
+
+Seen = Images | Features
+"""Gives logits of frames."""
+
+
+def cache_features(folder: Path, network: SuccessNetwork, episodes: FrameSet, device: torch.device) -> Features:
+    """Compute the feature maps of all frames into files, and return their reader.
+
+    A resumed run computes them again: that takes seconds, and truncated files would not be noticed.
+
+    Args:
+        folder: Where the files go; created if it is missing.
+        network: The network; its backbones stay as they are.
+        episodes: The frames.
+        device: Where the network is.
+    """
+    with disk_errors("store the encoder's features", folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        files = {name: folder / f"{place}.npy" for place, name in enumerate(network.maps())}
+        written = {
+            name: np.lib.format.open_memmap(files[name], "w+", np.float32, (len(episodes), *shape))
+            for name, shape in network.maps().items()
+        }
+        pages = MappedPages()
+        for start in range(0, len(episodes), CHUNK):
+            index = np.arange(start, min(start + CHUNK, len(episodes)))
+            with torch.no_grad():
+                features = network.features(_images(network, episodes, index, device))
+            for name, values in features.items():
+                written[name][start : start + len(index)] = values.float().cpu().numpy()
+                pages.touched(written[name], len(index))
+        for part in written.values():
+            part.flush()
+    del written, pages
+    maps = {name: np.load(path, mmap_mode="r") for name, path in files.items()}
+    return Features(network, maps, device)
+
+
+def all_logits(seen: Seen, index: NDArray[np.int64]) -> Tensor:
+    """Return the logits of many frames ``[N]`` on the CPU, without gradients; the network is in eval mode."""
+    with torch.no_grad():
+        parts = [seen.logits(index[start : start + CHUNK]).float().cpu() for start in range(0, len(index), CHUNK)]
+    return torch.cat(parts) if parts else torch.zeros(0)
+
+
+def _images(
+    network: SuccessNetwork, episodes: FrameSet, index: NDArray[np.int64], device: torch.device
+) -> dict[str, Tensor]:
+    frames = episodes.read(index)
+    return {name: as_images(torch.from_numpy(frames[name]).to(device)) for name in network.names}

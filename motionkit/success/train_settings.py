@@ -1,4 +1,7 @@
-"""`motionkit reward-train`: trains a success classifier on collected episodes. Light half, imports no torch."""
+"""`motionkit reward-train`: trains a success classifier on collected episodes. Light half, imports no torch.
+
+The reward-model guide's ``train_reward_model.yaml`` is translated into these settings.
+"""
 
 from __future__ import annotations
 
@@ -25,127 +28,10 @@ from motionkit.config import (
 from motionkit.plugins import Component
 from motionkit.training.guide_yaml import Reading, closed, leaves, reading
 
-# The keys of the reward-model guide's ``train_reward_model.yaml``, and the settings that they set.
-
-
-KEYS: Mapping[str, str] = {
-    "reward.global_batch_size": "train.batch_size",
-    "reward.micro_batch_size": "train.batch_size",
-    "reward.num_epochs": "run.epochs",
-    "reward.log_interval": "log.every",
-    "reward.save_interval": "checkpoint.every",
-    "reward.seed": "seed",
-    "reward.gpu_id": "device",
-    "reward.save_dir": "run.out",
-    "reward.model.image_keys": "data.cameras",
-    "reward.model.image_size": "data.image_size",
-    "reward.model.hidden_dim": "model.hidden",
-    "reward.model.num_spatial_blocks": "model.blocks",
-    "reward.model.pretrained_encoder_path": "model.pretrained",
-    "reward.model.freeze_encoder": "model.freeze",
-    "reward.optim.lr": "optim.learning_rate",
-    "reward.optim.clip_grad": "optim.grad_clip",
-    "reward.optim.weight_decay": "optim.weight_decay",
-    "reward.data.positive_dir": "data.positive_dir",
-    "reward.data.negative_dir": "data.negative_dir",
-    "reward.data.image_key": "data.cameras",
-}
-"""Key of the guide, key here."""
-
-_HYDRA = "Hydra's own, and Hydra is not used here"
-_CLUSTER = "one process trains, without Ray"
-_SCHEDULE = "the rate falls by a cosine here; optim.warmup_steps and train.final_rate shape it"
-_STAGES = "of stages 1 and 3; reward-collect and ppo read it"
-
-_PLACE = "it is part of reward.save_dir"
-_BETAS = "optim.betas sets it"
-
-LEFT_OUT: Mapping[str, str] = {
-    **dict.fromkeys(("defaults", "hydra"), _HYDRA),
-    **dict.fromkeys(("cluster", "reward.group_name", "reward.training_backend"), _CLUSTER),
-    **dict.fromkeys(("runner.output_dir", "runner.experiment_name"), _PLACE),
-    "runner.task_type": "reward-train trains on images",
-    "runner.logger": "motionkit logs its own metrics; --track adds a tracker",
-    "reward.data.num_workers": "frames are read from files that are mapped into memory",
-    "reward.model.use_pretrain": "a file says it: reward.model.pretrained_encoder_path",
-    "reward.optim.optimizer": "AdamW, as the guide's code",
-    "reward.optim.adam_eps": "AdamW's own 1e-8 is used",
-    **dict.fromkeys(("reward.optim.adam_beta1", "reward.optim.adam_beta2"), _BETAS),
-    **dict.fromkeys(("reward.lr_sched", "reward.optim.lr_sched"), _SCHEDULE),
-    **{f"reward.{key}": _STAGES for key in ("use_reward_model", "collect_data", "reward_model", "data_collection")},
-}
-"""Keys, or groups, that are ignored, each with the reason."""
-
-ROOTS = ("defaults", "hydra", "cluster", "runner", "reward")
-"""First parts of the guide's names; none of them is a group here."""
-
-
-def is_foreign(key: str) -> bool:
-    """Whether a dotted key is the guide's."""
-    return key.split(".")[0] in ROOTS
-
-
-def translate(table: Mapping[str, Any], path: Path, known: Collection[str]) -> Foreign | None:
-    """Translate a file of the guide; see `motionkit.config.Settings.translate`.
-
-    The file may also have groups of motionkit; these win.
-    """
-    if not any(map(is_foreign, table)):
-        return None
-    # Groups that are ignored may hold references that do not resolve here.
-    stop = closed(LEFT_OUT, KEYS)
-    values = {**table, **interpolate({key: value for key, value in table.items() if key not in stop}, path)}
-    done = reading(path)
-    foreign = done.found
-    _read(done, dict(leaves({key: value for key, value in values.items() if key not in known}, LEFT_OUT)))
-    if "run.out" not in foreign.values and isinstance(runner := values.get("runner"), Mapping):
-        parts = [runner[key] for key in ("output_dir", "experiment_name") if isinstance(runner.get(key), str)]
-        if parts:
-            foreign.put("run.out", str(PurePosixPath(*parts)), "runner")
-    foreign.put("model.architecture", "resnet10", "the guide's model")
-    for name, value in leaves({key: values[key] for key in values if key in known}):  # motionkit's settings win
-        foreign.put(name, value, name)
-    done.finish(f"{path} is a config of the reward-model guide; read as")
-    foreign.notes.append("Paths count from the working folder.")
-    return foreign
-
-
-def _read(done: Reading, values: Mapping[str, Any]) -> None:
-    foreign = done.found
-    if (task := values.get("runner.task_type")) not in ("embodied", None):
-        message = "reward-train learns from images: embodied"
-        done.problems.append(Problem("runner.task_type", message, str(foreign.path), repr(task)))
-    done.rename(values, KEYS, LEFT_OUT, partial(_fitted, foreign))
-    if values.get("reward.model.freeze_encoder") is True:
-        foreign.notes.append(
-            "freeze_encoder: true freezes an encoder that comes from a file. Without --model.pretrained FILE it is "
-            "trained: the guide's code would freeze random weights, which see too little."
-        )
-    if values.get("reward.model.use_pretrain") is False and "model.pretrained" in foreign.values:
-        del foreign.values["model.pretrained"]
-        done.left["reward.model.pretrained_encoder_path"] = "use_pretrain is false"
-        done.read.pop("reward.model.pretrained_encoder_path", None)
-
-
-def _fitted(foreign: Foreign, key: str, value: Any) -> Any:
-    """Convert a value to motionkit's form."""
-    if key == "reward.gpu_id":
-        if value in (0, "0"):
-            foreign.notes.append("gpu_id 0 is --device auto: the first GPU if there is one.")
-            return "auto"
-        return value
-    if key == "reward.model.freeze_encoder" and isinstance(value, bool):
-        return "auto" if value else "never"
-    if key == "reward.save_dir" and isinstance(value, str):
-        place = PurePosixPath(value)
-        # A run has its checkpoints in a folder of that name: so they go where the guide has them.
-        return str(place.parent) if place.name == "checkpoints" and place.parent.name else value
-    if key in ("reward.model.image_keys", "reward.data.image_key") and isinstance(value, str):
-        return [value]
-    return value
-
-
 Architecture = Literal["auto", "small", "resnet10"]
+
+STEPS, FEWEST_EPOCHS = 300, 3
+"""Steps that are made by default, and the fewest epochs."""
 
 
 class RewardDataSettings(Group):
@@ -279,10 +165,6 @@ class RewardRunSettings(EpochRunSettings):
     )
 
 
-STEPS, FEWEST_EPOCHS = 300, 3
-"""Steps that are made by default, and the fewest epochs."""
-
-
 class RewardTrainSettings(TrainerSettings):
     """Settings of `motionkit reward-train`."""
 
@@ -333,3 +215,122 @@ component = Component(
     options=RewardTrainSettings,
     factory="motionkit.success.train:RewardTrain",
 )
+
+
+# The guide's keys, and the settings that they set
+
+KEYS: Mapping[str, str] = {
+    "reward.global_batch_size": "train.batch_size",
+    "reward.micro_batch_size": "train.batch_size",
+    "reward.num_epochs": "run.epochs",
+    "reward.log_interval": "log.every",
+    "reward.save_interval": "checkpoint.every",
+    "reward.seed": "seed",
+    "reward.gpu_id": "device",
+    "reward.save_dir": "run.out",
+    "reward.model.image_keys": "data.cameras",
+    "reward.model.image_size": "data.image_size",
+    "reward.model.hidden_dim": "model.hidden",
+    "reward.model.num_spatial_blocks": "model.blocks",
+    "reward.model.pretrained_encoder_path": "model.pretrained",
+    "reward.model.freeze_encoder": "model.freeze",
+    "reward.optim.lr": "optim.learning_rate",
+    "reward.optim.clip_grad": "optim.grad_clip",
+    "reward.optim.weight_decay": "optim.weight_decay",
+    "reward.data.positive_dir": "data.positive_dir",
+    "reward.data.negative_dir": "data.negative_dir",
+    "reward.data.image_key": "data.cameras",
+}
+"""Key of the guide, key here."""
+
+_HYDRA = "Hydra's own, and Hydra is not used here"
+_CLUSTER = "one process trains, without Ray"
+_SCHEDULE = "the rate falls by a cosine here; optim.warmup_steps and train.final_rate shape it"
+_STAGES = "of stages 1 and 3; reward-collect and ppo read it"
+
+_PLACE = "it is part of reward.save_dir"
+_BETAS = "optim.betas sets it"
+
+LEFT_OUT: Mapping[str, str] = {
+    **dict.fromkeys(("defaults", "hydra"), _HYDRA),
+    **dict.fromkeys(("cluster", "reward.group_name", "reward.training_backend"), _CLUSTER),
+    **dict.fromkeys(("runner.output_dir", "runner.experiment_name"), _PLACE),
+    "runner.task_type": "reward-train trains on images",
+    "runner.logger": "motionkit logs its own metrics; --track adds a tracker",
+    "reward.data.num_workers": "frames are read from files that are mapped into memory",
+    "reward.model.use_pretrain": "a file says it: reward.model.pretrained_encoder_path",
+    "reward.optim.optimizer": "AdamW, as the guide's code",
+    "reward.optim.adam_eps": "AdamW's own 1e-8 is used",
+    **dict.fromkeys(("reward.optim.adam_beta1", "reward.optim.adam_beta2"), _BETAS),
+    **dict.fromkeys(("reward.lr_sched", "reward.optim.lr_sched"), _SCHEDULE),
+    **{f"reward.{key}": _STAGES for key in ("use_reward_model", "collect_data", "reward_model", "data_collection")},
+}
+"""Keys, or groups, that are ignored, each with the reason."""
+
+ROOTS = ("defaults", "hydra", "cluster", "runner", "reward")
+"""First parts of the guide's names; none of them is a group here."""
+
+
+def is_foreign(key: str) -> bool:
+    """Whether a dotted key is the guide's."""
+    return key.split(".")[0] in ROOTS
+
+
+def translate(table: Mapping[str, Any], path: Path, known: Collection[str]) -> Foreign | None:
+    """Translate a file of the guide; see `motionkit.config.Settings.translate`.
+
+    The file may also have groups of motionkit; these win.
+    """
+    if not any(map(is_foreign, table)):
+        return None
+    # Groups that are ignored may hold references that do not resolve here.
+    stop = closed(LEFT_OUT, KEYS)
+    values = {**table, **interpolate({key: value for key, value in table.items() if key not in stop}, path)}
+    done = reading(path)
+    foreign = done.found
+    _read(done, dict(leaves({key: value for key, value in values.items() if key not in known}, LEFT_OUT)))
+    if "run.out" not in foreign.values and isinstance(runner := values.get("runner"), Mapping):
+        parts = [runner[key] for key in ("output_dir", "experiment_name") if isinstance(runner.get(key), str)]
+        if parts:
+            foreign.put("run.out", str(PurePosixPath(*parts)), "runner")
+    foreign.put("model.architecture", "resnet10", "the guide's model")
+    for name, value in leaves({key: values[key] for key in values if key in known}):  # motionkit's settings win
+        foreign.put(name, value, name)
+    done.finish(f"{path} is a config of the reward-model guide; read as")
+    foreign.notes.append("Paths count from the working folder.")
+    return foreign
+
+
+def _read(done: Reading, values: Mapping[str, Any]) -> None:
+    foreign = done.found
+    if (task := values.get("runner.task_type")) not in ("embodied", None):
+        message = "reward-train learns from images: embodied"
+        done.problems.append(Problem("runner.task_type", message, str(foreign.path), repr(task)))
+    done.rename(values, KEYS, LEFT_OUT, partial(_fitted, foreign))
+    if values.get("reward.model.freeze_encoder") is True:
+        foreign.notes.append(
+            "freeze_encoder: true freezes an encoder that comes from a file. Without --model.pretrained FILE it is "
+            "trained: the guide's code would freeze random weights, which see too little."
+        )
+    if values.get("reward.model.use_pretrain") is False and "model.pretrained" in foreign.values:
+        del foreign.values["model.pretrained"]
+        done.left["reward.model.pretrained_encoder_path"] = "use_pretrain is false"
+        done.read.pop("reward.model.pretrained_encoder_path", None)
+
+
+def _fitted(foreign: Foreign, key: str, value: Any) -> Any:
+    """Convert a value to motionkit's form."""
+    if key == "reward.gpu_id":
+        if value in (0, "0"):
+            foreign.notes.append("gpu_id 0 is --device auto: the first GPU if there is one.")
+            return "auto"
+        return value
+    if key == "reward.model.freeze_encoder" and isinstance(value, bool):
+        return "auto" if value else "never"
+    if key == "reward.save_dir" and isinstance(value, str):
+        place = PurePosixPath(value)
+        # A run has its checkpoints in a folder of that name: so they go where the guide has them.
+        return str(place.parent) if place.name == "checkpoints" and place.parent.name else value
+    if key in ("reward.model.image_keys", "reward.data.image_key") and isinstance(value, str):
+        return [value]
+    return value

@@ -20,6 +20,9 @@ Act = Callable[[Floats, Frames], NDArray[Any]]
 Predict = Callable[[Frames], Flags]
 """``predict(frames) -> [N] bool``: whether a learned reward sees success."""
 
+_Z = 1.959964
+_RESAMPLES = 2000
+
 
 @dataclass(frozen=True)
 class Episodes:
@@ -76,10 +79,6 @@ def run_episodes(
             over |= step.done
         kept += [np.stack(roll) for roll in rolls]
     return Episodes(success, None if predict is None else predicted, tuple(kept))
-
-
-_Z = 1.959964
-_RESAMPLES = 2000
 
 
 def rate_interval(hits: int, count: int) -> tuple[float, float]:

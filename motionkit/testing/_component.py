@@ -13,6 +13,9 @@ from motionkit.config import leaves, slots_of
 from motionkit.plugins import Component
 from motionkit.tracking import METRICS
 
+HEAVY = ("torch", "transformers", "peft", "accelerate")
+"""Packages that no light half imports."""
+
 
 class Findings:
     """Violations of a contract, as sentences about `subject`, which are raised together."""
@@ -45,9 +48,6 @@ def component_of(kind: str, subject: str | Component) -> Component:
 def options_of(component: Component, options: dict[str, Any] | None) -> Any:
     """Return the component's options with `options` filled in."""
     return component.options.model_validate(options or {})
-
-
-HEAVY = ("torch", "transformers", "peft", "accelerate")
 
 
 def check_component(kind: str, name: str) -> Component:

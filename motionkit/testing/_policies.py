@@ -1,4 +1,4 @@
-"""The contracts of policies: diffusion policies, motion predictors, region policies."""
+"""The contracts of policies: diffusion policies and region policies (`check_policy`), motion predictors."""
 
 from __future__ import annotations
 
@@ -23,9 +23,123 @@ from motionkit.testing._component import Findings, check_component, component_of
 from motionkit.testing._rewards import TEXTS
 from motionkit.text import Prompt
 
-# The contract of a region policy.
-
 TOLERANCE = 1e-4
+PREDICTOR_TOLERANCE = 1e-5
+_FRAMES, _LONGER = 4, 7  # predicted frames, and frames of a command
+
+
+def check_policy(
+    policy: str | Component | DiffusionPolicy | RegionPolicy,
+    *,
+    options: dict[str, Any] | None = None,
+    images: Sequence[NDArray[np.uint8]] | None = None,
+    captions: Sequence[str] = (),
+) -> None:
+    """Check what samplers and GRPO rely on in every diffusion policy, and `sa2va-rl` in every region policy.
+
+    Diffusion: it predicts ``[N, T, D]`` float32, finite where motions are valid; padding, NaN included, and the other
+    samples of the batch change nothing; guidance 1 is the conditional prediction; the network is in eval mode, and
+    training it is possible (a gradient reaches its parameters).
+
+    Regions: captions depend on the noise only, not on the rest of the batch; the log-probabilities of sampled words are
+    finite, 0 in the padding, and the same alone and in a batch; so are masks; a gradient reaches each of its groups;
+    its weights can be restored, and a saved folder opens with them.
+
+    Args:
+        policy: Its name, its component, or a loaded policy.
+        options: Options to build it with.
+        images: For a region policy: at least two images ``[H, W, 3]`` uint8; by default the built-in shapes, 48 x 48
+            pixels.
+        captions: For a region policy: a text for each image in words that it knows.
+
+    Raises:
+        AssertionError: Lists all violations, a sentence each.
+
+    Example:
+        >>> from motionkit import load_policy
+        >>> check_policy(load_policy("starter"))
+    """
+    if isinstance(policy, str):
+        check_component("policies", policy)
+    component: Component | None
+    if isinstance(policy, (str, Component)):
+        component = component_of("policies", policy)
+        built = component.build(options_of(component, options), device="cpu")
+    else:
+        component, built = None, policy
+    findings = Findings(f"policy {type(built).__name__!r}")
+    if hasattr(built, "sample_captions"):
+        check_region_policy(findings, cast("RegionPolicy", built), images, captions)
+        if component is not None:
+            check_saved(findings, cast("RegionPolicy", built), component, options or {})
+    else:
+        _check_diffusion(findings, cast("DiffusionPolicy", built))
+    findings.close()
+
+
+def _check_diffusion(findings: Findings, policy: DiffusionPolicy) -> None:
+    findings.expect(
+        not policy.network.training, "Its network must be in eval mode: dropout would break the ratio audit."
+    )
+    lengths = torch.tensor([40, 32])
+    findings.expect(policy.max_length >= 40, f"max_length {policy.max_length} is too short to be of use.")
+    prompts = [Prompt((text,), (int(n),), key=text) for text, n in zip(TEXTS, lengths.tolist(), strict=False)]
+    noise = torch.randn(2, 40, policy.normalizer.width, generator=torch.Generator().manual_seed(0))
+    predicted = _predict(policy, noise, prompts, lengths)
+    if findings.expect(
+        predicted.shape == noise.shape,
+        f"predict must return [N, T, D] = {list(noise.shape)}, returned {list(predicted.shape)}.",
+    ):
+        _check_values(findings, policy, noise, prompts, lengths, predicted)
+    _check_gradient(findings, policy, noise, prompts, lengths)
+
+
+def _check_values(
+    findings: Findings,
+    policy: DiffusionPolicy,
+    noise: Tensor,
+    prompts: list[Prompt],
+    lengths: Tensor,
+    predicted: Tensor,
+) -> None:
+    valid = torch.arange(40) < lengths[:, None]
+    findings.expect(predicted.dtype == torch.float32, f"predict must return float32, returned {predicted.dtype}.")
+    findings.expect(bool(predicted[valid].isfinite().all()), "predict is not finite on valid frames.")
+    dirty = noise.clone()
+    dirty[~valid] = torch.nan
+    padded = _predict(policy, dirty, prompts, lengths)
+    findings.expect(_near(padded[valid], predicted[valid]), "What stands in the padding changes the prediction.")
+    alone = _predict(policy, noise[1:, :32], prompts[1:], lengths[1:])
+    findings.expect(
+        _near(alone[0], predicted[1, :32]), "A sample predicted alone differs from the same sample in a batch."
+    )
+    guided = _predict(policy, noise, prompts, lengths, guidance=2.5)
+    findings.expect(bool(guided[valid].isfinite().all()), "predict with guidance is not finite.")
+
+
+def _check_gradient(
+    findings: Findings, policy: DiffusionPolicy, noise: Tensor, prompts: list[Prompt], lengths: Tensor
+) -> None:
+    parameters = [p for p in policy.network.parameters() if p.requires_grad]
+    if not findings.expect(bool(parameters), "No parameter of its network can be trained."):
+        return
+    with torch.enable_grad():
+        out = policy.predict(noise, torch.zeros(2, dtype=torch.int64), policy.condition(prompts), lengths)
+        gradients = torch.autograd.grad(out[:, :32].square().mean(), parameters, allow_unused=True)
+    reached = any(gradient is not None and bool(gradient.abs().sum() > 0) for gradient in gradients)
+    findings.expect(reached, "No gradient reaches its network's parameters.")
+
+
+def _predict(
+    policy: DiffusionPolicy, x: Tensor, prompts: list[Prompt], lengths: Tensor, guidance: float = 1.0
+) -> Tensor:
+    timestep = torch.full((x.shape[0],), 3, dtype=torch.int64)
+    with torch.no_grad():
+        return policy.predict(x, timestep, policy.condition(prompts), lengths, guidance=guidance)
+
+
+def _near(first: Tensor, second: Tensor) -> bool:
+    return bool(torch.allclose(first, second, rtol=TOLERANCE, atol=TOLERANCE))
 
 
 def check_region_policy(
@@ -148,12 +262,12 @@ def _check_groups(
     findings: Findings, policy: RegionPolicy, seen: Any, masks: torch.Tensor, captions: Sequence[str]
 ) -> None:
     named = dict(policy.network.named_parameters())
-    kept = {name: one.requires_grad for name, one in named.items()}
+    trained = {name: parameter.requires_grad for name, parameter in named.items()}
     for group, names in names_by_group(policy.groups, named).items():
         if not findings.expect(bool(names), f"groups[{group!r}] matches no parameter of its network."):
             continue
-        for one in named.values():
-            one.requires_grad_(False)
+        for parameter in named.values():
+            parameter.requires_grad_(False)
         for name in names:
             named[name].requires_grad_(True)
         with torch.enable_grad():
@@ -164,10 +278,10 @@ def _check_groups(
                 if total.requires_grad
                 else ()
             )
-        fine = any(one is not None and bool(one.abs().sum() > 0) for one in reached)
+        fine = any(gradient is not None and bool(gradient.abs().sum() > 0) for gradient in reached)
         findings.expect(fine, f"No gradient of words or masks reaches groups[{group!r}].")
-    for name, one in named.items():
-        one.requires_grad_(kept[name])
+    for name, parameter in named.items():
+        parameter.requires_grad_(trained[name])
 
 
 def _check_tensors(findings: Findings, policy: RegionPolicy) -> None:
@@ -179,126 +293,6 @@ def _check_tensors(findings: Findings, policy: RegionPolicy) -> None:
     policy.load_tensors(before)
     back = all(torch.equal(tensor, before[name]) for name, tensor in policy.tensors().items())
     findings.expect(changed and back, "load_tensors does not put back what it is given.")
-
-
-def check_policy(
-    policy: str | Component | DiffusionPolicy | RegionPolicy,
-    *,
-    options: dict[str, Any] | None = None,
-    images: Sequence[NDArray[np.uint8]] | None = None,
-    captions: Sequence[str] = (),
-) -> None:
-    """Check what samplers and GRPO rely on in every diffusion policy, and `sa2va-rl` in every region policy.
-
-    Diffusion: it predicts ``[N, T, D]`` float32, finite where motions are valid; padding, NaN included, and the other
-    samples of the batch change nothing; guidance 1 is the conditional prediction; the network is in eval mode, and
-    training it is possible (a gradient reaches its parameters).
-
-    Regions: captions depend on the noise only, not on the rest of the batch; the log-probabilities of sampled words are
-    finite, 0 in the padding, and the same alone and in a batch; so are masks; a gradient reaches each of its groups;
-    its weights can be restored, and a saved folder opens with them.
-
-    Args:
-        policy: Its name, its component, or a loaded policy.
-        options: Options to build it with.
-        images: For a region policy: at least two images ``[H, W, 3]`` uint8; by default the built-in shapes, 48 x 48
-            pixels.
-        captions: For a region policy: a text for each image in words that it knows.
-
-    Raises:
-        AssertionError: Lists all violations, a sentence each.
-
-    Example:
-        >>> from motionkit import load_policy
-        >>> check_policy(load_policy("starter"))
-    """
-    if isinstance(policy, str):
-        check_component("policies", policy)
-    component: Component | None
-    if isinstance(policy, (str, Component)):
-        component = component_of("policies", policy)
-        built = component.build(options_of(component, options), device="cpu")
-    else:
-        component, built = None, policy
-    findings = Findings(f"policy {type(built).__name__!r}")
-    if hasattr(built, "sample_captions"):
-        check_region_policy(findings, cast("RegionPolicy", built), images, captions)
-        if component is not None:
-            check_saved(findings, cast("RegionPolicy", built), component, options or {})
-    else:
-        _check_diffusion(findings, cast("DiffusionPolicy", built))
-    findings.close()
-
-
-def _check_diffusion(findings: Findings, policy: DiffusionPolicy) -> None:
-    findings.expect(
-        not policy.network.training, "Its network must be in eval mode: dropout would break the ratio audit."
-    )
-    lengths = torch.tensor([40, 32])
-    findings.expect(policy.max_length >= 40, f"max_length {policy.max_length} is too short to be of use.")
-    prompts = [Prompt((text,), (int(n),), key=text) for text, n in zip(TEXTS, lengths.tolist(), strict=False)]
-    noise = torch.randn(2, 40, policy.normalizer.width, generator=torch.Generator().manual_seed(0))
-    predicted = _predict(policy, noise, prompts, lengths)
-    if findings.expect(
-        predicted.shape == noise.shape,
-        f"predict must return [N, T, D] = {list(noise.shape)}, returned {list(predicted.shape)}.",
-    ):
-        _check_values(findings, policy, noise, prompts, lengths, predicted)
-    _check_gradient(findings, policy, noise, prompts, lengths)
-
-
-def _check_values(
-    findings: Findings,
-    policy: DiffusionPolicy,
-    noise: Tensor,
-    prompts: list[Prompt],
-    lengths: Tensor,
-    predicted: Tensor,
-) -> None:
-    valid = torch.arange(40) < lengths[:, None]
-    findings.expect(predicted.dtype == torch.float32, f"predict must return float32, returned {predicted.dtype}.")
-    findings.expect(bool(predicted[valid].isfinite().all()), "predict is not finite on valid frames.")
-    dirty = noise.clone()
-    dirty[~valid] = torch.nan
-    padded = _predict(policy, dirty, prompts, lengths)
-    findings.expect(_near(padded[valid], predicted[valid]), "What stands in the padding changes the prediction.")
-    alone = _predict(policy, noise[1:, :32], prompts[1:], lengths[1:])
-    findings.expect(
-        _near(alone[0], predicted[1, :32]), "A sample predicted alone differs from the same sample in a batch."
-    )
-    guided = _predict(policy, noise, prompts, lengths, guidance=2.5)
-    findings.expect(bool(guided[valid].isfinite().all()), "predict with guidance is not finite.")
-
-
-def _check_gradient(
-    findings: Findings, policy: DiffusionPolicy, noise: Tensor, prompts: list[Prompt], lengths: Tensor
-) -> None:
-    parameters = [p for p in policy.network.parameters() if p.requires_grad]
-    if not findings.expect(bool(parameters), "No parameter of its network can be trained."):
-        return
-    with torch.enable_grad():
-        out = policy.predict(noise, torch.zeros(2, dtype=torch.int64), policy.condition(prompts), lengths)
-        gradients = torch.autograd.grad(out[:, :32].square().mean(), parameters, allow_unused=True)
-    reached = any(gradient is not None and bool(gradient.abs().sum() > 0) for gradient in gradients)
-    findings.expect(reached, "No gradient reaches its network's parameters.")
-
-
-def _predict(
-    policy: DiffusionPolicy, x: Tensor, prompts: list[Prompt], lengths: Tensor, guidance: float = 1.0
-) -> Tensor:
-    timestep = torch.full((x.shape[0],), 3, dtype=torch.int64)
-    with torch.no_grad():
-        return policy.predict(x, timestep, policy.condition(prompts), lengths, guidance=guidance)
-
-
-def _near(first: Tensor, second: Tensor) -> bool:
-    return bool(torch.allclose(first, second, rtol=TOLERANCE, atol=TOLERANCE))
-
-
-# The contract of a motion predictor.
-
-PREDICTOR_TOLERANCE = 1e-5
-_FRAMES, _LONGER = 4, 7
 
 
 def check_predictor(predictor: str | Component | Predictor, *, options: dict[str, Any] | None = None) -> None:

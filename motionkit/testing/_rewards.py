@@ -1,4 +1,8 @@
-"""The contract of a reward."""
+"""The contract of a reward, and the small samples that it scores: motions, images, masks, texts, and their prompts.
+
+`padded` and `spoiled` change a sample in ways that must not affect the other scores. Checks of policies and trainers
+use the same texts.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from motionkit.testing._component import Findings, check_component, component_of
 from motionkit.text import Prompt
 from motionkit.text_to_motion.rewards.ask import answer_of, fault_of, valid_segments
 
-# Small motions and prompts to check rewards and policies with.
+TOLERANCE = 1e-4
 
 TEXTS = (
     "a man walks forward.",
@@ -60,9 +64,6 @@ def sample_prompts(motions: MotionBatch) -> list[Prompt]:
         frames = tuple(length * (k + 1) // count - length * k // count for k in range(count))
         prompts.append(Prompt(segments, frames, key=f"sample-{index}"))
     return prompts
-
-
-# Small records of every type that rewards read, and changes to them that must not affect the scores.
 
 
 def sample_record(reads: str) -> Record:
@@ -148,9 +149,6 @@ def spoiled(record: Any) -> Any:
 
 def _motions(record: MotionBatch, features: Tensor, lengths: Tensor) -> MotionBatch:
     return MotionBatch(features, lengths, skeleton=record.skeleton, fps=record.fps)
-
-
-TOLERANCE = 1e-4
 
 
 def check_reward(

@@ -1,4 +1,4 @@
-"""The contract of a trainer."""
+"""The contracts of a trainer, of an algorithm of `grpo`, and of a loop of self-play."""
 
 from __future__ import annotations
 
@@ -28,9 +28,58 @@ from motionkit.text_to_motion.grpo.api import GRPO
 from motionkit.tracking import definition
 from motionkit.training.execute import build_trainer, run_trainer
 
-# The contract of an algorithm of `grpo`.
-
 _PROMPTS = [Prompt((text,), (40,), key=text) for text in TEXTS[:2]]
+_REGIONS, _GROUP = 2, 4  # regions of a task of self-play, samples of each
+
+
+def check_trainer(name: str, folder: Path, *, settings: dict[str, Any] | None = None) -> Mapping[str, Any]:
+    """Check what ``motionkit <trainer>`` relies on, by a run with `settings`.
+
+    Its settings extend `TrainerSettings`; preparing creates no run folder; its plan and its result are JSON-able; it
+    logs every step under defined names and leaves a checkpoint of the last step.
+
+    Args:
+        name: Name of the trainer.
+        folder: Empty folder to run in.
+        settings: Settings that make it quick.
+
+    Returns:
+        The summary document of the run.
+
+    Raises:
+        AssertionError: Lists all violations, a sentence each.
+    """
+    component = check_component("trainers", name)
+    findings = Findings(f"trainer {name!r}")
+    if not findings.expect(issubclass(component.options, TrainerSettings), "Its settings must extend TrainerSettings."):
+        findings.close()
+    chosen = options_of(component, settings)
+    trainer = build_trainer(name, component, chosen)
+    findings.expect(
+        isinstance(getattr(trainer, "shape_keys", None), tuple), "It needs 'shape_keys', a tuple of settings."
+    )
+    trainer.prepare()
+    findings.expect(not any(folder.iterdir()), "prepare() must not write anything.")
+    try:
+        json.dumps(dict(trainer.describe()))
+    except TypeError as error:
+        findings.expect(False, f"describe() is not JSON-able: {error}")
+    placed = chosen.model_copy(update={"run": chosen.run.model_copy(update={"out": folder / "run"})})
+    steps: list[int] = []
+
+    def watch(run: Run) -> AbstractContextManager[None]:
+        run.listeners.append(lambda step, metrics: steps.append(step))
+        return nullcontext()
+
+    outcome = run_trainer(name.replace(".", " "), trainer, Resolved(placed, {}), component=component, watch=watch)
+    findings.expect(not component.page or outcome.page is not None, "Its page could not be written; see the warning.")
+    total = chosen.run.num_steps
+    findings.expect(
+        bool(steps) and max(steps) == total, f"It was asked for {total} steps and logged up to {max(steps, default=0)}."
+    )
+    findings.expect((folder / "run" / "checkpoints" / "last").is_file(), "It leaves no checkpoint.")
+    findings.close()
+    return outcome.document
 
 
 class _Height:
@@ -96,16 +145,15 @@ def _is_defined(metric: str) -> bool:
     return True
 
 
-# The contract of a loop of self-play.
-
-_REGIONS, _GROUP = 2, 4
-
-
 def check_loop(name: str, *, options: Mapping[str, Any] | None = None) -> None:
     """Check what `sa2va-rl` relies on in every loop, by playing it with the starter's policy on drawn shapes.
 
     Its results have a row for each sample; before any update every ratio is 1 and every KL 0; the log-ratios have a
     gradient; the same noise gives the same samples.
+
+    Args:
+        name: Name of the loop.
+        options: Its options.
 
     Raises:
         AssertionError: Lists all violations, a sentence each.
@@ -153,53 +201,3 @@ def check_loop(name: str, *, options: Mapping[str, Any] | None = None) -> None:
 def _task(policy: RegionPolicy) -> Task:
     data = choose_one("datasets", "shapes", {}).build()
     return open_task(policy, data.regions("train", np.arange(_REGIONS))).repeated(_GROUP)
-
-
-def check_trainer(name: str, folder: Path, *, settings: dict[str, Any] | None = None) -> Mapping[str, Any]:
-    """Check what ``motionkit <trainer>`` relies on, by a run with `settings`.
-
-    Its settings extend `TrainerSettings`; preparing creates no run folder; its plan and its result are JSON-able; it
-    logs every step under defined names and leaves a checkpoint of the last step.
-
-    Args:
-        name: Name of the trainer.
-        folder: Empty folder to run in.
-        settings: Settings that make it quick.
-
-    Returns:
-        The summary document of the run.
-
-    Raises:
-        AssertionError: Lists all violations, a sentence each.
-    """
-    component = check_component("trainers", name)
-    findings = Findings(f"trainer {name!r}")
-    if not findings.expect(issubclass(component.options, TrainerSettings), "Its settings must extend TrainerSettings."):
-        findings.close()
-    chosen = options_of(component, settings)
-    trainer = build_trainer(name, component, chosen)
-    findings.expect(
-        isinstance(getattr(trainer, "shape_keys", None), tuple), "It needs 'shape_keys', a tuple of settings."
-    )
-    trainer.prepare()
-    findings.expect(not any(folder.iterdir()), "prepare() must not write anything.")
-    try:
-        json.dumps(dict(trainer.describe()))
-    except TypeError as error:
-        findings.expect(False, f"describe() is not JSON-able: {error}")
-    placed = chosen.model_copy(update={"run": chosen.run.model_copy(update={"out": folder / "run"})})
-    steps: list[int] = []
-
-    def watch(run: Run) -> AbstractContextManager[None]:
-        run.listeners.append(lambda step, metrics: steps.append(step))
-        return nullcontext()
-
-    outcome = run_trainer(name.replace(".", " "), trainer, Resolved(placed, {}), component=component, watch=watch)
-    findings.expect(not component.page or outcome.page is not None, "Its page could not be written; see the warning.")
-    total = chosen.run.num_steps
-    findings.expect(
-        bool(steps) and max(steps) == total, f"It was asked for {total} steps and logged up to {max(steps, default=0)}."
-    )
-    findings.expect((folder / "run" / "checkpoints" / "last").is_file(), "It leaves no checkpoint.")
-    findings.close()
-    return outcome.document

@@ -1,13 +1,19 @@
 """Prompts and text encoders."""
 
-from motionkit.text._lengths import usual_seconds
 from motionkit.text._load import ENCODERS, MiniLMEncoder, TextRecord, load_encoder, proof
-from motionkit.text._named import is_english, named_limbs, names_direction, names_travel, reads_sides, tempo_of
+from motionkit.text._named import (
+    is_english,
+    named_limbs,
+    names_direction,
+    names_travel,
+    reads_sides,
+    tempo_of,
+    usual_seconds,
+)
+from motionkit.text._nearest import KnownTexts, NearestTexts
 from motionkit.text._prompt import SEPARATOR, CachedEncoder, Prompt, TextEncoder, TextFeatures
 from motionkit.text._sides import CAPTION_CHANGES, KINDS, CaptionChange, kinds_of, mirror_text, names_side
 from motionkit.text._stored import (
-    KnownTexts,
-    NearestTexts,
     StoredEncoder,
     StudentEncoder,
     StudentNetwork,

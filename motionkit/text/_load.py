@@ -25,9 +25,12 @@ from motionkit.plugins import install_line
 from motionkit.text._prompt import CachedEncoder, TextEncoder, TextFeatures, pad_rows
 from motionkit.text._stored import StoredEncoder
 
+Encoder = TypeVar("Encoder", bound=TextEncoder)
+
 # Policies, rewards and compose open text models, each by another option.
 OPTIONS = "--policy.text-model DIR, --reward.text-model DIR; of compose: --text-model DIR"
 
+_log = logging.getLogger("motionkit.text")
 _CONFIG = "config.json"
 _PICKLED = "pytorch_model.bin"
 _FILES = ["*.json", "*.txt", "*.safetensors"]
@@ -177,9 +180,6 @@ def _not_a_folder(path: Path, family: Family) -> MotionkitError:
     return MotionkitError(f"{path} is {content}.", why="loading TorchScript would run code from the file.", fix=fix)
 
 
-log = logging.getLogger("motionkit.text")
-
-
 class _TransformersEncoder:
     """Tokenizer and model of one folder or hub id.
 
@@ -253,7 +253,7 @@ class _Cuts:
         self._texts += texts
         if self._cut >= self._next:
             self._next = 10 * self._cut
-            log.warning(
+            _log.warning(
                 "%s reads %d tokens: words are lost from %d of %d texts, such as %s",
                 self._name,
                 tokens,
@@ -369,9 +369,6 @@ def load_encoder(
     else:
         raise MotionkitError(f"unknown text encoder {name!r}.", fix=f"choose from {', '.join(ENCODERS)}.")
     return CachedEncoder(encoder)
-
-
-Encoder = TypeVar("Encoder", bound=TextEncoder)
 
 
 class TextRecord(BaseModel):

@@ -1,7 +1,8 @@
 """What a caption names besides the action: limbs, tempo, direction, travel, count, order; and swaps of those words.
 
-Except for limbs the tables are English: a caption in another language names nothing here (`is_english`). Sides are
-swapped in `motionkit.text.mirror_text`, in English and Chinese.
+`usual_seconds` reads the usual duration of the action itself. Except for limbs the tables are English: a caption in
+another language names nothing here (`is_english`). Sides are swapped in `motionkit.text.mirror_text`, in English and
+Chinese.
 """
 
 from __future__ import annotations
@@ -9,8 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
-
-# Which limbs a caption names by their side.
 
 Limb = Literal["arm", "leg"]
 Side = Literal["left", "right"]
@@ -30,37 +29,6 @@ _ENGLISH = re.compile(
     re.IGNORECASE,
 )
 _HAN_LIMBS = re.compile("([左右])(?:边|侧|邊|側)?的?(" + "|".join(_CHINESE.values()) + ")")
-
-
-class NamedLimb(NamedTuple):
-    """A limb and the side that a caption gives it."""
-
-    limb: Limb
-    side: Side
-
-
-def named_limbs(caption: str) -> tuple[NamedLimb, ...]:
-    """Return the moving limbs that an English or Chinese caption names with a side.
-
-    The supporting limb (``on the left leg``) is left out, and so are limbs that are named with both sides.
-
-    Example:
-        >>> named_limbs("A man waves with the left hand.")
-        (NamedLimb(limb='arm', side='left'),)
-        >>> named_limbs("he hops on the right leg"), named_limbs("steps left"), named_limbs("left arm, then right arm")
-        ((), (), ())
-    """
-    named: dict[NamedLimb, None] = {}
-    for match in _ENGLISH.finditer(caption):
-        if not match[1]:
-            side: Side = "left" if match[2].lower() == "left" else "right"
-            named[NamedLimb(_KIND[match[3].lower()], side)] = None
-    for match in _HAN_LIMBS.finditer(caption):
-        limb: Limb = "arm" if re.fullmatch(_CHINESE["arm"], match[2]) else "leg"
-        named[NamedLimb(limb, "left" if match[1] == "左" else "right")] = None
-    limbs = [limb_side.limb for limb_side in named]
-    return tuple(limb_side for limb_side in named if limbs.count(limb_side.limb) == 1)
-
 
 Tempo = Literal["fast", "slow", ""]
 
@@ -192,6 +160,33 @@ _COUNT_WORDS = _words(
     r"one (?:hand|arm|foot|leg|knee)(?!,? (?:the|after))"
 )
 
+_ONCE = {
+    2.0: ("jump", "leap", "kick", "punch", "nod", "shrug", "step", "stomp"),
+    2.5: ("throw", "toss", "bow", "squat", "lunge", "raise", "point", "salute", "turn", "duck", "catch"),
+    3.0: (
+        "pick up", "put down", "sit", "stand up", "rise", "get up", "kneel", "crouch", "touch", "push", "pull", "bend",
+        "lift", "grab",
+    ),
+}  # fmt: skip
+"""Verbs by seconds, some with a word that must follow ("stand up" has a duration, "stand" has none). At least 2 s, the
+shortest clips that the starter policy was trained on."""
+
+_SECONDS = {
+    verb.partition(" ")[0]: (seconds, verb.partition(" ")[2]) for seconds, verbs in _ONCE.items() for verb in verbs
+}
+
+_GOES_ON = {
+    "walk", "run", "jog", "march", "sneak", "skip", "hop", "dance", "limp", "stagger", "stumble", "wave",
+    "clap", "twist", "swing", "stretch", "balance", "look", "drink", "scratch", "hold", "flap", "circle",
+    "bounce", "play", "swim", "climb", "crawl", "stroll", "pace", "wander", "exercise",
+}  # fmt: skip
+"""Verbs of continuing actions: a text whose first known verb is one of them has no usual duration."""
+
+_AGAIN = re.compile(
+    r"\b(times|twice|thrice|repeatedly|again|keeps?|continues?|continuously|several|many|jacks|rope|in turn|and)\b"
+)
+"""Words for repetition, or for more than one action."""
+
 
 def is_english(text: str) -> bool:
     """Whether a caption is English: Latin letters, and no frequent word of another language.
@@ -212,6 +207,36 @@ def reads_sides(text: str) -> bool:
         (True, False, True)
     """
     return is_english(text) or bool(_HAN.search(text))
+
+
+class NamedLimb(NamedTuple):
+    """A limb and the side that a caption gives it."""
+
+    limb: Limb
+    side: Side
+
+
+def named_limbs(caption: str) -> tuple[NamedLimb, ...]:
+    """Return the moving limbs that an English or Chinese caption names with a side.
+
+    The supporting limb (``on the left leg``) is left out, and so are limbs that are named with both sides.
+
+    Example:
+        >>> named_limbs("A man waves with the left hand.")
+        (NamedLimb(limb='arm', side='left'),)
+        >>> named_limbs("he hops on the right leg"), named_limbs("steps left"), named_limbs("left arm, then right arm")
+        ((), (), ())
+    """
+    named: dict[NamedLimb, None] = {}
+    for match in _ENGLISH.finditer(caption):
+        if not match[1]:
+            side: Side = "left" if match[2].lower() == "left" else "right"
+            named[NamedLimb(_KIND[match[3].lower()], side)] = None
+    for match in _HAN_LIMBS.finditer(caption):
+        limb: Limb = "arm" if re.fullmatch(_CHINESE["arm"], match[2]) else "leg"
+        named[NamedLimb(limb, "left" if match[1] == "左" else "right")] = None
+    limbs = [limb_side.limb for limb_side in named]
+    return tuple(limb_side for limb_side in named if limbs.count(limb_side.limb) == 1)
 
 
 def tempo_of(text: str) -> Tempo:
@@ -358,6 +383,42 @@ def swap_order(text: str) -> str:
     )
 
 
+def usual_seconds(text: str) -> float | None:
+    """Return the seconds of an action that is done once; None if it continues, is repeated, or is not known.
+
+    The first known verb decides.
+
+    Example:
+        >>> usual_seconds("a person jumps forward"), usual_seconds("a person walks and jumps")
+        (2.0, None)
+        >>> usual_seconds("a man kicks three times")
+    """
+    lower = text.lower()
+    if _AGAIN.search(lower):
+        return None
+    words = re.findall(r"[a-z]+", lower)
+    for position, word in enumerate(words):
+        for verb in _stems(word):
+            if verb in _GOES_ON:
+                return None
+            if verb in _SECONDS:
+                seconds, particle = _SECONDS[verb]
+                return seconds if not particle or particle in words[position:] else None
+    return None
+
+
 def _as_written(word: str, replacement: str) -> str:
     """Return `replacement`, with a capital if `word` has one."""
     return replacement.capitalize() if word[:1].isupper() else replacement
+
+
+def _stems(word: str) -> tuple[str, ...]:
+    """Return a word, and the stems of which it may be the -s, -es or -ing form."""
+    stems = [word]
+    for ending in ("s", "es", "ing"):
+        if word.endswith(ending) and len(word) > len(ending) + 2:
+            stem = word.removesuffix(ending)
+            stems += [stem, f"{stem}e"]
+            if ending == "ing" and len(stem) > 2 and stem[-1] == stem[-2]:
+                stems.append(stem[:-1])
+    return tuple(stems)

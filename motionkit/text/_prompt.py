@@ -1,4 +1,4 @@
-"""A prompt: one or several segments of text with a length each."""
+"""A prompt: one or several segments of text with a length each; and the protocol and features of text encoders."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
+
+SEPARATOR = " | "
+"""Separates the segments of a prompt that is typed as one text."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +77,6 @@ def pad_rows(rows: Sequence[Tensor]) -> TextFeatures:
     tokens = torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
     lengths = torch.tensor([row.shape[0] for row in rows], device=tokens.device)
     return TextFeatures(tokens, torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None])
-
-
-SEPARATOR = " | "
 
 
 @dataclass(frozen=True)

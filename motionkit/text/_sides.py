@@ -53,7 +53,6 @@ _BOTH = ("左右", "右左", "左顾右盼", "左顧右盼", "左摇右晃", "�
 # Chinese has no blanks between words, so English ones end with their ASCII letters.
 _WORDS = re.compile(rf"\b(?:{any_of(_OPPOSITE)})\b|{any_of((*_BOTH, *_CHINESE))}", re.IGNORECASE | re.ASCII)
 
-
 _SIDE = r"(?:left|right)(?:wards?)?"
 _TO_AND_FRO = re.compile(
     rf"\b(?:(?:both )?{_SIDE} (?:and|or) {_SIDE}|side to side)\b|{any_of(_BOTH)}", re.IGNORECASE | re.ASCII

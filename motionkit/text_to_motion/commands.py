@@ -1,4 +1,4 @@
-"""``motionkit generate`` and ``motionkit compose``: motions from text, and prompts of several actions."""
+"""The commands of this system: ``motionkit generate``, motions from text, and ``motionkit compose``, composite sets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from motionkit.config import Chosen, Cli, Group, PromptSettings, SamplerSettings
 from motionkit.contracts.console import Command, Console
 from motionkit.contracts.own_data import dataset_of
 from motionkit.errors import MotionkitError
-from motionkit.text_to_motion.typed import STDIN, list_prompts, read_prompts, refuse_loose_words
+from motionkit.text_to_motion.typed import STDIN, list_prompts, read_prompts, read_seconds, refuse_loose_words
 
 if TYPE_CHECKING:
     from motionkit.clips.convert import ConvertReport, Edits, FileKind
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from motionkit.contracts.policy import DiffusionPolicy
     from motionkit.text import Prompt
     from motionkit.text_to_motion.data.compose import Composed, Plan, TextTower, Written
-
 
 _STARTER = "starter"
 
@@ -180,15 +179,15 @@ def generate(
     assert out is not None, "the check refuses it"
     from motionkit.clips.convert import kind_of
     from motionkit.clips.motion_clip import save_clips
-    from motionkit.contracts.blocks import Seams, seams_of
+    from motionkit.contracts.blocks import Seams
     from motionkit.contracts.device import resolve_device
-    from motionkit.contracts.generating import generate_motions, plan_steps, typed_prompts
+    from motionkit.contracts.generating import generate_with_seams, plan_steps, typed_prompts
     from motionkit.contracts.policy import guidance_of
     from motionkit.text_to_motion.evaluation.export import export_motions, require_places
     from motionkit.text_to_motion.evaluation.export import generate as write_motions
 
     settings = _with_own_prompts(settings, texts or [], prompts, out)
-    seconds, edits = _seconds(durations), _edits(settings.files)
+    seconds, edits = read_seconds(durations, name="--durations"), _edits(settings.files)
     typed = read_prompts(texts or [], prompts) if settings.dataset is None else []
     dataset = settings.dataset.build() if settings.dataset is not None else None
     policy: DiffusionPolicy = settings.policy.build(device=resolve_device(settings.device), dataset=dataset)
@@ -210,17 +209,17 @@ def generate(
         "batch": settings.batch_size,
     }
     if kind_of(out) is not None:
-        clips = []
+        made = []
         with console.working(count) as step:
-            for clip in generate_motions(policy, asked, plan, **how):
-                clips.append(clip)
+            for pair in generate_with_seams(policy, asked, plan, **how):
+                made.append(pair)
                 step(1)
+        clips, seams = [clip for clip, _ in made], [item for _, item in made]
         report = save_clips(
             clips, out, fps=settings.files.fps, edits=edits, overwrite=overwrite, blender=settings.files.blender
         )
         console.say(f"wrote {out}{_fit(report, console)}")
         fps = settings.files.fps or policy.fps
-        seams = [seams_of(policy, asked[n // settings.num_samples], clip.positions()) for n, clip in enumerate(clips)]
         measured = [item for item in seams if item is not None]
         written = {"out": str(out), "fps": fps, "frames": report.frames, "figures": report.figures}
         more = {"seams": [item and item.document() for item in seams]} if measured else {}
@@ -333,12 +332,12 @@ def _with_own_prompts(
 ) -> GenerateSettings:
     """Return the settings with the dataset of the policy's run, where neither texts nor a dataset were given.
 
-    A text without a folder behind it stands where the folder is expected: it is refused as before.
+    An OUT with a space is a text whose folder is missing: the settings stay as they are, and `_refuse_both` refuses it.
     """
     if settings.dataset is not None or texts or file is not None or " " in str(out):
         return settings
     dataset = dataset_of(str(getattr(settings.policy.options, "checkpoint", "")))
-    if dataset is None or dataset.name == "starter":
+    if dataset is None or dataset.name == _STARTER:
         return settings
     return settings.model_copy(update={"dataset": dataset})
 
@@ -409,7 +408,7 @@ def _check_generate(
     refuse_foreign(out)
     if out.suffix.lower() == ".fbx" or "fbx" in (to or []):
         find_blender(settings.files.blender)
-    _seconds(durations)
+    read_seconds(durations, name="--durations")
     _edits(settings.files)
 
 
@@ -449,23 +448,6 @@ def _asked(
         f"{len(asked)} of {len(every)} prompts of the {split} split" + ("" if chosen.limit == 0 else " (--limit)")
     )
     return split, asked
-
-
-def _seconds(text: str) -> list[float] | None:
-    if not text:
-        return None
-    try:
-        values = [float(part) for part in text.split(",")]
-    except ValueError as error:
-        raise MotionkitError(
-            f"--durations {text} are not numbers.", fix="write seconds, such as --durations 3,2"
-        ) from error
-    if any(not 0 < value < 1e6 for value in values):
-        raise MotionkitError(f"--durations {text}: every duration must be above 0 s.", fix="such as --durations 3,2")
-    return values
-
-
-# Prompts of several actions, joined from the single clips of a dataset.
 
 
 class ComposeSettings(Settings):

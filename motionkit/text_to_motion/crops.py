@@ -51,17 +51,27 @@ def buckets(lengths: Sequence[int]) -> list[list[int]]:
 
 
 def encode_crops(
-    features: Tensor,  # [N, T, F] unnormalised; frames outside all crops may hold anything
-    crops: Sequence[Crop],  # S crops; one of fewer than `least` frames is not encoded
+    features: Tensor,
+    crops: Sequence[Crop],
     *,
     normalize: Callable[[Tensor], Tensor],
-    # Encodes [C, L, F] normalised features, zeros past a crop's end, with [C] lengths as [C, D] latents.
     encode: Callable[[Tensor, Tensor], Tensor],
-    latent: int,  # width D
-    clamp: float = 0.0,  # clamp normalised values to [-clamp, clamp]; 0 does not
-    least: int = 1,  # fewest frames that can be encoded
+    latent: int,
+    clamp: float = 0.0,
+    least: int = 1,
 ) -> CropLatents:
-    """Encode crops of a batch of motions in length buckets; differentiable in `features`."""
+    """Encode crops of a batch of motions in length buckets; differentiable in `features`.
+
+    Args:
+        features: ``[N, T, F]`` unnormalised; frames outside all crops may hold anything.
+        crops: S crops; one of fewer than `least` frames is not encoded.
+        normalize: Normalises features ``[C, L, F]``.
+        encode: Encodes ``[C, L, F]`` normalised features, zeros past a crop's end, with ``[C]`` lengths as ``[C, D]``
+            latents.
+        latent: Width D.
+        clamp: Clamp normalised values to [-clamp, clamp]; 0 does not.
+        least: Fewest frames that can be encoded.
+    """
     device, count = features.device, len(crops)
     filled = [index for index, crop in enumerate(crops) if crop.length >= least]
     order: list[int] = []

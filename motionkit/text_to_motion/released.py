@@ -8,9 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from motionkit.page.html import count
+from motionkit.page.wording import count
 
 State = Literal["ok", "warn", "miss"]
+_MDM = "save/humanml_enc_512_50steps"
+_DIP = "save/DiP_no-target_10steps_context20_predict40"
+_TMR = "models/tmr_humanml3d_guoh3dfeats/last_weights"
+_STATS = "stats/humanml3d/guoh3dfeats"
+_DATA = "dataset/HumanML3D"
 
 
 @dataclass(frozen=True)
@@ -41,12 +46,6 @@ def _hub(folder: str, weights: str, *, size: int, sha256: str) -> tuple[Expected
     vocabulary = Expected((f"{folder}/tokenizer.json", f"{folder}/vocab.json", f"{folder}/vocab.txt"))
     return Expected((f"{folder}/config.json",)), vocabulary, Expected((f"{folder}/{weights}",), size, sha256)
 
-
-_MDM = "save/humanml_enc_512_50steps"
-_DIP = "save/DiP_no-target_10steps_context20_predict40"
-_TMR = "models/tmr_humanml3d_guoh3dfeats/last_weights"
-_STATS = "stats/humanml3d/guoh3dfeats"
-_DATA = "dataset/HumanML3D"
 
 RELEASES = (
     Release(

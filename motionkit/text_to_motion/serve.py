@@ -1,4 +1,8 @@
-"""``motionkit generate --serve``: a page on this machine that makes motions, shows them and gives them as files."""
+"""``motionkit generate --serve``: a page on this machine that makes motions, shows them and gives them as files.
+
+The `Studio` makes motions, one at a time, and keeps them. The `Site` is the server of the page: it checks who asks,
+and passes requests to the studio. `serve` runs both until a signal ends it.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +45,7 @@ from motionkit.rl import StepPlan
 from motionkit.text import SEPARATOR
 from motionkit.text_to_motion.evaluation.export import name_of
 from motionkit.text_to_motion.mdm.settings import first_problem
-
-# What is made, one motion at a time.
+from motionkit.text_to_motion.typed import read_seconds
 
 KEPT = 100
 """Motions that are kept; the oldest goes when there is one more."""
@@ -51,6 +54,18 @@ LONGEST = 300.0
 """Seconds of a motion that the page makes: a minute of work for each five, on one core, for the starter policy."""
 
 _KINDS = ("glb", "bvh")
+
+HOST = "127.0.0.1"
+
+_MOST = 64 << 10
+"""Bytes that a request may have."""
+
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+}
 
 
 class Asked(BaseModel):
@@ -170,24 +185,6 @@ class Studio:
         return kept
 
 
-def read_seconds(text: str, count: int) -> list[float] | None:
-    """Return the seconds of each of `count` actions; one number is for each of them, none leaves them open."""
-    words = text.replace(",", " ").split()
-    try:
-        values = [float(word) for word in words]
-    except ValueError as error:
-        raise MotionkitError(f"{text!r} are not seconds.", fix="such as 3, or 3, 2 for two actions.") from error
-    if any(not 0 < value < 1e6 for value in values):
-        raise MotionkitError("every action takes more than 0 s.", fix="such as 3, or 3, 2 for two actions.")
-    if len(values) not in (0, 1, count):
-        raise MotionkitError(
-            f"there are {count} actions and {len(values)} durations.",
-            why="' | ' separates actions.",
-            fix="give one number for each of them, or one for all.",
-        )
-    return values * count if len(values) == 1 else values or None
-
-
 @contextmanager
 def _warnings() -> Iterator[list[str]]:
     """Collect what the policy warns of in the block."""
@@ -203,21 +200,6 @@ def _warnings() -> Iterator[list[str]]:
         yield messages
     finally:
         log.removeHandler(handler)
-
-
-# The page and who may ask for it.
-
-HOST = "127.0.0.1"
-
-_MOST = 64 << 10
-"""Bytes that a request may have."""
-
-_HEADERS = {
-    "Cache-Control": "no-store",
-    "X-Content-Type-Options": "nosniff",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-}
 
 
 def page_of(token: str, *, title: str, guidance: float, seed: int) -> tuple[str, str]:

@@ -1,4 +1,7 @@
-"""The texts of `motionkit generate`: from the command line, stdin or a file; the list of the starter's movements."""
+"""What users type into `motionkit generate`: texts, from the command line, stdin or a file, and seconds of actions.
+
+`list_prompts` prints texts that the starter policy was trained on.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,31 @@ def read_prompts(texts: Sequence[str], file: Path | None) -> list[str]:
 
 def _lines(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def read_seconds(text: str, count: int | None = None, *, name: str = "") -> list[float] | None:
+    """Return the seconds of each action; None if none were given, which leaves them open.
+
+    Args:
+        text: Numbers with commas or spaces between them.
+        count: Number of actions, if it is known: one number is then for each of them.
+        name: What gave the text, such as an option, for messages.
+    """
+    fix = "such as 3, or 3,2 for two actions."
+    given = f"{name} {text!r}".strip()
+    try:
+        values = [float(word) for word in text.replace(",", " ").split()]
+    except ValueError as error:
+        raise MotionkitError(f"{given} are not seconds.", fix=fix) from error
+    if any(not 0 < value < 1e6 for value in values):
+        raise MotionkitError(f"{given}: every action takes more than 0 s.", fix=fix)
+    if count is not None and len(values) not in (0, 1, count):
+        raise MotionkitError(
+            f"there are {count} actions and {len(values)} durations.",
+            why="' | ' separates actions.",
+            fix="give one number for each of them, or one for all.",
+        )
+    return values * count if count is not None and len(values) == 1 else values or None
 
 
 def refuse_loose_words(texts: Sequence[str], out: Path) -> None:

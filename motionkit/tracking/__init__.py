@@ -1,6 +1,16 @@
 """Metric definitions, metrics.jsonl, results in words and the bridge to experiment trackers. Imports no torch."""
 
 from motionkit.plugins import Metric
+from motionkit.tracking._jsonl import (
+    JsonlWriter,
+    binned,
+    finite,
+    last_metrics,
+    read_metrics,
+    series,
+    smoothed,
+    sparkline,
+)
 from motionkit.tracking._metrics import METRICS, definition, require_defined, titled
 from motionkit.tracking._results import (
     FEWEST,
@@ -19,19 +29,7 @@ from motionkit.tracking._results import (
     short_result,
     towards,
 )
-from motionkit.tracking._writers import (
-    JsonlWriter,
-    Trackers,
-    binned,
-    finite,
-    flatten,
-    last_metrics,
-    read_metrics,
-    require_trackers,
-    series,
-    smoothed,
-    sparkline,
-)
+from motionkit.tracking._trackers import Trackers, flatten, require_trackers
 
 __all__ = [
     "FEWEST",

@@ -1,4 +1,8 @@
-"""What a run measured before and after, in words: unit, direction and a verdict for each quantity."""
+"""What a run measured before and after, in words and tables: unit, direction and a verdict for each quantity.
+
+`results` reads the ``heldout`` of a run's summary into rows; `result_table`, `compared_rows`, `short_result` and
+`headline` show these. `retrieval_table` shows the retrieval figures of a model that scores texts and motions.
+"""
 
 from __future__ import annotations
 
@@ -12,31 +16,54 @@ from motionkit.plugins import Direction, Metric, declared
 from motionkit.tracking._metrics import METRICS, definition
 
 FEWEST = 5
-"""Prompts from which an interval says something."""
+"""Fewest prompts for which an interval and a verdict are given."""
 
 MIN_RATIO = 0.6
-"""Judge's gain over the reward's below which a run is said to please the reward alone."""
+"""If the judge's gain divided by the reward's is below this, a run is said to please the reward alone."""
 
 LEAST_MOVEMENT, MOST_STATUES = 0.6, 0.05
-"""Share of the movement of real clips below which motions hardly move, and share of statues above which too many do
-not."""
+"""Motions hardly move below this share of the movement of real clips, or above this share of statues."""
+
+HELDOUT_TABLES = {
+    "heldout_generate": "as generate samples",
+    "heldout": "with the run's own sampling steps",
+    "heldout_all_steps": "with all sampling steps",
+}
+"""Keys of a summary that hold before and after, in the order of tables, and how the prompts are sampled there."""
 
 Tone = Literal["good", "bad", ""]
+"""Whether a result is good or bad news; empty for neither."""
+
+_RANK: dict[Tone, int] = {"bad": 0, "": 1, "good": 2}
 
 _ORDER = (
     "reward", "judge", "movement", "statues", "side", "kinetic_fid", "npss", "skate", "jerk", "speed", "path",
     "diversity",
 )  # fmt: skip
+"""Order of the rows of a table; other quantities come after these."""
+
 _MATCHED = ("jerk",)
-"""Neither a high nor a low value is good: what counts is the ratio to that of real motions."""
+"""Quantities of which neither a high nor a low value is good: the ratio to that of real motions counts."""
 
 _CHANGES = 3
-"""Decimals that a change is printed with even where tables of values have fewer."""
+"""Decimals of a change, even if tables of values have fewer."""
 
 _WORDS = {
     "jerk": ("smoother", "rougher"), "speed": ("slower", "faster"), "path": ("shorter", "longer"),
     "words_greedy": ("shorter", "longer"), "words": ("shorter", "longer"),
 }  # fmt: skip
+"""Verdicts of quantities without a better direction, after a fall and after a rise."""
+
+_SETS = {
+    "": "all clips",
+    "_same": "all, the same caption is a hit",
+    "_32": "32 at a time",
+    "_32_short": "32, short crops",
+}
+"""Sets among which retrieval ranks, by the ending of the metric."""
+
+_WAYS = {"t2m": "text to motion", "m2t": "motion to text"}
+_RANKS = {"r1": "R@1", "r2": "R@2", "r3": "R@3", "r10": "R@10", "medr": "median rank"}
 
 
 @dataclass(frozen=True)
@@ -48,12 +75,12 @@ class HeldoutResult:
     before: float  # Mean before
     after: float  # Mean after
     delta: float  # Mean change
-    # 95 % interval of the change; None where none was measured or there are fewer than `FEWEST` prompts.
+    # 95 % interval of the change; None if none was measured or there are fewer than `FEWEST` prompts.
     ci95: tuple[float, float] | None
     n: int  # Prompts, or clips
-    # Mean over real motions of the same actions, or over the captions of the data; None where it is not known.
+    # Mean over real motions of the same actions, or over the captions of the data; None if it is not known.
     real: float | None = None
-    trained_on: bool = False  # Whether a reward of the run is made of it, so that it says what was asked for
+    trained_on: bool = False  # Whether a reward of the run is made of it, so that the run was trained to improve it
     of: Literal["real", "data"] = "real"  # What `real` is a mean of, ``real`` motions or the ``data``
 
     @property
@@ -73,17 +100,17 @@ class HeldoutResult:
 
     @property
     def direction(self) -> Direction:
-        """Which way is better; of a value that is best at 1, the way that leads there."""
+        """Which way is better; for a value that is best at 1, the way towards 1."""
         return towards(self.metric, self.before, self.after)
 
     @property
     def percent(self) -> float | None:
-        """Change in percent of the value before; None where that is zero."""
+        """Change in percent of the value before; None if that is zero."""
         return 100 * self.delta / abs(self.before) if self.before else None
 
     @property
     def _sign(self) -> int | None:
-        """Whether it rose (1), fell (-1) or neither is certain (0); None where too little was measured to say."""
+        """1 if it rose, -1 if it fell, 0 if neither is certain; None if too little was measured."""
         if 0 < self.n < FEWEST or not self.n:
             return None
         if self.ci95 is None:
@@ -92,7 +119,7 @@ class HeldoutResult:
 
     @property
     def verdict(self) -> str:
-        """``better``, ``worse``, ``no change`` (zero is within the interval), or which way it moved where neither."""
+        """``better``, ``worse``, ``no change`` (the interval holds zero), or how it moved if no direction is better."""
         sign = self._sign
         if sign is None:
             return "too few prompts" if self.n else "not measured"
@@ -106,8 +133,8 @@ class HeldoutResult:
     def tone(self) -> Tone:
         """Whether the verdict is good or bad news.
 
-        Jerk has no better end: less is bad news too where real motions have more. It is judged by whether it came
-        nearer to that of real motions, and not at all where that is not known.
+        Jerk has no better direction: less is bad news if real motions have more. It is judged by whether it came
+        nearer to that of real motions, and not at all if that is not known.
         """
         if self.name in _MATCHED and self._sign and self.real and min(self.before, self.after, self.real) > 0:
             off = [abs(math.log(value / self.real)) for value in (self.before, self.after)]
@@ -135,7 +162,7 @@ def label_of(name: str) -> str:
 
 
 def towards(metric: Metric, before: float, after: float) -> Direction:
-    """Return which way is better between two values; of a metric that is best at 1, the way that leads there.
+    """Return which way is better between two values; for a metric that is best at 1, the way towards 1.
 
     Example:
         >>> towards(METRICS["heldout/movement"], 0.4, 0.6), towards(METRICS["heldout/movement"], 0.9, 1.4)
@@ -143,7 +170,7 @@ def towards(metric: Metric, before: float, after: float) -> Direction:
     """
     if metric.better != "one":
         return metric.better
-    # The higher value is nearer to 1 where the middle of both is below 1.
+    # The higher value is nearer to 1 if the middle of both is below 1.
     return "up" if before + after < 2 else "down"
 
 
@@ -206,7 +233,7 @@ def compared_rows(runs: Sequence[Sequence[HeldoutResult]]) -> list[tuple[str, ..
 
 
 def short_result(measured: Sequence[HeldoutResult], others: Mapping[str, Sequence[HeldoutResult]] | None = None) -> str:
-    """Return the first result for a listing, of the table where it is worst: ``reward +0.152 better``; else nothing.
+    """Return the first result for a listing, from the table where it is worst, such as ``reward +0.152 better``.
 
     Args:
         measured: The main table.
@@ -218,28 +245,18 @@ def short_result(measured: Sequence[HeldoutResult], others: Mapping[str, Sequenc
     return " ".join((row._named, row.text(row.delta, sign=True), row.verdict))
 
 
-HELDOUT_TABLES = {
-    "heldout_generate": "as generate samples",
-    "heldout": "with the run's own sampling steps",
-    "heldout_all_steps": "with all sampling steps",
-}
-"""Keys of a summary that hold before and after, in the order of tables, and how the prompts are sampled there."""
-
-_RANK: dict[Tone, int] = {"bad": 0, "": 1, "good": 2}
-
-
 def other_results(summary: Mapping[str, Any]) -> dict[str, list[HeldoutResult]]:
-    """Return what a summary holds beside ``heldout``, by how it was sampled; see `HELDOUT_TABLES`."""
+    """Return the results of a summary other than ``heldout``, by how they were sampled; see `HELDOUT_TABLES`."""
     tables = {words: results(summary.get(key)) for key, words in HELDOUT_TABLES.items() if key != "heldout"}
     return {words: rows for words, rows in tables.items() if rows}
 
 
 def headline(measured: Sequence[HeldoutResult], others: Mapping[str, Sequence[HeldoutResult]] | None = None) -> str:
-    """Return the result of a run in a sentence or two; empty where nothing was measured.
+    """Return the result of a run in a sentence or two; empty if nothing was measured.
 
-    Of a quantity that is in several tables, the one with the worst verdict is said; of several such, that of the table
-    that is shown first. A judge that gains less than `MIN_RATIO` of the reward's gain is worse than one that follows.
-    Movement below `LEAST_MOVEMENT` of real clips is said even where it rose.
+    If a quantity is in several tables, the sentence has the one with the worst verdict; among equal verdicts, that of
+    the table that is shown first. A judge that gains less than `MIN_RATIO` of the reward's gain is worse than one that
+    gains more. Movement below `LEAST_MOVEMENT` of real clips is mentioned even if it rose.
 
     Args:
         measured: The main table, of ``heldout``.
@@ -273,7 +290,7 @@ def headline(measured: Sequence[HeldoutResult], others: Mapping[str, Sequence[He
 
 
 def _hardly_moves(tables: Mapping[str, Sequence[HeldoutResult]]) -> str:
-    """Return the sentence of the table whose motions move least; empty where all move as the alarm wants it."""
+    """Return the sentence about the table whose motions move least; empty if all move enough."""
     shares = [
         (row.after, row.text(row.after), where or HELDOUT_TABLES["heldout"])
         for where, rows in tables.items()
@@ -287,7 +304,7 @@ def _hardly_moves(tables: Mapping[str, Sequence[HeldoutResult]]) -> str:
 
 
 def _place(table: str, first: str) -> str:
-    """Return the words for a table, empty where it is the one that the sentence begins with."""
+    """Return the words for a table; empty if it is the one that the sentence begins with."""
     return "" if table == first else table or f" {HELDOUT_TABLES['heldout']}"
 
 
@@ -349,7 +366,7 @@ def _judged(judge: HeldoutResult, reward: HeldoutResult) -> str:
 
 
 def _short(row: HeldoutResult) -> str:
-    """Return a name for a list: without what it is a share of."""
+    """Return a name for a list: the part before the comma, without what it is a share of."""
     return row._named.partition(",")[0]
 
 
@@ -394,7 +411,7 @@ def _number(value: object) -> float:
 
 
 def _digits(*values: float) -> int:
-    """Return decimals that leave four figures, three after the point below 10."""
+    """Return the decimals that show four significant figures, three decimals below 10."""
     size = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
     if size == 0.0:
         return 3
@@ -402,21 +419,8 @@ def _digits(*values: float) -> int:
     return min(max(3 - power if power >= 0 else 2 - power, 0), 6)
 
 
-# Retrieval figures of a run as a table.
-
-
-_SETS = {
-    "": "all clips",
-    "_same": "all, the same caption is a hit",
-    "_32": "32 at a time",
-    "_32_short": "32, short crops",
-}
-_WAYS = {"t2m": "text to motion", "m2t": "motion to text"}
-_RANKS = {"r1": "R@1", "r2": "R@2", "r3": "R@3", "r10": "R@10", "medr": "median rank"}
-
-
 def retrieval_table(metrics: Mapping[str, Any], title: str = "") -> dict[str, Any] | None:
-    """Return ``retrieval/...`` metrics as a trainer's ``table``; None where there are none.
+    """Return ``retrieval/...`` metrics as a trainer's ``table``; None if there are none.
 
     Example:
         >>> table = retrieval_table({"retrieval/t2m/r1_32": 25.0, "retrieval/t2m/medr_32": 3.0}, "held out")

@@ -1,4 +1,4 @@
-"""Rows of the table of metrics that belong to the predictor, regions and learned success; see `_definitions`."""
+"""Rows of the table of metrics that belong to the predictor, regions and learned success; see `_metrics`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,39 @@ from motionkit.plugins import Direction
 Row = tuple[str, str, Direction, str] | tuple[str, str, Direction, str, str] | tuple[str, str, Direction, str, str, int]
 Rows = tuple[Row, ...]
 """Name, unit, direction and meaning; then label and digits, see `motionkit.plugins.Metric`."""
+
+ACTOR: Rows = (
+    (
+        "success/true",
+        "1",
+        "up",
+        "Share of the newest episodes in which the environment saw success after some step.",
+        "true success",
+    ),
+    (
+        "success/predicted",
+        "1",
+        "none",
+        "Share of the newest episodes in which the reward saw success.",
+        "predicted success",
+    ),
+    ("success/gap", "1", "none", "Predicted minus true success; far from 0 the reward is pleased without the task."),
+    ("success/watched", "1", "up", "True success of deterministic episodes from starts that training does not use."),
+    ("success/episodes", "1", "none", "Episodes begun."),
+    ("episodes/<class>", "1", "up", "Episodes of a class kept so far: positive with a success, negative without."),
+    ("mining/frames", "1", "none", "Frames of the policy's own episodes with the environment's labels, so far."),
+    ("mining/positives", "1", "up", "Those of them that are successes."),
+    ("mining/precision", "1", "up", "Of this stretch's frames that paid the policy, how many are successes."),
+    ("mining/recall", "1", "up", "Of this stretch's successes, how many paid the policy."),
+    ("mining/average_precision", "1", "up", "Mean precision after the round, validation episodes of both kinds."),
+    ("mining/threshold", "1", "none", "Probability from which a frame is a success, after the round."),
+    ("ppo/environment_steps", "1", "none", "Steps of all copies of the environment so far."),
+    ("ppo/negative_entropy", "nats", "none", "Minus the entropy of the policy, mean over the rollout."),
+    ("ppo/kl_nats", "nats", "none", "KL from the policy of the rollout to the updated one, k3 estimate."),
+    ("ppo/explained_variance", "1", "up", "Share of the returns' variance that the critic explains."),
+    ("loss/value", "1", "down", "Squared error of the critic."),
+)
+"""An actor in an environment, and the mining of its episodes."""
 
 SYSTEMS: Rows = (
     # motionkit eval mpl: motion predictors at a horizon; joints without the root unless it says otherwise
@@ -154,7 +187,6 @@ SYSTEMS: Rows = (
         "jerk x",
         2,
     ),
-    # motionkit pretrain mpl-encoder: probes on the validation clips, each beside what needs no motion
     # self-play of captions and masks
     (
         "regions/cycle_iou_greedy",
@@ -370,6 +402,7 @@ SYSTEMS: Rows = (
     ),
     ("classifier/threshold", "1", "none", "Probability from which a frame is a success, by validation episodes."),
     ("classifier/temperature", "1", "none", "What logits are divided by, fitted to validation episodes."),
+    # motionkit pretrain mpl-encoder: probes on the validation clips, each beside what needs no motion
     (
         "encoder/skill",
         "1",
@@ -405,3 +438,4 @@ SYSTEMS: Rows = (
     ("encoder/pose_deg_hold", "deg", "none", "encoder/pose_deg of the pose held."),
     ("encoder/pose_deg_velocity", "deg", "none", "encoder/pose_deg of constant angular velocity."),
 )
+"""Motion predictors, self-play on regions, success classifiers and motion encoders."""

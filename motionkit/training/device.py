@@ -1,4 +1,13 @@
-"""Device, threads, seed and precision of a trainer."""
+"""Device, threads, seed and precision of a trainer, and the library that multiplies matrices on the CPU.
+
+Float32 matrices are multiplied by torch's own choice (MKL on x86) or by oneDNN. Both compute in float32 and differ in
+the last bits, so the choice belongs to a run: it is made once, by a fixed rule, recorded in run.json and kept by
+``--resume``.
+
+torch 2.13 sends a product to oneDNN if ``torch.backends.mkldnn.matmul.fp32_precision`` is ``bf16``, which permits
+rounding. It affects linear layers, matrix products and attention, forward and backward. Without AMX oneDNN computes
+in float32 all the same, 5e-7 from MKL; with AMX it does round, to 2e-3, which is refused.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +28,6 @@ from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.errors import MotionkitError
 from motionkit.runs import locate
 from motionkit.text import Prompt
-
-# Which library multiplies float32 matrices on the CPU: torch's own choice (MKL on x86), or oneDNN.
-#
-# Both compute in float32 and differ in the last bits, so the choice belongs to a run: it is made once, by a fixed rule,
-# recorded in run.json and kept by ``--resume``.
-#
-# torch 2.13 sends a product to oneDNN if ``torch.backends.mkldnn.matmul.fp32_precision`` is ``bf16``, which permits
-# rounding. It affects linear layers, matrix products and attention, forward and backward. Without AMX oneDNN computes
-# in float32 all the same, 5e-7 from MKL; with AMX it does round, to 2e-3, which is refused.
-
 
 _WIDTH, _TOKENS = 384, 256
 _CLOSE = 1e-5

@@ -1,4 +1,8 @@
-"""The environment of processes that torchrun or accelerate start, and how they end together. Imports no torch."""
+"""The environment of processes that torchrun or accelerate start, and how they end together. Imports no torch.
+
+A process that fails writes the reason into the common store (`Words`). The others look there while they wait for an
+exchange, and end with the same exit code. One of them reports to the user: the main process, unless it does not answer.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +28,11 @@ _PLANS = {
     "ACCELERATE_USE_PARALLELISM_CONFIG": "a parallelism config",
 }
 """Variables of accelerate launch for ways to share a model that motionkit does not have."""
+
+_END, _TELLER, _GONE = "end", "teller", "gone"
+_LOOK, _PAUSE = 3.0, 0.05  # seconds
+_ANSWER = 20.0  # seconds that the other processes give the main one to report a failure; then one of them reports it
+_LAST = 2.0  # seconds a process lets the reporting one finish: a launcher stops all others once one has ended
 
 TORCHRUN = "torchrun --nproc-per-node 2 -m motionkit ..."
 
@@ -78,18 +87,6 @@ def require_launch(environ: Mapping[str, str] = os.environ) -> None:
 
 def _number(text: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) < 10 else None
-
-
-# How processes that train together end when one of them ends early.
-#
-# A process that fails writes the reason into their common store. The others look there while they wait for an exchange,
-# and end with the same exit code. One of them reports to the user: the main process, unless it does not answer.
-
-
-_END, _TELLER, _GONE = "end", "teller", "gone"
-_LOOK, _PAUSE = 3.0, 0.05  # seconds
-_ANSWER = 20.0  # seconds that the other processes give the main one to report a failure; then one of them reports it
-_LAST = 2.0  # seconds a process lets the reporting one finish: a launcher stops all others once one has ended
 
 
 class Words:

@@ -1,4 +1,4 @@
-"""The trained parameters with AdamW, their learning rate, clipping and moving average."""
+"""The trained parameters with AdamW: learning rate, clipping, moving average, and what is kept of the best step."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ from motionkit.errors import MotionkitError
 from motionkit.nn import EMA, adapter_parameters, has_adapters
 from motionkit.training.steps import AverageState, Learnable, ModelState, OptimizerState, State, Stateful
 from motionkit.training.world import OneProcess, World
+
+IN_A_ROW = 3  # updates without a finite gradient that end a run
+_logger = logging.getLogger("motionkit.trainers")
+Rate = Callable[[int], float]  # ``rate(update) -> learning rate``; updates are counted from 0
+_BUCKET = 2**24  # numbers of a gradient that processes exchange at a time: 64 MiB in float32
 
 
 class Best:
@@ -40,11 +45,6 @@ class Best:
         """Restore them."""
         self.value, self.step = float(state.values.get("value", -math.inf)), int(state.values.get("step", 0))
         self.tensors = dict(state.tensors)
-
-
-IN_A_ROW = 3
-
-_logger = logging.getLogger("motionkit.trainers")
 
 
 class FiniteGradients:
@@ -90,11 +90,6 @@ def out_of_range(message: str, value: str, learning_rate: float) -> MotionkitErr
         fix=f"start again with a --learning-rate below {learning_rate:.2g}.",
         code=1,
     )
-
-
-Rate = Callable[[int], float]  # ``rate(update) -> learning rate``; updates are counted from 0
-
-_BUCKET = 2**24  # numbers of a gradient that processes exchange at a time: 64 MiB in float32
 
 
 class Learner:

@@ -1,4 +1,8 @@
-"""The loop that every trainer shares: step, log, save, stop when asked."""
+"""The loop that every trainer shares (step, log, save, stop when asked), and the parts of a run that it saves.
+
+A checkpoint holds a table of named parts with a state (`Parts`): weights, an optimiser, a moving average, facts that
+were found once. `restore` puts them back; `run_steps` does the steps that are left.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +20,6 @@ from motionkit.nn import EMA
 from motionkit.runs import Checkpoint, Run, flatten_optimizer, restore_optimizer
 from motionkit.training.device import seed_everything
 from motionkit.training.world import OneProcess, World, asked_to_stop
-
-# What a checkpoint holds: a table of named stateful parts, saved and restored in one place.
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""The settings that a search starts from, and those of a trial."""
+"""The settings that a search starts from (`Base`), and those of a trial.
+
+Below are values in nested tables and lists by dotted keys: `flat`, `value_at` and `with_values`.
+"""
 
 from __future__ import annotations
 
@@ -18,73 +21,6 @@ from motionkit.plugins import Component
 
 _PLACE = {"out": None, "name": None, "overwrite": False, "resume": None}
 """Settings of the run folder, which differ between the trials of a search."""
-
-# Values in nested tables and lists by dotted keys.
-
-
-def flat(table: object, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield key and value of every leaf of nested tables and lists of tables; other lists are values."""
-    items: Iterator[tuple[object, Any]]
-    if isinstance(table, Mapping) and table:
-        items = iter(table.items())
-    elif isinstance(table, (list, tuple)) and table and all(isinstance(part, Mapping) for part in table):
-        items = enumerate(table)
-    else:
-        yield prefix, table
-        return
-    for name, value in items:
-        yield from flat(value, f"{prefix}.{name}" if prefix else str(name))
-
-
-def value_at(table: object, key: str) -> Any:
-    """Return the value at a key.
-
-    Raises:
-        KeyError: There is none.
-    """
-    for part in key.split("."):
-        try:
-            table = table[int(part)] if isinstance(table, (list, tuple)) else table[part]  # type: ignore[index]
-        except (TypeError, ValueError, IndexError, KeyError):
-            raise KeyError(key) from None
-    return table
-
-
-def with_values(table: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of nested tables with values set; missing tables are created.
-
-    Raises:
-        KeyError: A key leads into a value, or beyond the end of a list.
-    """
-    changed = copy.deepcopy(dict(table))
-    for key, value in values.items():
-        *groups, last = key.split(".")
-        into: Any = changed
-        for part in groups:
-            if isinstance(into, dict):
-                into = into.setdefault(part, {})
-            else:
-                into = value_at(into, part)
-        if isinstance(into, dict):
-            into[last] = value
-        elif isinstance(into, list) and last.isdecimal() and int(last) < len(into):
-            into[int(last)] = value
-        else:
-            raise KeyError(key)
-    return changed
-
-
-def require_known(keys: Mapping[str, Any], table: Mapping[str, Any], trainer: str) -> None:
-    """Refuse keys that are not settings of a trainer."""
-    known = [key for key, _ in flat(table)]
-    for key in keys:
-        try:
-            value_at(table, key)
-        except KeyError:
-            raise MotionkitError(
-                f"{key} is not a setting of {trainer}.",
-                fix=did_you_mean(key, known) or f"motionkit config show {trainer} lists them.",
-            ) from None
 
 
 @dataclass(frozen=True)
@@ -168,14 +104,23 @@ class Base:
 
 def open_base(
     trainer: str,
-    files: Sequence[Path] = (),  # settings files and runs
-    sets: Sequence[str] = (),  # ``key=value`` strings
-    values: Mapping[str, Any] | None = None,  # values by dotted key; none of them may be code
+    files: Sequence[Path] = (),
+    sets: Sequence[str] = (),
+    values: Mapping[str, Any] | None = None,
     *,
-    typed: bool = False,  # whether the trainer's name was typed, so that it may be a Python file
-    repeated: str = "",  # the file that holds `sets`, if they were not typed
+    typed: bool = False,
+    repeated: str = "",
 ) -> Base:
-    """Resolve the settings of a trainer from files, variables, ``key=value`` and `values`; later ones win."""
+    """Resolve the settings of a trainer from files, variables, ``key=value`` and `values`; later ones win.
+
+    Args:
+        trainer: Name of the trainer.
+        files: Settings files and runs.
+        sets: ``key=value`` strings.
+        values: Values by dotted key; none of them may be code.
+        typed: Whether the trainer's name was typed, so that it may be a Python file.
+        repeated: The file that holds `sets`, if they were not typed.
+    """
     component = plugins.get("trainers", trainer, typed=typed)
     if not issubclass(component.options, TrainerSettings):
         raise MotionkitError(f"the settings of trainer {trainer!r} are not TrainerSettings.", fix="choose another one.")
@@ -228,3 +173,68 @@ def _code_of(draft: Draft[Any]) -> frozenset[str]:
 def _differs(key: str, value: object, usual: Mapping[str, Any]) -> bool:
     inside = dict(flat(value, key))
     return any(name not in usual or usual[name] != part for name, part in inside.items())
+
+
+def require_known(keys: Mapping[str, Any], table: Mapping[str, Any], trainer: str) -> None:
+    """Refuse keys that are not settings of a trainer."""
+    known = [key for key, _ in flat(table)]
+    for key in keys:
+        try:
+            value_at(table, key)
+        except KeyError:
+            raise MotionkitError(
+                f"{key} is not a setting of {trainer}.",
+                fix=did_you_mean(key, known) or f"motionkit config show {trainer} lists them.",
+            ) from None
+
+
+def flat(table: object, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield key and value of every leaf of nested tables and lists of tables; other lists are values."""
+    items: Iterator[tuple[object, Any]]
+    if isinstance(table, Mapping) and table:
+        items = iter(table.items())
+    elif isinstance(table, (list, tuple)) and table and all(isinstance(part, Mapping) for part in table):
+        items = enumerate(table)
+    else:
+        yield prefix, table
+        return
+    for name, value in items:
+        yield from flat(value, f"{prefix}.{name}" if prefix else str(name))
+
+
+def value_at(table: object, key: str) -> Any:
+    """Return the value at a key.
+
+    Raises:
+        KeyError: There is none.
+    """
+    for part in key.split("."):
+        try:
+            table = table[int(part)] if isinstance(table, (list, tuple)) else table[part]  # type: ignore[index]
+        except (TypeError, ValueError, IndexError, KeyError):
+            raise KeyError(key) from None
+    return table
+
+
+def with_values(table: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of nested tables with values set; missing tables are created.
+
+    Raises:
+        KeyError: A key leads into a value, or beyond the end of a list.
+    """
+    changed = copy.deepcopy(dict(table))
+    for key, value in values.items():
+        *groups, last = key.split(".")
+        into: Any = changed
+        for part in groups:
+            if isinstance(into, dict):
+                into = into.setdefault(part, {})
+            else:
+                into = value_at(into, part)
+        if isinstance(into, dict):
+            into[last] = value
+        elif isinstance(into, list) and last.isdecimal() and int(last) < len(into):
+            into[int(last)] = value
+        else:
+            raise KeyError(key)
+    return changed

@@ -1,4 +1,8 @@
-"""The plan of a search: everything that its processes must agree on, stored as study.json."""
+"""The plan of a search: everything that its processes must agree on, stored as study.json.
+
+`make_plan` decides what is left open. Below is the search space: `read_space` reads the user's file, `written` is its
+form in the plan, `with_base` widens it to include the base's values, and `distributions` are Optuna's.
+"""
 
 from __future__ import annotations
 
@@ -22,161 +26,27 @@ from motionkit.tuning.base import Base, require_known, value_at
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
-
-# Search spaces: the user's files, how a value is drawn, and the base's values in them.
-
-_READERS = {".json": read_json, ".jsonc": read_json, ".yaml": read_yaml, ".yml": read_yaml}
-_EXAMPLE = '"optim.learning_rate" = [1e-5, 1e-3, "log"]'
-
-
-def read_space(path: Path) -> dict[str, Range | Choice]:
-    """Read a space from a JSON, TOML or YAML file, dotted keys or tables.
-
-    A value is ``[low, high]``, optionally followed by ``"log"``, ``"int"`` or both, or a list of choices. ``[128, 512,
-    "int", 64]`` goes in steps of 64. A choice between two numbers is written ``{choices = [64, 128]}``.
-    """
-    suffix = path.suffix.lower()
-    if not path.is_file():
-        raise MotionkitError(f"--space {path} does not exist.", fix="check the path.")
-    if suffix == ".toml":
-        table = read_toml(path)
-    elif suffix in _READERS:
-        table = _READERS[suffix](path, dict)
-    else:
-        raise MotionkitError(f"--space {path} is neither TOML, JSON nor YAML.", fix="name it .toml, .json or .yaml")
-    space = dict(_entries(table, "", path))
-    if not space:
-        raise MotionkitError(f"--space {path} is empty.", fix=_EXAMPLE)
-    return space
-
-
-def _entries(table: Mapping[str, Any], prefix: str, path: Path) -> Iterator[tuple[str, Range | Choice]]:
-    for name, value in table.items():
-        key = f"{prefix}{name}"
-        if isinstance(value, dict) and set(value) != {"choices"}:
-            yield from _entries(value, f"{key}.", path)
-        else:
-            yield key, dimension(value, key, str(path))
-
-
-def dimension(value: object, key: str, origin: str) -> Range | Choice:
-    """Parse one dimension as it is written in a file."""
-    try:
-        if isinstance(value, dict):
-            return _choice(value.get("choices"))
-        if not isinstance(value, list):
-            raise ValueError("is not a list")
-        ends, marks = value[:2], value[2:]
-        step = marks.pop() if marks and _is_number(marks[-1]) and "int" in marks else 1
-        if len(value) >= 2 and all(map(_is_number, ends)) and all(mark in ("log", "int") for mark in marks):
-            return Range(float(ends[0]), float(ends[1]), "log" in marks, "int" in marks, int(step))
-        return _choice(value)
-    except ValueError as error:
-        raise MotionkitError(f"{key} in {origin}: {error}.", why=f"it is {value!r}.", fix=_EXAMPLE) from error
-
-
-def _choice(values: object) -> Choice:
-    if not isinstance(values, list) or not values:
-        raise ValueError("a list of choices is missing")
-    if any(item is not None and not isinstance(item, (str, int, float, bool)) for item in values):
-        raise ValueError("a choice is a word, a number, true, false or null")
-    if len(values) < 2:
-        raise ValueError("one choice is not a choice")
-    return Choice(tuple(values))
-
-
-def written(space: Space) -> dict[str, Any]:
-    """Return a space as it is written in a file; `dimension` reads each value back."""
-    table: dict[str, Any] = {}
-    for key, axis in space.items():
-        if isinstance(axis, Choice):
-            table[key] = {"choices": list(axis.values)}
-        else:
-            ends = [int(axis.low), int(axis.high)] if axis.whole else [axis.low, axis.high]
-            marks = [*(["log"] if axis.log else []), *(["int"] if axis.whole else [])]
-            table[key] = [*ends, *marks, *([axis.step] if axis.step != 1 else [])]
-    return table
-
-
-def with_base(space: Space, base: Mapping[str, Any]) -> tuple[dict[str, Range | Choice], list[str]]:
-    """Return the space widened to include the base's values, and a sentence for each change."""
-    wide: dict[str, Range | Choice] = {}
-    notes = []
-    for key, axis in space.items():
-        value = value_at(base, key)
-        new = axis
-        if isinstance(axis, Choice):
-            if value not in axis.values:
-                new = Choice((*axis.values, value))
-        elif not _is_number(value):
-            raise MotionkitError(
-                f"{key} is {value!r} in the base settings, which is not a number.",
-                fix=f"give it one, or leave {key} out of the space.",
-            )
-        elif axis.log and value <= 0:
-            raise MotionkitError(
-                f"{key} is {value:g} in the base settings, and its logarithm is searched.",
-                fix='leave "log" out, or set it above 0 in the base.',
-            )
-        else:
-            low, high, step = min(axis.low, float(value)), max(axis.high, float(value)), axis.step
-            if step != 1:  # the grid must contain both ends of the range and the base's value
-                step = math.gcd(step, int(abs(value - axis.low)))
-            new = replace(axis, low=low, high=high, step=max(step, 1))
-        if new != axis:
-            notes.append(f"{key}: the base has {_shown(value)}, so the space was widened to hold it")
-        wide[key] = new
-    return wide, notes
-
-
-def distributions(space: Space) -> dict[str, BaseDistribution]:
-    """Return Optuna's distributions."""
-    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-
-    by_key: dict[str, BaseDistribution] = {}
-    for key, axis in space.items():
-        if isinstance(axis, Choice):
-            by_key[key] = CategoricalDistribution(axis.values)
-        elif axis.whole:
-            by_key[key] = IntDistribution(int(axis.low), int(axis.high), log=axis.log, step=axis.step)
-        else:
-            by_key[key] = FloatDistribution(axis.low, axis.high, log=axis.log)
-    return by_key
-
-
-def values_of(space: Space, base: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the base's values of the searched settings, in the types of the space."""
-    values = {}
-    for key, axis in space.items():
-        value = value_at(base, key)
-        values[key] = value if isinstance(axis, Choice) else int(value) if axis.whole else float(value)
-    return values
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _shown(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else repr(value)
-
-
-# Names in the folder of a study.
-
 PLAN = "study.json"
 JOURNAL = "journal.log"
+"""Files in the folder of a study: the plan, and the storage of its trials."""
+
 TRIALS, SEEDS, WORKERS = "trials", "seeds", "workers"
 """Folders: runs of trials, runs of the winner and the base with other seeds, locks and output of processes."""
 
 HISTORY, BEST_JSON, BEST_TOML = "history.json", "best.json", "best.toml"
-
+"""Files of the result: all trials, and the best settings."""
 
 Sampler = Literal["auto", "gp", "tpe", "random", "cmaes", "qmc"]
 Pruner = Literal["auto", "none", "hyperband", "median"]
 SAMPLERS: tuple[str, ...] = get_args(Sampler)
 PRUNERS: tuple[str, ...] = get_args(Pruner)
+
 _MOST_DIMENSIONS, _MOST_TRIALS = 20, 100
 """Largest search for which `auto` takes the Gaussian process; docs/tuning.md has the measurements."""
+
+_READERS = {".json": read_json, ".jsonc": read_json, ".yaml": read_yaml, ".yml": read_yaml}
+_EXAMPLE = '"optim.learning_rate" = [1e-5, 1e-3, "log"]'
+"""A line of a file of a space, for errors."""
 
 
 class Plan(BaseModel):
@@ -320,3 +190,135 @@ def read_plan(folder: Path) -> Plan:
 
 def _there(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
+
+
+def read_space(path: Path) -> dict[str, Range | Choice]:
+    """Read a space from a JSON, TOML or YAML file, dotted keys or tables.
+
+    A value is ``[low, high]``, optionally followed by ``"log"``, ``"int"`` or both, or a list of choices. ``[128, 512,
+    "int", 64]`` goes in steps of 64. A choice between two numbers is written ``{choices = [64, 128]}``.
+    """
+    suffix = path.suffix.lower()
+    if not path.is_file():
+        raise MotionkitError(f"--space {path} does not exist.", fix="check the path.")
+    if suffix == ".toml":
+        table = read_toml(path)
+    elif suffix in _READERS:
+        table = _READERS[suffix](path, dict)
+    else:
+        raise MotionkitError(f"--space {path} is neither TOML, JSON nor YAML.", fix="name it .toml, .json or .yaml")
+    space = dict(_entries(table, "", path))
+    if not space:
+        raise MotionkitError(f"--space {path} is empty.", fix=_EXAMPLE)
+    return space
+
+
+def _entries(table: Mapping[str, Any], prefix: str, path: Path) -> Iterator[tuple[str, Range | Choice]]:
+    for name, value in table.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, dict) and set(value) != {"choices"}:
+            yield from _entries(value, f"{key}.", path)
+        else:
+            yield key, dimension(value, key, str(path))
+
+
+def dimension(value: object, key: str, origin: str) -> Range | Choice:
+    """Parse one dimension as it is written in a file."""
+    try:
+        if isinstance(value, dict):
+            return _choice(value.get("choices"))
+        if not isinstance(value, list):
+            raise ValueError("is not a list")
+        ends, marks = value[:2], value[2:]
+        step = marks.pop() if marks and _is_number(marks[-1]) and "int" in marks else 1
+        if len(value) >= 2 and all(map(_is_number, ends)) and all(mark in ("log", "int") for mark in marks):
+            return Range(float(ends[0]), float(ends[1]), "log" in marks, "int" in marks, int(step))
+        return _choice(value)
+    except ValueError as error:
+        raise MotionkitError(f"{key} in {origin}: {error}.", why=f"it is {value!r}.", fix=_EXAMPLE) from error
+
+
+def _choice(values: object) -> Choice:
+    if not isinstance(values, list) or not values:
+        raise ValueError("a list of choices is missing")
+    if any(item is not None and not isinstance(item, (str, int, float, bool)) for item in values):
+        raise ValueError("a choice is a word, a number, true, false or null")
+    if len(values) < 2:
+        raise ValueError("one choice is not a choice")
+    return Choice(tuple(values))
+
+
+def written(space: Space) -> dict[str, Any]:
+    """Return a space as it is written in a file; `dimension` reads each value back."""
+    table: dict[str, Any] = {}
+    for key, axis in space.items():
+        if isinstance(axis, Choice):
+            table[key] = {"choices": list(axis.values)}
+        else:
+            ends = [int(axis.low), int(axis.high)] if axis.whole else [axis.low, axis.high]
+            marks = [*(["log"] if axis.log else []), *(["int"] if axis.whole else [])]
+            table[key] = [*ends, *marks, *([axis.step] if axis.step != 1 else [])]
+    return table
+
+
+def with_base(space: Space, base: Mapping[str, Any]) -> tuple[dict[str, Range | Choice], list[str]]:
+    """Return the space widened to include the base's values, and a sentence for each change."""
+    wide: dict[str, Range | Choice] = {}
+    notes = []
+    for key, axis in space.items():
+        value = value_at(base, key)
+        new = axis
+        if isinstance(axis, Choice):
+            if value not in axis.values:
+                new = Choice((*axis.values, value))
+        elif not _is_number(value):
+            raise MotionkitError(
+                f"{key} is {value!r} in the base settings, which is not a number.",
+                fix=f"give it one, or leave {key} out of the space.",
+            )
+        elif axis.log and value <= 0:
+            raise MotionkitError(
+                f"{key} is {value:g} in the base settings, and its logarithm is searched.",
+                fix='leave "log" out, or set it above 0 in the base.',
+            )
+        else:
+            low, high, step = min(axis.low, float(value)), max(axis.high, float(value)), axis.step
+            if step != 1:  # the grid must contain both ends of the range and the base's value
+                step = math.gcd(step, int(abs(value - axis.low)))
+            new = replace(axis, low=low, high=high, step=max(step, 1))
+        if new != axis:
+            notes.append(f"{key}: the base has {_shown(value)}, so the space was widened to hold it")
+        wide[key] = new
+    return wide, notes
+
+
+def distributions(space: Space) -> dict[str, BaseDistribution]:
+    """Return Optuna's distributions."""
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    by_key: dict[str, BaseDistribution] = {}
+    for key, axis in space.items():
+        if isinstance(axis, Choice):
+            by_key[key] = CategoricalDistribution(axis.values)
+        elif axis.whole:
+            by_key[key] = IntDistribution(int(axis.low), int(axis.high), log=axis.log, step=axis.step)
+        else:
+            by_key[key] = FloatDistribution(axis.low, axis.high, log=axis.log)
+    return by_key
+
+
+def values_of(space: Space, base: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the base's values of the searched settings, in the types of the space."""
+    values = {}
+    for key, axis in space.items():
+        value = value_at(base, key)
+        values[key] = value if isinstance(axis, Choice) else int(value) if axis.whole else float(value)
+    return values
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _shown(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else repr(value)

@@ -1,4 +1,9 @@
-"""Rule-based tuning from recorded metrics: read a run, apply the rules, write the settings file."""
+"""Rule-based tuning from recorded metrics: read a run, apply the rules, write the settings file.
+
+The rules (`RULES`) are the guide's: which settings to raise if a figure of a training is too high. `adjust` applies
+them to a schedule; it and what is above it read and write no files. `open_recorded` reads the figures of a run, and
+`write_adjusted` writes its settings.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +21,6 @@ from motionkit.predictor.guide_figures import FOLDER, MODES, read_epochs
 from motionkit.predictor.guide_files import is_guide_config
 from motionkit.predictor.schedule import LARGEST_STEP
 from motionkit.predictor.train_settings import TrainMplSettings
-
-# The guide's rules: which settings to raise if a figure of a training is too high. Pure functions.
 
 Epochs = Mapping[int, Mapping[str, float]]
 """Figures by epoch and name."""
@@ -60,6 +63,16 @@ BOUNDS: Mapping[str, tuple[tuple[float, float], tuple[float, float]]] = {
 """Lowest and highest value in the stages before the last one, and in the last one. Values beyond them stay."""
 
 _LOSSES = ("w_fk_pos", "w_rot_local")
+"""Values in a stage that are weights of losses."""
+
+_NAMES: Mapping[str, str] = {
+    "freerun_weight": "freerun.weight",
+    "freerun_horizon": "freerun.horizon",
+    "w_fk_pos": "loss.fk_pos",
+    "w_rot_local": "loss.rot_local",
+    "w_latent_consistency": "loss.latent_consistency",
+}
+"""Names of values in a stage, and of the settings they override."""
 
 
 @dataclass(frozen=True)
@@ -139,20 +152,30 @@ def judge(figure: str, free: Epochs, teacher: Epochs, first: int, last: int) -> 
 
 
 def adjust(
-    stages: Sequence[Mapping[str, Any]],  # as in ``freerun_stage_schedule``; empty for a training without stages
-    free: Epochs,  # figures of free runs, by the guide's names
-    teacher: Epochs,  # figures with teacher forcing
+    stages: Sequence[Mapping[str, Any]],
+    free: Epochs,
+    teacher: Epochs,
     *,
-    base: Mapping[str, float],  # values of stages that set none, by their names in a stage
+    base: Mapping[str, float],
     epochs: int,
-    longest: int = LONGEST,  # frames of a free run that fit into a window
-    encoder: bool = True,  # whether the model has an encoder, which the latent consistency needs
-    copied: bool = False,  # whether the figures come from the guide's code, see `Rule.copied`
+    longest: int = LONGEST,
+    encoder: bool = True,
+    copied: bool = False,
 ) -> Adjusted:
     """Apply the guide's three rules to a schedule.
 
     Values only rise. Weight and horizon of free runs never fall from stage to stage, and the weight rises by no more
     than the linter's step; a stage with weight 0 is teacher forcing and keeps both.
+
+    Args:
+        stages: As in ``freerun_stage_schedule``; empty for a training without stages.
+        free: Figures of free runs, by the guide's names.
+        teacher: Figures with teacher forcing.
+        base: Values of stages that set none, by their names in a stage.
+        epochs: Epochs of the training.
+        longest: Frames of a free run that fit into a window.
+        encoder: Whether the model has an encoder, which the latent consistency needs.
+        copied: Whether the figures come from the guide's code, see `Rule.copied`.
     """
     training: dict[str, Any] = {"range": [1, epochs], "label": "", "trainer": {}, "loss_groups": {}}
     result = Adjusted([copy.deepcopy(dict(stage)) for stage in stages] or [training], bool(stages))
@@ -253,16 +276,6 @@ def _joined(changes: Sequence[Change]) -> list[Change]:
     return sorted(by_value.values(), key=lambda change: change.stage)
 
 
-_NAMES: Mapping[str, str] = {
-    "freerun_weight": "freerun.weight",
-    "freerun_horizon": "freerun.horizon",
-    "w_fk_pos": "loss.fk_pos",
-    "w_rot_local": "loss.rot_local",
-    "w_latent_consistency": "loss.latent_consistency",
-}
-"""Names of values in a stage, and of the settings they override."""
-
-
 @dataclass(frozen=True)
 class Recorded:
     """A run with recorded figures."""
@@ -289,13 +302,14 @@ class Recorded:
         ]
 
 
-def open_recorded(
-    # The run, its folder ``metrics``, or one of the guide's. If it does not exist, the run above it is used: the guide
-    # keeps its figures two folders below.
-    path: Path,
-    base: Path | None,  # the settings to adjust; by default those of the run
-) -> Recorded:
-    """Read a run of train-mpl, or a metrics folder of it or of the guide's code."""
+def open_recorded(path: Path, base: Path | None) -> Recorded:
+    """Read a run of train-mpl, or a metrics folder of it or of the guide's code.
+
+    Args:
+        path: The run, its folder ``metrics``, or one of the guide's. If it does not exist, the run above it is used:
+            the guide keeps its figures two folders below.
+        base: The settings to adjust; by default those of the run.
+    """
     metrics, run = _find(path)
     file = base or (run / "config.json" if (run / "config.json").is_file() else None)
     if file is None:

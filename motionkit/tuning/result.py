@@ -1,4 +1,7 @@
-"""The result of a search: its document, its files, and a one-sentence verdict."""
+"""The result of a search: its document, its files, and a one-sentence verdict.
+
+`StudyResult` holds them. `study_page` is its page, and `write_config` merges its settings into the user's file.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from motionkit.page.charts import bars
 from motionkit.page.curves import Curve, curves, hover_script, parallel
-from motionkit.page.html import count, details, figure, grid, note, result_page, table, tiles
+from motionkit.page.html import details, figure, grid, note, result_page, table, tiles
+from motionkit.page.wording import count
 from motionkit.runs import write_bytes_atomic
 from motionkit.tuning.base import Base, flat, with_values
 from motionkit.tuning.plan import BEST_JSON, BEST_TOML, HISTORY, Plan
@@ -23,6 +27,9 @@ from motionkit.version import __version__
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
+
+_SHOWN = 300
+"""Most trials in the table of the page, and lines in its chart; the best ones if there are more."""
 
 
 @dataclass(frozen=True)
@@ -232,14 +239,11 @@ def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-# The page of a search: the verdict first, then history, importances, all trials, and the changes.
-
-_SHOWN = 300
-"""Most trials in the table, and lines in the chart; the best ones if there are more."""
-
-
 def study_page(result: StudyResult) -> str:
-    """Return the page as HTML without external resources."""
+    """Return the page of a search as HTML without external resources.
+
+    The verdict comes first, then history, importances, the changes, and all trials.
+    """
     plan = result.plan
     title = f"Search of {plan.trainer}: {plan.study}"
     parts = [
@@ -344,9 +348,6 @@ def _tail(key: str, result: StudyResult) -> str:
 
 def _short_value(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-# The result merged into the user's settings file.
 
 
 def write_config(path: Path, result: StudyResult) -> tuple[list[tuple[str, Any, Any]], list[str]]:

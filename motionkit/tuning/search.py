@@ -1,4 +1,7 @@
-"""A complete search: trials, then winner and base with further seeds, then the result."""
+"""A complete search: trials, then winner and base with further seeds, then the result.
+
+`search` does it, and `_Teller` reports what ends. Below it are the several processes that work on one search.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from motionkit.errors import MotionkitError
-from motionkit.page.html import duration
+from motionkit.page.wording import duration
 from motionkit.runs import Run
 from motionkit.tracking import last_metrics
 from motionkit.tuning.base import Base
@@ -38,89 +41,11 @@ if TYPE_CHECKING:
     from optuna import Study
     from optuna.trial import FrozenTrial
 
-
-# Several processes that work on one search.
-
 _POLL = 0.3
+"""Seconds between looks at the processes."""
+
 _GRACE = 60.0
 """Seconds for processes to save their work after a signal."""
-
-
-def cores() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def default_jobs(device: str) -> int:
-    """Return how many processes search by default: two, or one on one core or a GPU."""
-    return 1 if cores() < 2 or not device.startswith(("cpu", "auto")) else 2
-
-
-def run_processes(
-    folder: Path,
-    phase: str,  # ``search`` or ``seeds``
-    jobs: int,
-    code: Collection[str] = (),  # files and options that may run code, see `Base.code`
-    *,
-    stopped: Callable[[], int],  # returns the signal that asks to stop, or 0
-    look: Callable[[], bool],  # polled; returns whether a trial has ended since the last call
-    left: Callable[[], bool],  # returns whether there is work left
-) -> None:
-    """Run workers until no work is left; new ones replace those that died.
-
-    Raises:
-        MotionkitError: All of them died before a trial ended (exit code 1).
-    """
-    threads = max(1, cores() // jobs)
-    if (limit := os.environ.get("OMP_NUM_THREADS", "")).isdecimal():
-        threads = min(threads, max(1, int(limit)))
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
-    (folder / WORKERS).mkdir(exist_ok=True)
-    log = folder / WORKERS / f"{phase}.log"
-    while left():
-        progressed = False
-        with log.open("ab") as output:
-            # A new session for each: Ctrl-C reaches them once, through this process.
-            running = [
-                subprocess.Popen(
-                    [sys.executable, "-m", "motionkit.tuning.worker", str(folder), phase, *code],
-                    env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
-                )
-                for _ in range(jobs)
-            ]  # fmt: skip
-        try:
-            while any(process.poll() is None for process in running):
-                time.sleep(_POLL)
-                progressed |= look()
-                if number := stopped():
-                    _end(running, number)
-                    look()
-                    return
-        except BaseException:
-            _end(running, signal.SIGTERM)
-            raise
-        progressed |= look()
-        if not progressed and left():
-            codes = [process.returncode for process in running]
-            lines = log.read_text(errors="replace").strip().splitlines()
-            why = lines[-1] if lines else f"exit codes {', '.join(map(str, codes))}"
-            raise MotionkitError("the processes of the search died.", why=why, fix=f"see {log}", code=1)
-
-
-def _end(running: list[subprocess.Popen[bytes]], number: int) -> None:
-    for process in running:
-        if process.poll() is None:
-            process.send_signal(number)
-    until = time.monotonic() + _GRACE
-    for process in running:
-        try:
-            process.wait(max(0.1, until - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
 
 _ELSEWHERE = 3.0
 """Longest wait for trials of other machines, in durations of the longest trial so far."""
@@ -143,16 +68,25 @@ class Finished:
 
 
 def search(
-    plan: Plan,  # as in the folder's study.json
-    base: Base,  # trainer and settings
-    run: Run,  # the run; its folder is the study folder
+    plan: Plan,
+    base: Base,
+    run: Run,
     *,
     jobs: int,
-    tell: Callable[[Finished], None],  # called with each trial that ends
-    say: Callable[[str], None],  # called with lines about what begins and how far it is
-    steps: int = 0,  # steps of a trial; 0 if unknown
+    tell: Callable[[Finished], None],
+    say: Callable[[str], None],
+    steps: int = 0,
 ) -> StudyResult | None:
     """Search in the folder of an open run.
+
+    Args:
+        plan: As in the folder's study.json.
+        base: Trainer and settings.
+        run: The run; its folder is the study folder.
+        jobs: Number of processes.
+        tell: Called with each trial that ends.
+        say: Called with lines about what begins and how far it is.
+        steps: Steps of a trial; 0 if unknown.
 
     Returns:
         The result; None if it was stopped, in which case ``--resume`` continues it.
@@ -341,3 +275,88 @@ class _Teller:
         if best is not None and best.value is not None:
             values["tune/best"] = best.value
         self._run.log(count, values)
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def default_jobs(device: str) -> int:
+    """Return how many processes search by default: two, or one on one core or a GPU."""
+    return 1 if cores() < 2 or not device.startswith(("cpu", "auto")) else 2
+
+
+def run_processes(
+    folder: Path,
+    phase: str,
+    jobs: int,
+    code: Collection[str] = (),
+    *,
+    stopped: Callable[[], int],
+    look: Callable[[], bool],
+    left: Callable[[], bool],
+) -> None:
+    """Run workers until no work is left; new ones replace those that died.
+
+    Args:
+        folder: The study folder.
+        phase: ``search`` or ``seeds``.
+        jobs: Number of processes.
+        code: Files and options that may run code, see `Base.code`.
+        stopped: Returns the signal that asks to stop, or 0.
+        look: Polled; returns whether a trial has ended since the last call.
+        left: Returns whether there is work left.
+
+    Raises:
+        MotionkitError: All of them died before a trial ended (exit code 1).
+    """
+    threads = max(1, cores() // jobs)
+    if (limit := os.environ.get("OMP_NUM_THREADS", "")).isdecimal():
+        threads = min(threads, max(1, int(limit)))
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    (folder / WORKERS).mkdir(exist_ok=True)
+    log = folder / WORKERS / f"{phase}.log"
+    while left():
+        progressed = False
+        with log.open("ab") as output:
+            # A new session for each: Ctrl-C reaches them once, through this process.
+            running = [
+                subprocess.Popen(
+                    [sys.executable, "-m", "motionkit.tuning.worker", str(folder), phase, *code],
+                    env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
+                )
+                for _ in range(jobs)
+            ]  # fmt: skip
+        try:
+            while any(process.poll() is None for process in running):
+                time.sleep(_POLL)
+                progressed |= look()
+                if number := stopped():
+                    _end(running, number)
+                    look()
+                    return
+        except BaseException:
+            _end(running, signal.SIGTERM)
+            raise
+        progressed |= look()
+        if not progressed and left():
+            codes = [process.returncode for process in running]
+            lines = log.read_text(errors="replace").strip().splitlines()
+            why = lines[-1] if lines else f"exit codes {', '.join(map(str, codes))}"
+            raise MotionkitError("the processes of the search died.", why=why, fix=f"see {log}", code=1)
+
+
+def _end(running: list[subprocess.Popen[bytes]], number: int) -> None:
+    for process in running:
+        if process.poll() is None:
+            process.send_signal(number)
+    until = time.monotonic() + _GRACE
+    for process in running:
+        try:
+            process.wait(max(0.1, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

@@ -1,4 +1,8 @@
-"""Storage of trials: a journal in the study folder, or any storage of Optuna's."""
+"""Optuna's part of a search: the storage of its trials, and its samplers and pruners.
+
+`open_study` opens the storage: a journal in the study folder, or any storage of Optuna's. `make_sampler` and
+`make_pruner` make those of a plan for one trial, which ignore lost trials; CMA-ES needs no pickles.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +29,20 @@ if TYPE_CHECKING:
 
     from motionkit.tuning.plan import Plan
 
-
-_PACKAGES = ("sqlalchemy", "optuna", "redis", "grpc", "filelock")
-
 WAIT = 30.0
 """Seconds to wait for a locked storage."""
+
+LOST = "lost"
+"""Attribute of a trial whose process died or was stopped; its settings were put back into the queue."""
+
+PLACE = "place"
+"""Attribute of a trial: its number if lost trials are not counted. A trial that is run again keeps its place."""
+
+_PACKAGES = ("sqlalchemy", "optuna", "redis", "grpc", "filelock")
+"""Packages whose errors are those of a storage."""
+
+_STARTUP = 10
+"""Random trials before a sampler learns from the others."""
 
 
 def quiet_optuna() -> Any:
@@ -40,13 +53,14 @@ def quiet_optuna() -> Any:
     return optuna
 
 
-def open_storage(
-    url: str,  # of any Optuna storage; empty for the journal in `folder`
-    folder: Path,
-    *,
-    wait: float | None = None,  # seconds to wait for a lock
-) -> BaseStorage:
-    """Open the storage of a study."""
+def open_storage(url: str, folder: Path, *, wait: float | None = None) -> BaseStorage:
+    """Open the storage of a study.
+
+    Args:
+        url: URL of any Optuna storage; empty for the journal in `folder`.
+        folder: The study folder.
+        wait: Seconds to wait for a lock; `WAIT` by default.
+    """
     optuna = quiet_optuna()
     wait = WAIT if wait is None else wait
     with storage_errors(url or str(folder / JOURNAL)):
@@ -210,17 +224,6 @@ class _KernelLock:
     def release(self) -> None:
         """Release the lock."""
         self._lock.release()
-
-
-# Optuna's samplers and pruners by name, which ignore lost trials; and CMA-ES without pickles.
-
-LOST = "lost"
-"""Attribute of a trial whose process died or was stopped; its settings were put back into the queue."""
-
-PLACE = "place"
-"""Attribute of a trial: its number if lost trials are not counted. A trial that is run again keeps its place."""
-
-_STARTUP = 10
 
 
 def place_of(trial: FrozenTrial) -> int:

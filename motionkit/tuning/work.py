@@ -1,10 +1,15 @@
-"""The work of each process of a search: take the next trial, train, record the value, until none is left."""
+"""The work of each process of a search: take the next trial, train, record the value, until none is left.
+
+`Worker` does it. Below are the trials of a study (further seeds, lost ones, the best), then one trial, `run_trial`: a
+training run in its own folder, followed while it runs, then measured and cleaned up.
+"""
 
 from __future__ import annotations
 
 import logging
 import math
 import os
+import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -33,127 +38,18 @@ if TYPE_CHECKING:
     from optuna import Study
     from optuna.trial import FrozenTrial, Trial
 
-
-# One trial: a training run in its own folder, followed while it runs, then measured and cleaned up.
-
 Report = Callable[[int, float], bool]
 """Called with the count of intermediate values, from 1, and the newest one; returns whether to go on."""
 
-
-@dataclass(frozen=True)
-class Ended:
-    """How a trial ended."""
-
-    state: str  # ``complete``, ``pruned`` (stopped early), ``diverged``, ``failed`` or ``interrupted``
-    value: float | None = None  # The value, if the trial is complete
-    reason: str = ""  # Why there is none
-    signal: int = 0  # The signal that stopped it, or 0
-
-
-def run_trial(
-    base: Base,  # trainer and settings
-    values: Mapping[str, Any],  # settings of this trial
-    folder: Path,  # its run folder; an older try there is replaced
-    *,
-    value: str,  # dotted key of the value in the summary document
-    watch: str = "",  # metric of the intermediate values
-    report: Report | None = None,  # called with these
-    # Whether the result is still wanted; asked at each logged step. Its log lines go to the study's log.
-    alive: Callable[[], bool] = lambda: True,
-) -> Ended:
-    """Train with some settings replaced."""
-    from motionkit.training.execute import build_trainer, run_trainer
-
-    place = {"run.out": str(folder), "run.overwrite": folder.exists(), "checkpoint.every": 0, "checkpoint.keep": 1}
-    count, stopped = 0, ""
-    outside = logging.getLogger("motionkit").handlers
-
-    @contextmanager
-    def watched(run: Run) -> Iterator[None]:
-        def listen(step: int, metrics: Mapping[str, float]) -> None:
-            nonlocal count, stopped
-            with heard_by(outside):
-                goes_on = alive()
-            if not goes_on:
-                stopped = stopped or "nobody waits for it any more"
-                run.signals.stop()
-            if watch not in metrics or step == 0:
-                return
-            count += 1
-            now = float(metrics[watch])
-            if not math.isfinite(now):
-                stopped = f"diverged: {watch} is {now} at step {step}"
-                run.signals.stop()
-            elif report is not None and not report(count, now):
-                stopped = f"pruned: {watch} {now:.3f} at step {step} is behind other trials"
-                run.signals.stop()
-
-        run.listeners.append(listen)
-        yield
-
-    try:
-        with apart():
-            resolved = base.with_values({**values, **place})
-            trainer = build_trainer(base.command, base.component, resolved.settings)
-            with plugins.catching():
-                trainer.prepare()
-            outcome = run_trainer(base.command, trainer, resolved, component=None, watch=watched)
-    except MotionkitError as error:
-        state = "diverged" if error.code == 1 and "finite" in error.sentence() else "failed"
-        return Ended(state, reason=error.sentence())
-    except OSError as error:
-        return Ended("failed", reason=str(error))
-    finally:
-        tidy(folder, keep_model=True)
-    if stopped:
-        state = stopped.partition(":")[0]
-        return Ended(state if state in ("diverged", "pruned") else "interrupted", reason=stopped, signal=0)
-    if outcome.status != "done":
-        return Ended("interrupted", reason="interrupted", signal=outcome.exit_code - 128)
-    try:
-        result = value_at(outcome.document, value)
-    except KeyError:
-        numbers = [key for key, entry in flat(outcome.document) if isinstance(entry, float)]
-        return Ended("failed", reason=f"its summary has no {value}; it has {', '.join(numbers[:12])}")
-    if not isinstance(result, (int, float)) or not math.isfinite(result):
-        return Ended("diverged", reason=f"diverged: {value} is {result}")
-    return Ended("complete", float(result))
-
-
-def tidy(folder: Path, *, keep_model: bool) -> None:
-    """Delete the checkpoints of an ended trial, and unless `keep_model` its artifacts."""
-    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-    record = peek(folder).record if not keep_model and (folder / "run.json").is_file() else None
-    for name in record.artifacts if record is not None else ():
-        path = folder / name
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
-
-
-def apart() -> AbstractContextManager[None]:
-    """Keep the log of a trial out of the console and the study's log; it goes to the trial's log.txt."""
-    return heard_by([logging.NullHandler()])
-
-
-@contextmanager
-def heard_by(handlers: list[logging.Handler]) -> Iterator[None]:
-    """Replace the handlers of motionkit's logger in the block."""
-    logger = logging.getLogger("motionkit")
-    before, logger.handlers = logger.handlers, handlers
-    try:
-        yield
-    finally:
-        logger.handlers = before
-
-
 KILLED = "its process was killed"
+"""Reason of a lost trial."""
 
 _UNNAMED = 60.0
 """Seconds after which a trial without a worker is lost."""
 
 _WHO, _SEED = "settings", "seed"
+"""Parameters of a trial with a further seed."""
+
 _HOPELESS = 5
 """First failures in a row after which the search gives up."""
 
@@ -371,12 +267,126 @@ def tidy_trials(plan: Plan, folder: Path) -> None:
             tidy(trial_folder(folder, trial.number), keep_model=False)
 
 
+@dataclass(frozen=True)
+class Ended:
+    """How a trial ended."""
+
+    state: str  # ``complete``, ``pruned`` (stopped early), ``diverged``, ``failed`` or ``interrupted``
+    value: float | None = None  # The value, if the trial is complete
+    reason: str = ""  # Why there is none
+    signal: int = 0  # The signal that stopped it, or 0
+
+
+def run_trial(
+    base: Base,
+    values: Mapping[str, Any],
+    folder: Path,
+    *,
+    value: str,
+    watch: str = "",
+    report: Report | None = None,
+    alive: Callable[[], bool] = lambda: True,
+) -> Ended:
+    """Train with some settings replaced.
+
+    Args:
+        base: Trainer and settings.
+        values: Settings of this trial.
+        folder: Its run folder; an older try there is replaced.
+        value: Dotted key of the value in the summary document.
+        watch: Metric of the intermediate values.
+        report: Called with these.
+        alive: Whether the result is still wanted; asked at each logged step. Its log lines go to the study's log.
+    """
+    from motionkit.training.execute import build_trainer, run_trainer
+
+    place = {"run.out": str(folder), "run.overwrite": folder.exists(), "checkpoint.every": 0, "checkpoint.keep": 1}
+    count, stopped = 0, ""
+    outside = logging.getLogger("motionkit").handlers
+
+    @contextmanager
+    def watched(run: Run) -> Iterator[None]:
+        def listen(step: int, metrics: Mapping[str, float]) -> None:
+            nonlocal count, stopped
+            with heard_by(outside):
+                goes_on = alive()
+            if not goes_on:
+                stopped = stopped or "nobody waits for it any more"
+                run.signals.stop()
+            if watch not in metrics or step == 0:
+                return
+            count += 1
+            now = float(metrics[watch])
+            if not math.isfinite(now):
+                stopped = f"diverged: {watch} is {now} at step {step}"
+                run.signals.stop()
+            elif report is not None and not report(count, now):
+                stopped = f"pruned: {watch} {now:.3f} at step {step} is behind other trials"
+                run.signals.stop()
+
+        run.listeners.append(listen)
+        yield
+
+    try:
+        with apart():
+            resolved = base.with_values({**values, **place})
+            trainer = build_trainer(base.command, base.component, resolved.settings)
+            with plugins.catching():
+                trainer.prepare()
+            outcome = run_trainer(base.command, trainer, resolved, component=None, watch=watched)
+    except MotionkitError as error:
+        state = "diverged" if error.code == 1 and "finite" in error.sentence() else "failed"
+        return Ended(state, reason=error.sentence())
+    except OSError as error:
+        return Ended("failed", reason=str(error))
+    finally:
+        tidy(folder, keep_model=True)
+    if stopped:
+        state = stopped.partition(":")[0]
+        return Ended(state if state in ("diverged", "pruned") else "interrupted", reason=stopped, signal=0)
+    if outcome.status != "done":
+        return Ended("interrupted", reason="interrupted", signal=outcome.exit_code - 128)
+    try:
+        result = value_at(outcome.document, value)
+    except KeyError:
+        numbers = [key for key, entry in flat(outcome.document) if isinstance(entry, float)]
+        return Ended("failed", reason=f"its summary has no {value}; it has {', '.join(numbers[:12])}")
+    if not isinstance(result, (int, float)) or not math.isfinite(result):
+        return Ended("diverged", reason=f"diverged: {value} is {result}")
+    return Ended("complete", float(result))
+
+
+def tidy(folder: Path, *, keep_model: bool) -> None:
+    """Delete the checkpoints of an ended trial, and unless `keep_model` its artifacts."""
+    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+    record = peek(folder).record if not keep_model and (folder / "run.json").is_file() else None
+    for name in record.artifacts if record is not None else ():
+        path = folder / name
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def apart() -> AbstractContextManager[None]:
+    """Keep the log of a trial out of the console and the study's log; it goes to the trial's log.txt."""
+    return heard_by([logging.NullHandler()])
+
+
+@contextmanager
+def heard_by(handlers: list[logging.Handler]) -> Iterator[None]:
+    """Replace the handlers of motionkit's logger in the block."""
+    logger = logging.getLogger("motionkit")
+    before, logger.handlers = logger.handlers, handlers
+    try:
+        yield
+    finally:
+        logger.handlers = before
+
+
 @contextmanager
 def _present(folder: Path) -> Iterator[str]:
     """Hold a lock that shows other processes that this one is alive; yields its name."""
-    import secrets
-    import shutil
-
     name = f"{os.getpid()}-{secrets.token_hex(4)}"
     place = folder / WORKERS / name
     place.mkdir(parents=True)

@@ -1,9 +1,10 @@
-"""Reads .npy and .npz without executing code and with bounded memory."""
+"""Reads .npy and .npz, and opens zip archives, without executing code and with bounded memory."""
 
 from __future__ import annotations
 
 import io
 import math
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from motionkit.documents import open_file
 from motionkit.errors import MotionkitError
 from motionkit.weights._gate import spreads, valid_texts
-from motionkit.weights._pickles import open_zip, read_pickle
+from motionkit.weights._pickles import read_pickle
 
 LIMIT = 4 << 30
 """Default limit of a file's unpacked content in bytes."""
@@ -30,6 +31,9 @@ _KINDS = "biufcSUMmO"
 
 _HEADER = 10_000
 """Most bytes of an array's header; numpy writes 118."""
+
+_DIRECTORY = 8 << 20
+"""Most bytes of the list of members of an archive, enough for about 80 000."""
 
 
 def read_array(path: str | Path, *, limit: int = LIMIT, wanted: Callable[[str], bool] = lambda name: True) -> Any:
@@ -158,3 +162,23 @@ def _fill(file: IO[bytes], buffer: bytearray) -> int:
         buffer[at : at + len(chunk)] = chunk
         at += len(chunk)
     return at
+
+
+def open_zip(file: IO[bytes], path: Path) -> zipfile.ZipFile:
+    """Open an archive; no member is read."""
+    try:
+        end = zipfile._EndRecData(file)  # type: ignore[attr-defined]
+        size = end[zipfile._ECD_SIZE] if end else 0  # type: ignore[attr-defined]
+        if size <= _DIRECTORY:
+            return zipfile.ZipFile(file)
+    # For damaged lists zipfile also raises NotImplementedError, UnicodeDecodeError and struct.error.
+    except Exception as error:
+        raise MotionkitError(
+            f"{path} is damaged or cut short.",
+            why=str(error) or type(error).__name__,
+            fix="copy or download it again; a stopped download leaves a shorter file.",
+        ) from error
+    raise MotionkitError(
+        f"{path} was not opened: its list of members takes {size / 1e6:.0f} MB.",
+        why=f"no file of arrays or weights has more than {_DIRECTORY >> 20} MB of it.",
+    )

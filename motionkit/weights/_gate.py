@@ -21,6 +21,9 @@ size but no contents, so a refused pickle costs no memory. It refuses:
 
 After the gate, the C unpickler builds the objects. It interprets opcodes as the gate does; its weak points, memory for
 announced lengths and memo indices, are checked above.
+
+`Gate` has the state of the walk. `NAMES` are the names that a pickle may use, with the function that builds each;
+`call`, `build` and `storage` check their uses. The walk itself is in `motionkit.weights._pickles`.
 """
 
 from __future__ import annotations
@@ -39,6 +42,23 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 
+OBJECTS = 4_000_000
+"""Most opcodes, and most objects counted as often as they are referenced; 80 000 composite prompts have that many."""
+
+_DEPTH = 100
+_HASHED = 100_000
+_INT_KEY = 1 << 60
+"""Integers below this have different hashes."""
+
+_LONGEST = 100  # characters of a name in a message
+_RUN_CODE = {"os", "posix", "nt", "subprocess", "builtins", "__builtin__", "sys", "shutil", "socket", "runpy"}
+
+_CODE = re.compile(r"[<>|=]?(?:[?bhilqBHILQefdgFDGO]|[biufcO]\d{1,2}|[SU]\d{0,6})")
+"""Codes of dtypes: numbers, texts, objects; no fields, and no dates."""
+
+_SPREAD = 1 << 20
+_LAST_CHARACTER = 0x10FFFF
+
 
 class Node:
     """A stand-in for an object on the stack that is not a number, text or bytes."""
@@ -56,15 +76,6 @@ class Node:
         self.depth = 0  # Levels of containers in it
         self.data = data  # Whether a finished object may contain it; names and storages are only arguments of calls
         self.held = False  # Whether another object contains it; then no items may be added
-
-
-OBJECTS = 4_000_000
-"""Most opcodes, and most objects counted as often as they are referenced; 80 000 composite prompts have that many."""
-
-_DEPTH = 100
-_HASHED = 100_000
-_INT_KEY = 1 << 60
-"""Integers below this have different hashes."""
 
 
 class Gate:
@@ -140,12 +151,6 @@ class Gate:
         if type(key) is Node and key.kind == "tuple" and len(key.value) <= 10 and key.depth < 2:
             return 10 + sum(self._price(item) for item in key.value if type(item) is not str)
         self.refuse("it uses keys other than texts and numbers")
-
-
-# The names that a pickle may use, and the function that builds each.
-
-_LONGEST = 100
-_RUN_CODE = {"os", "posix", "nt", "subprocess", "builtins", "__builtin__", "sys", "shutil", "socket", "runpy"}
 
 
 def refusal(name: str, origin: str) -> MotionkitError:
@@ -250,13 +255,7 @@ NAMES: dict[str, Any] = {
     **TYPES,
     **STORAGES,
 }
-
-
-_CODE = re.compile(r"[<>|=]?(?:[?bhilqBHILQefdgFDGO]|[biufcO]\d{1,2}|[SU]\d{0,6})")
-"""Codes of dtypes: numbers, texts, objects; no fields, and no dates."""
-
-_SPREAD = 1 << 20
-_LAST_CHARACTER = 0x10FFFF
+"""The names that a pickle may use, and the function that builds each."""
 
 
 def call(gate: Gate, name: str, arguments: tuple[Any, ...]) -> Any:

@@ -1,4 +1,8 @@
-"""Reads a pickle: first through the gate, then with Python's unpickler, limited to the names of the gate."""
+"""Reads a pickle: first the walk through the gate, then Python's unpickler, limited to the names of the gate.
+
+`walk` goes through the opcodes; the functions before it apply each opcode to the stack of the gate, and `OPERATIONS` is
+their table. `read_pickle` walks and then unpickles.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +11,12 @@ import io
 import mmap
 import pickle
 import struct
-import zipfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import IO, Any
 
 from motionkit.errors import MotionkitError
-from motionkit.weights import _gate as _calls
+from motionkit.weights import _gate
 from motionkit.weights._gate import NAMES, OBJECTS, TYPES, Gate, Node, refusal
-
-# The walk through a pickle: the effect of each opcode on the stack of the gate.
 
 _MEMO_GAP = 1000
 """Most memo indices that may be skipped; real programs count up by one."""
@@ -180,7 +180,7 @@ def _call(gate: Gate, _: None) -> None:
     arguments, called = gate.stack.pop(), gate.stack.pop()
     match called, arguments:
         case Node(kind="name", value=name), Node(kind="tuple", value=values):
-            gate.stack.append(_calls.call(gate, name, values))
+            gate.stack.append(_gate.call(gate, name, values))
         case _:
             gate.refuse("it calls something that is not a function")
 
@@ -199,14 +199,14 @@ def _build(gate: Gate, _: None) -> None:
     node = gate.stack[-1]
     if type(node) is not Node or type(state) is not Node:
         gate.refuse("it gives a state to something that has none")
-    _calls.build(gate, node, state)
+    _gate.build(gate, node, state)
     gate.add(node, [state])
 
 
 def _storage(gate: Gate, _: None) -> None:
     if not gate.tensors:
         raise MotionkitError(f"{gate.origin} refers to data outside itself.", why="it is not a plain pickle.")
-    gate.stack.append(_calls.storage(gate, gate.stack.pop()))
+    gate.stack.append(_gate.storage(gate, gate.stack.pop()))
 
 
 _BYTE, _SHORT, _UNSIGNED = struct.Struct("<B"), struct.Struct("<H"), struct.Struct("<I")
@@ -360,29 +360,3 @@ class _Unpickler(pickle.Unpickler):
         if self._storage is None:
             raise ValueError("it refers to data outside itself.")
         return self._storage(reference)
-
-
-# Zip archives, with a limit for the list of members.
-
-_DIRECTORY = 8 << 20
-"""Most bytes of the list of members, enough for about 80 000."""
-
-
-def open_zip(file: IO[bytes], path: Path) -> zipfile.ZipFile:
-    """Open an archive; no member is read."""
-    try:
-        end = zipfile._EndRecData(file)  # type: ignore[attr-defined]
-        size = end[zipfile._ECD_SIZE] if end else 0  # type: ignore[attr-defined]
-        if size <= _DIRECTORY:
-            return zipfile.ZipFile(file)
-    # For damaged lists zipfile also raises NotImplementedError, UnicodeDecodeError and struct.error.
-    except Exception as error:
-        raise MotionkitError(
-            f"{path} is damaged or cut short.",
-            why=str(error) or type(error).__name__,
-            fix="copy or download it again; a stopped download leaves a shorter file.",
-        ) from error
-    raise MotionkitError(
-        f"{path} was not opened: its list of members takes {size / 1e6:.0f} MB.",
-        why=f"no file of arrays or weights has more than {_DIRECTORY >> 20} MB of it.",
-    )

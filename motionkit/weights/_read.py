@@ -1,4 +1,9 @@
-"""Reads .pt, .pth, .ckpt, .tar and .safetensors, recognised by content, without executing code."""
+"""Reads .pt, .pth, .ckpt, .tar and .safetensors, recognised by content, without executing code.
+
+Files of ``torch.save``, zip and legacy: the gate checks the pickle, then the bytes of the tensors are read.
+``torch.load`` is not used: it would parse archive and pickle again with other parsers, and it accepts sparse tensors
+with unchecked indices.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +15,16 @@ import torch
 
 from motionkit.documents import open_file
 from motionkit.errors import MotionkitError
-from motionkit.weights._arrays import read_array
+from motionkit.weights._arrays import open_zip, read_array
 from motionkit.weights._gate import Gate
-from motionkit.weights._pickles import in_memory, mapped, open_zip, unpickle, walk
-
-# Files of ``torch.save``, zip and legacy: the gate checks the pickle, then the tensors' bytes are read.
-#
-# ``torch.load`` is not used. It would parse archive and pickle again with other parsers, and it accepts sparse tensors
-# with unchecked indices.
+from motionkit.weights._pickles import in_memory, mapped, unpickle, walk
 
 _MAGIC, _VERSION = 0x1950A86A20F9469CFC6C, 1001
 _PICKLE = 64 << 20
 """Most bytes of the pickle in a zip file. It holds names and shapes: 0.2 MB for a thousand tensors."""
+
+_HEADER = 4 << 20  # bytes of the list of tensors of a safetensors file
+_AGAIN = "copy or download it again; a stopped download leaves a shorter file."
 
 
 def read_zip(file: IO[bytes], archive: zipfile.ZipFile, origin: str) -> Any:
@@ -132,10 +135,6 @@ def _foreign(origin: str) -> MotionkitError:
     return MotionkitError(
         f"{origin} was written on a machine with another byte order.", fix="save it there as safetensors."
     )
-
-
-_HEADER = 4 << 20
-_AGAIN = "copy or download it again; a stopped download leaves a shorter file."
 
 
 def read(path: str | Path) -> Any:

@@ -1,4 +1,8 @@
-"""Loads weights strictly: a missing or unknown tensor, or another shape, is an error."""
+"""State dicts: finds the tensors in what a training program saved, describes them, and loads them strictly.
+
+`find_tensors` looks through the usual containers and prefixes. `describe` recognises known models by names and shapes,
+for messages. In `load_strict` and `build`, a missing or unknown tensor, or another shape, is an error.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,11 @@ from torch import Tensor, nn
 
 from motionkit.errors import MotionkitError
 
-# Find the tensors inside the containers that training programs save.
+Module = TypeVar("Module", bound=nn.Module)
 
 _WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "network", "weights", "params")
 _PREFIXES = ("module.", "_orig_mod.")
+_COMPONENTS = ("text_encoder", "motion_encoder", "motion_decoder", "movement_encoder", "movement_enc", "seq_motion")
 
 
 def strip_prefix(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -64,11 +69,6 @@ def as_tensor(value: object) -> Tensor | None:
 def is_numeric(dtype: np.dtype[Any]) -> bool:
     """Whether torch supports this number type, in any byte order."""
     return dtype.kind in "?bfiu" and dtype.itemsize <= 8
-
-
-# Describe a weight file by the names and shapes in it.
-
-_COMPONENTS = ("text_encoder", "motion_encoder", "motion_decoder", "movement_encoder", "movement_enc", "seq_motion")
 
 
 def describe(obj: Any) -> str:
@@ -180,9 +180,6 @@ def _describe_mdm(tensors: Mapping[str, Tensor]) -> str:
     kind = "trans_dec" if any("seqTransDecoder" in name for name in tensors) else "trans_enc"
     kind = "gru" if any(name.startswith("gru.") for name in tensors) else kind
     return f"an MDM diffusion model ({kind}, {width} features)"
-
-
-Module = TypeVar("Module", bound=nn.Module)
 
 
 def load_strict(module: nn.Module, tensors: Mapping[str, Tensor], origin: str) -> None:

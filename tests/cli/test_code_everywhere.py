@@ -20,7 +20,7 @@ from motionkit import plugins
 from motionkit.cli import settings
 from motionkit.cli._app import load_register
 from motionkit.cli._trainer import trainer_command
-from motionkit.cli.output import rows
+from motionkit.cli.table import rows
 from motionkit.config import TrainerSettings, leaves, slots_of
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component

@@ -14,7 +14,7 @@ from typer.testing import Result
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.motion import Clip
 from motionkit.predictor.data import _motion
-from motionkit.regions.evaluation.split import FIGURES
+from motionkit.regions.evaluation.result import FIGURES
 from motionkit.regions.self_play.settings import Sa2vaRlSettings
 from motionkit.regions.self_play.train import Sa2vaRl
 from motionkit.starter import Order, perform

@@ -24,8 +24,8 @@ from motionkit.cli._guide import GuideOption, guide_options, row_of
 from motionkit.cli._help import EXAMPLES
 from motionkit.cli.commands.config import _model as settings_of
 from motionkit.cli.commands.config import explain
-from motionkit.cli.output import module_exists, rows
 from motionkit.cli.settings import flags
+from motionkit.cli.table import module_exists, rows
 from motionkit.config import Draft
 from motionkit.config.sources import Layer
 

@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from motionkit.clips.sources import in_processes
+from motionkit.clips.walk import in_processes
 
 from ..made.bvh_files import write_bvh
 
 SLOW = """
 import multiprocessing, os, signal, sys, time
 from pathlib import Path
-from motionkit.clips import _pool, _walk
-_pool._TRYING = _pool._STARTING = 0.0
-work = _walk.work
+from motionkit.clips import walk
+walk._TRYING = walk._STARTING = 0.0
+work = walk.work
 def slow(job):
     mark = Path(f"at-{os.getpid()}")
     if multiprocessing.parent_process() is not None and (mark.exists() or Path("hold").exists()):
@@ -30,7 +30,7 @@ def slow(job):
     time.sleep(0.3)
     mark.write_text("")
     return work(job)
-_walk.work = slow
+walk.work = slow
 if __name__ == "__main__":
     import roma  # slow, and the first clip needs it
     from motionkit.cli import get_app

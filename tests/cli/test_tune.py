@@ -11,16 +11,19 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 from filelock import FileLock
 from typer.testing import Result
 
+from ..made.forks import Forked, Forks
+
 Cli = Callable[..., Result]
+Start = Callable[[Sequence[object]], Forked]
 SHORT = ("--trainer", "tuned", "--base-set", "run.num_steps=3", "--jobs", "1", "--seeds", "2", "--sampler", "random")
 PLACE = Path("runs/tune/a")
 
@@ -31,10 +34,18 @@ def document(done: Result) -> dict[str, Any]:
     return found
 
 
-def start(words: list[object], folder: Path) -> subprocess.Popen[str]:
-    """Start the command in a process of its own."""
-    command = [sys.executable, "-m", "motionkit", "tune-bayes", *map(str, words)]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+@pytest.fixture
+def start(forks: Forks, tuned: ModuleType) -> Start:
+    """Start the command in a process of its own, here."""
+    # What is in front of the import path: the package of the fixture `tuned`.
+    return lambda words: forks.start("motionkit", "tune-bayes", *map(str, words), **beside(tuned))
+
+
+def beside(tuned: ModuleType) -> dict[str, Any]:
+    """Return what lets another process import the trainer."""
+    assert tuned.__file__
+    folder = str(Path(tuned.__file__).parent)
+    return {"path": [folder], "environment": {"PYTHONPATH": folder}}
 
 
 def until(what: Callable[[], bool]) -> None:
@@ -101,10 +112,10 @@ def test_two_processes_do_the_trials_once_each_and_tell_of_them(
     assert [path.name for path in (PLACE / "workers").iterdir() if path.is_dir()] == []
 
 
-def test_a_killed_search_goes_on_and_loses_nothing(cli: Cli, tuned: ModuleType) -> None:
+def test_a_killed_search_goes_on_and_loses_nothing(cli: Cli, start: Start) -> None:
     """Killed in the middle of a trial; the resumed search has the trials of one that nothing disturbed."""
     slow = [*SHORT, "--trials", "6", "--base-set", "wait=0.15", "--pruner", "none"]
-    process = start([*slow, "--name", "a"], Path.cwd())
+    process = start([*slow, "--name", "a"])
     third = PLACE / "trials" / "trial-00002" / "metrics.jsonl"
     until(lambda: third.exists() and third.read_text() != "")
     process.kill()
@@ -120,10 +131,10 @@ def test_a_killed_search_goes_on_and_loses_nothing(cli: Cli, tuned: ModuleType) 
     assert [one["params"] for one in kept] == [one["params"] for one in straight["trials"]]
 
 
-def test_a_search_that_was_killed_at_its_last_trials_repeats_them(cli: Cli, tuned: ModuleType) -> None:
+def test_a_search_that_was_killed_at_its_last_trials_repeats_them(cli: Cli, start: Start) -> None:
     """The trials with further seeds: one that was cut off was neither repeated nor missed by anybody."""
     slow = [*SHORT, "--trials", "3", "--base-set", "wait=0.15", "--pruner", "none"]
-    process = start([*slow, "--name", "a"], Path.cwd())
+    process = start([*slow, "--name", "a"])
     first = PLACE / "seeds" / "base-seed-1" / "metrics.jsonl"
     until(lambda: first.exists() and first.read_text() != "")
     process.kill()
@@ -163,7 +174,16 @@ def test_a_search_does_not_go_on_with_other_data(cli: Cli, tuned: ModuleType) ->
     assert cli("tune-bayes", "--resume", PLACE, "--trials", 3).exit_code == 0
 
 
-def test_settings_that_kill_their_process_twice_have_failed(cli: Cli, tuned: ModuleType) -> None:
+def test_settings_that_kill_their_process_twice_have_failed(
+    cli: Cli, tuned: ModuleType, forks: Forks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def worker(line: list[str], **_: object) -> Forked:
+        assert line[:2] == [sys.executable, "-m"]
+        return forks.start(*line[2:], **beside(tuned))
+
+    # Each of them would import torch; those of the tests above and below are real.
+    processes = SimpleNamespace(Popen=worker, DEVNULL=None, TimeoutExpired=subprocess.TimeoutExpired)
+    monkeypatch.setattr("motionkit.tuning.search.subprocess", processes)
     Path("space.json").write_text('{"shape.x": [-1.0, -0.5]}')
     words = ["--trainer", "tuned", "--base-set", "trap=crash", "--base-set", "run.num_steps=3", "--seeds", "0"]
     words += ["--jobs", "2", "--trials", "3", "--space", "space.json", "--sampler", "random", "--name", "a"]
@@ -176,10 +196,10 @@ def test_settings_that_kill_their_process_twice_have_failed(cli: Cli, tuned: Mod
     assert reasons == {"its process was killed, twice with these settings"}
 
 
-def test_a_signal_ends_it_and_resume_goes_on(cli: Cli, tuned: ModuleType) -> None:
+def test_a_signal_ends_it_and_resume_goes_on(cli: Cli, start: Start) -> None:
     # No further seeds: they would start the processes once more.
     words = [*SHORT, "--trials", "4", "--base-set", "wait=0.3", "--jobs", "2", "--seeds", "0", "--name", "a", "--json"]
-    process = start(words, Path.cwd())
+    process = start(words)
     first = PLACE / "trials" / "trial-00000" / "metrics.jsonl"
     until(lambda: first.exists() and first.read_text() != "")
     process.send_signal(signal.SIGTERM)
@@ -362,7 +382,7 @@ def test_the_result_holds_the_searched_settings_and_the_base_as_given(
     expected = {"run": {"num_steps": 3}, "shape": {"rate": 0.01, "x": best}}
     assert json.loads((PLACE / "best.json").read_text()) == expected
     assert tomllib.loads((PLACE / "best.toml").read_text()) == expected
-    words = [*words, "--trials", 3, "--base-set", "shape.x=0.7", "--overwrite", "--write-config", "new.json"]
+    words = [*words, "--trials", "3", "--base-set", "shape.x=0.7", "--overwrite", "--write-config", "new.json"]
     assert document(cli("tune-bayes", *words))["outcome"] == "base"
     assert json.loads((PLACE / "best.json").read_text()) == {"run": {"num_steps": 3}, "shape": {"x": 0.7}}
     assert not Path("new.json").exists()
@@ -420,9 +440,9 @@ def test_help_and_dry_run(cli: Cli, tuned: ModuleType) -> None:
     assert not Path("runs").exists()
 
 
-def test_a_second_process_of_the_folder_helps(cli: Cli, tuned: ModuleType) -> None:
+def test_a_second_process_of_the_folder_helps(cli: Cli, start: Start) -> None:
     words = [*SHORT, "--trials", "8", "--base-set", "wait=0.2", "--name", "a", "--json"]
-    one = start(words, Path.cwd())
+    one = start(words)
     until(lambda: (PLACE / "trials").exists())
     two = cli("tune-bayes", *words)
     out, err = one.communicate(timeout=120)

@@ -21,8 +21,8 @@ from motionkit.formats.glb import read_glb, read_glb_rig, write_glb
 from motionkit.motion import HUMANML, ReadOptions
 from motionkit.motion.motion import JointMotion, Motion
 from motionkit.rigs import named_rig, onto_rig, solve, standing_slide, to_body
-from motionkit.rigs.bodymap import find_roles
 from motionkit.rigs.named import NAMES
+from motionkit.rigs.roles import find_roles
 from motionkit.starter import generate
 
 from ..formats.test_glb import Player

@@ -47,7 +47,8 @@ def test_one_is_left_to_whoever_opens_it(cli: Cli) -> None:
     ("words", "said"),
     [
         (
-            "grpo --reward tmr-dense --reward tmr-cosine --reward.tmr-dense.weights a --reward.tmr-cosine.weights ~/b",
+            "grpo --reward tmr-dense --reward tmr-cosine --reward.tmr-dense.weights a --reward.tmr-cosine.weights ~/b "
+            "--dataset.clips 144",
             "--reward.tmr-dense.weights a; --reward.tmr-cosine.weights ~/b.",
         ),
         ("grpo --reference a --judge tmr-cosine --judge.weights b", "--reference a; --judge.weights b."),

@@ -15,7 +15,7 @@ from torch import Tensor
 from motionkit import load_policy
 from motionkit.contracts import blocks
 from motionkit.contracts.blocks import Block, blocks_of, half_overlap, is_long, measure_seams, sample_blocks, seam_rows
-from motionkit.contracts.generating import asked_of, generate_motions, plan_steps, typed_prompts
+from motionkit.contracts.generating import asked_of, generate_motions, generate_with_seams, plan_steps, typed_prompts
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, Normalizer, features_to_joints
 from motionkit.rl import NoiseSource, Schedule
@@ -144,6 +144,17 @@ def test_what_fits_is_made_at_once_and_beside_what_does_not() -> None:
     assert "Joined of 3 blocks" in clips[2].notes["seams"]
     assert asked_of(policy, [fits]) == [fits]
     assert [float(clip.features[0, 0]) for clip in clips] == pytest.approx([7, 7, 5, 5, 7, 7])
+
+
+def test_seams_are_measured_once_for_sentence_and_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy, measured = Plain(), []
+    monkeypatch.setattr(blocks, "measure_seams", lambda *given: measured.append(given) or measure_seams(*given))
+    made = list(generate_with_seams(policy, [Prompt(("5",), (130,)), Prompt(("7",), (80,))], plan_steps(policy)))
+    assert len(measured) == 1
+    (clip, seams), (_, none) = made
+    assert seams == measure_seams(clip.positions(), *measured[0][1:])
+    assert seams.sentence(clip.fps) == clip.notes["seams"]
+    assert none is None
 
 
 def test_a_motion_that_memory_cannot_hold_is_refused() -> None:

@@ -23,7 +23,7 @@ from motionkit.formats.bvh.euler import CALM, ORDERS, choose_orders
 from motionkit.motion import HUMANML, JointMotion, Motion, ReadOptions
 from motionkit.rigs import solve
 from motionkit.rigs.bodymap import map_body
-from motionkit.rigs.rest import UNITS
+from motionkit.rigs.detect import UNITS
 from motionkit.starter import generate
 
 from ..made.bvh_files import NAMES, Dialect, person_joints, write_dialect

@@ -17,7 +17,7 @@ from motionkit.formats.bvh import read_bvh, write_bvh
 from motionkit.formats.bvh.euler import matrix_to_euler
 from motionkit.formats.bvh.read import frame_rate
 from motionkit.motion import Motion, ReadOptions
-from motionkit.rigs.rest import UNITS
+from motionkit.rigs.detect import UNITS
 
 from ..made.bvh_files import Dialect, write_dialect, write_odd
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from motionkit.documents import open_file
 from motionkit.errors import MotionkitError
 from motionkit.formats.fbx import blender as blenders
-from motionkit.formats.fbx import files, find_blender, prepare_fbx, read_fbx, read_fbx_rig, write_fbx
+from motionkit.formats.fbx import files, find_blender, prepare_fbx, read_fbx, read_fbx_pose, read_fbx_rig, write_fbx
 from motionkit.formats.fbx.inside import last_line, stretch
 from motionkit.formats.glb import read_glb, write_glb
 from motionkit.formats.glb.container import open_glb
@@ -89,6 +90,23 @@ def test_blender_starts_once_for_a_file_and_once_for_many(tmp_path, walk):
     copy.write_bytes(paths[0].read_bytes())
     read_fbx(copy, options)
     assert len(calls(program)) == 2, "equal content is read once"
+
+
+def test_a_file_is_hashed_once_until_it_changes(tmp_path, walk, monkeypatch):
+    program = stand_in(tmp_path / "bin")
+    options = ReadOptions(blender=str(program))
+    path = as_fbx(walk, tmp_path / "take.fbx")
+    opened = []
+    monkeypatch.setattr(files, "open_file", lambda path, limit: opened.append(path) or open_file(path, limit))
+    prepare_fbx([path], str(program))
+    read_fbx_pose(path, options)
+    (clip,) = read_fbx(path, options)
+    assert opened == [path]
+    write_glb(tmp_path / "run.glb", starter_rig("run"))
+    as_fbx(tmp_path / "run.glb", path)
+    (other,) = read_fbx(path, options)
+    assert opened == [path, path]
+    assert not torch.equal(clip.motion.rotations, other.motion.rotations)
 
 
 def test_what_was_not_used_for_a_week_leaves_the_cache(tmp_path, walk):

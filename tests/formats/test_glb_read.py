@@ -23,7 +23,7 @@ from motionkit.formats.bvh import read_bvh, write_bvh
 from motionkit.formats.glb import read_glb, read_glb_pose, write_glb
 from motionkit.formats.glb.write import Buffer
 from motionkit.motion import ReadOptions, read_joint_map
-from motionkit.rigs.bodymap import find_roles
+from motionkit.rigs.roles import find_roles
 
 from .test_glb import Player, moving
 

@@ -16,7 +16,7 @@ from motionkit.clips.convert import load_clips, open_sources
 from motionkit.clips.convert.feature_target import finish_folder, write_clip
 from motionkit.clips.convert.resumable import ResumableFolder, outcome_line, plan_line
 from motionkit.clips.convert.targets import Piece
-from motionkit.clips.sources import ClipOutcome
+from motionkit.clips.walk import ClipOutcome
 from motionkit.motion import HUMANML, Caption, Normalizer, joints_to_features, read_caption_table, read_captions
 from motionkit.runs import write_bytes_atomic
 from motionkit.success.episodes import Collector, export_lerobot, open_episodes

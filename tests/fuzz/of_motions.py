@@ -12,7 +12,7 @@ from motionkit.clips.convert import FileSource, FileTarget
 from motionkit.clips.convert.feature_target import FeatureTarget
 from motionkit.clips.convert.resumable import outcome_line
 from motionkit.clips.convert.run import write_clip
-from motionkit.clips.sources import Job, work
+from motionkit.clips.walk import Job, work
 from motionkit.errors import MotionkitError
 from motionkit.formats.amass import read_smpl_model
 from motionkit.formats.native import write_native

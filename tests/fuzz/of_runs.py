@@ -19,7 +19,7 @@ from motionkit.plugins import scan
 from motionkit.plugins._discovery import forget
 from motionkit.plugins.check import diagnose
 from motionkit.runs._checkpoint import RANDOM, capture_random, newest_checkpoint
-from motionkit.runs._record import claim_new
+from motionkit.runs._folder import claim_new
 from motionkit.runs._resume import cut_metrics, refuse_changes, refuse_command, refuse_links
 from motionkit.text_to_motion.grpo.settings import GrpoSettings
 from motionkit.tuning.base import Base, open_base

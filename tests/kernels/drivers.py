@@ -14,13 +14,13 @@ def use_driver(device_type: str, driver: Driver) -> Iterator[None]:
     """Run kernels for tensors on `device_type` through another driver, for as long as the context lasts."""
     before, failures = dict(_backend._drivers), set(_backend._failed)
     _backend._drivers[device_type] = driver
-    for known in (_backend._failed, _backend._told, _backend._ready):
+    for known in (_backend._failed, _backend._logged, _backend._ready):
         known.clear()
     try:
         yield
     finally:
         _backend._drivers.clear()
         _backend._drivers.update(before)
-        for known in (_backend._failed, _backend._told, _backend._ready):
+        for known in (_backend._failed, _backend._logged, _backend._ready):
             known.clear()
         _backend._failed.update(failures)

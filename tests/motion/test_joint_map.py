@@ -40,7 +40,8 @@ from motionkit.motion.prediction import (
     steps_of,
 )
 from motionkit.rigs import to_body
-from motionkit.rigs.bodymap import find_roles, map_body
+from motionkit.rigs.bodymap import map_body
+from motionkit.rigs.roles import find_roles
 from motionkit.starter import generate
 
 from ..made.blender import stand_in

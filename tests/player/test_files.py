@@ -19,7 +19,7 @@ from motionkit.player import PlayerTrack, track_of
 from motionkit.player._figure import figure_of
 from motionkit.player._page import document
 from motionkit.rigs import contact_score, find_feet, sides, soft_contacts, solve
-from motionkit.rigs.bodymap import find_roles, head_joint
+from motionkit.rigs.roles import find_roles, head_joint
 from motionkit.starter import generate
 
 from ..made.bvh_files import ODD, ROWS, write_bvh

@@ -16,7 +16,7 @@ from motionkit.player import PlayerTrack, track_of
 from motionkit.player import _page as payload
 from motionkit.player._figure import figure_of
 from motionkit.rigs import find_feet, head_joint, sides, soft_contacts, solve
-from motionkit.rigs.rest import body_to_kit
+from motionkit.rigs.bodymap import body_to_kit
 
 from .figures import track, walking
 

@@ -339,7 +339,7 @@ def test_a_message_suggests_only_what_is_known_to_fit(monkeypatch: pytest.Monkey
     """Help must not run code of others, so that it lists them all; a message says what fits."""
     found = plugins.available("rewards")
     stranger = Entry("rewards", "stranger", "no_such_module:component", "a-package", "1.0")
-    monkeypatch.setattr("motionkit.plugins.check.available", lambda kind: [*found, stranger])
+    monkeypatch.setattr("motionkit.plugins._lookup.available", lambda kind: [*found, stranger])
     assert "stranger" in fitting("rewards", reads=("mask",))
     assert "stranger" not in fitting("rewards", reads=("mask",), certain=True)
     with pytest.raises(MotionkitError) as error:

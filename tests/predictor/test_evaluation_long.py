@@ -15,11 +15,11 @@ from motionkit.metrics import geodesic_degrees, movement
 from motionkit.motion import Caption, Clip
 from motionkit.motion.prediction import MotionState, follow, motion_of, path_errors
 from motionkit.predictor.clips import ClipSet, clip_set, cut_windows
+from motionkit.predictor.continuation import continue_clip
 from motionkit.predictor.data import _motion
-from motionkit.predictor.evaluation.baselines import Extrapolation
+from motionkit.predictor.evaluation.baselines import Extrapolation, Matching
 from motionkit.predictor.evaluation.data import EvalData
-from motionkit.predictor.evaluation.kept import continue_clip
-from motionkit.predictor.evaluation.long.measure import DRAWN, LongSettings, Matching, looks, measure_long, real_labels
+from motionkit.predictor.evaluation.long.measure import DRAWN, LongSettings, looks, measure_long, real_labels
 from motionkit.predictor.evaluation.long.result import (
     long_alarms,
     long_document,

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from motionkit.formats.bvh import write_bvh
-from motionkit.formats.mpl.fields import UNREAL
+from motionkit.formats.mpl.conventions import UNREAL
 from motionkit.geometry import matrix_to_6d, matrix_to_quaternion
 from motionkit.motion import HUMANML, Motion
 from motionkit.motion.prediction import MotionState

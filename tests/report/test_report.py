@@ -23,7 +23,7 @@ from motionkit.report.page import compare_page, run_page, write_comparison, writ
 from motionkit.report.watch import watch_report
 from motionkit.runs import find_one, next_commands, open_run, peek
 from motionkit.starter import generate
-from motionkit.text_to_motion.evaluation.quality import Shown
+from motionkit.text_to_motion.evaluation.heldout import Shown
 
 EVIL = 'a person <script>alert("x")</script> | walks & "waves" </motionkit-player>'
 

@@ -28,8 +28,8 @@ from motionkit.rigs import (
     soft_period,
     solve,
 )
-from motionkit.rigs.bodymap import find_roles, front_of
-from motionkit.rigs.rest import body_to_kit
+from motionkit.rigs.bodymap import body_to_kit, front_of
+from motionkit.rigs.roles import find_roles
 from motionkit.starter import OFFSETS, PARENTS, Order, StarterClip, generate, perform
 
 from ..clips.profile.sets import Source

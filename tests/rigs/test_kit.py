@@ -14,8 +14,10 @@ from motionkit.geometry import bones_from_positions
 from motionkit.motion import HUMANML, KIT, JointMotion, Motion, Skeleton, features_to_joints, joints_to_features, mirror
 from motionkit.motion.features.extract import canonicalise, retarget
 from motionkit.rigs import kit_bones, solve, to_body
-from motionkit.rigs.bodymap import find_roles, map_body
-from motionkit.rigs.rest import KIT_RIG, UNITS, body_to_kit, rig_names, smpl_joints
+from motionkit.rigs.bodymap import body_to_kit, map_body
+from motionkit.rigs.detect import UNITS
+from motionkit.rigs.rest import smpl_joints
+from motionkit.rigs.roles import KIT_RIG, find_roles, rig_names
 from motionkit.starter import generate
 
 from ..made.bodies import mirror_features, walker

@@ -23,7 +23,8 @@ from motionkit.motion.motion import JointMotion, Motion
 from motionkit.rigs.bodymap import map_body
 from motionkit.rigs.rest import rest_rig
 from motionkit.rigs.solver import Solved, solve
-from motionkit.starter._catalogue import Order, actions, perform
+from motionkit.starter import Order, perform
+from motionkit.starter._catalogue import actions
 
 from ..made.bodies import walker
 

@@ -9,8 +9,7 @@ import roma
 import torch
 
 from motionkit.motion import Motion
-from motionkit.rigs.detect import find_unit, find_up, z_up_to_y_up
-from motionkit.rigs.rest import UNITS, unit_called
+from motionkit.rigs.detect import UNITS, find_unit, find_up, unit_called, z_up_to_y_up
 
 from .test_kit import rig
 

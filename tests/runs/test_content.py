@@ -24,7 +24,7 @@ from motionkit.runs import (
     fingerprint_tensors,
     write_bytes_atomic,
 )
-from motionkit.runs._record import LOCK, hold, is_held, still_holds
+from motionkit.runs._folder import LOCK, hold, is_held, still_holds
 
 A, B, C = ("0a" * 16, "0b" * 16, "0c" * 16)
 

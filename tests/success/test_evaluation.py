@@ -10,16 +10,9 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.success.classifier import Card, Pretrained, SuccessClassifier
-from motionkit.success.evaluation.checks import (
-    load_strips,
-    reset_frames,
-    run_checks,
-    save_strips,
-    shuffled_auroc,
-    worst_strips,
-)
+from motionkit.success.evaluation.checks import reset_frames, run_checks, shuffled_auroc
 from motionkit.success.evaluation.data import Scored, Split, refuse_one_class, score
-from motionkit.success.evaluation.report import figures, measure_classifier
+from motionkit.success.evaluation.report import figures, load_strips, measure_classifier, save_strips, worst_strips
 from tests.made.episodes import make
 
 

@@ -16,7 +16,7 @@ from motionkit.config import Given, resolve
 from motionkit.errors import MotionkitError
 from motionkit.success.classifier import load_classifier
 from motionkit.success.episodes import Collector, export_trajectories, open_episodes
-from motionkit.success.episodes.open import Trajectories
+from motionkit.success.episodes.trajectories import Trajectories
 from motionkit.success.train import RewardTrain
 from motionkit.success.train_data import held_out
 from motionkit.success.train_settings import RewardTrainSettings

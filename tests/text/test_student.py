@@ -25,7 +25,7 @@ from motionkit.text import (
     write_student,
     write_table,
 )
-from motionkit.text._stored import FAR
+from motionkit.text._nearest import FAR
 
 WORDS = ["a", "jumps", "man", "u-turn", "walks", "about", "face", ","]
 

@@ -15,7 +15,7 @@ import pytest
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run
 from motionkit.runs._resume import cut_metrics
-from motionkit.tracking import JsonlWriter, Trackers, _writers, finite, flatten, read_metrics, require_trackers
+from motionkit.tracking import JsonlWriter, Trackers, _trackers, finite, flatten, read_metrics, require_trackers
 
 
 class FakeTracker:
@@ -81,7 +81,7 @@ def test_motions_are_drawn_once_for_all_trackers_and_one_that_fails_costs_no_oth
             raise OSError("disk full")
         path.write_bytes(b"GIF")
 
-    monkeypatch.setitem(_writers._SHOW, "wandb", take)
+    monkeypatch.setitem(_trackers._SHOW, "wandb", take)
     made = {name: lambda title, run_id, place: FakeTracker(title, place) for name in ("tensorboard", "wandb")}
     trackers = Trackers(["tensorboard", "wandb"], tmp_path, "grpo/x", "id", {}, factories=made)
     trackers.show(0, "heldout/motions", draw)
@@ -133,7 +133,7 @@ def test_a_tracker_that_cannot_start_is_named_in_the_log_of_the_run(
     def refuse(*_: object) -> FakeTracker:
         raise PermissionError("no login\nand a page of details")
 
-    monkeypatch.setattr("motionkit.tracking._writers._accelerate_factory", lambda name: refuse)
+    monkeypatch.setattr("motionkit.tracking._trackers._accelerate_factory", lambda name: refuse)
     monkeypatch.setattr("motionkit.runs._run.require_trackers", lambda names: None)
     with Run.create("grpo", {"track": ["wandb"]}, out=tmp_path / "run") as run:
         run.log(1, {"loss/total": 0.5})

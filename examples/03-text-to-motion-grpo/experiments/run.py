@@ -33,7 +33,7 @@ from motionkit.metrics.paired import Paired, compare
 from motionkit.motion import MotionBatch
 from motionkit.text import Prompt
 from motionkit.text_to_motion.evaluation.heldout import HeldOut
-from motionkit.text_to_motion.evaluation.quality import RealMotions
+from motionkit.text_to_motion.evaluation.real_motions import RealMotions
 from motionkit.text_to_motion.rewards.mix import RewardMix
 
 HERE = Path(__file__).resolve().parent

@@ -181,7 +181,7 @@ def _model(command: list[str]) -> Any:
     from motionkit import plugins
     from motionkit.cli import settings
     from motionkit.cli._app import load_register
-    from motionkit.cli.output import rows
+    from motionkit.cli.table import rows
 
     name = " ".join(command)
     for row in rows():

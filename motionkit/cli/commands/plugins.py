@@ -141,7 +141,7 @@ def new_plugin(
     json: JsonFlag = False,
 ) -> None:
     """Start a plugin in a pip package of its own: code that works, tests, README."""
-    from motionkit.cli.output import DEFAULTS, rows
+    from motionkit.cli.table import DEFAULTS, rows
     from motionkit.plugins import scaffold as _scaffold
 
     if len(words) > 2:

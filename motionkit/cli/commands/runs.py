@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from motionkit.cli.output import JsonFlag, emit, say, table, tables, write
+from motionkit.cli.output import JsonFlag, emit, open_page, say, table, tables, write
 from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:
@@ -154,7 +154,6 @@ def open_run(
     Example: motionkit runs open mine
     """
     from motionkit import runs
-    from motionkit.cli._browser import open_page
     from motionkit.report.page import write_report
 
     info = runs.find_one(run, root) if run else _newest(root)

@@ -1,4 +1,8 @@
-"""``motionkit tune``: a search over a trainer's settings, or a change of them by what a run recorded."""
+"""``motionkit tune``: a search over a trainer's settings, or a change of them by what a run recorded.
+
+The search is that of `motionkit.cli.commands.tune_bayes`. ``--metrics RUN`` applies the guide's rules to the figures of
+a run (`run_metrics`).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,8 @@ from motionkit.cli.settings import add_command
 from motionkit.config import Resolved
 from motionkit.errors import MotionkitError
 
-# ``motionkit tune --metrics RUN``: the guide's rules applied to the figures of a run.
+_WITH_METRICS = ("base", "write_config")
+"""Settings of the search that act with ``--metrics`` too."""
 
 
 def run_metrics(
@@ -66,10 +71,6 @@ def run_metrics(
         else None,
         "closing": closing,
     }
-
-
-_WITH_METRICS = ("base", "write_config")
-"""Settings of the search that act with ``--metrics`` too."""
 
 
 def register(app: typer.Typer) -> None:

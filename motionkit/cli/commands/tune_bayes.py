@@ -1,4 +1,7 @@
-"""``motionkit tune-bayes``, the same as ``motionkit tune --bayes``: a search over a trainer's settings."""
+"""``motionkit tune-bayes``, the same as ``motionkit tune --bayes``: a search over a trainer's settings.
+
+`TuneBayesSettings` are its settings; `run_tune` opens the base and the plan, searches, and prints the result.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from motionkit.cli._errors import unreadable
 from motionkit.cli.settings import add_command, show_plan
 from motionkit.config import Cli, PlaceSettings, Resolved, Settings, typed_flags
 from motionkit.errors import MotionkitError
-from motionkit.page.html import count, duration
+from motionkit.page.wording import count, duration
 from motionkit.runs import PAGE, Run, folder_of, logging_into, write_bytes_atomic
 from motionkit.tuning.base import Base, open_base
 from motionkit.tuning.plan import BEST_TOML, PLAN, Plan, Pruner, Sampler, make_plan, read_plan, read_space, save_plan
@@ -28,7 +31,7 @@ from motionkit.tuning.search import Finished, default_jobs, search
 from motionkit.tuning.storage import delete_studies, open_study
 from motionkit.tuning.work import Worker, is_busy
 
-# Settings of ``motionkit tune-bayes``.
+_COMMAND = "tune-bayes"
 
 
 class TuneBayesSettings(Settings):
@@ -86,11 +89,6 @@ class TuneBayesSettings(Settings):
     write_config: Annotated[Path | None, Cli("--write-config")] = Field(
         None, description="Settings file that the result is merged into; the diff is printed. Comments stay in a copy."
     )
-
-
-# What ``motionkit tune-bayes`` does: open, search, print.
-
-_COMMAND = "tune-bayes"
 
 
 def run_tune(resolved: Resolved[TuneBayesSettings], *, dry_run: bool, as_json: bool) -> None:

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 from pydantic import Field
 
-from motionkit.cli._browser import open_page
 from motionkit.cli._inputs import STARTER, InputSettings, open_inputs, open_table
 from motionkit.cli._stop import working
+from motionkit.cli.output import open_page
 from motionkit.config import Cli
 from motionkit.contracts.console import Command, Console
 from motionkit.errors import MotionkitError

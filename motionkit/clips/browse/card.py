@@ -14,14 +14,11 @@ from motionkit.motion.clip import Clip
 from motionkit.player import PlayerTrack
 from motionkit.player import document as player_document
 
-POSES = 4
-"""Poses of a thumbnail, spread over the clip: the last in full colour, those before it faint."""
-
 PREVIEW_FPS = 30.0
 """Frames per second of the motions in a page of several clips; faster ones are subsampled there."""
 
 _SPREAD = (0.15, 0.38, 0.62, 0.85)
-"""Places of the poses in a clip, as parts of its length."""
+"""Poses of a thumbnail, as parts of the clip's length: the last is drawn in full colour, those before it faint."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +31,14 @@ class Card:
     motion: dict[str, Any] | None  # The player's document; None if it cannot be shown
 
 
-def card_of(
-    clip: Clip,  # the clip, as read
-    key: str,
-    origin: str,
-) -> Card:
-    """Return the card of a clip."""
+def card_of(clip: Clip, key: str, origin: str) -> Card:
+    """Return the card of a clip.
+
+    Args:
+        clip: The clip, as read.
+        key: Its id.
+        origin: The file.
+    """
     motion = clip.motion
     positions = motion.positions()
     findings = check_motion(motion, positions=positions)

@@ -1,4 +1,8 @@
-"""``motionkit view``: from paths to a page that a browser opens."""
+"""``motionkit view``: from paths to a page that a browser opens.
+
+`plan_view` decides where the page goes, `view` writes it: the player alone, or a page that browses clips. The latter is
+one HTML file; beyond `ONE_FILE` clips or `ONE_FILE_BYTES` their motions are files in a folder next to it.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +21,14 @@ from typing import Any
 
 from motionkit.clips.browse.card import Card, broken, card_of
 from motionkit.clips.convert.targets import shown_track
-from motionkit.clips.sources import FileSource, Step, walk
+from motionkit.clips.sources import FileSource
+from motionkit.clips.walk import Step, walk
 from motionkit.config import cache_folder
 from motionkit.errors import MotionkitError
 from motionkit.motion.clip import Clip, ClipSource
 from motionkit.motion.corpus.captions import CaptionTable
-from motionkit.page.html import count, duration, html_page, is_made_by
+from motionkit.page.html import html_page, is_made_by
+from motionkit.page.wording import count, duration
 from motionkit.player import MAX_TRACKS, PlayerTrack, inert, player_assets, write_player
 from motionkit.runs import require_writable, write_bytes_atomic
 
@@ -225,9 +231,6 @@ def _sweep(folder: Path) -> None:
         for path in folder.iterdir():
             if time.time() - path.stat().st_mtime > _KEPT:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
-# The page that browses clips: one HTML file, and beyond some size a folder of motions next to it.
 
 
 def _browser_page(title: str, clips: Sequence[Mapping[str, Any]], *, folder: str = "") -> str:

@@ -1,7 +1,9 @@
 """Convert motion files or whole folders to another format: in parallel, resumable, with one report."""
 
 from motionkit.clips.bodies import write_joint_map
-from motionkit.clips.convert.feature_target import (
+from motionkit.clips.convert.options import OutputOptions, plan_conversion, refuse_for_check, refuse_foreign
+from motionkit.clips.convert.report import (
+    ConvertReport,
     check_messages,
     edit_rows,
     finding_text,
@@ -11,24 +13,13 @@ from motionkit.clips.convert.feature_target import (
     summary_line,
     summary_rows,
 )
-from motionkit.clips.convert.report import ConvertReport
 from motionkit.clips.convert.resumable import claim_folder
-from motionkit.clips.convert.run import (
-    OutputOptions,
-    check,
-    convert,
-    convert_file,
-    plan_conversion,
-    refuse_for_check,
-    refuse_foreign,
-    require_file,
-    run_conversion,
-)
+from motionkit.clips.convert.run import check, convert, convert_file, require_file, run_conversion
 from motionkit.clips.convert.targets import FileKind, FileTarget, kind_of
 from motionkit.clips.edits import Edits, edited, read_fixes
-from motionkit.clips.find import Opened, open_sources, refuse_idle
+from motionkit.clips.find import Opened, generated_texts, open_sources, refuse_idle
 from motionkit.clips.rig_files import read_rig
-from motionkit.clips.sources import FileSource, generated_texts, load_clips
+from motionkit.clips.sources import FileSource, load_clips
 
 __all__ = [
     "ConvertReport",

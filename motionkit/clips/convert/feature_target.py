@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -14,89 +14,23 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from motionkit.clips.convert.report import ConvertReport
-from motionkit.clips.convert.targets import Piece
+from motionkit.clips.convert.targets import MAX_FRAMES, Piece
 from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
 from motionkit.motion import joints_to_features, mirror, mirror_text, with_frame_after
 from motionkit.motion.clip import Clip, ClipSource
 from motionkit.motion.corpus.captions import Caption, caption_lines, captions_within, clean_caption
-from motionkit.motion.corpus.ids import SPLITS, complete_splits, original, plain_id
+from motionkit.motion.corpus.ids import SPLITS, complete_splits, plain_id
 from motionkit.motion.corpus.tagger import tag_caption
-from motionkit.motion.features.recover import feature_stats, features_to_joints, read_features
+from motionkit.motion.features.layout import feature_stats, read_features
+from motionkit.motion.features.recover import features_to_joints
 from motionkit.motion.skeleton import HUMANML, KIT, Skeleton
 from motionkit.rigs import kit_bones, to_body
 from motionkit.runs import write_bytes_atomic
 from motionkit.text import reads_sides
 
-# The files of a folder in HumanML3D's layout, for any of its bodies.
-
-
-def write_clip(
-    folder: Path, key: str, features: Tensor, captions: Sequence[Caption], skeleton: Skeleton
-) -> tuple[tuple[str, ...], Tensor]:
-    """Write ``new_joint_vecs``, ``new_joints`` and, if there are captions, ``texts`` of one clip.
-
-    Args:
-        folder: The dataset's folder; sub-folders are made.
-        key: Clip id.
-        features: ``[T, D]`` of the body.
-        captions: Its captions.
-        skeleton: The body.
-
-    Returns:
-        Paths written, relative to `folder`, and the joints ``[T, J, 3]`` as written: float32, in the format's own
-        unit for `new_joints` (metres for 22 joints), in metres here.
-    """
-    if plain_id(key) != key:
-        raise MotionkitError(f"{key!r} is not a name for files.")
-    vectors = features.float().contiguous()
-    joints = features_to_joints(vectors, skeleton)
-    files = {
-        f"new_joint_vecs/{key}.npy": _npy(vectors.numpy()),
-        f"new_joints/{key}.npy": _npy((joints / skeleton.unit).numpy()),
-    }
-    if captions:
-        files[f"texts/{key}.txt"] = caption_lines(captions).encode()
-    if (folder / "new_joint_vecs" / f"{key}.npy").exists():
-        raise MotionkitError("another clip has this id already.")
-    try:
-        for name, data in files.items():
-            (folder / name).parent.mkdir(exist_ok=True)
-            write_bytes_atomic(folder / name, data)
-    except BaseException:
-        for name in files:
-            (folder / name).unlink(missing_ok=True)
-        raise
-    return tuple(files), joints
-
-
-def finish_folder(folder: Path, splits: Mapping[str, str], skeleton: Skeleton) -> None:
-    """Write split lists and ``Mean.npy``, ``Std.npy`` over train (over everything if train is empty)."""
-    (folder / "texts").mkdir(exist_ok=True)
-    names = sorted(splits)
-    lists = {split: [name for name in names if splits[name] == split] for split in SPLITS}
-    lists["train_val"] = [name for name in names if splits[name] != "test"]
-    lists["all"] = names
-    for name, keys in lists.items():
-        write_bytes_atomic(folder / f"{name}.txt", "".join(f"{key}\n" for key in keys).encode())
-    chosen = lists["train"] or names
-    files = (folder / "new_joint_vecs" / f"{name}.npy" for name in chosen)
-    mean, std = feature_stats((read_features(file, skeleton) for file in files), skeleton)
-    write_bytes_atomic(folder / "Mean.npy", _npy(mean.numpy()))
-    write_bytes_atomic(folder / "Std.npy", _npy(std.numpy()))
-
-
-def _npy(array: NDArray[np.float32]) -> bytes:
-    file = io.BytesIO()
-    np.save(file, array)
-    return file.getvalue()
-
-
 MIN_FRAMES = {"humanml": 40, "kit": 24}
 """Shortest clip in feature frames that HumanML3D's loaders take."""
-
-MAX_FRAMES = 199
-"""Longest; longer clips are cut into parts."""
 
 
 class _Part(NamedTuple):
@@ -238,174 +172,62 @@ class FeatureTarget:
         return Piece(key, len(joints), files, clip.split, clip.group, len(captions), figures)
 
 
-# Console messages and tables of a report.
-
-
-Message = tuple[Literal["info", "warning"], str]
-
-_FIT_MEAN, _FIT_MOST = 15.0, 60.0
-"""Millimetres between joints and the fitted skeleton's, mean and largest, up to which no message is shown."""
-
-_FIGURES = {
-    "skate": "median foot skate, m/s",
-    "jerk": "median jerk, m/s^3",
-    "residual_mean": "joints to rotations: median of mean residuals, mm",
-    "residual_max": "joints to rotations: largest residual, mm",
-    "flips": "joints to rotations: flips",
-}
-
-
-_EDITED = ("loop_start", "loop_stop", "seam", "seam_max", "seam_cut", "seam_inside", "moved_mean", "moved_max",
-           "skate_before", "skate_after", "jerk_before", "jerk_after",
-           "rig_hands", "rig_feet", "rig_head", "rig_scale", "rig_contacts")  # fmt: skip
-"""Figures of edits, which have rows of their own."""
-
-
-def check_messages(report: ConvertReport) -> list[Message]:
-    """Return the messages of a check: what was not read, and warnings."""
-    return [("warning", f"not used: {reason}") for reason in report.reasons()] + _grouped(report, report.warnings)
-
-
-def messages(report: ConvertReport, *, fixed: bool) -> list[Message]:
-    """Return the messages of a conversion: clips left out, cut or changed, and warnings.
+def write_clip(
+    folder: Path, key: str, features: Tensor, captions: Sequence[Caption], skeleton: Skeleton
+) -> tuple[tuple[str, ...], Tensor]:
+    """Write ``new_joint_vecs``, ``new_joints`` and, if there are captions, ``texts`` of one clip.
 
     Args:
-        report: Its result.
-        fixed: Whether clips are cut to their longest clean run (``--fix``).
+        folder: The dataset's folder; sub-folders are made.
+        key: Clip id.
+        features: ``[T, D]`` of the body.
+        captions: Its captions.
+        skeleton: The body.
+
+    Returns:
+        Paths written, relative to `folder`, and the joints ``[T, J, 3]`` as written: float32, in the format's own
+        unit for `new_joints` (metres for 22 joints), in metres here.
     """
-    rows = check_messages(report)
-    rows += _grouped(
-        report,
-        [
-            f"{clip['clip']}: {finding['detail']}"
-            for clip in report.clips
-            for finding in clip["findings"]
-            if finding["severity"] == "error" and finding["kind"] != "rest-pose" and clip["clip"] not in report.fixed
-        ],
-    )
-    if report.short:
-        some = listed([f"{key} ({frames})" for key, frames in report.short.items()])
-        rows.append(("warning", f"{_counted(report, report.short)} are too short and were left out: {some}"))
-    if fixed:
-        frames = {clip["clip"]: clip["frames"] for clip in report.clips}
-        cuts = listed([f"{key} ({a}-{b - 1} of {frames[key]})" for key, (a, b) in report.fixed.items()])
-        rows.append(
-            ("info", f"{len(report.fixed)} clip(s) were cut to their longest clean run: {cuts or 'none had to be'}")
-        )
-    if report.cut:
-        some = listed(list(report.cut))
-        rows.append(("info", f"{len(report.cut)} clip(s) were longer than {MAX_FRAMES} frames and were cut: {some}"))
-    if report.resumed:
-        rows.append(("info", f"{report.resumed} clip(s) were done before the last run was interrupted."))
-    if report.uncaptioned:
-        text = f"{_counted(report, report.uncaptioned)} have no caption; training on text needs one (--captions CSV)."
-        rows.append(("warning", text))
-    if report.motionless:
-        rows.append(("warning", f"{len(report.motionless)} caption row(s) have no clip: {listed(report.motionless)}"))
-    return rows
+    if plain_id(key) != key:
+        raise MotionkitError(f"{key!r} is not a name for files.")
+    vectors = features.float().contiguous()
+    joints = features_to_joints(vectors, skeleton)
+    files = {
+        f"new_joint_vecs/{key}.npy": _npy(vectors.numpy()),
+        f"new_joints/{key}.npy": _npy((joints / skeleton.unit).numpy()),
+    }
+    if captions:
+        files[f"texts/{key}.txt"] = caption_lines(captions).encode()
+    if (folder / "new_joint_vecs" / f"{key}.npy").exists():
+        raise MotionkitError("another clip has this id already.")
+    try:
+        for name, data in files.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            write_bytes_atomic(folder / name, data)
+    except BaseException:
+        for name in files:
+            (folder / name).unlink(missing_ok=True)
+        raise
+    return tuple(files), joints
 
 
-def summary_line(report: ConvertReport, *, always: bool = False) -> str:
-    """Return a line on a single clip: its length, and the fit of solved rotations as `fit_text` returns it."""
-    return ", ".join(filter(None, (f"{report.frames} frames", fit_text(report, always=always))))
+def finish_folder(folder: Path, splits: Mapping[str, str], skeleton: Skeleton) -> None:
+    """Write split lists and ``Mean.npy``, ``Std.npy`` over train (over everything if train is empty)."""
+    (folder / "texts").mkdir(exist_ok=True)
+    names = sorted(splits)
+    lists = {split: [name for name in names if splits[name] == split] for split in SPLITS}
+    lists["train_val"] = [name for name in names if splits[name] != "test"]
+    lists["all"] = names
+    for name, keys in lists.items():
+        write_bytes_atomic(folder / f"{name}.txt", "".join(f"{key}\n" for key in keys).encode())
+    chosen = lists["train"] or names
+    files = (folder / "new_joint_vecs" / f"{name}.npy" for name in chosen)
+    mean, std = feature_stats((read_features(file, skeleton) for file in files), skeleton)
+    write_bytes_atomic(folder / "Mean.npy", _npy(mean.numpy()))
+    write_bytes_atomic(folder / "Std.npy", _npy(std.numpy()))
 
 
-def fit_text(report: ConvertReport, *, always: bool = False) -> str:
-    """Return a text on the residuals of solved rotations; empty if they are small, unless `always`."""
-    if "residual_max" not in report.figures:
-        return ""
-    mean, most = (1000 * report.figures[name] for name in ("residual_mean", "residual_max"))
-    flips = report.figures["flips"]
-    if mean <= _FIT_MEAN and most <= _FIT_MOST and not flips and not always:
-        return ""
-    return f"skeleton fit: {mean:.0f} mm mean, {most:.0f} mm max{f', {flips:.0f} flips' if flips else ''}"
-
-
-def edit_rows(figures: Mapping[str, float]) -> list[tuple[str, object]]:
-    """Return rows on changes: repairs before and after, and the seam of a loop; lengths in millimetres.
-
-    Args:
-        figures: Of `motionkit.clips.edits.edited`, or medians of such.
-    """
-    rows: list[tuple[str, object]] = []
-    for name, label, places in (("skate", "foot skate, m/s", 3), ("jerk", "jerk, m/s^3", 0)):
-        if f"{name}_before" in figures:
-            before, after = (f"{figures[f'{name}_{when}']:.{places}f}" for when in ("before", "after"))
-            rows.append((label, f"{before} before, {after} after"))
-    if "moved_mean" in figures:
-        mean, most = (1000 * figures[name] for name in ("moved_mean", "moved_max"))
-        rows.append(("joints moved, mm", f"{mean:.1f} mean, {most:.0f} at most"))
-    if "seam" in figures:
-        seam, most, cut, inside = (1000 * figures[name] for name in ("seam", "seam_max", "seam_cut", "seam_inside"))
-        rows.append(("joints at the seam, mm", f"{seam:.1f} apart (one {most:.0f}); {cut:.1f} without blending"))
-        rows.append(("from frame to frame, mm", f"{inside:.1f} in the same measure"))
-    if "rig_scale" in figures:
-        hands, feet, head = (1000 * figures[f"rig_{end}"] for end in ("hands", "feet", "head"))
-        rows.append(("on the rig: off by, mm", f"hands {hands:.0f}, feet {feet:.1f}, head {head:.0f}"))
-        rows.append(("on the rig: legs", f"{figures['rig_scale']:.2f} times as long"))
-    if "rig_contacts" in figures:
-        rows.append(("on the rig: contacts kept", f"{100 * figures['rig_contacts']:.1f} %"))
-    return rows
-
-
-def summary_rows(report: ConvertReport) -> list[tuple[str, object]]:
-    """Return the rows of a table of a conversion's numbers; residuals in millimetres."""
-    plain = {name: value for name, value in report.figures.items() if name not in _EDITED}
-    return [
-        ("clips", len(report.written)),
-        *report.splits.items(),
-        ("frames", report.frames),
-        ("left out", len(report.short) + len(report.failed)),
-        *(
-            (_FIGURES.get(name, name), 1000 * value if name.startswith("residual") else value)
-            for name, value in plain.items()
-        ),
-        *edit_rows(report.figures),
-        ("seconds", round(report.seconds, 1)),
-        ("CPU-seconds", round(report.cpu_seconds, 1)),
-    ]
-
-
-def _grouped(report: ConvertReport, warnings: Sequence[str]) -> list[Message]:
-    """Return warnings; equal warnings of several clips are merged into one with their ids."""
-    clips = {clip["clip"] for clip in report.clips}
-    groups: dict[str, list[str]] = {}
-    for warning in warnings:
-        key, _, text = warning.partition(": ")
-        key, text = (key, text) if key in clips else ("", warning)
-        groups.setdefault(text, []).append(key)
-    return [
-        (
-            "warning",
-            f"{len(keys)} clips ({listed(keys)}): {text}" if len(keys) > 1 else ": ".join(filter(None, (*keys, text))),
-        )
-        for text, keys in groups.items()
-    ]
-
-
-def _counted(report: ConvertReport, keys: Collection[str]) -> str:
-    """Return the numbers of clips, mirror images and parts of long clips among ids, in words."""
-    clips = {clip["clip"] for clip in report.clips}
-    whole_clips = sum(key in clips for key in keys)
-    images = sum(key not in clips and original(key, clips) in clips for key in keys)
-    counts = ((whole_clips, "clip(s)"), (images, "mirror image(s)"), (len(keys) - whole_clips - images, "part(s)"))
-    return " and ".join(f"{count} {name}" for count, name in counts if count)
-
-
-def listed(names: Sequence[object], most: int = 10) -> str:
-    """Return names joined by commas, with an ellipsis if not all are shown."""
-    return ", ".join(map(str, [*names[:most], *(["..."] if len(names) > most else [])]))
-
-
-def finding_text(report: ConvertReport) -> str:
-    """Return the findings of all clips: a block for each clip that has some, then the clips without any."""
-    faulty = [clip for clip in report.clips if clip["findings"]]
-    clean = [clip["clip"] for clip in report.clips if not clip["findings"]]
-    blocks = []
-    for clip in faulty:
-        about = f"{clip['frames']} frames, {clip['fps']:g} fps"
-        blocks.append(f"{clip['clip']}: {', '.join(filter(None, (about, clip.get('format'))))}")
-        blocks += [f"  {finding['severity']}, {finding['kind']}: {finding['detail']}" for finding in clip["findings"]]
-    if clean:
-        blocks.append(f"nothing found in {len(clean)} of {len(report.clips)} clip(s): {listed(clean)}")
-    return "\n".join(blocks)
+def _npy(array: NDArray[np.float32]) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()

@@ -1,155 +1,42 @@
-"""Result of a conversion or a check, for the console and for ``--json``."""
+"""Result of a conversion or a check: the report that counts clips, and its messages and tables for the console."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
-import torch
-
-from motionkit.clips.check import check_motion
-from motionkit.clips.convert.targets import Piece, Target
-from motionkit.clips.faults import Finding, longest_clean_run
-from motionkit.clips.sources import ClipOutcome
+from motionkit.clips.convert.check_clip import ClipFacts
+from motionkit.clips.convert.targets import MAX_FRAMES, Piece
+from motionkit.clips.walk import ClipOutcome
 from motionkit.errors import MotionkitError
-from motionkit.motion.clip import Clip
-from motionkit.motion.corpus.captions import Caption, captions_within
-from motionkit.motion.motion import finite_frames
+from motionkit.motion.corpus.ids import original
 
-# Check a clip and cut it where needed.
-
-
-_LEAST, _LEAST_FPS = 41, 20.0
-"""Shortest clip that HumanML3D's loaders take, in frames (40 feature rows take 41); a check reports shorter ones."""
+Message = tuple[Literal["info", "warning"], str]
 
 _MOST = ("residual_max", "flips", "moved_max", "seam_max")
 """Figures that are summarised by their maximum; others by their median."""
 
-_NUMBERS = ("frames", "fps", "joints")
-"""Notes of readers whose value is a number."""
+_FIT_MEAN, _FIT_MOST = 15.0, 60.0
+"""Millimetres between joints and the fitted skeleton's, mean and largest, up to which no message is shown."""
 
+_FIGURES = {
+    "skate": "median foot skate, m/s",
+    "jerk": "median jerk, m/s^3",
+    "residual_mean": "joints to rotations: median of mean residuals, mm",
+    "residual_max": "joints to rotations: largest residual, mm",
+    "flips": "joints to rotations: flips",
+}
 
-@dataclass(frozen=True)
-class ClipFacts:
-    """Facts and findings of one clip that was read."""
-
-    key: str  # Its id
-    frames: int  # Frames at the source's own rate
-    fps: float  # That rate
-    notes: dict[str, str] = field(default_factory=dict)  # Facts for the record: format, unit
-    warnings: tuple[str, ...] = ()  # Messages for the user
-    # Glitches, each ``{"kind", "frames": [[start, stop], ...], "detail", "severity"}``.
-    findings: tuple[dict[str, Any], ...] = ()
-    kept: tuple[int, int] | None = None  # The longest clean run ``[start, stop)``, if the clip was cut to it
-
-    def facts(self) -> dict[str, str | float]:
-        """Return the notes with numbers as numbers, for records."""
-        return {name: _number(value) if name in _NUMBERS else value for name, value in self.notes.items()}
-
-    def source(self) -> dict[str, str | float]:
-        """Return the facts for the record of an output, with length and rate named as the source's."""
-        facts = {name: value for name, value in self.facts().items() if name not in ("frames", "fps")}
-        return {"source_frames": self.frames, "source_fps": self.fps, **facts}
-
-
-def check_clip(clip: Clip, key: str, *, target: Target | None = None, fix: bool = False) -> tuple[Clip, ClipFacts]:
-    """Check a clip; cut off a rest pose that a model would learn and, with `fix`, all but the longest clean run.
-
-    Args:
-        clip: The clip.
-        key: Its id.
-        target: Writer of the clip; None for a check.
-        fix: Cut it to its longest clean run.
-
-    Returns:
-        The clip, cut where needed, and the findings.
-    """
-    motion = clip.motion
-    findings = _findings(clip, check=target is None)
-    clip, warnings = _captions_inside(clip)
-    start, stop = 0, motion.frames
-    if fix:
-        start, stop = longest_clean_run(motion.frames, findings)
-        if stop <= start:
-            raise MotionkitError("it has no clean frame.", why="; ".join(finding.detail for finding in findings))
-    elif target is not None:
-        kinds = {finding.kind for finding in findings}
-        if "nan" in kinds:
-            detail = next(finding.detail for finding in findings if finding.kind == "nan")
-            raise MotionkitError("it holds values that are not finite.", why=f"{detail} --fix cuts them out.")
-        if "rest-pose" in kinds and target.for_training:
-            start = next(finding.frames[0][1] for finding in findings if finding.kind == "rest-pose")
-            start_text = (
-                "first frame is a rest pose and was" if start == 1 else f"first {start} frames are a rest pose and were"
-            )
-            warnings.append(f"its {start_text} left out.")
-    kept = (start, stop) if (start, stop) != (0, motion.frames) else None
-    if kept is not None:
-        warnings += [
-            f"{_quoted(caption)} describes a part that was cut away, and was left out."
-            for caption in clip.timed
-            if not captions_within((caption,), start / motion.fps, stop / motion.fps)
-        ]
-        clip = clip.cut(start, stop)
-    facts = ClipFacts(
-        key,
-        motion.frames,
-        motion.fps,
-        dict(clip.notes),
-        tuple(warnings),
-        tuple(finding.document() for finding in findings),
-        kept,
-    )
-    return clip, facts
-
-
-def _findings(clip: Clip, *, check: bool) -> Sequence[Finding]:
-    """Check the motion and the arrays that belong to its frames."""
-    motion, has_features = clip.motion, clip.features is not None
-    sound = torch.ones(motion.frames, dtype=torch.bool)
-    for values in (clip.features, *motion.tracks.values()):
-        if values is not None and values.numel():
-            sound &= finite_frames(values)
-    # Features have their floor at 0, and one row less than the frames that they were computed from.
-    return check_motion(
-        motion,
-        sound=sound,
-        floor=0.0 if has_features else None,
-        min_frames=(_LEAST - 1 if has_features else _LEAST) if check else 2,
-        target_fps=_LEAST_FPS if check else 0.0,
-    )
-
-
-def _captions_inside(clip: Clip) -> tuple[Clip, list[str]]:
-    """Drop captions whose time lies outside the clip; return warnings."""
-    warnings = list(clip.warnings)
-    seconds = clip.motion.frames / clip.motion.fps
-    kept = []
-    for caption in clip.timed:
-        if problem := caption.problem(seconds):
-            warnings.append(f"{_quoted(caption)} is of {caption.start:g} to {caption.end:g} s, {problem}: left out.")
-        else:
-            kept.append(caption)
-    return replace(clip, timed=tuple(kept)), warnings
-
-
-def _quoted(caption: Caption) -> str:
-    text = caption.text if len(caption.text) <= 60 else f"{caption.text[:57]}..."
-    return f"its caption {text!r}"
-
-
-def _number(text: str) -> str | float:
-    try:
-        value = float(text)
-    except ValueError:
-        return text  # a foreign file may have put anything there
-    return int(value) if value.is_integer() else value
+_EDITED = ("loop_start", "loop_stop", "seam", "seam_max", "seam_cut", "seam_inside", "moved_mean", "moved_max",
+           "skate_before", "skate_after", "jerk_before", "jerk_after",
+           "rig_hands", "rig_feet", "rig_head", "rig_scale", "rig_contacts")  # fmt: skip
+"""Figures of edits, which have rows of their own."""
 
 
 @dataclass
@@ -257,3 +144,153 @@ def _cpu_seconds() -> float:
     """Return the CPU seconds of this process and its finished children."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
+
+
+def check_messages(report: ConvertReport) -> list[Message]:
+    """Return the messages of a check: what was not read, and warnings."""
+    return [("warning", f"not used: {reason}") for reason in report.reasons()] + _grouped(report, report.warnings)
+
+
+def messages(report: ConvertReport, *, fixed: bool) -> list[Message]:
+    """Return the messages of a conversion: clips left out, cut or changed, and warnings.
+
+    Args:
+        report: Its result.
+        fixed: Whether clips are cut to their longest clean run (``--fix``).
+    """
+    rows = check_messages(report)
+    rows += _grouped(
+        report,
+        [
+            f"{clip['clip']}: {finding['detail']}"
+            for clip in report.clips
+            for finding in clip["findings"]
+            if finding["severity"] == "error" and finding["kind"] != "rest-pose" and clip["clip"] not in report.fixed
+        ],
+    )
+    if report.short:
+        some = listed([f"{key} ({frames})" for key, frames in report.short.items()])
+        rows.append(("warning", f"{_counted(report, report.short)} are too short and were left out: {some}"))
+    if fixed:
+        frames = {clip["clip"]: clip["frames"] for clip in report.clips}
+        cuts = listed([f"{key} ({a}-{b - 1} of {frames[key]})" for key, (a, b) in report.fixed.items()])
+        rows.append(
+            ("info", f"{len(report.fixed)} clip(s) were cut to their longest clean run: {cuts or 'none had to be'}")
+        )
+    if report.cut:
+        some = listed(list(report.cut))
+        rows.append(("info", f"{len(report.cut)} clip(s) were longer than {MAX_FRAMES} frames and were cut: {some}"))
+    if report.resumed:
+        rows.append(("info", f"{report.resumed} clip(s) were done before the last run was interrupted."))
+    if report.uncaptioned:
+        text = f"{_counted(report, report.uncaptioned)} have no caption; training on text needs one (--captions CSV)."
+        rows.append(("warning", text))
+    if report.motionless:
+        rows.append(("warning", f"{len(report.motionless)} caption row(s) have no clip: {listed(report.motionless)}"))
+    return rows
+
+
+def summary_line(report: ConvertReport, *, always: bool = False) -> str:
+    """Return a line on a single clip: its length, and the fit of solved rotations as `fit_text` returns it."""
+    return ", ".join(filter(None, (f"{report.frames} frames", fit_text(report, always=always))))
+
+
+def fit_text(report: ConvertReport, *, always: bool = False) -> str:
+    """Return a text on the residuals of solved rotations; empty if they are small, unless `always`."""
+    if "residual_max" not in report.figures:
+        return ""
+    mean, most = (1000 * report.figures[name] for name in ("residual_mean", "residual_max"))
+    flips = report.figures["flips"]
+    if mean <= _FIT_MEAN and most <= _FIT_MOST and not flips and not always:
+        return ""
+    return f"skeleton fit: {mean:.0f} mm mean, {most:.0f} mm max{f', {flips:.0f} flips' if flips else ''}"
+
+
+def edit_rows(figures: Mapping[str, float]) -> list[tuple[str, object]]:
+    """Return rows on changes: repairs before and after, and the seam of a loop; lengths in millimetres.
+
+    Args:
+        figures: Of `motionkit.clips.edits.edited`, or medians of such.
+    """
+    rows: list[tuple[str, object]] = []
+    for name, label, places in (("skate", "foot skate, m/s", 3), ("jerk", "jerk, m/s^3", 0)):
+        if f"{name}_before" in figures:
+            before, after = (f"{figures[f'{name}_{when}']:.{places}f}" for when in ("before", "after"))
+            rows.append((label, f"{before} before, {after} after"))
+    if "moved_mean" in figures:
+        mean, most = (1000 * figures[name] for name in ("moved_mean", "moved_max"))
+        rows.append(("joints moved, mm", f"{mean:.1f} mean, {most:.0f} at most"))
+    if "seam" in figures:
+        seam, most, cut, inside = (1000 * figures[name] for name in ("seam", "seam_max", "seam_cut", "seam_inside"))
+        rows.append(("joints at the seam, mm", f"{seam:.1f} apart (one {most:.0f}); {cut:.1f} without blending"))
+        rows.append(("from frame to frame, mm", f"{inside:.1f} in the same measure"))
+    if "rig_scale" in figures:
+        hands, feet, head = (1000 * figures[f"rig_{end}"] for end in ("hands", "feet", "head"))
+        rows.append(("on the rig: off by, mm", f"hands {hands:.0f}, feet {feet:.1f}, head {head:.0f}"))
+        rows.append(("on the rig: legs", f"{figures['rig_scale']:.2f} times as long"))
+    if "rig_contacts" in figures:
+        rows.append(("on the rig: contacts kept", f"{100 * figures['rig_contacts']:.1f} %"))
+    return rows
+
+
+def summary_rows(report: ConvertReport) -> list[tuple[str, object]]:
+    """Return the rows of a table of a conversion's numbers; residuals in millimetres."""
+    plain = {name: value for name, value in report.figures.items() if name not in _EDITED}
+    return [
+        ("clips", len(report.written)),
+        *report.splits.items(),
+        ("frames", report.frames),
+        ("left out", len(report.short) + len(report.failed)),
+        *(
+            (_FIGURES.get(name, name), 1000 * value if name.startswith("residual") else value)
+            for name, value in plain.items()
+        ),
+        *edit_rows(report.figures),
+        ("seconds", round(report.seconds, 1)),
+        ("CPU-seconds", round(report.cpu_seconds, 1)),
+    ]
+
+
+def _grouped(report: ConvertReport, warnings: Sequence[str]) -> list[Message]:
+    """Return warnings; equal warnings of several clips are merged into one with their ids."""
+    clips = {clip["clip"] for clip in report.clips}
+    groups: dict[str, list[str]] = {}
+    for warning in warnings:
+        key, _, text = warning.partition(": ")
+        key, text = (key, text) if key in clips else ("", warning)
+        groups.setdefault(text, []).append(key)
+    return [
+        (
+            "warning",
+            f"{len(keys)} clips ({listed(keys)}): {text}" if len(keys) > 1 else ": ".join(filter(None, (*keys, text))),
+        )
+        for text, keys in groups.items()
+    ]
+
+
+def _counted(report: ConvertReport, keys: Collection[str]) -> str:
+    """Return the numbers of clips, mirror images and parts of long clips among ids, in words."""
+    clips = {clip["clip"] for clip in report.clips}
+    whole_clips = sum(key in clips for key in keys)
+    images = sum(key not in clips and original(key, clips) in clips for key in keys)
+    counts = ((whole_clips, "clip(s)"), (images, "mirror image(s)"), (len(keys) - whole_clips - images, "part(s)"))
+    return " and ".join(f"{count} {name}" for count, name in counts if count)
+
+
+def listed(names: Sequence[object], most: int = 10) -> str:
+    """Return names joined by commas, with an ellipsis if not all are shown."""
+    return ", ".join(map(str, [*names[:most], *(["..."] if len(names) > most else [])]))
+
+
+def finding_text(report: ConvertReport) -> str:
+    """Return the findings of all clips: a block for each clip that has some, then the clips without any."""
+    faulty = [clip for clip in report.clips if clip["findings"]]
+    clean = [clip["clip"] for clip in report.clips if not clip["findings"]]
+    blocks = []
+    for clip in faulty:
+        about = f"{clip['frames']} frames, {clip['fps']:g} fps"
+        blocks.append(f"{clip['clip']}: {', '.join(filter(None, (about, clip.get('format'))))}")
+        blocks += [f"  {finding['severity']}, {finding['kind']}: {finding['detail']}" for finding in clip["findings"]]
+    if clean:
+        blocks.append(f"nothing found in {len(clean)} of {len(report.clips)} clip(s): {listed(clean)}")
+    return "\n".join(blocks)

@@ -1,17 +1,22 @@
-"""Options of `convert`: what to write from paths and options; options that have no effect are refused."""
+"""Convert clips to a folder (`convert`) or to one file (`convert_file`), or only check them (`check`).
+
+Each loads the sources with `motionkit.clips.walk`, checks and changes each clip, and returns a `ConvertReport`.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from motionkit.clips.convert.check_clip import ClipFacts, check_clip
 from motionkit.clips.convert.feature_target import FeatureTarget
-from motionkit.clips.convert.report import ClipFacts, ConvertReport, check_clip
+from motionkit.clips.convert.options import Request
+from motionkit.clips.convert.report import ConvertReport
 from motionkit.clips.convert.resumable import ResumableFolder, refuse_sources
 from motionkit.clips.convert.targets import (
     PICTURES,
@@ -19,28 +24,210 @@ from motionkit.clips.convert.targets import (
     FileTarget,
     Piece,
     Target,
-    kind_of,
     write_file,
     write_pictures,
 )
-from motionkit.clips.edits import Edits, edited, trimmed
-from motionkit.clips.sources import FileSource, walk
+from motionkit.clips.edits import UNEDITED, Edits, edited, trimmed
+from motionkit.clips.sources import FileSource
+from motionkit.clips.walk import walk
 from motionkit.errors import MotionkitError
-from motionkit.formats.fbx import find_blender
 from motionkit.motion.clip import Clip, ClipSource
 from motionkit.motion.corpus.captions import CaptionTable
-from motionkit.page.html import count
+from motionkit.page.wording import count
 from motionkit.runs import require_writable
 from motionkit.version import __version__
 
-_NONE = Edits()
-"""No change."""
+MOST_PICTURES = {"html": 64, "mp4": 6, "gif": 6}
+"""How many clips one page or film can show side by side."""
 
-# A folder for each skeleton of a dataset for the motion predictor, whose network is made for one.
+Progress = Callable[[str], None]
+
+
+def run_conversion(
+    request: Request,
+    sources: Sequence[ClipSource],
+    *,
+    table: CaptionTable | None = None,
+    jobs: int = 1,
+    progress: Progress = lambda key: None,
+) -> ConvertReport:
+    """Run a conversion; see `convert` and `convert_file`."""
+    options = request.options
+    if request.file is None:
+        return convert(
+            sources,
+            request.out,
+            request.target,
+            table=table,
+            fix=options.fix,
+            edits=request.edits,
+            overwrite=options.overwrite,
+            jobs=jobs,
+            progress=progress,
+        )
+    if table is not None:
+        raise MotionkitError("--captions needs a folder as OUT.", why=f"{request.out} is a single file.")
+    return convert_file(
+        sources,
+        request.out,
+        request.file,
+        fps=options.fps,
+        unit=options.bvh_unit,
+        fix=options.fix,
+        edits=request.edits,
+        overwrite=options.overwrite,
+        blender=options.blender,
+        progress=progress,
+    )
+
+
+def convert(
+    sources: Sequence[ClipSource],
+    out: Path,
+    target: Target,
+    *,
+    table: CaptionTable | None = None,
+    fix: bool = False,
+    edits: Edits = UNEDITED,
+    overwrite: bool = False,
+    jobs: int = 1,
+    progress: Progress = lambda key: None,
+) -> ConvertReport:
+    """Write a folder of clips in another format.
+
+    A clip that cannot be used is reported and does not stop the others. The folder is written under another name and
+    renamed when it is complete; a conversion that was killed continues when the same command is run again.
+
+    Args:
+        sources: The clips.
+        out: Folder to make.
+        target: Writer of each clip.
+        table: Captions, splits and groups; they take precedence over those of the source.
+        fix: Cut each clip to its longest clean run.
+        edits: Changes of each clip.
+        overwrite: Replace the files of an earlier conversion in `out`; other files in it are never touched.
+        jobs: Worker processes; 1 uses this process, and so do clips that are in memory.
+        progress: Called with each source's id when it is done.
+
+    Returns:
+        What was done.
+
+    Raises:
+        MotionkitError: `out` cannot be made or written, a source lies in it, two clips would get one name, or no clip
+            could be used.
+
+    Example:
+        >>> import numpy as np
+        >>> from motionkit.clips.convert import FileTarget, open_sources
+        >>> from motionkit.starter import Order, perform
+        >>> np.save("wave.npy", perform([Order("wave/right", frames=60, seed=0)], fps=20.0)[0].joints)
+        >>> report = convert(open_sources([Path("wave.npy")]).sources, Path("out"), FileTarget("npz"))
+        >>> report.written, report.frames, sorted(path.name for path in Path("out").iterdir())
+        (['wave'], 60, ['convert.json', 'wave.npz'])
+    """
+    report = ConvertReport(to=str(target.describe()["to"]))
+    clips = {source.key: source.origin for source in sources}
+    rows, report.motionless = table.deal(clips) if table is not None else ({}, [])
+    if isinstance(target, FeatureTarget):
+        target.check_names(sources)
+    refuse_sources(out, sources)
+    plan = {
+        "version": __version__,
+        **target.describe(),
+        "fix": fix,
+        **({"edits": asdict(edits)} if edits != UNEDITED else {}),
+        "rows": {key: repr(row) for key, row in rows.items()},
+    }
+    pieces: list[Piece] = []
+    record: dict[str, dict[str, object]] = {}
+    marks = {source.key: source.fingerprint() for source in sources}
+    with report.timed(), ResumableFolder(out, plan, marks, overwrite=overwrite) as folder:
+        done = folder.done
+        step = partial(write_clip, target=target, folder=folder.path, fix=fix, edits=edits)
+        jobs = jobs if all(isinstance(source, FileSource) for source in sources) else 1
+        with closing(
+            walk(sources, step, rows=rows, done=done, out=folder.path, jobs=jobs, progress=progress)
+        ) as outcomes:
+            for outcome in outcomes:
+                if outcome.key in done:
+                    report.resumed += 1
+                else:
+                    folder.note(outcome)
+                facts = {
+                    facts_of.key: facts_of.source() for facts_of in outcome.results if isinstance(facts_of, ClipFacts)
+                }
+                for piece in report.add(outcome):
+                    pieces.append(piece)
+                    about = {**facts.get(piece.clip, {}), **piece.figures}
+                    record[piece.key] = {"origin": outcome.origin, "frames": piece.frames, **about}
+        if not pieces:
+            raise report.nothing(len(sources))
+        report.conclude(pieces)
+        if isinstance(target, FeatureTarget):
+            target.finish(folder.path, pieces, report)
+        elif note := separate(folder.path, pieces, out):
+            report.warnings.append(note)
+        folder.finish(
+            {
+                "schema": 1,
+                "to": report.to,
+                "clips": record,
+                "failed": report.failed,
+                "short": report.short,
+                "cut": report.cut,
+                "fixed": report.fixed,
+            }
+        )
+    return report
+
+
+def check(sources: Sequence[ClipSource], *, jobs: int = 1, progress: Progress = lambda key: None) -> ConvertReport:
+    """Load and check clips; write nothing.
+
+    Args:
+        sources: The clips.
+        jobs: Worker processes.
+        progress: Called with each source's id when it is done.
+
+    Example:
+        >>> from motionkit.contracts.dataset import dataset_sources
+        >>> from motionkit import load_dataset
+        >>> report = check(dataset_sources(load_dataset("starter"))[:2])
+        >>> len(report.clips), report.failed
+        (2, {})
+    """
+    report = ConvertReport()
+    jobs = jobs if all(isinstance(source, FileSource) for source in sources) else 1
+    with report.timed(), closing(walk(sources, write_clip, jobs=jobs, progress=progress)) as outcomes:
+        for outcome in outcomes:
+            report.add(outcome)
+    return report
+
+
+def write_clip(
+    clip: Clip,
+    key: str,
+    origin: str,
+    *,
+    target: Target | None = None,
+    folder: Path | None = None,
+    fix: bool = False,
+    edits: Edits = UNEDITED,
+) -> Iterator[ClipFacts | Piece]:
+    """Check a clip, change it and write it into a folder; without a target only check it."""
+    clip = replace(trimmed(clip, edits), group=clip.group or key)
+    clip, facts = check_clip(clip, key, target=target, fix=fix or "clean" in edits.fixes)
+    yield facts
+    if target is not None and folder is not None:
+        figures: dict[str, float] = {}
+        if edits.any:
+            clip, figures = edited(clip.resample(target.rate or clip.motion.fps), edits)
+        for piece in target.write(clip, key, folder):
+            yield replace(piece, clip=key, figures={**piece.figures, **figures})
 
 
 def separate(folder: Path, pieces: Sequence[Piece], out: Path) -> str:
-    """Move the files of each skeleton into a sub-folder where there are several.
+    """Move the files of each skeleton into a sub-folder where there are several: a predictor is trained on one.
 
     Args:
         folder: Where the files are.
@@ -72,13 +259,6 @@ def separate(folder: Path, pieces: Sequence[Piece], out: Path) -> str:
     )
 
 
-# Convert clips to one file: one clip in any format, or several clips in one page or film.
-
-
-MOST_PICTURES = {"html": 64, "mp4": 6, "gif": 6}
-"""How many clips one page or film can show side by side."""
-
-
 def convert_file(
     sources: Sequence[ClipSource],
     out: Path,
@@ -87,10 +267,10 @@ def convert_file(
     fps: float = 0.0,
     unit: Literal["m", "cm"] = "cm",
     fix: bool = False,
-    edits: Edits = _NONE,
+    edits: Edits = UNEDITED,
     overwrite: bool = False,
     blender: str = "",
-    progress: Callable[[str], None] = lambda key: None,
+    progress: Progress = lambda key: None,
 ) -> ConvertReport:
     """Write one file.
 
@@ -186,328 +366,4 @@ def _check_number(count: int, kind: FileKind) -> None:
             f"{count} clips do not fit into one file.",
             why=f"{several}.",
             fix=f"give a folder as OUT and --to {kind}: it gets a file per clip.",
-        )
-
-
-# Convert clips to a folder, or only check them.
-
-
-Progress = Callable[[str], None]
-
-
-def convert(
-    sources: Sequence[ClipSource],
-    out: Path,
-    target: Target,
-    *,
-    table: CaptionTable | None = None,
-    fix: bool = False,
-    edits: Edits = _NONE,
-    overwrite: bool = False,
-    jobs: int = 1,
-    progress: Progress = lambda key: None,
-) -> ConvertReport:
-    """Write a folder of clips in another format.
-
-    A clip that cannot be used is reported and does not stop the others. The folder is written under another name and
-    renamed when it is complete; a conversion that was killed continues when the same command is run again.
-
-    Args:
-        sources: The clips.
-        out: Folder to make.
-        target: Writer of each clip.
-        table: Captions, splits and groups; they take precedence over those of the source.
-        fix: Cut each clip to its longest clean run.
-        edits: Changes of each clip.
-        overwrite: Replace the files of an earlier conversion in `out`; other files in it are never touched.
-        jobs: Worker processes; 1 uses this process, and so do clips that are in memory.
-        progress: Called with each source's id when it is done.
-
-    Returns:
-        What was done.
-
-    Raises:
-        MotionkitError: `out` cannot be made or written, a source lies in it, two clips would get one name, or no clip
-            could be used.
-
-    Example:
-        >>> import numpy as np
-        >>> from motionkit.clips.convert import FileTarget, open_sources
-        >>> from motionkit.starter import Order, perform
-        >>> np.save("wave.npy", perform([Order("wave/right", frames=60, seed=0)], fps=20.0)[0].joints)
-        >>> report = convert(open_sources([Path("wave.npy")]).sources, Path("out"), FileTarget("npz"))
-        >>> report.written, report.frames, sorted(path.name for path in Path("out").iterdir())
-        (['wave'], 60, ['convert.json', 'wave.npz'])
-    """
-    report = ConvertReport(to=str(target.describe()["to"]))
-    clips = {source.key: source.origin for source in sources}
-    rows, report.motionless = table.deal(clips) if table is not None else ({}, [])
-    if isinstance(target, FeatureTarget):
-        target.check_names(sources)
-    refuse_sources(out, sources)
-    plan = {
-        "version": __version__,
-        **target.describe(),
-        "fix": fix,
-        **({"edits": asdict(edits)} if edits != _NONE else {}),
-        "rows": {key: repr(row) for key, row in rows.items()},
-    }
-    pieces: list[Piece] = []
-    record: dict[str, dict[str, object]] = {}
-    marks = {source.key: source.fingerprint() for source in sources}
-    with report.timed(), ResumableFolder(out, plan, marks, overwrite=overwrite) as folder:
-        done = folder.done
-        step = partial(write_clip, target=target, folder=folder.path, fix=fix, edits=edits)
-        jobs = jobs if all(isinstance(source, FileSource) for source in sources) else 1
-        with closing(
-            walk(sources, step, rows=rows, done=done, out=folder.path, jobs=jobs, progress=progress)
-        ) as outcomes:
-            for outcome in outcomes:
-                if outcome.key in done:
-                    report.resumed += 1
-                else:
-                    folder.note(outcome)
-                facts = {
-                    facts_of.key: facts_of.source() for facts_of in outcome.results if isinstance(facts_of, ClipFacts)
-                }
-                for piece in report.add(outcome):
-                    pieces.append(piece)
-                    about = {**facts.get(piece.clip, {}), **piece.figures}
-                    record[piece.key] = {"origin": outcome.origin, "frames": piece.frames, **about}
-        if not pieces:
-            raise report.nothing(len(sources))
-        report.conclude(pieces)
-        if isinstance(target, FeatureTarget):
-            target.finish(folder.path, pieces, report)
-        elif note := separate(folder.path, pieces, out):
-            report.warnings.append(note)
-        folder.finish(
-            {
-                "schema": 1,
-                "to": report.to,
-                "clips": record,
-                "failed": report.failed,
-                "short": report.short,
-                "cut": report.cut,
-                "fixed": report.fixed,
-            }
-        )
-    return report
-
-
-def check(sources: Sequence[ClipSource], *, jobs: int = 1, progress: Progress = lambda key: None) -> ConvertReport:
-    """Load and check clips; write nothing.
-
-    Args:
-        sources: The clips.
-        jobs: Worker processes.
-        progress: Called with each source's id when it is done.
-
-    Example:
-        >>> from motionkit.contracts.dataset import dataset_sources
-        >>> from motionkit import load_dataset
-        >>> report = check(dataset_sources(load_dataset("starter"))[:2])
-        >>> len(report.clips), report.failed
-        (2, {})
-    """
-    report = ConvertReport()
-    jobs = jobs if all(isinstance(source, FileSource) for source in sources) else 1
-    with report.timed(), closing(walk(sources, write_clip, jobs=jobs, progress=progress)) as outcomes:
-        for outcome in outcomes:
-            report.add(outcome)
-    return report
-
-
-def write_clip(
-    clip: Clip,
-    key: str,
-    origin: str,
-    *,
-    target: Target | None = None,
-    folder: Path | None = None,
-    fix: bool = False,
-    edits: Edits = _NONE,
-) -> Iterator[ClipFacts | Piece]:
-    """Check a clip, change it and write it into a folder; without a target only check it."""
-    clip = replace(trimmed(clip, edits), group=clip.group or key)
-    clip, facts = check_clip(clip, key, target=target, fix=fix or "clean" in edits.fixes)
-    yield facts
-    if target is not None and folder is not None:
-        figures: dict[str, float] = {}
-        if edits.any:
-            clip, figures = edited(clip.resample(target.rate or clip.motion.fps), edits)
-        for piece in target.write(clip, key, folder):
-            yield replace(piece, clip=key, figures={**piece.figures, **figures})
-
-
-DatasetKind = Literal["humanml", "kit"]
-
-_FOREIGN = (".gltf", ".usd", ".usdz", ".c3d", ".obj", ".mov", ".avi", ".webm", ".pkl", ".json", ".csv", ".zip")
-
-
-@dataclass(frozen=True)
-class OutputOptions:
-    """Output options; each is refused where it has no effect."""
-
-    fps: float = 0.0  # Frames per second; 0 keeps each clip's own, joints get 20. Datasets have a fixed rate.
-    bvh_unit: Literal["cm", "m"] = "cm"  # Unit of BVH files
-    min_frames: int = 1  # Shorter clips are left out of a folder of files
-    mirror: bool = False  # Datasets: also each clip's mirror image; files: the mirror image
-    fix: bool = False  # Cut each clip to its longest clean run
-    edits: Edits = _NONE  # Changes of each clip
-    overwrite: bool = False  # Replace the file, or the files of an earlier conversion in the folder
-    blender: str = ""  # The Blender that writes FBX files
-
-
-@dataclass(frozen=True)
-class Request:
-    """A conversion whose options fit together."""
-
-    out: Path  # File or folder to make
-    target: FeatureTarget | FileTarget  # Writer of each clip of a folder; for a single file its options
-    file: FileKind | None  # Format of `out` if it is a single file; None for a folder
-    options: OutputOptions  # Output options
-    edits: Edits  # Changes of each clip
-
-
-def plan_conversion(
-    out: Path, inputs: Sequence[str], to: FileKind | DatasetKind | None = None, options: OutputOptions | None = None
-) -> Request:
-    """Choose the target and check the options.
-
-    Args:
-        out: File or folder to make; without `to` its ending decides, and a folder becomes a HumanML3D dataset.
-        inputs: Names of the input files: an npz made from JSON files only has the predictor's layout.
-        to: Format to write.
-        options: Output options.
-
-    Example:
-        >>> plan_conversion(Path("walk.glb"), ["walk.bvh"]).target.kind
-        'glb'
-        >>> plan_conversion(Path("folder"), ["walk.bvh"], options=OutputOptions(mirror=True)).target
-        FeatureTarget(body='humanml', mirrored=True)
-    """
-    options = options or OutputOptions()
-    kind = _kind(to, out, inputs)
-    if kind == "humanml" or kind == "kit":
-        feature = FeatureTarget(kind, options.mirror)
-        _refuse_for_datasets(feature, options)
-        return Request(out, feature, None, options, options.edits)
-    single = kind_of(out) is not None and not out.is_dir()
-    _refuse_for_files(kind, options, single=single)
-    rig = options.edits.rig
-    model = rig.model if rig is not None else ""
-    if kind == "fbx":
-        find_blender(options.blender)
-    target = FileTarget(kind, options.fps, options.bvh_unit, options.min_frames, model, options.blender)
-    edits = replace(options.edits, mirror=options.mirror)
-    return Request(out, target, kind if single else None, options, edits)
-
-
-def run_conversion(
-    request: Request,
-    sources: Sequence[ClipSource],
-    *,
-    table: CaptionTable | None = None,
-    jobs: int = 1,
-    progress: Callable[[str], None] = lambda key: None,
-) -> ConvertReport:
-    """Run a conversion; see `convert` and `convert_file`."""
-    options = request.options
-    if request.file is None:
-        return convert(
-            sources,
-            request.out,
-            request.target,
-            table=table,
-            fix=options.fix,
-            edits=request.edits,
-            overwrite=options.overwrite,
-            jobs=jobs,
-            progress=progress,
-        )
-    if table is not None:
-        raise MotionkitError("--captions needs a folder as OUT.", why=f"{request.out} is a single file.")
-    return convert_file(
-        sources,
-        request.out,
-        request.file,
-        fps=options.fps,
-        unit=options.bvh_unit,
-        fix=options.fix,
-        edits=request.edits,
-        overwrite=options.overwrite,
-        blender=options.blender,
-        progress=progress,
-    )
-
-
-def _kind(to: FileKind | DatasetKind | None, out: Path, inputs: Sequence[str]) -> FileKind | DatasetKind:
-    by_name = kind_of(out)
-    if to is not None:
-        if by_name is not None and by_name != to and not (to == "mpl" and by_name == "npz") and not out.is_dir():
-            raise MotionkitError(f"--to {to} does not fit the name {out}.", fix="leave one of them out.")
-        return to
-    if by_name == "npz" and all(name.lower().endswith(".json") for name in inputs):
-        return "mpl"  # what the predictor's own converter makes of its JSON
-    if by_name is not None:
-        return by_name
-    refuse_foreign(out)
-    return "humanml"
-
-
-def refuse_foreign(out: Path) -> None:
-    """Refuse a name with the ending of a format that is not written here, rather than make a folder of that name."""
-    if out.suffix.lower() in _FOREIGN and not out.is_dir():
-        raise MotionkitError(
-            f"{out.suffix} files cannot be written.",
-            why="files that can be: .bvh, .glb, .fbx, .mp4, .gif, .html, .npy (joints) and .npz; any other name is a "
-            "folder.",
-            fix="Blender and most engines read .glb, .fbx and .bvh.",
-        )
-
-
-def _refuse_for_datasets(target: FeatureTarget, options: OutputOptions) -> None:
-    """Raise MotionkitError for options that have no effect on datasets."""
-    kind, rate = target.body, target.skeleton.fps
-    if options.fps not in (0.0, rate):
-        raise MotionkitError(f"--fps {options.fps:g}: {kind} has {rate:g} frames per second.", fix="leave --fps out.")
-    if options.min_frames != 1:
-        raise MotionkitError(f"--min-frames does not act with --to {kind}.", why="its loaders fix the shortest clip.")
-    if options.bvh_unit != "cm":
-        raise MotionkitError(f"--bvh-unit does not act with --to {kind}.", fix="leave it out.")
-    for name, flag in (("yaw", "--yaw"), ("height", "--height"), ("floor", "--floor"), ("rig", "--rig")):
-        if getattr(options.edits, name):
-            raise MotionkitError(
-                f"{flag} does not act with --to {kind}.",
-                why="its clips start facing +Z, stand on the floor, and have one body.",
-                fix="leave it out.",
-            )
-
-
-def _refuse_for_files(kind: FileKind, options: OutputOptions, *, single: bool) -> None:
-    """Raise MotionkitError for options that have no effect on this format, or on a single file."""
-    if kind == "joints" and options.edits.rig is not None:
-        raise MotionkitError("--rig does not act on joints.", why="they are those of one body.", fix="leave it out.")
-    if options.bvh_unit != "cm" and kind != "bvh":
-        raise MotionkitError(f"--bvh-unit does not act with --to {kind}.", fix="leave it out.")
-    if options.min_frames != 1 and single:
-        raise MotionkitError(
-            "--min-frames does not act where OUT is a single file.",
-            why="it leaves short clips out of a folder.",
-            fix="leave it out, or give a folder as OUT.",
-        )
-
-
-def refuse_for_check(given: Mapping[str, object]) -> None:
-    """Refuse output options together with ``--check``.
-
-    Args:
-        given: Options to their values; those that are empty, 0 or False were not given.
-    """
-    if names := [name for name, value in given.items() if value]:
-        raise MotionkitError(
-            f"--check does not go together with {', '.join(names)}.",
-            why="it writes nothing.",
-            fix="check first; then convert with --fix to keep the longest clean run of each clip.",
         )

@@ -1,4 +1,4 @@
-"""Writers of clips: their protocol and result, and the writer of one file for each clip."""
+"""Writers of clips: one clip as a file of any format; a target, which writes a folder of clips, and its first kind."""
 
 from __future__ import annotations
 
@@ -17,10 +17,8 @@ from motionkit.motion.skeleton import HUMANML, KIT
 if TYPE_CHECKING:
     from motionkit.player import PlayerTrack
 
-# Write clips as single files.
-
-
 FileKind = Literal["mpl", "bvh", "glb", "fbx", "mp4", "gif", "html", "joints", "npz"]
+
 SUFFIX = {
     "mpl": ".npz",
     "bvh": ".bvh",
@@ -32,8 +30,15 @@ SUFFIX = {
     "joints": ".npy",
     "npz": ".npz",
 }
+
 PICTURES = ("mp4", "gif", "html")
 """Kinds that can show several clips in one file."""
+
+SEAMS = "seams"
+"""Note of a clip on the seams of the blocks that it was made of, a sentence."""
+
+MAX_FRAMES = 199
+"""Feature frames of the longest clip that HumanML3D's loaders take; a dataset gets longer ones in parts."""
 
 
 def write_file(
@@ -112,10 +117,6 @@ def write_pictures(path: Path, shown: Sequence[tuple[Clip, str]]) -> None:
         from motionkit.player.video import write_video
 
         write_video(path, tracks)
-
-
-SEAMS = "seams"
-"""Note of a clip on the seams of the blocks that it was made of, a sentence."""
 
 
 def shown_track(clip: Clip, title: str) -> PlayerTrack:

@@ -1,4 +1,8 @@
-"""A profile as plain data: notes, the document of ``--json``, and suggested settings."""
+"""A profile as plain data and as text, for the terminal, the page and ``--json``.
+
+The figures of a settings file and the whole document, notes on what a reader should know first, suggested settings with
+the protocol of an `Advisor` (so that profile does not depend on a trainer), and tables for a terminal.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,7 @@ from typing import Any, Protocol
 
 from motionkit.clips.profile.measure import SPEED_BINS, YAW_BINS
 from motionkit.clips.profile.statistics import Profile, uncompared
-from motionkit.page.html import UNKNOWN, capped, count, degrees, duration, joined, metres, plain
-
-# A profile as plain data: the figures of a settings file, and the whole document of ``--json``.
+from motionkit.page.wording import UNKNOWN, capped, count, degrees, duration, joined, metres, plain
 
 
 def profile_statistics(profile: Profile) -> dict[str, object]:
@@ -132,15 +134,12 @@ def _has(number: int) -> str:
     return "has" if number == 1 else "have"
 
 
-# Suggested settings, and the protocol of an advisor that suggests them: profile is independent of trainers.
-
-
 @dataclass(frozen=True)
 class Suggestion:
-    """One setting."""
+    """A suggested setting."""
 
     key: str  # Its name in the configuration
-    value: Any
+    value: Any  # Its value
     reason: str  # The reason, with the figure of the dataset it follows from
     columns: tuple[str, ...] = ()  # Heads of a table that shows a value of several parts
     rows: tuple[tuple[object, ...], ...] = ()  # The table's rows; empty for a plain value
@@ -177,13 +176,8 @@ def short(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-# A profile as tables for a terminal.
-
-
-_SHOWN = 3
-"""Outliers listed for each figure; the page and ``--json`` have more."""
-
-_WORDS = 10
+_SHOWN, _WORDS = 3, 10
+"""Outliers listed for each figure, and verbs; the page and ``--json`` have more."""
 
 
 @dataclass(frozen=True)

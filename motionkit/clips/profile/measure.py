@@ -1,4 +1,8 @@
-"""Measure one clip: its figures, and its part of the sums over all clips."""
+"""Measure one clip for a profile: its figures, and its part of the sums over all clips.
+
+First sums that add up over clips (moments, directions, histograms), then the movement of a clip (direction, path,
+speed, foot contacts) and its skeleton with the ranges of its joints, and last `measure`, which uses them all.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +25,7 @@ from motionkit.motion.clip import Clip
 from motionkit.motion.motion import END, JointMotion, Motion
 from motionkit.motion.skeleton import HUMANML, KIT
 from motionkit.rigs import body_yaw, find_feet, soft_contacts
-from motionkit.rigs.bodymap import find_roles
-
-# Sums that add up over clips: moments, angles, histograms.
-
+from motionkit.rigs.roles import find_roles
 
 Counts = NDArray[np.int64]
 
@@ -138,9 +139,6 @@ class Bins:
         return values
 
 
-# The movement of a clip: direction, path, speed and foot contacts.
-
-
 FootJoints = tuple[tuple[int, int], tuple[int, int]]
 """Left ankle and toe, right ankle and toe; a foot without a toe has its ankle twice."""
 
@@ -157,11 +155,12 @@ _TOUCHING = 0.5
 """Soft contact above which a foot stands."""
 
 
-def yaw_of(
-    motion: Motion | JointMotion,  # the clip; its track ``root_yaw`` is used if it has one
-    facing: Tensor | None,  # [T] radians, unwrapped, from its joints; None if its front is unknown
-) -> tuple[Tensor | None, Tensor | None]:
+def yaw_of(motion: Motion | JointMotion, facing: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
     """Return the yaw of a clip, and its yaw relative to the first frame.
+
+    Args:
+        motion: The clip; its track ``root_yaw`` is used if it has one.
+        facing: ``[T]`` radians, unwrapped, from its joints; None if its front is unknown.
 
     Returns:
         ``[T]`` radians each, None without either.
@@ -195,11 +194,13 @@ def tally_facing(since: Tensor | None) -> Counts:
     return YAW_BINS.zeros() if since is None else YAW_BINS.tally(_wrapped(since))
 
 
-def tally_travel(
-    velocity: Tensor,  # [T-1, 2] m/s
-    facing: Tensor | None,  # [T] radians, or None
-) -> Counts:
-    """Tally the direction of travel relative to the front, over the steps that move."""
+def tally_travel(velocity: Tensor, facing: Tensor | None) -> Counts:
+    """Tally the direction of travel relative to the front, over the steps that move.
+
+    Args:
+        velocity: ``[T-1, 2]`` m/s.
+        facing: ``[T]`` radians, or None.
+    """
     if facing is None:
         return YAW_BINS.zeros()
     direction = torch.atan2(velocity[:, 0], velocity[:, 1])
@@ -238,12 +239,14 @@ class Contacts(Counters):
         return (self.left + self.right) / (2 * self.frames) if self.frames else None
 
 
-def count_contacts(
-    motion: Motion | JointMotion,  # the clip, for its frame rate and a track ``contacts [T, 2]``
-    positions: Tensor,  # its joints [T, J, 3], m
-    feet: FootJoints | None,  # its feet, see `named_feet`
-) -> Contacts:
-    """Count a clip's contacts, from the scores of the file if it has them."""
+def count_contacts(motion: Motion | JointMotion, positions: Tensor, feet: FootJoints | None) -> Contacts:
+    """Count a clip's contacts, from the scores of the file if it has them.
+
+    Args:
+        motion: The clip, for its frame rate and a track ``contacts [T, 2]``.
+        positions: Its joints [T, J, 3], m.
+        feet: Its feet, see `named_feet`.
+    """
     stored = motion.tracks.get("contacts")
     if stored is not None and stored.shape == (motion.frames, 2):
         scores, from_file = stored, motion.frames
@@ -260,9 +263,6 @@ def count_contacts(
         int((~left & ~right).sum()),
         from_file,
     )
-
-
-# The skeletons of a dataset, and the ranges of their joints over all clips.
 
 
 _KNOWN = {HUMANML.joint_names: "HumanML3D", KIT.joint_names: "KIT"}

@@ -1,4 +1,7 @@
-"""A profile as one page of HTML: its head, its sections, and definitions of all figures."""
+"""A profile as one page of HTML: its head, its sections in their order, and definitions of all figures.
+
+The last part puts values into bins that are aligned with the grid of the values, for the histograms.
+"""
 
 from __future__ import annotations
 
@@ -16,103 +19,113 @@ from motionkit.clips.profile.settings_file import dump
 from motionkit.clips.profile.statistics import Profile, find_outliers, uncompared
 from motionkit.page.charts import bars, rose, shares, spans
 from motionkit.page.histogram import histogram
-from motionkit.page.html import (
-    capped,
-    count,
-    definitions,
-    degrees,
-    details,
-    duration,
-    figure,
-    grid,
-    html_page,
-    joined,
-    metres,
-    note,
-    plain,
-    share,
-    table,
-    tiles,
-)
+from motionkit.page.html import definitions, details, figure, grid, html_page, note, table, tiles
+from motionkit.page.wording import capped, count, degrees, duration, joined, metres, plain, share
 from motionkit.version import __version__
-
-# Bins for the page's histograms, aligned with the grid of the values.
-
-
-_MOST = 40
-_ROUND = (1, 2, 5, 10, 15, 20, 25, 30, 40, 50, 60, 80, 100)
-
-
-@dataclass(frozen=True)
-class Binned:
-    """Values in equal bins."""
-
-    start: float  # Lower end of the first bin
-    width: float  # Width of each
-    counts: list[int]  # Values per bin
-
-
-def bin_lengths(rows: Sequence[ClipRow]) -> Binned:
-    """Put clips into bins by their length in seconds.
-
-    Lengths are whole frames, and often multiples of several (the starter's of four). Bins of any other width hold
-    different numbers of possible lengths, so that the histogram shows an artificial comb. So bins are a whole number of
-    steps wide and begin half a step below the shortest clip. With several frame rates the coarsest step is taken.
-    """
-    step = max(_step([row.frames for row in rows if row.fps == fps]) / fps for fps in {row.fps for row in rows})
-    seconds = [row.seconds for row in rows]
-    start, span = min(seconds) - step / 2, max(seconds) - min(seconds) + step
-    steps = _round_up(span / step / _bins(len(rows)))
-    width = steps * step
-    counts = [0] * max(1, math.ceil(span / width - 1e-9))
-    for value in seconds:
-        counts[min(int((value - start) / width), len(counts) - 1)] += 1
-    return Binned(start, width, counts)
-
-
-def bin_values(values: Sequence[float], most: float) -> Binned:
-    """Put continuous values from 0 to `most` into bins of a round width; larger ones are left out."""
-    raw = max(most, 1e-9) / _bins(len(values))
-    power = 10.0 ** math.floor(math.log10(raw))
-    width = next(part * power for part in (1, 2, 5, 10) if part * power >= raw * (1 - 1e-9))
-    counts = [0] * max(1, math.ceil(most / width - 1e-9))
-    for value in values:
-        if value <= most:
-            counts[min(int(value / width), len(counts) - 1)] += 1
-    return Binned(0.0, width, counts)
-
-
-def quantile(values: Sequence[float], part: float) -> float:
-    """Return the value that `part` of the values do not exceed."""
-    ordered = sorted(values)
-    return ordered[min(math.ceil(part * len(ordered)), len(ordered)) - 1]
-
-
-def _bins(number: int) -> int:
-    """Return the number of bins for so many values: twice the square root, 6 to 40."""
-    return min(max(round(2 * math.sqrt(number)), 6), _MOST)
-
-
-def _step(frames: Sequence[int]) -> int:
-    """Return the greatest common divisor of the differences of lengths, if there are at least 8 different ones."""
-    least = min(frames)
-    step = math.gcd(*(length - least for length in frames))
-    return step if len(set(frames)) >= 8 else 1
-
-
-def _round_up(steps: float) -> int:
-    """Return a number of steps for a bin, a round one if possible."""
-    least = max(1, math.ceil(steps - 1e-9))
-    return next((number for number in _ROUND if number >= least), least)
-
-
-# The page's charts of movement: length, speed, turning, directions and contacts.
-
 
 _SHOWN = 0.995
 """Quantile at which an axis ends: with the few larger values most of it would be empty."""
 
 _MOST_BINS = 50
+"""Most bins of the speeds."""
+
+_MOST_WORDS, _LONGEST_CAPTION = 12, 40
+"""Words that are listed, and number of words from which captions share a bar."""
+
+_SKELETONS = 4
+"""Skeletons whose joints are shown."""
+
+_RANGE = "joints: bars from the 5 % to the 95 % quantile"
+_FINDINGS, _OPEN_FINDINGS = 60, 12
+"""Most findings that are listed, and most with which the list is open at first."""
+
+_FURTHEST = 4
+"""Outliers listed for each figure."""
+
+_DEFINITIONS = {
+    "length": "seconds are frames over the clip's own frame rate. Bins of the histogram are whole steps of the lengths "
+    "that occur.",
+    "avg_seq_len, median_seq_len": "frames per clip, at the clips' own rates.",
+    "yaw_mean_deg, yaw_std_deg": "|yaw| over all frames, unwrapped: RootYaw where a file has it, else the angle turned "
+    "since the clip's first frame (line across hips and shoulders).",
+    "yaw_circular_*": "of the direction faced since the first frame: circular mean, std = sqrt(-2 ln R), R = length of "
+    "the mean vector.",
+    "speed_mean, speed_std": "m/s of the root along the floor: RootVelocityXY where a file has it, else its steps.",
+    "bone_angle_*": "degrees between each joint's local rotation and the rest pose, root and end sites left out; only "
+    "for files with rotations.",
+    "contact_ratio": "part of both feet's frames whose soft contact is above 0.5.",
+    "complexity": "min(2, (yaw_std / 30° + speed_std / 0.3 m/s) / 2); uncapped is without the 2.",
+    "jerk, skate": "mean third difference over joints in m/s³ and sliding speed of feet near the floor in m/s, both at "
+    "20 frames per second.",
+    "outlier": "modified z-score 0.6745 (x - median) / MAD of the logarithm above 3.5; jerk, skate and speed only "
+    "upwards; for each figure one clip in twenty at most, since more are a second group. Compared from 8 clips on.",
+    "square-root scale": "where one bar would flatten all others, heights are square roots; a bar of twice the height "
+    "then stands for four times the number.",
+}
+
+
+def profile_page(
+    profile: Profile,
+    suggestions: Sequence[Suggestion] = (),
+    use: str = "",
+    *,
+    title: str = "",
+    command: str = "",
+    made: str = "",
+) -> str:
+    """Return a whole HTML page.
+
+    Args:
+        profile: The statistics.
+        suggestions: Settings to list with their reasons.
+        use: What the settings are for.
+        title: Name of the dataset.
+        command: The command line that made it, so that it can be made again.
+        made: When, as text.
+    """
+    body = "".join(
+        [
+            _head(profile, title, command, made),
+            movement(profile),
+            captions(profile),
+            joints(profile),
+            faults(profile),
+            unusual(profile),
+            inventory(profile),
+            settings(suggestions, use),
+            f"<h2>Definitions</h2>{definitions(_DEFINITIONS)}",
+        ]
+    )
+    return html_page(f"Profile of {title or 'a dataset'}", body, made_by="profile")
+
+
+def _head(profile: Profile, title: str, command: str, made: str) -> str:
+    seconds = sum(row.seconds for row in profile.rows)
+    # A long list would make a wide tile; all rates are in the inventory.
+    rates = [f"{fps:g}" for fps in profile.fps]
+    values = [
+        ("clip" if len(profile.rows) == 1 else "clips", f"{len(profile.rows):,}"),
+        ("in all", duration(seconds)),
+        ("frames", f"{profile.frames:,}"),
+        ("frames per second", " / ".join(rates[:3]) + (" / ..." if len(rates) > 3 else "")),
+        ("captions", f"{profile.captions.captions:,}"),
+        ("mean speed", metres(profile.speed.mean, "m/s")),
+        ("contact ratio", plain(profile.contacts.ratio)),
+        ("complexity, 0 to 2", capped(profile.complexity, profile.complexity_uncapped)),
+    ]
+    remarks = "".join(
+        f"<li>{f'<b>{escape(remark.head)}</b>' if remark.bad else escape(remark.head)}{escape(remark.rest)}</li>"
+        for remark in notes(profile)
+    )
+    # A span per word, so that a line does not break within an option.
+    words = " ".join(f"<span>{escape(word)}</span>" for word in command.split(" "))
+    source = f"<code>{words}</code><br>" if command else ""
+    when = f"made {escape(made)} by " if made else "made by "
+    return (
+        f"<header><h1>Profile of {escape(title or 'a dataset')}</h1>"
+        f'<p class="sub">{source}{when}motionkit {__version__}; every figure is defined at the end of the page</p>'
+        f"</header>{tiles(values)}" + (f'<ul class="notes">{remarks}</ul>' if remarks else "")
+    )
 
 
 def movement(profile: Profile) -> str:
@@ -203,19 +216,6 @@ def whole_circle(counts: list[int]) -> list[int]:
     """Return counts from straight ahead round to the left; the two half bins straight back are added."""
     half = (YAW_BINS.count - 1) // 2
     return [*counts[half:-1], counts[0] + counts[-1], *counts[1:half]]
-
-
-# The other sections of the page: captions, joints, findings, outliers, inventory, settings.
-
-
-_MOST_WORDS, _LONGEST_CAPTION = 12, 40
-_SKELETONS = 4
-_RANGE = "joints: bars from the 5 % to the 95 % quantile"
-_FINDINGS, _OPEN_FINDINGS = 60, 12
-"""Most findings that are listed, and most with which the list is open at first."""
-
-_FURTHEST = 4
-"""Outliers listed for each figure."""
 
 
 def captions(profile: Profile) -> str:
@@ -412,78 +412,71 @@ def settings(suggestions: Sequence[Suggestion], use: str) -> str:
     )
 
 
-_DEFINITIONS = {
-    "length": "seconds are frames over the clip's own frame rate. Bins of the histogram are whole steps of the lengths "
-    "that occur.",
-    "avg_seq_len, median_seq_len": "frames per clip, at the clips' own rates.",
-    "yaw_mean_deg, yaw_std_deg": "|yaw| over all frames, unwrapped: RootYaw where a file has it, else the angle turned "
-    "since the clip's first frame (line across hips and shoulders).",
-    "yaw_circular_*": "of the direction faced since the first frame: circular mean, std = sqrt(-2 ln R), R = length of "
-    "the mean vector.",
-    "speed_mean, speed_std": "m/s of the root along the floor: RootVelocityXY where a file has it, else its steps.",
-    "bone_angle_*": "degrees between each joint's local rotation and the rest pose, root and end sites left out; only "
-    "for files with rotations.",
-    "contact_ratio": "part of both feet's frames whose soft contact is above 0.5.",
-    "complexity": "min(2, (yaw_std / 30° + speed_std / 0.3 m/s) / 2); uncapped is without the 2.",
-    "jerk, skate": "mean third difference over joints in m/s³ and sliding speed of feet near the floor in m/s, both at "
-    "20 frames per second.",
-    "outlier": "modified z-score 0.6745 (x - median) / MAD of the logarithm above 3.5; jerk, skate and speed only "
-    "upwards; for each figure one clip in twenty at most, since more are a second group. Compared from 8 clips on.",
-    "square-root scale": "where one bar would flatten all others, heights are square roots; a bar of twice the height "
-    "then stands for four times the number.",
-}
+_MOST = 40
+"""Most bins of a histogram."""
+
+_ROUND = (1, 2, 5, 10, 15, 20, 25, 30, 40, 50, 60, 80, 100)
+"""Numbers of steps that a bin is wide."""
 
 
-def profile_page(
-    profile: Profile,
-    suggestions: Sequence[Suggestion] = (),  # settings to list with their reasons
-    use: str = "",  # what the settings are for
-    *,
-    title: str = "",  # name of the dataset
-    command: str = "",  # the command line that made it, so that it can be made again
-    made: str = "",  # when, as text
-) -> str:
-    """Return a whole HTML page."""
-    body = "".join(
-        [
-            _head(profile, title, command, made),
-            movement(profile),
-            captions(profile),
-            joints(profile),
-            faults(profile),
-            unusual(profile),
-            inventory(profile),
-            settings(suggestions, use),
-            f"<h2>Definitions</h2>{definitions(_DEFINITIONS)}",
-        ]
-    )
-    return html_page(f"Profile of {title or 'a dataset'}", body, made_by="profile")
+@dataclass(frozen=True)
+class Binned:
+    """Values in equal bins."""
+
+    start: float  # Lower end of the first bin
+    width: float  # Width of each
+    counts: list[int]  # Values per bin
 
 
-def _head(profile: Profile, title: str, command: str, made: str) -> str:
-    seconds = sum(row.seconds for row in profile.rows)
-    # A long list would make a wide tile; all rates are in the inventory.
-    rates = [f"{fps:g}" for fps in profile.fps]
-    values = [
-        ("clip" if len(profile.rows) == 1 else "clips", f"{len(profile.rows):,}"),
-        ("in all", duration(seconds)),
-        ("frames", f"{profile.frames:,}"),
-        ("frames per second", " / ".join(rates[:3]) + (" / ..." if len(rates) > 3 else "")),
-        ("captions", f"{profile.captions.captions:,}"),
-        ("mean speed", metres(profile.speed.mean, "m/s")),
-        ("contact ratio", plain(profile.contacts.ratio)),
-        ("complexity, 0 to 2", capped(profile.complexity, profile.complexity_uncapped)),
-    ]
-    remarks = "".join(
-        f"<li>{f'<b>{escape(remark.head)}</b>' if remark.bad else escape(remark.head)}{escape(remark.rest)}</li>"
-        for remark in notes(profile)
-    )
-    # A span per word, so that a line does not break within an option.
-    words = " ".join(f"<span>{escape(word)}</span>" for word in command.split(" "))
-    source = f"<code>{words}</code><br>" if command else ""
-    when = f"made {escape(made)} by " if made else "made by "
-    return (
-        f"<header><h1>Profile of {escape(title or 'a dataset')}</h1>"
-        f'<p class="sub">{source}{when}motionkit {__version__}; every figure is defined at the end of the page</p>'
-        f"</header>{tiles(values)}" + (f'<ul class="notes">{remarks}</ul>' if remarks else "")
-    )
+def bin_lengths(rows: Sequence[ClipRow]) -> Binned:
+    """Put clips into bins by their length in seconds.
+
+    Lengths are whole frames, and often multiples of several (the starter's of four). Bins of any other width hold
+    different numbers of possible lengths, so that the histogram shows an artificial comb. So bins are a whole number of
+    steps wide and begin half a step below the shortest clip. With several frame rates the coarsest step is taken.
+    """
+    step = max(_step([row.frames for row in rows if row.fps == fps]) / fps for fps in {row.fps for row in rows})
+    seconds = [row.seconds for row in rows]
+    start, span = min(seconds) - step / 2, max(seconds) - min(seconds) + step
+    steps = _round_up(span / step / _bins(len(rows)))
+    width = steps * step
+    counts = [0] * max(1, math.ceil(span / width - 1e-9))
+    for value in seconds:
+        counts[min(int((value - start) / width), len(counts) - 1)] += 1
+    return Binned(start, width, counts)
+
+
+def bin_values(values: Sequence[float], most: float) -> Binned:
+    """Put continuous values from 0 to `most` into bins of a round width; larger ones are left out."""
+    raw = max(most, 1e-9) / _bins(len(values))
+    power = 10.0 ** math.floor(math.log10(raw))
+    width = next(part * power for part in (1, 2, 5, 10) if part * power >= raw * (1 - 1e-9))
+    counts = [0] * max(1, math.ceil(most / width - 1e-9))
+    for value in values:
+        if value <= most:
+            counts[min(int(value / width), len(counts) - 1)] += 1
+    return Binned(0.0, width, counts)
+
+
+def quantile(values: Sequence[float], part: float) -> float:
+    """Return the value that `part` of the values do not exceed."""
+    ordered = sorted(values)
+    return ordered[min(math.ceil(part * len(ordered)), len(ordered)) - 1]
+
+
+def _bins(number: int) -> int:
+    """Return the number of bins for so many values: twice the square root, 6 to 40."""
+    return min(max(round(2 * math.sqrt(number)), 6), _MOST)
+
+
+def _step(frames: Sequence[int]) -> int:
+    """Return the greatest common divisor of the differences of lengths, if there are at least 8 different ones."""
+    least = min(frames)
+    step = math.gcd(*(length - least for length in frames))
+    return step if len(set(frames)) >= 8 else 1
+
+
+def _round_up(steps: float) -> int:
+    """Return a number of steps for a bin, a round one if possible."""
+    least = max(1, math.ceil(steps - 1e-9))
+    return next((number for number in _ROUND if number >= least), least)

@@ -25,7 +25,8 @@ from motionkit.clips.profile.statistics import Profile, profile_sources
 from motionkit.errors import MotionkitError
 from motionkit.motion.clip import ClipSource
 from motionkit.motion.corpus.captions import CaptionTable
-from motionkit.page.html import count, is_made_by
+from motionkit.page.html import is_made_by
+from motionkit.page.wording import count
 from motionkit.runs import require_writable, write_bytes_atomic
 
 
@@ -113,18 +114,32 @@ def check_outputs(html: Path | None, config: Path | None) -> None:
 def run_profile(
     sources: Sequence[ClipSource],
     *,
-    advisor: Advisor | None = None,  # suggests settings; None suggests none
-    table: CaptionTable | None = None,  # captions, splits and groups
-    html: Path | None = None,  # file of the page to write
-    config: Path | None = None,  # settings file to merge the suggestions into
-    overwrite: bool = False,  # replace settings that differ; otherwise suggestions follow those that stay
-    title: str = "",  # name of the dataset, for the page
-    command: str = "",  # the command line, for the page
-    data: Sequence[str] = (),  # sources of the clips, for the settings file
-    jobs: int = 1,  # worker processes
-    progress: Callable[[str], None] = lambda key: None,  # called with each source's id when it is done
+    advisor: Advisor | None = None,
+    table: CaptionTable | None = None,
+    html: Path | None = None,
+    config: Path | None = None,
+    overwrite: bool = False,
+    title: str = "",
+    command: str = "",
+    data: Sequence[str] = (),
+    jobs: int = 1,
+    progress: Callable[[str], None] = lambda key: None,
 ) -> ProfileResult:
-    """Profile clips; write a page and merge settings into a file."""
+    """Profile clips; write a page and merge settings into a file.
+
+    Args:
+        sources: The clips.
+        advisor: Suggests settings; None suggests none.
+        table: Captions, splits and groups.
+        html: File of the page to write.
+        config: Settings file to merge the suggestions into.
+        overwrite: Replace settings that differ; otherwise suggestions follow those that stay.
+        title: Name of the dataset, for the page.
+        command: The command line, for the page.
+        data: Sources of the clips, for the settings file.
+        jobs: Worker processes.
+        progress: Called with each source's id when it is done.
+    """
     check_outputs(html, config)
     fixed = read_settings(config)[1] if config is not None and not overwrite else {}
     profile = profile_sources(sources, table=table, jobs=jobs, progress=progress)

@@ -16,6 +16,9 @@ from motionkit.documents import parse_json, parse_toml, parse_yaml, read_text
 from motionkit.errors import MotionkitError
 from motionkit.runs import write_bytes_atomic
 
+BLOCK = "dataset_profile"
+"""Key of the statistics, which are always updated."""
+
 
 def dump(value: object, indent: str = "  ") -> str:
     """Write a value over several lines, short lists on one; `indent` is that of its own line."""
@@ -128,13 +131,6 @@ _FORMATS = {
 }
 
 
-# Write suggested settings into a settings file and keep what the user wrote there.
-
-
-BLOCK = "dataset_profile"
-"""Key of the statistics, which are always updated."""
-
-
 @dataclass
 class Merged:
     """Result of `merge_settings`."""
@@ -164,17 +160,19 @@ class Merged:
 
 
 def merge_settings(
-    path: Path,  # the file; its suffix decides the format
-    settings: Mapping[str, Any],  # keys of the top level
-    block: Mapping[str, Any],  # statistics, for the key `BLOCK`; other keys in it stay. Empty leaves the key alone.
-    *,
-    overwrite: bool = False,  # replace values that differ
+    path: Path, settings: Mapping[str, Any], block: Mapping[str, Any], *, overwrite: bool = False
 ) -> Merged:
     """Write settings into a JSON, JSON with comments, TOML or YAML file.
 
     Missing keys are added, others keep their value unless `overwrite`; the order stays. The file is rewritten: if that
     loses more than white space, such as comments, a copy of it is kept as ``FILE.bak`` (``FILE.bak2``, ... if that
     exists). A missing file is made.
+
+    Args:
+        path: The file; its suffix decides the format.
+        settings: Keys of the top level.
+        block: Statistics, for the key `BLOCK`; other keys in it stay. Empty leaves the key alone.
+        overwrite: Replace values that differ.
 
     Example:
         >>> path = Path("settings.toml")

@@ -1,4 +1,7 @@
-"""The statistics of a dataset, added up clip by clip."""
+"""The statistics of a dataset, added up clip by clip: `Profile`, its counts over captions, and its outliers.
+
+An outlier is a clip that is far from the others in a figure, by robust z-scores.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,15 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from motionkit.clips.profile.measure import ClipRow, Measure, RigSums, Sums, measure
-from motionkit.clips.sources import walk
+from motionkit.clips.walk import walk
 from motionkit.motion.clip import Clip, ClipSource
 from motionkit.motion.corpus.captions import CaptionTable
 from motionkit.motion.corpus.tagger import tag_words
-from motionkit.page.html import count, metres, plain
-
-# Counts over the captions of a dataset: words, verbs, vocabulary.
-
+from motionkit.page.wording import count, metres, plain
 
 _SHOWN = 20
+"""Most frequent words that are listed."""
+
 _DULL = frozenset({"be", "have", "do", "seem", "appear"})
 """Verbs of almost every caption, which are not listed."""
 
@@ -31,7 +33,7 @@ class CaptionCount:
     clips: int = 0  # Clips seen
     without: int = 0  # Clips that have no caption
     captions: int = 0  # Captions seen
-    words: list[int] = field(default_factory=list)  # Words in all, and those of each caption for the median
+    words: list[int] = field(default_factory=list)  # Number of words of each caption
     different: set[str] = field(default_factory=set)  # Captions that differ from all others
     forms: Counter[str] = field(default_factory=Counter)  # Words as they are written, in lower case
     verbs: Counter[str] = field(default_factory=Counter)  # Verbs by their base form
@@ -80,9 +82,6 @@ def _top(counts: Counter[str]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_SHOWN])
 
 
-# Clips that are far from the others, by robust z-scores.
-
-
 FAR = 3.5
 """Iglewicz and Hoaglin (1993): a modified z-score above 3.5 marks an outlier."""
 
@@ -90,6 +89,8 @@ FEWEST = 8
 """Fewest clips to compare: the median of fewer is not a usual value."""
 
 _TO_SIGMA = 0.6745
+"""Median absolute deviation of a normal distribution, in standard deviations."""
+
 _LEAST_SPREAD = 0.2
 """Least spread of the logarithm: if most clips agree, a difference of a fifth is not an outlier."""
 
@@ -313,11 +314,17 @@ class Profile(Sums):
 def profile_sources(
     sources: Sequence[ClipSource],
     *,
-    table: CaptionTable | None = None,  # captions, splits and groups; they take precedence over those of the source
-    jobs: int = 1,  # worker processes; 1 uses this process
-    progress: Callable[[str], None] = lambda key: None,  # called with each source's id when it is done
+    table: CaptionTable | None = None,
+    jobs: int = 1,
+    progress: Callable[[str], None] = lambda key: None,
 ) -> Profile:
     """Load and measure every clip; clips that cannot be used are listed in `Profile.failed`.
+
+    Args:
+        sources: The clips.
+        table: Captions, splits and groups; they take precedence over those of the source.
+        jobs: Worker processes; 1 uses this process.
+        progress: Called with each source's id when it is done.
 
     Example:
         >>> from motionkit import load_dataset

@@ -14,13 +14,14 @@ _LOCKED = 1e-7
 Entry = float | Tensor
 
 
-def euler_to_matrix(
-    order: str,  # one to three letters of ``XYZ``, the first turn first
-    angles: Sequence[Tensor],  # one tensor of radians per letter, all of one shape
-) -> Tensor:
+def euler_to_matrix(order: str, angles: Sequence[Tensor]) -> Tensor:
     """Return ``R_first @ R_second @ ...`` (intrinsic rotations).
 
     Entries of the product are kept apart, so that the zeros and ones of an elementary rotation cost nothing.
+
+    Args:
+        order: One to three letters of ``XYZ``, the first turn first.
+        angles: One tensor of radians for each letter, all of one shape.
 
     Returns:
         ``[..., 9]`` matrices, row by row.
@@ -57,15 +58,16 @@ def _difference(a: Entry, b: Entry) -> Entry:
     return a
 
 
-def matrix_to_euler(
-    rotations: Tensor,  # [T, ..., 3, 3] float64
-    order: str,  # three different letters of ``XYZ``, the first turn first
-) -> Tensor:
+def matrix_to_euler(rotations: Tensor, order: str) -> Tensor:
     """Return the Euler angles (intrinsic rotations) of the given rotations, without jumps over time.
 
     Every rotation has two sets of angles (modulo full turns). The first frame has the one with the middle angle within
     90 degrees; each later frame has the one nearer to its predecessor's, with full turns added so that no angle changes
     by more than half a turn. In gimbal lock the last angle is kept from the frame before.
+
+    Args:
+        rotations: ``[T, ..., 3, 3]`` float64.
+        order: Three different letters of ``XYZ``, the first turn first.
 
     Returns:
         ``[T, ..., 3]`` radians.
@@ -129,9 +131,7 @@ CALM = 60.0
 """Largest middle angle in degrees: up to it the two others turn at most twice as fast as the joint."""
 
 
-def choose_orders(
-    rotations: Tensor,  # [T, J, 3, 3] local rotations, T > 0
-) -> list[str]:
+def choose_orders(rotations: Tensor) -> list[str]:
     """Return an order of rotation channels for each joint of a clip.
 
     If the middle of three Euler angles is 90 degrees, the two others turn about the same axis (gimbal lock); near it
@@ -142,6 +142,9 @@ def choose_orders(
     One order is used for the whole file if possible, because simple readers take the first joint's for all: the one
     with which the fewest joints exceed `CALM`, the earliest of `ORDERS` on ties. Joints that still exceed it take the
     order with their smallest maximum of the middle angle.
+
+    Args:
+        rotations: ``[T, J, 3, 3]`` local rotations, T > 0.
     """
     worst = torch.stack([_worst_middle(rotations, order) for order in ORDERS])
     common = int((worst > CALM).sum(dim=1).argmin())

@@ -1,4 +1,4 @@
-"""Reading a BVH file into house space: metres, right-handed, Y up."""
+"""Reading a BVH file: its tree of joints, its frames, and the motion in metres, right-handed, Y up."""
 
 from __future__ import annotations
 
@@ -20,22 +20,170 @@ from motionkit.errors import MotionkitError
 from motionkit.formats.bvh.euler import euler_to_matrix
 from motionkit.motion.clip import Clip, JointMap, ReadOptions
 from motionkit.motion.motion import END, Motion, check_size, finite_frames
-from motionkit.rigs.detect import in_metres
-from motionkit.rigs.rest import UNITS
+from motionkit.rigs.detect import UNITS, in_metres
 
-# The HIERARCHY section of a BVH file: a tree of joints with their offsets and channels.
-
-
-POSITIONS = ("Xposition", "Yposition", "Zposition")
-ROTATIONS = ("Xrotation", "Yrotation", "Zrotation")
+MAX_BYTES = 512 * 2**20
+"""Largest file; an hour of 60 joints at 60 fps has about 400 MB."""
 
 MAX_JOINTS = 1000
 """Rigs with faces and clothes have hundreds of joints; a file with more is damaged or malicious."""
 
 MAX_DEPTH = 200
+POSITIONS = ("Xposition", "Yposition", "Zposition")
+ROTATIONS = ("Xrotation", "Yrotation", "Zrotation")
+
+_POSE_BYTES = 256 * 2**10
+"""Bytes read for the joints and one frame: 300 joints take about 40 kB."""
+
+_PLAIN = ReadOptions()
+
+
+def read_bvh(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
+    """Read a BVH file.
+
+    Rotation channels may be in any order, which may differ between joints; position channels may be at any joint and
+    replace its OFFSET. Windows line ends, tabs, lower-case keywords and names with blanks are fine.
+
+    Args:
+        path: The file.
+        options: Unit and vertical axis, if they are known. Otherwise the axis is the one that the legs go down in the
+            rest pose, and the unit is the one in which they have the length of a person's.
+
+    Returns:
+        One clip. Its `Motion` is in metres and Y up, with every frame and joint of the file; notes hold format, unit,
+        fps, frames, joints, up. If a channel is not finite the joint has NaN in that frame, with a warning.
+
+    Example:
+        >>> _ = Path("fall.bvh").write_text('''HIERARCHY
+        ... ROOT Hips {
+        ...   OFFSET 0 0 0
+        ...   CHANNELS 6 Xposition Yposition Zposition Zrotation Xrotation Yrotation
+        ...   End Site { OFFSET 0 10 0 }
+        ... }
+        ... MOTION
+        ... Frames: 2
+        ... Frame Time: 0.05
+        ... 0 90 0 0 0 0
+        ... 0 80 0 0 0 0''')
+        >>> (clip,) = read_bvh(Path("fall.bvh"), ReadOptions(unit="cm"))
+        >>> clip.motion.fps, clip.motion.positions()[:, 0, 1].tolist()
+        (20.0, [0.9, 0.8])
+    """
+    if options.unit != "auto" and options.unit not in UNITS:
+        raise MotionkitError(f"there is no unit {options.unit!r}.", fix=f"known: auto, {', '.join(UNITS)}.")
+    if options.up not in ("auto", "y", "z"):
+        raise MotionkitError(f"{options.up!r} is not a vertical axis.", fix="known: auto, y, z.")
+    data = _data(path)
+    try:
+        motion, finite, warnings = _parse(_text(data), options.joint_map)
+    except MotionkitError as error:
+        raise MotionkitError(f"{path}: {error.message}", why=error.why, fix=error.fix) from error
+    motion, notes, more = in_metres(motion, finite, options)
+    return (Clip(motion, notes={"format": "BVH", **notes}, warnings=(*warnings, *more)),)
+
+
+def read_bvh_pose(path: Path, options: ReadOptions = _PLAIN) -> Motion:
+    """Read only the joints and the first frame of a BVH file, in its unit and axes.
+
+    Returns:
+        A motion of one frame: the rest pose if the first frame has a value that is not finite.
+    """
+    text = _text(_data(path, _POSE_BYTES))
+    tree, start = parse_hierarchy(text)
+    fps, row = parse_first_frame(text, start, tree)
+    values = torch.from_numpy(row)
+    if bool(values.isfinite().all()):
+        return _motion(tree, values, fps, options.joint_map)
+    rest = _motion(tree, torch.zeros_like(values), fps, options.joint_map)
+    return replace(rest, translations=rest.offsets[None])
+
+
+def _data(path: Path, most: int = -1) -> bytes:
+    try:
+        with open_file(path, MAX_BYTES) as file:
+            return file.read(most)
+    except OSError as error:
+        raise MotionkitError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def _text(data: bytes) -> str:
+    if not data.strip():
+        raise MotionkitError("it is not a BVH file.", why="it is empty.")
+    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    text = data.decode("utf-16" if wide else "utf-8-sig", errors="replace")
+    if "\ufffd" in text[:65536] and not wide:
+        # Japanese programs write joint names in this code page; it must not be used for names in any other.
+        japanese = data.decode("cp932", errors="replace")
+        text = japanese if "左" in japanese and "右" in japanese else text
+    if "\0" in text[:65536]:
+        raise MotionkitError("it is not a BVH file.", why="it is not text.")
+    # Old Macs end lines with a carriage return alone.
+    return text if "\n" in text else text.replace("\r", "\n")
+
+
+def _parse(text: str, table: JointMap | None) -> tuple[Motion, Tensor, list[str]]:
+    """Return the motion as the file has it, a mask ``[T]`` of its finite frames, and warnings."""
+    tree, start = parse_hierarchy(text)
+    fps, rows = parse_frames(text, start, tree)
+    values = torch.from_numpy(rows)
+    return _motion(tree, values, fps, table), finite_frames(values), tree.warnings
+
+
+def _motion(tree: Hierarchy, values: Tensor, fps: float, table: JointMap | None) -> Motion:
+    """Return the motion of channel values ``[T, channels]``, in the file's unit and axes."""
+    names = tuple(tree.names) if table is None else table.apply(tree.names)
+    rotations, translations = _to_local(tree, values)
+    offsets = torch.tensor(tree.offsets, dtype=torch.float64)
+    return Motion(names, tuple(tree.parents), offsets, rotations, translations, fps)
+
+
+def _to_local(tree: Hierarchy, values: Tensor) -> tuple[Tensor, Tensor]:
+    """Turn channel values ``[T, channels]`` (degrees, the file's unit) into local motion.
+
+    Returns:
+        Rotations ``[T, J, 3, 3]`` (identity for a joint without rotation channels) and translations ``[T, J, 3]``: the
+        OFFSET, unless position channels replace it.
+    """
+    frames, joints = len(values), len(tree.names)
+    translations = torch.tensor(tree.offsets, dtype=torch.float64).flatten().repeat(frames, 1)
+    rotations = torch.zeros(frames, joints, 9, dtype=torch.float64)
+    rotations[..., ::4] = 1.0
+    # Joints with the same rotation order are computed together: order -> (joints, columns of their values).
+    groups: dict[str, tuple[list[int], list[list[int]]]] = {}
+    moved: list[int] = []
+    sources: list[int] = []
+    column = 0
+    for joint, channels in enumerate(tree.channels):
+        order, columns = "", []
+        for name in channels:
+            if name in POSITIONS:
+                moved.append(3 * joint + POSITIONS.index(name))
+                sources.append(column)
+            else:
+                order += name[0]
+                columns.append(column)
+            column += 1
+        if order:
+            members, places = groups.setdefault(order, ([], []))
+            members.append(joint)
+            places.append(columns)
+    translations[:, moved] = values[:, sources]
+    for order, (members, places) in groups.items():
+        angles = values[:, torch.tensor(places).T.flatten()].view(frames, len(order), len(members))
+        rotations[:, members] = euler_to_matrix(order, (angles * (math.pi / 180)).unbind(dim=1))
+    return rotations.view(frames, joints, 3, 3), translations.view(frames, joints, 3)
+
+
+# The HIERARCHY section: a tree of joints with their offsets and channels.
 
 _WORD = re.compile(r"[{}]|[^\s{}]+")
 _OPENING = ("ROOT", "JOINT", "END")
+_KNOWN = ", ".join(POSITIONS + ROTATIONS)
+
+COMMAS = (
+    "numbers are written with a decimal comma, which BVH does not have.",
+    "export the file again with decimal points (an English locale).",
+)
 
 
 @dataclass
@@ -178,14 +326,6 @@ class _Reader:
         return MotionkitError(f"line {line}: {what}.", why=why, fix=fix or "export the file again.")
 
 
-_KNOWN = ", ".join(POSITIONS + ROTATIONS)
-
-COMMAS = (
-    "numbers are written with a decimal comma, which BVH does not have.",
-    "export the file again with decimal points (an English locale).",
-)
-
-
 def parse_number(word: str) -> float | None:
     """Return a number of a BVH file; None for anything else, such as ``1_0`` and ``1,5``."""
     if "_" in word:
@@ -215,8 +355,7 @@ def _unique_names(tree: Hierarchy) -> None:
             tree.warnings.append(f"several joints are called {name!r}; one of them is called {unique!r} here.")
 
 
-# The MOTION section of a BVH file: number of frames, their rate, and their values.
-
+# The MOTION section: number of frames, their rate, and their values.
 
 Values = npt.NDArray[np.float64]
 
@@ -363,148 +502,3 @@ def _miscount(frames: int, width: int, count: int) -> MotionkitError:
         fix="the file is cut short, or its number of frames or CHANNELS is wrong: export it again"
         + (f", or write 'Frames: {complete}' if these are all." if complete and not remainder else "."),
     )
-
-
-MAX_BYTES = 512 * 2**20
-"""Largest file; an hour of 60 joints at 60 fps has about 400 MB."""
-
-_POSE_BYTES = 256 * 2**10
-"""Bytes read for the joints and one frame: 300 joints take about 40 kB."""
-
-_PLAIN = ReadOptions()
-
-
-def read_bvh(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
-    """Read a BVH file.
-
-    Rotation channels may be in any order, which may differ between joints; position channels may be at any joint and
-    replace its OFFSET. Windows line ends, tabs, lower-case keywords and names with blanks are fine.
-
-    Args:
-        path: The file.
-        options: Unit and vertical axis, if they are known. Otherwise the axis is the one that the legs go down in the
-            rest pose, and the unit is the one in which they have the length of a person's.
-
-    Returns:
-        One clip. Its `Motion` is in metres and Y up, with every frame and joint of the file; notes hold format, unit,
-        fps, frames, joints, up. If a channel is not finite the joint has NaN in that frame, with a warning.
-
-    Example:
-        >>> _ = Path("fall.bvh").write_text('''HIERARCHY
-        ... ROOT Hips {
-        ...   OFFSET 0 0 0
-        ...   CHANNELS 6 Xposition Yposition Zposition Zrotation Xrotation Yrotation
-        ...   End Site { OFFSET 0 10 0 }
-        ... }
-        ... MOTION
-        ... Frames: 2
-        ... Frame Time: 0.05
-        ... 0 90 0 0 0 0
-        ... 0 80 0 0 0 0''')
-        >>> (clip,) = read_bvh(Path("fall.bvh"), ReadOptions(unit="cm"))
-        >>> clip.motion.fps, clip.motion.positions()[:, 0, 1].tolist()
-        (20.0, [0.9, 0.8])
-    """
-    if options.unit != "auto" and options.unit not in UNITS:
-        raise MotionkitError(f"there is no unit {options.unit!r}.", fix=f"known: auto, {', '.join(UNITS)}.")
-    if options.up not in ("auto", "y", "z"):
-        raise MotionkitError(f"{options.up!r} is not a vertical axis.", fix="known: auto, y, z.")
-    data = _data(path)
-    try:
-        motion, finite, warnings = _parse(_text(data), options.joint_map)
-    except MotionkitError as error:
-        raise MotionkitError(f"{path}: {error.message}", why=error.why, fix=error.fix) from error
-    motion, notes, more = in_metres(motion, finite, options)
-    return (Clip(motion, notes={"format": "BVH", **notes}, warnings=(*warnings, *more)),)
-
-
-def read_bvh_pose(path: Path, options: ReadOptions = _PLAIN) -> Motion:
-    """Read only the joints and the first frame of a BVH file, in its unit and axes.
-
-    Returns:
-        A motion of one frame: the rest pose if the first frame has a value that is not finite.
-    """
-    text = _text(_data(path, _POSE_BYTES))
-    tree, start = parse_hierarchy(text)
-    fps, row = parse_first_frame(text, start, tree)
-    values = torch.from_numpy(row)
-    if bool(values.isfinite().all()):
-        return _motion(tree, values, fps, options.joint_map)
-    rest = _motion(tree, torch.zeros_like(values), fps, options.joint_map)
-    return replace(rest, translations=rest.offsets[None])
-
-
-def _data(path: Path, most: int = -1) -> bytes:
-    try:
-        with open_file(path, MAX_BYTES) as file:
-            return file.read(most)
-    except OSError as error:
-        raise MotionkitError(f"{path} cannot be read: {error.strerror or error}.") from error
-
-
-def _text(data: bytes) -> str:
-    if not data.strip():
-        raise MotionkitError("it is not a BVH file.", why="it is empty.")
-    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    text = data.decode("utf-16" if wide else "utf-8-sig", errors="replace")
-    if "\ufffd" in text[:65536] and not wide:
-        # Japanese programs write joint names in this code page; it must not be used for names in any other.
-        japanese = data.decode("cp932", errors="replace")
-        text = japanese if "左" in japanese and "右" in japanese else text
-    if "\0" in text[:65536]:
-        raise MotionkitError("it is not a BVH file.", why="it is not text.")
-    # Old Macs end lines with a carriage return alone.
-    return text if "\n" in text else text.replace("\r", "\n")
-
-
-def _parse(text: str, table: JointMap | None) -> tuple[Motion, Tensor, list[str]]:
-    """Return the motion as the file has it, a mask ``[T]`` of its finite frames, and warnings."""
-    tree, start = parse_hierarchy(text)
-    fps, rows = parse_frames(text, start, tree)
-    values = torch.from_numpy(rows)
-    return _motion(tree, values, fps, table), finite_frames(values), tree.warnings
-
-
-def _motion(tree: Hierarchy, values: Tensor, fps: float, table: JointMap | None) -> Motion:
-    """Return the motion of channel values ``[T, channels]``, in the file's unit and axes."""
-    names = tuple(tree.names) if table is None else table.apply(tree.names)
-    rotations, translations = _to_local(tree, values)
-    offsets = torch.tensor(tree.offsets, dtype=torch.float64)
-    return Motion(names, tuple(tree.parents), offsets, rotations, translations, fps)
-
-
-def _to_local(tree: Hierarchy, values: Tensor) -> tuple[Tensor, Tensor]:
-    """Turn channel values ``[T, channels]`` (degrees, the file's unit) into local motion.
-
-    Returns:
-        Rotations ``[T, J, 3, 3]`` (identity for a joint without rotation channels) and translations ``[T, J, 3]``: the
-        OFFSET, unless position channels replace it.
-    """
-    frames, joints = len(values), len(tree.names)
-    translations = torch.tensor(tree.offsets, dtype=torch.float64).flatten().repeat(frames, 1)
-    rotations = torch.zeros(frames, joints, 9, dtype=torch.float64)
-    rotations[..., ::4] = 1.0
-    # Joints with the same rotation order are computed together: order -> (joints, columns of their values).
-    groups: dict[str, tuple[list[int], list[list[int]]]] = {}
-    moved: list[int] = []
-    sources: list[int] = []
-    column = 0
-    for joint, channels in enumerate(tree.channels):
-        order, columns = "", []
-        for name in channels:
-            if name in POSITIONS:
-                moved.append(3 * joint + POSITIONS.index(name))
-                sources.append(column)
-            else:
-                order += name[0]
-                columns.append(column)
-            column += 1
-        if order:
-            members, places = groups.setdefault(order, ([], []))
-            members.append(joint)
-            places.append(columns)
-    translations[:, moved] = values[:, sources]
-    for order, (members, places) in groups.items():
-        angles = values[:, torch.tensor(places).T.flatten()].view(frames, len(order), len(members))
-        rotations[:, members] = euler_to_matrix(order, (angles * (math.pi / 180)).unbind(dim=1))
-    return rotations.view(frames, joints, 3, 3), translations.view(frames, joints, 3)

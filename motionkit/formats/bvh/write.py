@@ -13,7 +13,7 @@ from motionkit.errors import MotionkitError
 from motionkit.formats.bvh.euler import ORDERS, choose_orders, matrix_to_euler
 from motionkit.formats.bvh.read import MAX_DEPTH, POSITIONS
 from motionkit.motion.motion import END, Motion
-from motionkit.rigs.rest import UNITS
+from motionkit.rigs.detect import UNITS
 from motionkit.runs import write_bytes_atomic
 
 _MOVES = 1e-6

@@ -146,12 +146,23 @@ def _make(program: Blender, jobs: dict[Path, Job]) -> None:
 
 def _place(path: Path, program: Blender, *, meshes: bool = False) -> Path:
     """Return where the GLB file of an FBX file is kept; refuse what is no binary FBX file."""
-    digest = hashlib.sha256(f"{program.version} {meshes} {_script()}".encode())
     try:
-        with open_file(path, _MAX_BYTES) as file:
-            data = file.read()
+        state = path.stat()
+        now = state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
+        name = _name(path, program.version, meshes, now)
     except OSError as error:
         raise MotionkitError(f"{path} cannot be read: {error.strerror or error}.") from error
+    place = _folder() / name
+    with suppress(OSError):
+        place.touch() if place.exists() else None
+    return place
+
+
+@cache
+def _name(path: Path, version: str, meshes: bool, _state: tuple[int, ...]) -> str:
+    """Return the name of the GLB file, a hash of the FBX content; a file of the same `_state` is not read again."""
+    with open_file(path, _MAX_BYTES) as file:
+        data = file.read()
     if not data.startswith(_MAGIC):
         text = b"FBXHeaderExtension" in data[:4096]
         raise MotionkitError(
@@ -159,11 +170,9 @@ def _place(path: Path, program: Blender, *, meshes: bool = False) -> Path:
             why="" if text else "it does not begin as binary FBX files do.",
             fix="export it as binary FBX.",
         )
+    digest = hashlib.sha256(f"{version} {meshes} {_script()}".encode())
     digest.update(data)
-    place = _folder() / f"{digest.hexdigest()[:32]}.glb"
-    with suppress(OSError):
-        place.touch() if place.exists() else None
-    return place
+    return f"{digest.hexdigest()[:32]}.glb"
 
 
 def _folder() -> Path:

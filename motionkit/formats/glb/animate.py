@@ -16,7 +16,7 @@ from motionkit.formats.glb.read import find_tree, glb_unit, rest_frames, rest_po
 from motionkit.formats.glb.write import STILL, pack_glb, quaternions
 from motionkit.geometry import accumulate_rotations, matrix_to_quaternion
 from motionkit.motion.motion import END, Motion
-from motionkit.rigs.rest import UNITS
+from motionkit.rigs.detect import UNITS
 from motionkit.runs import write_bytes_atomic
 
 

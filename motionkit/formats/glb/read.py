@@ -1,4 +1,4 @@
-"""Reading a GLB file into house space: the skeleton of its skin, and a motion for each of its animations."""
+"""Reading a GLB file: the skeleton among its nodes, and a motion for each of its animations, in metres and Y up."""
 
 from __future__ import annotations
 
@@ -16,18 +16,158 @@ from motionkit.formats.glb.container import Container, Floats, open_glb
 from motionkit.geometry import bones_from_positions
 from motionkit.motion.clip import Clip, JointMap, ReadOptions
 from motionkit.motion.motion import END, RATES, Motion, check_size, finite_frames, is_fps
-from motionkit.rigs.bodymap import find_roles
-from motionkit.rigs.detect import find_unit, in_metres, motion_leg
-from motionkit.rigs.rest import PERSON_LEG, UNITS, nearest_unit
-
-# Which nodes are the skeleton.
-
+from motionkit.rigs.detect import PERSON_LEG, UNITS, find_unit, in_metres, motion_leg, nearest_unit
+from motionkit.rigs.roles import find_roles
 
 MAX_JOINTS = 1000
 """As in BVH files: rigs with faces and clothes have hundreds."""
 
 MAX_DEPTH = 200
 """Most nodes above a joint."""
+
+_DEFAULT_RATE = 30.0
+_PLAIN = ReadOptions()
+
+
+def read_glb(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip, ...]:
+    """Read a GLB file: a clip for each animation that moves its skeleton.
+
+    The skeleton consists of the joints of all skins and the nodes between them; without a skin, of the animated nodes
+    if they are a body by their names. Nodes above the skeleton turn, move and scale it. Keys may be interpolated
+    linearly, by steps or by cubic splines. The rest pose is given by the nodes in the file.
+
+    Args:
+        path: The file.
+        options: Unit and vertical axis, if the file does not follow glTF's metres and Y up; names of joints.
+
+    Returns:
+        The clips; `Clip.part` is the animation's name if there are several. A motion is in metres and Y up, at the
+        rate of the densest keys. Scaled joints keep their places, frame by frame; rotations have no scale.
+
+    Example:
+        >>> from motionkit.formats.glb import write_glb
+        >>> from motionkit.motion import HUMANML, JointMotion
+        >>> from motionkit.starter import generate
+        >>> walk = generate("walk", frames=40)
+        >>> joints = torch.from_numpy(walk.joints)
+        >>> write_glb(Path("walk.glb"), JointMotion(HUMANML.joint_names, HUMANML.parents, joints, walk.fps))
+        >>> (clip,) = read_glb(Path("walk.glb"))
+        >>> clip.motion.frames, clip.motion.fps
+        (40, 20.0)
+    """
+    file = open_glb(path)
+    tree = find_tree(file)
+    rest = rest_poses(file, tree)
+    animations = [
+        (animation, channels)
+        for animation in file.items("animations")
+        if (channels := _channels(file, animation, {*tree.nodes, *tree.above}))
+    ]
+    if not animations:
+        raise file.error(
+            "there is no animation of its skeleton in it", why="it is a model.", fix="export it with an animation."
+        )
+    plans = [_frames(file, *animation) for animation in animations]
+    check_size(sum(len(times) for times, _ in plans), len(tree.nodes))
+    labels = _labels([animation for animation, _ in animations])
+    clips = []
+    for label, (_, channels), (times, fps) in zip(labels, animations, plans, strict=True):
+        sampled = {place: _sample(channel, times, place[1]) for place, channel in channels.items()}
+        poses = _poses(file, tree, sampled, len(times))
+        clips.append(_clip(file, tree, (rest, poses), fps, options, label if len(animations) > 1 else ""))
+    return tuple(clips)
+
+
+def read_glb_pose(path: Path, options: ReadOptions = _PLAIN) -> Motion:
+    """Read the skeleton and the first frame of the first animation, else the rest pose, in the file's unit and axes."""
+    file = open_glb(path)
+    tree = find_tree(file)
+    rest = rest_poses(file, tree)
+    poses = rest
+    for animation in file.items("animations"):
+        if channels := _channels(file, animation, {*tree.nodes, *tree.above}):
+            start = np.array([min(float(channel.times[0]) for channel in channels.values())])
+            sampled = {place: _sample(channel, start, place[1]) for place, channel in channels.items()}
+            poses = _poses(file, tree, sampled, 1)
+            break
+    motion = to_motion(tree, rest, poses, _DEFAULT_RATE, options.joint_map)
+    return motion if bool(finite_frames(motion.positions()).all()) else to_motion(tree, rest, rest, _DEFAULT_RATE, None)
+
+
+def _frames(
+    file: Container, animation: Mapping[str, Any], channels: Mapping[tuple[int, str], _Channel]
+) -> tuple[Floats, float]:
+    """Return the times of the frames and their rate."""
+    fps = _rate(animation, channels)
+    start = min(float(channel.times[0]) for channel in channels.values())
+    stop = max(float(channel.times[-1]) for channel in channels.values())
+    count = round_frames((stop - start) * fps)
+    check_size(count, 1)
+    return start + np.arange(count) / fps, fps
+
+
+def round_frames(steps: float) -> int:
+    """Return the number of frames of so many steps, with a tolerance for rounding."""
+    return int(min(steps, 1e12) + 1e-3) + 1
+
+
+def _labels(animations: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return names of the animations, unique."""
+    names: list[str] = []
+    for number, animation in enumerate(animations):
+        name = animation.get("name")
+        plain = " ".join(name.split())[:60] if isinstance(name, str) else ""
+        unique = plain or f"animation {number}"
+        names.append(f"{unique} {number}" if unique in names else unique)
+    return names
+
+
+def to_motion(tree: Tree, rest: Poses, poses: Poses, fps: float, table: JointMap | None) -> Motion:
+    """Return the motion of joints in the world; in its rest pose all rotations are the identity."""
+    world = poses.turns @ rest.turns.mT
+    index = [max(parent, 0) for parent in tree.parents]
+    above = world[:, index]
+    bones = bones_from_positions(poses.places, tree.parents)
+    root = torch.tensor([parent < 0 for parent in tree.parents])
+    local = torch.where(root[:, None, None], world, above.mT @ world)
+    translations = torch.where(root[:, None], bones, (above.mT @ bones[..., None])[..., 0])
+    offsets = bones_from_positions(rest.places, tree.parents)[0]
+    names = tree.names if table is None else table.apply(tree.names)
+    return Motion(names, tree.parents, offsets, local, translations, fps)
+
+
+def glb_unit(motion: Motion) -> tuple[str, str]:
+    """Return the unit of a motion from a GLB file, and a warning or an empty text.
+
+    The format's unit is the metre; files in another one are recognised by the length of their legs.
+    """
+    leg = motion_leg(motion)
+    unit = nearest_unit(leg, PERSON_LEG) if leg > 0 else "m"
+    if unit == "m":
+        return "m", ""
+    guess = find_unit(motion)[1]
+    return unit, guess or (
+        f"its legs are {leg:.3g} m long in metres, which GLB files are in: {UNITS[unit].words} were taken, "
+        "--units m to keep metres"
+    )
+
+
+def _clip(file: Container, tree: Tree, poses: tuple[Poses, Poses], fps: float, options: ReadOptions, part: str) -> Clip:
+    """Return one animation as a clip in metres, Y up."""
+    motion = to_motion(tree, *poses, fps, options.joint_map)
+    finite = finite_frames(motion.translations) & finite_frames(motion.rotations)
+    if not bool(finite.any()):
+        raise file.error("no frame of its animation is finite")
+    motion, notes, more = in_metres(motion, finite, options, glb_unit)
+    warnings = [*tree.warnings, *more]
+    if odd := [name for name, bad in zip(motion.names, poses[1].uneven.tolist(), strict=True) if bad]:
+        warnings.append(
+            f"{', '.join(odd[:5])}: scaled unevenly, mirrored or to nothing, so rotations are the nearest ones"
+        )
+    return Clip(motion, part=part, notes={"format": "GLB", **notes}, warnings=tuple(warnings))
+
+
+# Which nodes are the skeleton.
 
 _BODY = ("left hip", "right hip", "left knee", "right knee")
 """Roles that the nodes of a file without a skin must have to be a body."""
@@ -185,7 +325,6 @@ def _names(labels: Sequence[object], parents: Sequence[int]) -> tuple[tuple[str,
 
 # Transforms of the nodes: as the file has them, and over the time of an animation.
 
-
 _PATHS = {"translation": 3, "rotation": 4, "scale": 3}
 
 _AT_ONCE = 2048
@@ -197,14 +336,6 @@ _UNIFORM = 1e-5
 _UNEVEN = 1e-3
 """Relative difference above which a scale is reported as uneven: below, it is rounding of the program that wrote the
 file."""
-
-_ON_KEY = 1e-3
-"""A sample is snapped to a key within this part of an interval: times are stored in single precision."""
-
-_USUAL_RATES = (24, 25, 30, 60, 12, 15, 20, 48, 50, 72, 75, 90, 100, 120, 144, 180, 200, 240)
-"""Frame rates that are tried for keys with gaps, the commonest first."""
-
-_DEFAULT_RATE = 30.0
 
 
 @dataclass(frozen=True)
@@ -325,7 +456,13 @@ def _rotations(matrices: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(finite[..., None, None], turns, torch.nan), uneven.any(0)
 
 
-# The animations.
+# Keys of an animation, and their rate.
+
+_ON_KEY = 1e-3
+"""A sample is snapped to a key within this part of an interval: times are stored in single precision."""
+
+_USUAL_RATES = (24, 25, 30, 60, 12, 15, 20, 48, 50, 72, 75, 90, 100, 120, 144, 180, 200, 240)
+"""Frame rates that are tried for keys with gaps, the commonest first."""
 
 
 def _targets(file: Container, animation: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], int, str]]:
@@ -448,144 +585,3 @@ def _rate(animation: Mapping[str, Any], channels: Mapping[tuple[int, str], _Chan
         if float(np.abs(places - places.round()).max()) < 0.05:
             return float(usual)
     return _DEFAULT_RATE
-
-
-_PLAIN = ReadOptions()
-
-
-def read_glb(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip, ...]:
-    """Read a GLB file: a clip for each animation that moves its skeleton.
-
-    The skeleton consists of the joints of all skins and the nodes between them; without a skin, of the animated nodes
-    if they are a body by their names. Nodes above the skeleton turn, move and scale it. Keys may be interpolated
-    linearly, by steps or by cubic splines. The rest pose is given by the nodes in the file.
-
-    Args:
-        path: The file.
-        options: Unit and vertical axis, if the file does not follow glTF's metres and Y up; names of joints.
-
-    Returns:
-        The clips; `Clip.part` is the animation's name if there are several. A motion is in metres and Y up, at the
-        rate of the densest keys. Scaled joints keep their places, frame by frame; rotations have no scale.
-
-    Example:
-        >>> from motionkit.formats.glb import write_glb
-        >>> from motionkit.motion import HUMANML, JointMotion
-        >>> from motionkit.starter import generate
-        >>> walk = generate("walk", frames=40)
-        >>> joints = torch.from_numpy(walk.joints)
-        >>> write_glb(Path("walk.glb"), JointMotion(HUMANML.joint_names, HUMANML.parents, joints, walk.fps))
-        >>> (clip,) = read_glb(Path("walk.glb"))
-        >>> clip.motion.frames, clip.motion.fps
-        (40, 20.0)
-    """
-    file = open_glb(path)
-    tree = find_tree(file)
-    rest = rest_poses(file, tree)
-    animations = [
-        (animation, channels)
-        for animation in file.items("animations")
-        if (channels := _channels(file, animation, {*tree.nodes, *tree.above}))
-    ]
-    if not animations:
-        raise file.error(
-            "there is no animation of its skeleton in it", why="it is a model.", fix="export it with an animation."
-        )
-    plans = [_frames(file, *animation) for animation in animations]
-    check_size(sum(len(times) for times, _ in plans), len(tree.nodes))
-    labels = _labels([animation for animation, _ in animations])
-    clips = []
-    for label, (_, channels), (times, fps) in zip(labels, animations, plans, strict=True):
-        sampled = {place: _sample(channel, times, place[1]) for place, channel in channels.items()}
-        poses = _poses(file, tree, sampled, len(times))
-        clips.append(_clip(file, tree, (rest, poses), fps, options, label if len(animations) > 1 else ""))
-    return tuple(clips)
-
-
-def read_glb_pose(path: Path, options: ReadOptions = _PLAIN) -> Motion:
-    """Read the skeleton and the first frame of the first animation, else the rest pose, in the file's unit and axes."""
-    file = open_glb(path)
-    tree = find_tree(file)
-    rest = rest_poses(file, tree)
-    poses = rest
-    for animation in file.items("animations"):
-        if channels := _channels(file, animation, {*tree.nodes, *tree.above}):
-            start = np.array([min(float(channel.times[0]) for channel in channels.values())])
-            sampled = {place: _sample(channel, start, place[1]) for place, channel in channels.items()}
-            poses = _poses(file, tree, sampled, 1)
-            break
-    motion = to_motion(tree, rest, poses, _DEFAULT_RATE, options.joint_map)
-    return motion if bool(finite_frames(motion.positions()).all()) else to_motion(tree, rest, rest, _DEFAULT_RATE, None)
-
-
-def _frames(
-    file: Container, animation: Mapping[str, Any], channels: Mapping[tuple[int, str], _Channel]
-) -> tuple[Floats, float]:
-    """Return the times of the frames and their rate."""
-    fps = _rate(animation, channels)
-    start = min(float(channel.times[0]) for channel in channels.values())
-    stop = max(float(channel.times[-1]) for channel in channels.values())
-    count = round_frames((stop - start) * fps)
-    check_size(count, 1)
-    return start + np.arange(count) / fps, fps
-
-
-def round_frames(steps: float) -> int:
-    """Return the number of frames of so many steps, with a tolerance for rounding."""
-    return int(min(steps, 1e12) + 1e-3) + 1
-
-
-def _labels(animations: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return names of the animations, unique."""
-    names: list[str] = []
-    for number, animation in enumerate(animations):
-        name = animation.get("name")
-        plain = " ".join(name.split())[:60] if isinstance(name, str) else ""
-        unique = plain or f"animation {number}"
-        names.append(f"{unique} {number}" if unique in names else unique)
-    return names
-
-
-def to_motion(tree: Tree, rest: Poses, poses: Poses, fps: float, table: JointMap | None) -> Motion:
-    """Return the motion of joints in the world; in its rest pose all rotations are the identity."""
-    world = poses.turns @ rest.turns.mT
-    index = [max(parent, 0) for parent in tree.parents]
-    above = world[:, index]
-    bones = bones_from_positions(poses.places, tree.parents)
-    root = torch.tensor([parent < 0 for parent in tree.parents])
-    local = torch.where(root[:, None, None], world, above.mT @ world)
-    translations = torch.where(root[:, None], bones, (above.mT @ bones[..., None])[..., 0])
-    offsets = bones_from_positions(rest.places, tree.parents)[0]
-    names = tree.names if table is None else table.apply(tree.names)
-    return Motion(names, tree.parents, offsets, local, translations, fps)
-
-
-def glb_unit(motion: Motion) -> tuple[str, str]:
-    """Return the unit of a motion from a GLB file, and a warning or an empty text.
-
-    The format's unit is the metre; files in another one are recognised by the length of their legs.
-    """
-    leg = motion_leg(motion)
-    unit = nearest_unit(leg, PERSON_LEG) if leg > 0 else "m"
-    if unit == "m":
-        return "m", ""
-    guess = find_unit(motion)[1]
-    return unit, guess or (
-        f"its legs are {leg:.3g} m long in metres, which GLB files are in: {UNITS[unit].words} were taken, "
-        "--units m to keep metres"
-    )
-
-
-def _clip(file: Container, tree: Tree, poses: tuple[Poses, Poses], fps: float, options: ReadOptions, part: str) -> Clip:
-    """Return one animation as a clip in metres, Y up."""
-    motion = to_motion(tree, *poses, fps, options.joint_map)
-    finite = finite_frames(motion.translations) & finite_frames(motion.rotations)
-    if not bool(finite.any()):
-        raise file.error("no frame of its animation is finite")
-    motion, notes, more = in_metres(motion, finite, options, glb_unit)
-    warnings = [*tree.warnings, *more]
-    if odd := [name for name, bad in zip(motion.names, poses[1].uneven.tolist(), strict=True) if bad]:
-        warnings.append(
-            f"{', '.join(odd[:5])}: scaled unevenly, mirrored or to nothing, so rotations are the nearest ones"
-        )
-    return Clip(motion, part=part, notes={"format": "GLB", **notes}, warnings=tuple(warnings))

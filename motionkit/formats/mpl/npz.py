@@ -1,4 +1,4 @@
-"""Reading an npz made for the motion predictor: motionkit's, the guide's five arrays, or the original's."""
+"""The motion predictor's npz, written and read; the guide's five arrays and the original's files are read as well."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from motionkit import weights
 from motionkit.documents import parse_json
 from motionkit.errors import MotionkitError
 from motionkit.formats.mpl.build import build
-from motionkit.formats.mpl.fields import UNREAL, Fields, Rot6d
+from motionkit.formats.mpl.conventions import UNREAL, Rot6d
+from motionkit.formats.mpl.fields import Fields
 from motionkit.formats.mpl.read_json import ACTIONS
 from motionkit.geometry import unwrap
 from motionkit.motion.clip import Clip, ReadOptions
@@ -30,8 +31,11 @@ from motionkit.rigs import body_yaw, find_feet, soft_contacts, soft_period
 from motionkit.runs import write_bytes_atomic
 from motionkit.weights import read_array
 
-# Root path, directions and angular velocities that are stored for the predictor.
+SCHEMA = 1
+"""Version of the layout; readers refuse a larger one."""
 
+LIMIT = 2 << 30
+"""Bytes that the known arrays of an npz may unpack to: four hours of 46 bones at 60 frames per second."""
 
 SECONDS = (-0.3, -0.15, 0.0, 0.15, 0.3)
 """Times of the trajectory window around a frame."""
@@ -39,76 +43,64 @@ SECONDS = (-0.3, -0.15, 0.0, 0.15, 0.3)
 _STANDING = 0.1
 """m/s below which a body stands and its direction is the one it faces."""
 
-
-def unreal_yaw(motion: Motion) -> Tensor:
-    """Return the body's yaw ``[T]`` about Unreal's z axis, 0 along x, in radians, unwrapped."""
-    yaw = body_yaw(motion)
-    assert yaw is not None  # a Motion has rotations, which give a yaw if names do not
-    forward = torch.stack([yaw.sin(), torch.zeros_like(yaw), yaw.cos()], dim=-1)
-    return unwrap(UNREAL.angle(UNREAL.points_back(forward)))
-
-
-def trajectory(
-    position: Tensor,  # [T, 2] metres on the ground
-    velocity: Tensor,  # [T, 2] m/s
-    yaw: Tensor,  # [T] radians that the body faces
-    fps: float,  # frames per second
-) -> tuple[Tensor, Tensor]:
-    """Return a body's past and future places around each frame, in its own frame of reference.
-
-    Returns:
-        Places and directions ``[T, K, 2]`` (forward, right) at `SECONDS` around each frame, times clamped to the clip.
-        A direction is that of travel; for a standing body, the one it faces.
-    """
-    frames = len(position)
-    # [T, K] fractional frames: values are interpolated between the frames before and after.
-    place = torch.arange(frames)[:, None] + torch.tensor(SECONDS, dtype=torch.float64) * fps
-    place = place.clamp(0, frames - 1)
-    before = place.floor().long()
-    after, part = (before + 1).clamp_max(frames - 1), (place - before)[..., None]
-    facing = torch.stack([yaw.cos(), yaw.sin()], dim=-1)
-    speed = velocity.norm(dim=-1, keepdim=True)
-    direction = torch.where(speed > _STANDING, velocity / speed.clamp_min(1e-9), facing)
-    offset = torch.lerp(position[before], position[after], part) - position[:, None]
-    towards = torch.nn.functional.normalize(torch.lerp(direction[before], direction[after], part), dim=-1)
-    return _seen_from(offset, facing), _seen_from(towards, facing)
-
-
-def step_velocity(position: Tensor, fps: float) -> Tensor:
-    """Return ``[T, D]`` m/s towards the next frame, the last one repeated: the root velocity of exporters."""
-    if len(position) < 2:
-        return torch.zeros_like(position)
-    steps = position.diff(dim=0) * fps
-    return torch.cat([steps, steps[-1:]])
-
-
-def _seen_from(vectors: Tensor, facing: Tensor) -> Tensor:
-    """Turn ``[T, K, 2]`` from the ground's axes to (forward, right) of ``[T, 2]`` facing directions."""
-    x, y = vectors.unbind(-1)
-    cos, sin = facing[:, None].unbind(-1)
-    return torch.stack([x * cos + y * sin, y * cos - x * sin], dim=-1)
-
-
-def angular_velocity(rotations: Tensor, fps: float) -> Tensor:
-    """Return ``[T, ..., 3]`` rad/s in the parent's frame: ``log(R_t R_{t-1}^T) fps``, frame 0 as frame 1.
-
-    Only frames up to t are used. It has the full angle (the predictor's original had half).
-    """
-    import roma
-
-    if len(rotations) < 2:
-        return rotations.new_zeros(*rotations.shape[:-2], 3)
-    steps: Tensor = roma.rotmat_to_rotvec(rotations[1:] @ rotations[:-1].transpose(-1, -2)) * fps
-    return torch.cat([steps[:1], steps])
-
-
-# Writing training data of the motion predictor: an npz in Unreal's axes, deterministic to the byte.
-
-
-SCHEMA = 1
-"""Version of the layout; readers refuse a larger one."""
-
 Arrays = dict[str, NDArray[np.generic]]
+
+_META: Mapping[str, object] = {
+    "version": f"motionkit-mpl/{SCHEMA}",
+    "units": "meters",
+    "handedness": "left",
+    "axes": {"x": "forward", "y": "right", "z": "up"},
+    "spaces": {
+        "bone_rotations": "local_6d",
+        "bone_angular_velocities": "local_rad_per_sec",
+        "bone_positions": "root_position_and_yaw",
+        "root_motion": "component",
+        "root_velocity_axes": "xy",
+        "trajectory": "character_facing",
+    },
+    "root_motion": {"root_yaw_units": "radians"},
+    "rot6d_spec": {
+        "columns": ["X", "Y"],
+        "order": "A_then_B",
+        "matrix_layout": "columns_are_axes",
+        "handedness": "left",
+    },
+    "trajectory": {"seconds": list(SECONDS), "frame": "character_facing", "edge_policy": "squeeze_to_bounds"},
+    "actions": list(ACTIONS),
+}
+
+
+def write_mpl_npz(path: Path, clip: Clip, *, source_hash: str) -> None:
+    """Write a clip for the motion predictor.
+
+    The file is self-contained: no pickle, no path, the skeleton inside; `mpl_arrays` lists its arrays. The same clip
+    gives the same bytes. The file is written atomically.
+
+    Args:
+        path: The .npz file; an older one is replaced.
+        clip: A clip whose motion is a `Motion`, from any format.
+        source_hash: SHA-256 of the clip's source, for the record; may be empty.
+
+    Example:
+        >>> from motionkit.motion import HUMANML, JointMotion
+        >>> from motionkit.rigs import solve
+        >>> from motionkit.starter import generate
+        >>> walk = generate("walk", frames=40)
+        >>> motion = JointMotion(HUMANML.joint_names, HUMANML.parents, torch.from_numpy(walk.joints), walk.fps)
+        >>> write_mpl_npz(Path("walk.npz"), Clip(solve(motion).motion), source_hash="")
+        >>> with np.load(Path("walk.npz")) as arrays:
+        ...     arrays["rot6d"].shape, arrays["soft_contacts"].shape
+        ((40, 22, 6), (40, 2))
+    """
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in mpl_arrays(clip, source_hash).items():
+            member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+            member.create_system, member.external_attr = 3, 0o644 << 16
+            content = io.BytesIO()
+            np.lib.format.write_array(content, array, version=(1, 0), allow_pickle=False)
+            archive.writestr(member, content.getvalue())
+    write_bytes_atomic(path, buffer.getvalue())
 
 
 def mpl_arrays(clip: Clip, source_hash: str) -> Arrays:
@@ -214,31 +206,6 @@ def mpl_arrays(clip: Clip, source_hash: str) -> Arrays:
     return arrays
 
 
-_META: Mapping[str, object] = {
-    "version": f"motionkit-mpl/{SCHEMA}",
-    "units": "meters",
-    "handedness": "left",
-    "axes": {"x": "forward", "y": "right", "z": "up"},
-    "spaces": {
-        "bone_rotations": "local_6d",
-        "bone_angular_velocities": "local_rad_per_sec",
-        "bone_positions": "root_position_and_yaw",
-        "root_motion": "component",
-        "root_velocity_axes": "xy",
-        "trajectory": "character_facing",
-    },
-    "root_motion": {"root_yaw_units": "radians"},
-    "rot6d_spec": {
-        "columns": ["X", "Y"],
-        "order": "A_then_B",
-        "matrix_layout": "columns_are_axes",
-        "handedness": "left",
-    },
-    "trajectory": {"seconds": list(SECONDS), "frame": "character_facing", "edge_policy": "squeeze_to_bounds"},
-    "actions": list(ACTIONS),
-}
-
-
 def _contact_columns(motion: Motion) -> tuple[Tensor, str]:
     """Return contacts and their origin: ``clip`` (its own track), ``synthesised``, or ``unknown`` (0.5 everywhere)."""
     if "contacts" in motion.tracks:
@@ -306,41 +273,70 @@ def _json(document: object) -> str:
     return json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(", ", ": "))
 
 
-def write_mpl_npz(path: Path, clip: Clip, *, source_hash: str) -> None:
-    """Write a clip for the motion predictor.
+def unreal_yaw(motion: Motion) -> Tensor:
+    """Return the body's yaw ``[T]`` about Unreal's z axis, 0 along x, in radians, unwrapped."""
+    yaw = body_yaw(motion)
+    assert yaw is not None  # a Motion has rotations, which give a yaw if names do not
+    forward = torch.stack([yaw.sin(), torch.zeros_like(yaw), yaw.cos()], dim=-1)
+    return unwrap(UNREAL.angle(UNREAL.points_back(forward)))
 
-    The file is self-contained: no pickle, no path, the skeleton inside; `mpl_arrays` lists its arrays. The same clip
-    gives the same bytes. The file is written atomically.
+
+def trajectory(position: Tensor, velocity: Tensor, yaw: Tensor, fps: float) -> tuple[Tensor, Tensor]:
+    """Return a body's past and future places around each frame, in its own frame of reference.
 
     Args:
-        path: The .npz file; an older one is replaced.
-        clip: A clip whose motion is a `Motion`, from any format.
-        source_hash: SHA-256 of the clip's source, for the record; may be empty.
+        position: ``[T, 2]`` metres on the ground.
+        velocity: ``[T, 2]`` m/s.
+        yaw: ``[T]`` radians that the body faces.
+        fps: Frames per second.
 
-    Example:
-        >>> from motionkit.motion import HUMANML, JointMotion
-        >>> from motionkit.rigs import solve
-        >>> from motionkit.starter import generate
-        >>> walk = generate("walk", frames=40)
-        >>> motion = JointMotion(HUMANML.joint_names, HUMANML.parents, torch.from_numpy(walk.joints), walk.fps)
-        >>> write_mpl_npz(Path("walk.npz"), Clip(solve(motion).motion), source_hash="")
-        >>> with np.load(Path("walk.npz")) as arrays:
-        ...     arrays["rot6d"].shape, arrays["soft_contacts"].shape
-        ((40, 22, 6), (40, 2))
+    Returns:
+        Places and directions ``[T, K, 2]`` (forward, right) at `SECONDS` around each frame, times clamped to the clip.
+        A direction is that of travel; for a standing body, the one it faces.
     """
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for name, array in mpl_arrays(clip, source_hash).items():
-            member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
-            member.create_system, member.external_attr = 3, 0o644 << 16
-            content = io.BytesIO()
-            np.lib.format.write_array(content, array, version=(1, 0), allow_pickle=False)
-            archive.writestr(member, content.getvalue())
-    write_bytes_atomic(path, buffer.getvalue())
+    frames = len(position)
+    # [T, K] fractional frames: values are interpolated between the frames before and after.
+    place = torch.arange(frames)[:, None] + torch.tensor(SECONDS, dtype=torch.float64) * fps
+    place = place.clamp(0, frames - 1)
+    before = place.floor().long()
+    after, part = (before + 1).clamp_max(frames - 1), (place - before)[..., None]
+    facing = torch.stack([yaw.cos(), yaw.sin()], dim=-1)
+    speed = velocity.norm(dim=-1, keepdim=True)
+    direction = torch.where(speed > _STANDING, velocity / speed.clamp_min(1e-9), facing)
+    offset = torch.lerp(position[before], position[after], part) - position[:, None]
+    towards = torch.nn.functional.normalize(torch.lerp(direction[before], direction[after], part), dim=-1)
+    return _seen_from(offset, facing), _seen_from(towards, facing)
 
 
-LIMIT = 2 << 30
-"""Bytes that the known arrays of an npz may unpack to: four hours of 46 bones at 60 frames per second."""
+def step_velocity(position: Tensor, fps: float) -> Tensor:
+    """Return ``[T, D]`` m/s towards the next frame, the last one repeated: the root velocity of exporters."""
+    if len(position) < 2:
+        return torch.zeros_like(position)
+    steps = position.diff(dim=0) * fps
+    return torch.cat([steps, steps[-1:]])
+
+
+def _seen_from(vectors: Tensor, facing: Tensor) -> Tensor:
+    """Turn ``[T, K, 2]`` from the ground's axes to (forward, right) of ``[T, 2]`` facing directions."""
+    x, y = vectors.unbind(-1)
+    cos, sin = facing[:, None].unbind(-1)
+    return torch.stack([x * cos + y * sin, y * cos - x * sin], dim=-1)
+
+
+def angular_velocity(rotations: Tensor, fps: float) -> Tensor:
+    """Return ``[T, ..., 3]`` rad/s in the parent's frame: ``log(R_t R_{t-1}^T) fps``, frame 0 as frame 1.
+
+    Only frames up to t are used. It has the full angle (the predictor's original had half).
+    """
+    import roma
+
+    if len(rotations) < 2:
+        return rotations.new_zeros(*rotations.shape[:-2], 3)
+    steps: Tensor = roma.rotmat_to_rotvec(rotations[1:] @ rotations[:-1].transpose(-1, -2)) * fps
+    return torch.cat([steps[:1], steps])
+
+
+# Reading.
 
 _FIELDS = {
     "BoneRotations": ("rot6d", "bone_rot6d"),
@@ -357,100 +353,22 @@ _SINGLE = {
     "FPS", "fps", "bone_names", "parents", "offsets", "end_names", "end_parents", "end_offsets", "cond_in", "meta_json",
     "schema_version", "source_sha256",
 }  # fmt: skip
-
-
-class ArrayFields(Fields):
-    """The arrays of an npz under the names of an exported file's fields."""
-
-    def __init__(
-        self, origin: str, arrays: Mapping[str, Any], meta: Mapping[str, Any], head: Mapping[str, Any]
-    ) -> None:
-        self.arrays = arrays  # by the file's own names; only known ones
-        super().__init__(origin, head, meta, len(arrays[self._array("BoneRotations")]))
-
-    def has(self, *names: str) -> str:
-        """Return the first of the names that the file has; empty for none."""
-        return next((name for name in names if self._array(name)), "")
-
-    def stored(self, name: str, *shape: int) -> Tensor:
-        """Return a field as it is stored; a single number per frame may be stored as ``[T, 1]``."""
-        stored = self._array(name)
-        array = np.asarray(self.arrays[stored])
-        if array.dtype.kind not in "fiu":
-            raise MotionkitError(f"{self.origin}: {stored} does not hold numbers.", why=f"its type is {array.dtype}.")
-        if not shape and array.ndim == 2 and array.shape[1] == 1:
-            array = array[:, 0]
-        sizes = (self.frames, *shape)
-        if array.ndim != len(sizes) or any(a not in (b, -1) for a, b in zip(sizes, array.shape, strict=True)):
-            expected = ", ".join("any" if size < 0 else str(size) for size in sizes)
-            raise MotionkitError(f"{self.origin}: {stored} has shape {list(array.shape)}, expected [{expected}].")
-        return _as_tensor(array)
-
-    def _array(self, name: str) -> str:
-        names = (stored for stored in _FIELDS.get(name, ()) if np.size(self.arrays.get(stored, ())))
-        return next(names, "")
-
-
-def _open(path: Path) -> ArrayFields:
-    """Read the known arrays of a predictor's npz."""
-    known = _SINGLE | {stored for names in _FIELDS.values() for stored in names}
-    arrays = read_array(path, limit=LIMIT, wanted=lambda name: name in known or name.startswith("track_"))
-    if not isinstance(arrays, Mapping):
-        raise MotionkitError(f"{path} is a single array, not an npz of a motion.")
-    rotations = next((name for name in _FIELDS["BoneRotations"] if np.size(arrays.get(name, ()))), "")
-    if not rotations:
-        raise MotionkitError(f"{path} has no motion for the predictor.", why="neither rot6d nor bone_rot6d is in it.")
-    shape = list(np.shape(arrays[rotations]))
-    if len(shape) != 3 or shape[2] != 6:
-        raise MotionkitError(f"{path}: {rotations} has shape {shape}, expected [frames, bones, 6].")
-    check_size(shape[0], shape[1])
-    meta = dict(_meta(arrays, str(path)))
-    skeleton = dict(meta["skeleton"]) if isinstance(meta.get("skeleton"), Mapping) else {}
-    for key, stored in (("bone_names", "bone_names"), ("parents", "parents"), ("ref_local_offsets_m", "offsets")):
-        if np.size(arrays.get(stored, ())):
-            skeleton[key] = np.asarray(arrays[stored]).tolist()
-    meta["skeleton"] = skeleton
-    if "schema_version" in arrays and not isinstance(arrays["schema_version"], np.ndarray):
-        raise MotionkitError(f"{path}: schema_version is not a number.")
-    rate = next((arrays[name] for name in ("FPS", "fps") if name in arrays), None)
-    head = {} if rate is None else {"FPS": np.asarray(rate).tolist()}
-    return ArrayFields(str(path), arrays, meta, head)
-
-
-def _as_tensor(array: Any) -> Tensor:
-    """Return numbers as float64."""
-    return torch.from_numpy(weights.cast(array, np.float64))
-
-
-def _text_of(arrays: Mapping[str, Any], name: str) -> str:
-    """Return the text in an array, empty if it is absent."""
-    value = arrays.get(name, "")
-    return str(value.item() if isinstance(value, np.ndarray) and value.size == 1 else value)
-
-
-def _meta(arrays: Mapping[str, Any], origin: str) -> Mapping[str, Any]:
-    text = _text_of(arrays, "meta_json")
-    meta = parse_json(text, f"{origin}: meta_json", object) if text.strip() else {}
-    if not isinstance(meta, Mapping):
-        raise MotionkitError(f"{origin}: meta_json is not a table.", why=json.dumps(meta)[:60])
-    return meta
-
-
 _PLAIN = ReadOptions()
 _USUAL_FPS = 60.0
 """Exporters' frame rate, for files with only the guide's five arrays."""
 
 
-def read_mpl_npz(
-    path: Path,
-    options: ReadOptions = _PLAIN,  # `rot6d_columns`, `hierarchy`, `offsets`, and `fps` for a file without
-) -> tuple[Clip]:
+def read_mpl_npz(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
     """Read an npz of the motion predictor.
 
     Three kinds are read: files of `write_mpl_npz`, without loss (to float32); the guide's five arrays
     ``rot6d, angvel, root_yaw, root_vel, soft_contacts``, whose skeleton is in the same folder (FullHierarchy.json,
     FullOffsets.json) or unknown; and files of the original's converter, whose ``source_json``, a path, is never opened:
     contacts are computed from the motion. ``meta_json`` names the columns of the 6D rotations.
+
+    Args:
+        path: The file.
+        options: `rot6d_columns`, `hierarchy`, `offsets`, and `fps` for a file without.
 
     Returns:
         One clip; tracks, and frames that are not finite, as `read_mpl_json` gives them.
@@ -581,3 +499,80 @@ def _with_texts(clip: Clip, about: object) -> Clip:
         warnings=(*clip.warnings, *doubt),
         group=str(about.get("group") or ""),
     )
+
+
+class ArrayFields(Fields):
+    """The arrays of an npz under the names of an exported file's fields."""
+
+    def __init__(
+        self, origin: str, arrays: Mapping[str, Any], meta: Mapping[str, Any], head: Mapping[str, Any]
+    ) -> None:
+        self.arrays = arrays  # by the file's own names; only known ones
+        super().__init__(origin, head, meta, len(arrays[self._array("BoneRotations")]))
+
+    def has(self, *names: str) -> str:
+        """Return the first of the names that the file has; empty for none."""
+        return next((name for name in names if self._array(name)), "")
+
+    def stored(self, name: str, *shape: int) -> Tensor:
+        """Return a field as it is stored; a single number per frame may be stored as ``[T, 1]``."""
+        stored = self._array(name)
+        array = np.asarray(self.arrays[stored])
+        if array.dtype.kind not in "fiu":
+            raise MotionkitError(f"{self.origin}: {stored} does not hold numbers.", why=f"its type is {array.dtype}.")
+        if not shape and array.ndim == 2 and array.shape[1] == 1:
+            array = array[:, 0]
+        sizes = (self.frames, *shape)
+        if array.ndim != len(sizes) or any(a not in (b, -1) for a, b in zip(sizes, array.shape, strict=True)):
+            expected = ", ".join("any" if size < 0 else str(size) for size in sizes)
+            raise MotionkitError(f"{self.origin}: {stored} has shape {list(array.shape)}, expected [{expected}].")
+        return _as_tensor(array)
+
+    def _array(self, name: str) -> str:
+        names = (stored for stored in _FIELDS.get(name, ()) if np.size(self.arrays.get(stored, ())))
+        return next(names, "")
+
+
+def _open(path: Path) -> ArrayFields:
+    """Read the known arrays of a predictor's npz."""
+    known = _SINGLE | {stored for names in _FIELDS.values() for stored in names}
+    arrays = read_array(path, limit=LIMIT, wanted=lambda name: name in known or name.startswith("track_"))
+    if not isinstance(arrays, Mapping):
+        raise MotionkitError(f"{path} is a single array, not an npz of a motion.")
+    rotations = next((name for name in _FIELDS["BoneRotations"] if np.size(arrays.get(name, ()))), "")
+    if not rotations:
+        raise MotionkitError(f"{path} has no motion for the predictor.", why="neither rot6d nor bone_rot6d is in it.")
+    shape = list(np.shape(arrays[rotations]))
+    if len(shape) != 3 or shape[2] != 6:
+        raise MotionkitError(f"{path}: {rotations} has shape {shape}, expected [frames, bones, 6].")
+    check_size(shape[0], shape[1])
+    meta = dict(_meta(arrays, str(path)))
+    skeleton = dict(meta["skeleton"]) if isinstance(meta.get("skeleton"), Mapping) else {}
+    for key, stored in (("bone_names", "bone_names"), ("parents", "parents"), ("ref_local_offsets_m", "offsets")):
+        if np.size(arrays.get(stored, ())):
+            skeleton[key] = np.asarray(arrays[stored]).tolist()
+    meta["skeleton"] = skeleton
+    if "schema_version" in arrays and not isinstance(arrays["schema_version"], np.ndarray):
+        raise MotionkitError(f"{path}: schema_version is not a number.")
+    rate = next((arrays[name] for name in ("FPS", "fps") if name in arrays), None)
+    head = {} if rate is None else {"FPS": np.asarray(rate).tolist()}
+    return ArrayFields(str(path), arrays, meta, head)
+
+
+def _as_tensor(array: Any) -> Tensor:
+    """Return numbers as float64."""
+    return torch.from_numpy(weights.cast(array, np.float64))
+
+
+def _text_of(arrays: Mapping[str, Any], name: str) -> str:
+    """Return the text in an array, empty if it is absent."""
+    value = arrays.get(name, "")
+    return str(value.item() if isinstance(value, np.ndarray) and value.size == 1 else value)
+
+
+def _meta(arrays: Mapping[str, Any], origin: str) -> Mapping[str, Any]:
+    text = _text_of(arrays, "meta_json")
+    meta = parse_json(text, f"{origin}: meta_json", object) if text.strip() else {}
+    if not isinstance(meta, Mapping):
+        raise MotionkitError(f"{origin}: meta_json is not a table.", why=json.dumps(meta)[:60])
+    return meta

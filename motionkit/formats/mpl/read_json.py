@@ -25,10 +25,7 @@ ACTIONS = ("Idle", "Walk", "Run", "Jump")
 _PLAIN = ReadOptions()
 
 
-def read_mpl_json(
-    path: Path,  # the file; ``//`` comments are skipped
-    options: ReadOptions = _PLAIN,  # `rot6d_columns`, `hierarchy`, `offsets`, and `fps` for a file without
-) -> tuple[Clip]:
+def read_mpl_json(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
     """Read a motion exported from Unreal (``Frames`` with ``BoneRotations``), rich or as simple as the guide's.
 
     Rotations of bones are relative to their parents, the root bone's to the component, which is turned by ``RootYaw``
@@ -37,6 +34,10 @@ def read_mpl_json(
     ``trajectory`` (in Unreal's axes, see `build`); foot contacts and actions are the tracks ``contacts`` and
     ``action``. Older names are read as well: ``RootVelocity``, and ``BonePositions``, from which the lengths of bones
     are taken if the file has no others. Velocities of bones follow from rotations and are not read.
+
+    Args:
+        path: The file; ``//`` comments in it are skipped.
+        options: `rot6d_columns`, `hierarchy`, `offsets`, and `fps` for a file without.
 
     Returns:
         One clip. Notes hold format, unit, fps, frames, joints, 6D columns, skeleton; warnings list assumptions. A frame

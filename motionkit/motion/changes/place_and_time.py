@@ -1,4 +1,4 @@
-"""Changes of place and time: path, side, height, feet, order and tempo."""
+"""Changes of place and time: path, side, height, feet, order and tempo; whole clips out of features and back."""
 
 from __future__ import annotations
 
@@ -13,10 +13,15 @@ from torch.nn.utils.rnn import pad_sequence
 from motionkit.geometry import rotate_yaw
 from motionkit.motion.changes.poses import Poses, placed
 from motionkit.motion.features.extract import joints_to_features
-from motionkit.motion.features.recover import mirror, with_frame_after
+from motionkit.motion.features.layout import mirror
+from motionkit.motion.features.recover import with_frame_after
 from motionkit.motion.skeleton import Skeleton
 
-# Whole clips out of features and back, many at once.
+PIECE = 0.5
+"""Seconds of the shortest piece."""
+
+_PIECES = 6
+_LEAST = 3
 
 
 def clip_joints(features: Sequence[Tensor], skeleton: Skeleton) -> list[Tensor]:
@@ -121,16 +126,6 @@ def later_start(joints: Tensor, skeleton: Skeleton, fps: float, *, seconds: floa
 def resized(joints: Tensor, factor: float) -> Tensor:
     """Return the clip of a body `factor` times as large, its path and heights with it; the floor is y = 0."""
     return joints * factor
-
-
-# Changes of order and tempo: the same poses in another order, or faster, or slower.
-
-
-PIECE = 0.5
-"""Seconds of the shortest piece."""
-
-_PIECES = 6
-_LEAST = 3
 
 
 def shuffled_pieces(joints: Tensor, skeleton: Skeleton, fps: float, *, generator: torch.Generator) -> Tensor:

@@ -1,4 +1,4 @@
-"""A clip as a path, a heading and bones, whose poses can be averaged, scaled and put into another order."""
+"""A clip as a path, a heading and bones (`Poses`), and changes of its poses alone: path and heading stay."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from motionkit.geometry import bones_from_positions, heading, positions_from_bon
 from motionkit.motion.features.extract import canonicalise
 from motionkit.motion.skeleton import Skeleton
 
+SEAM = 0.2
+"""Seconds over which two pieces are joined."""
+
 _SMOOTHING = 0.5
 """Standard deviation, in seconds, of the Gaussian that smooths the heading: it follows a turn, but not the twist of the
 pelvis in each step."""
-
-SEAM = 0.2
-"""Seconds over which two pieces are joined."""
 
 _TINY = 1e-6
 
@@ -247,3 +247,101 @@ def _heading(joints: Tensor, skeleton: Skeleton, fps: float) -> Tensor:
     kernel = torch.exp(-0.5 * (offsets / deviation).square())
     smooth = functional.conv1d(functional.pad(ahead, (radius, radius), mode="replicate"), kernel[None, None])[:, 0]
     return unwrap(heading(torch.stack([smooth[0], torch.zeros_like(smooth[0]), smooth[1]], dim=-1)))
+
+
+def mean_pose(
+    joints: Tensor,  # [F, J, 3] metres, Y up
+    skeleton: Skeleton,
+    fps: float,  # frames per second
+) -> Tensor:
+    """Return the clip with its mean pose at its mean height in every frame: a statue that follows the path."""
+    return swing_times(joints, skeleton, fps, factor=0.0)
+
+
+def swing_times(joints: Tensor, skeleton: Skeleton, fps: float, *, factor: float) -> Tensor:
+    """Return the clip with each bone's turn from the mean pose, and its offset from its mean height, times `factor`."""
+    poses = Poses.of(joints, skeleton, fps)
+    return placed(poses.averaged().towards(poses, factor).joints, joints, skeleton)
+
+
+def held_frame(joints: Tensor, skeleton: Skeleton, fps: float, *, frame: int) -> Tensor:
+    """Return the clip with the pose and the height of one frame in every frame."""
+    poses = Poses.of(joints, skeleton, fps)
+    still = poses.reordered(torch.full((len(poses),), frame), join=False)
+    return placed(replace(still, ground=poses.ground, yaw=poses.yaw).joints, joints, skeleton)
+
+
+def running_mean(joints: Tensor, skeleton: Skeleton, fps: float, *, seconds: float) -> Tensor:
+    """Return the clip with the mean pose of `seconds` around each frame."""
+    poses = Poses.of(joints, skeleton, fps)
+    return placed(poses.smoothed(round(seconds * fps)).joints, joints, skeleton)
+
+
+def still_limb(
+    joints: Tensor,  # [F, J, 3]
+    skeleton: Skeleton,
+    fps: float,  # frames per second
+    *,
+    limb: int | None = None,  # number of the limb in `limbs`; None takes the one whose end moves most (`joint_ranges`)
+) -> Tensor:
+    """Return the clip with the bones of one limb at their mean directions."""
+    poses = Poses.of(joints, skeleton, fps)
+    parts = limbs(skeleton)  # joints from the body outwards, the end last
+    if limb is None:
+        ranges = joint_ranges(joints, skeleton, fps)
+        limb = max(range(len(parts)), key=lambda number: float(ranges[parts[number][-1]]))
+    bones = torch.tensor(parts[limb]) - 1  # the root has no bone
+    directions = poses.directions.clone()
+    directions[:, bones] = poses.averaged().directions[:, bones]
+    return placed(replace(poses, directions=directions).joints, joints, skeleton)
+
+
+def lively_statue(joints: Tensor, skeleton: Skeleton, fps: float, *, other: Tensor) -> Tensor:
+    """Return the clip with its mean pose and the swing of another clip around it.
+
+    Every bone turns from this clip's mean as the other clip's bone turns from its mean. A shorter other clip runs to
+    and fro.
+
+    Args:
+        joints: ``[F, J, 3]``.
+        skeleton: The body of both.
+        fps: Frames per second of both.
+        other: ``[G, J, 3]`` joints of the other clip.
+    """
+    poses, moving = Poses.of(joints, skeleton, fps), Poses.of(other, skeleton, fps)
+    # Frames of the other clip, to and fro: 0, 1, ..., G - 1, G - 2, ..., 1, 0, 1, ...
+    count = torch.arange(len(poses)) % max(2 * len(moving) - 2, 1)
+    index = torch.minimum(count, 2 * len(moving) - 2 - count)
+    still, centre = poses.averaged(), moving.averaged()
+    goal = moving.directions[index]
+    directions = turned_as(still.directions, centre.directions[0].expand_as(goal), goal)
+    floor = still.floor + moving.floor[index] - centre.floor[0]
+    return placed(replace(still, directions=directions, floor=floor).joints, joints, skeleton)
+
+
+def joint_ranges(joints: Tensor, skeleton: Skeleton, fps: float) -> Tensor:
+    """Return how far each joint moves relative to the root, in the heading's frame.
+
+    Args:
+        joints: ``[F, J, 3]`` metres.
+        skeleton: Their body.
+        fps: Frames per second.
+
+    Returns:
+        ``[J]`` metres, the diagonal of the box that holds the joint in all frames.
+    """
+    seen = Poses.of(joints, skeleton, fps).offsets()
+    ranges: Tensor = (seen.amax(0) - seen.amin(0)).norm(dim=-1)
+    return ranges
+
+
+def limbs(skeleton: Skeleton) -> tuple[tuple[int, ...], ...]:
+    """Return the joints of each arm and leg beyond shoulder and hip, from the body outwards.
+
+    Example:
+        >>> from motionkit.motion import HUMANML
+        >>> [[HUMANML.joint_names[joint] for joint in limb] for limb in limbs(HUMANML)][2]
+        ['right_elbow', 'right_wrist']
+    """
+    ends = {joint: chain for chain in skeleton.chains for joint in chain if joint in skeleton.face_joints}
+    return tuple(chain[chain.index(joint) + 1 :] for joint, chain in ends.items())

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from motionkit.motion.changes import place_and_time as changed
-from motionkit.motion.changes.poses import Poses, placed, turned_as
+from motionkit.motion.changes.poses import (
+    Poses,
+    held_frame,
+    joint_ranges,
+    limbs,
+    lively_statue,
+    mean_pose,
+    running_mean,
+    still_limb,
+    swing_times,
+)
 from motionkit.motion.skeleton import Skeleton
 from motionkit.text import names_direction, names_side, names_travel, reads_sides, tempo_of
-
-# Which clips a change applies to: how far they move and travel, and whether they end elsewhere than they begin.
-
 
 LEAST_RANGE = 0.1
 """Metres that some joint moves relative to the root, unless the clip is a still pose."""
@@ -26,142 +33,7 @@ LEAST_TRAVEL = 0.5
 
 _LEAST_TURN = math.radians(45.0)
 _LEAST_PART = 0.4
-
-
-def joint_ranges(
-    joints: Tensor,  # [F, J, 3] metres
-    skeleton: Skeleton,
-    fps: float,  # frames per second
-) -> Tensor:
-    """Return how far each joint moves relative to the root, in the heading's frame.
-
-    Returns:
-        ``[J]`` metres, the diagonal of the box that holds the joint in all frames.
-    """
-    seen = Poses.of(joints, skeleton, fps).offsets()
-    ranges: Tensor = (seen.amax(0) - seen.amin(0)).norm(dim=-1)
-    return ranges
-
-
-def moves(joints: Tensor, skeleton: Skeleton, fps: float) -> bool:
-    """Whether some joint moves more than `LEAST_RANGE` relative to the root; joints ``[F, J, 3]``."""
-    return bool(joint_ranges(joints, skeleton, fps).max() > LEAST_RANGE)
-
-
-def travels(joints: Tensor) -> bool:
-    """Whether the root gets more than `LEAST_TRAVEL` away from its start; joints ``[F, J, 3]``, Y up."""
-    ground = joints[:, 0, [0, 2]]
-    return bool((ground - ground[0]).norm(dim=-1).max() > LEAST_TRAVEL)
-
-
-def goes_one_way(
-    joints: Tensor,  # [F, J, 3] metres, Y up
-    skeleton: Skeleton,
-    fps: float,  # frames per second
-) -> bool:
-    """Whether a clip ends elsewhere than it begins, so that the reversed clip is a different motion.
-
-    It does if it travels, if its heading changes by more than 45 degrees, or if the mean place of a joint (the root's
-    height included) differs between its halves by 0.1 m and 0.4 of the joint's range. Cyclic movements in place, and
-    those that return to their start, do not: waving, jumping on the spot, a squat.
-    """
-    if travels(joints):
-        return True
-    poses = Poses.of(joints, skeleton, fps)
-    if abs(float(poses.yaw[-1] - poses.yaw[0])) > _LEAST_TURN:
-        return True
-    places = poses.offsets()
-    places[:, :, 1] += poses.height[:, None]
-    half = len(places) // 2
-    change = (places[half:].mean(0) - places[:half].mean(0)).norm(dim=-1)
-    ranges = (places.amax(0) - places.amin(0)).norm(dim=-1)
-    return bool(((change > LEAST_RANGE) & (change > _LEAST_PART * ranges)).any())
-
-
-# Changes that remove movement: path, heading and bones stay, poses do not change or change less.
-
-
-def mean_pose(
-    joints: Tensor,  # [F, J, 3] metres, Y up
-    skeleton: Skeleton,
-    fps: float,  # frames per second
-) -> Tensor:
-    """Return the clip with its mean pose at its mean height in every frame: a statue that follows the path."""
-    return swing_times(joints, skeleton, fps, factor=0.0)
-
-
-def swing_times(joints: Tensor, skeleton: Skeleton, fps: float, *, factor: float) -> Tensor:
-    """Return the clip with each bone's turn from the mean pose, and its offset from its mean height, times `factor`."""
-    poses = Poses.of(joints, skeleton, fps)
-    return placed(poses.averaged().towards(poses, factor).joints, joints, skeleton)
-
-
-def held_frame(joints: Tensor, skeleton: Skeleton, fps: float, *, frame: int) -> Tensor:
-    """Return the clip with the pose and the height of one frame in every frame."""
-    poses = Poses.of(joints, skeleton, fps)
-    still = poses.reordered(torch.full((len(poses),), frame), join=False)
-    return placed(replace(still, ground=poses.ground, yaw=poses.yaw).joints, joints, skeleton)
-
-
-def running_mean(joints: Tensor, skeleton: Skeleton, fps: float, *, seconds: float) -> Tensor:
-    """Return the clip with the mean pose of `seconds` around each frame."""
-    poses = Poses.of(joints, skeleton, fps)
-    return placed(poses.smoothed(round(seconds * fps)).joints, joints, skeleton)
-
-
-def still_limb(
-    joints: Tensor,  # [F, J, 3]
-    skeleton: Skeleton,
-    fps: float,  # frames per second
-    *,
-    limb: int | None = None,  # number of the limb in `limbs`; None takes the one whose end moves most (`joint_ranges`)
-) -> Tensor:
-    """Return the clip with the bones of one limb at their mean directions."""
-    poses = Poses.of(joints, skeleton, fps)
-    parts = limbs(skeleton)  # joints from the body outwards, the end last
-    if limb is None:
-        ranges = joint_ranges(joints, skeleton, fps)
-        limb = max(range(len(parts)), key=lambda number: float(ranges[parts[number][-1]]))
-    bones = torch.tensor(parts[limb]) - 1  # the root has no bone
-    directions = poses.directions.clone()
-    directions[:, bones] = poses.averaged().directions[:, bones]
-    return placed(replace(poses, directions=directions).joints, joints, skeleton)
-
-
-def lively_statue(joints: Tensor, skeleton: Skeleton, fps: float, *, other: Tensor) -> Tensor:
-    """Return the clip with its mean pose and the swing of another clip around it.
-
-    Every bone turns from this clip's mean as the other clip's bone turns from its mean. A shorter other clip runs to
-    and fro.
-
-    Args:
-        joints: ``[F, J, 3]``.
-        skeleton: The body of both.
-        fps: Frames per second of both.
-        other: ``[G, J, 3]`` joints of the other clip.
-    """
-    poses, moving = Poses.of(joints, skeleton, fps), Poses.of(other, skeleton, fps)
-    # Frames of the other clip, to and fro: 0, 1, ..., G - 1, G - 2, ..., 1, 0, 1, ...
-    count = torch.arange(len(poses)) % max(2 * len(moving) - 2, 1)
-    index = torch.minimum(count, 2 * len(moving) - 2 - count)
-    still, centre = poses.averaged(), moving.averaged()
-    goal = moving.directions[index]
-    directions = turned_as(still.directions, centre.directions[0].expand_as(goal), goal)
-    floor = still.floor + moving.floor[index] - centre.floor[0]
-    return placed(replace(still, directions=directions, floor=floor).joints, joints, skeleton)
-
-
-def limbs(skeleton: Skeleton) -> tuple[tuple[int, ...], ...]:
-    """Return the joints of each arm and leg beyond shoulder and hip, from the body outwards.
-
-    Example:
-        >>> from motionkit.motion import HUMANML
-        >>> [[HUMANML.joint_names[joint] for joint in limb] for limb in limbs(HUMANML)][2]
-        ['right_elbow', 'right_wrist']
-    """
-    ends = {joint: chain for chain in skeleton.chains for joint in chain if joint in skeleton.face_joints}
-    return tuple(chain[chain.index(joint) + 1 :] for joint, chain in ends.items())
-
+_MOVES = "a joint moves more than 0.1 m"
 
 Family = Literal["stillness", "order", "tempo", "place", "side", "physics", "harmless"]
 
@@ -190,6 +62,42 @@ class Change:
     # Returns the changed joints ``[F', J, 3]`` of a scene, frame 0 facing +Z, on the clip's own floor.
     make: Callable[[Scene], Tensor]
     applies: Callable[[Scene], bool]  # Whether the change is meaningful for a scene
+
+
+def moves(joints: Tensor, skeleton: Skeleton, fps: float) -> bool:
+    """Whether some joint moves more than `LEAST_RANGE` relative to the root; joints ``[F, J, 3]``."""
+    return bool(joint_ranges(joints, skeleton, fps).max() > LEAST_RANGE)
+
+
+def travels(joints: Tensor) -> bool:
+    """Whether the root gets more than `LEAST_TRAVEL` away from its start; joints ``[F, J, 3]``, Y up."""
+    ground = joints[:, 0, [0, 2]]
+    return bool((ground - ground[0]).norm(dim=-1).max() > LEAST_TRAVEL)
+
+
+def goes_one_way(joints: Tensor, skeleton: Skeleton, fps: float) -> bool:
+    """Whether a clip ends elsewhere than it begins, so that the reversed clip is a different motion.
+
+    It does if it travels, if its heading changes by more than 45 degrees, or if the mean place of a joint (the root's
+    height included) differs between its halves by 0.1 m and 0.4 of the joint's range. Cyclic movements in place, and
+    those that return to their start, do not: waving, jumping on the spot, a squat.
+
+    Args:
+        joints: ``[F, J, 3]`` metres, Y up.
+        skeleton: Their body.
+        fps: Frames per second.
+    """
+    if travels(joints):
+        return True
+    poses = Poses.of(joints, skeleton, fps)
+    if abs(float(poses.yaw[-1] - poses.yaw[0])) > _LEAST_TURN:
+        return True
+    places = poses.offsets()
+    places[:, :, 1] += poses.height[:, None]
+    half = len(places) // 2
+    change = (places[half:].mean(0) - places[:half].mean(0)).norm(dim=-1)
+    ranges = (places.amax(0) - places.amin(0)).norm(dim=-1)
+    return bool(((change > LEAST_RANGE) & (change > _LEAST_PART * ranges)).any())
 
 
 def _always(scene: Scene) -> bool:
@@ -253,8 +161,6 @@ def _turned(scene: Scene) -> Tensor:
     angle = 2.0 * math.pi * float(torch.rand((), generator=scene.generator))
     return changed.turned(scene.joints, scene.skeleton, angle)
 
-
-_MOVES = "a joint moves more than 0.1 m"
 
 _CHANGES = (
     Change(

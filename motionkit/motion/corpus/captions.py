@@ -1,4 +1,4 @@
-"""Captions, splits and groups of clips, from a CSV file."""
+"""Captions of clips: lines of HumanML3D's texts/, and tables (CSV) that may also give splits and groups."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from motionkit.documents import read_csv, read_text
 from motionkit.errors import MotionkitError
 from motionkit.motion.corpus.ids import SPLIT_NAMES, plain_id
 
-# Caption lines of HumanML3D's texts/: ``caption#word/POS word/POS#start#end``.
-
-
 LONGEST = 10_000
 """Characters of a caption. HumanML3D's longest has some 500; tagging takes seconds for every megabyte."""
 
 _LIMIT = 1 << 20
 """Bytes of a texts file; those of HumanML3D have some 500."""
+
+_TABLE_LIMIT = 64 << 20
+"""Bytes of a table; one of HumanML3D's 87,000 captions has 9 MB. A row of 9 bytes takes about 500 bytes of memory."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters except tab and line ends, which terminals act on, and surrogates, which no file can hold."""
@@ -29,10 +29,23 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 _NO_TOKEN = re.compile(r"[#\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """Control characters and what would break a line of a texts file apart."""
 
+_USUAL = {
+    "id": ("id", "clip", "clip_id", "motion_id", "name", "file", "filename"),
+    "caption": ("caption", "captions", "text", "description"),
+    "split": ("split",),
+    "group": ("group",),
+}
+_ENDINGS = {".bvh", ".json", ".npy", ".npz", ".fbx", ".c3d", ".amc", ".txt", ".glb"}
+"""Suffixes that are removed from an id: those of files that are read, and of files that a table may be made for."""
+
+_Parts = tuple[str, ...]
+_Score = tuple[int, bool]
+"""How many parts, counted from the end, two paths share; and whether the row is the clip's id."""
+
 
 @dataclass(frozen=True)
 class Caption:
-    """One caption of a clip.
+    """One caption of a clip, a line ``caption#word/POS word/POS#start#end`` of a texts file.
 
     Captions come from foreign files, so control characters become blanks here, once for all writers.
 
@@ -101,14 +114,15 @@ def read_captions(path: Path) -> tuple[Caption, ...]:
     return tuple(captions)
 
 
-def captions_within(
-    captions: Iterable[Caption],  # the clip's
-    start: float,  # seconds into the clip at which the part begins
-    end: float,
-) -> tuple[Caption, ...]:
+def captions_within(captions: Iterable[Caption], start: float, end: float) -> tuple[Caption, ...]:
     """Return the captions of a part of a clip: untimed ones as they are, timed ones shifted and cut to the part.
 
     Timed captions outside of the part are dropped.
+
+    Args:
+        captions: The clip's.
+        start: Seconds into the clip at which the part begins.
+        end: Seconds at which it ends.
     """
     kept = []
     for caption in captions:
@@ -139,74 +153,6 @@ class CaptionRow:
     captions: tuple[str, ...]
     split: str = ""
     group: str = ""
-
-
-_Parts = tuple[str, ...]
-_Score = tuple[int, bool]
-"""How many parts, counted from the end, two paths share; and whether the row is the clip's id."""
-
-
-def match_rows(names: Iterable[str], clips: Mapping[str, str]) -> dict[str, str]:
-    """Return, for each clip that has a row, the row's id.
-
-    A row belongs to the clip that shares the longest path suffix with it: ``a/walk`` to ``data/a/walk.bvh`` and not to
-    ``data/b/walk.bvh``, ``walk`` to the only ``walk``. If two files share a name and the row has another folder than
-    both, it belongs to neither: its clip is absent.
-    """
-    rows = {name: tuple(plain_id(part) for part in name.split("/") if part) for name in names}
-    longest = max(map(len, rows.values()), default=0)
-    ending: dict[_Parts, dict[str, None]] = defaultdict(dict)
-    for key, origin in clips.items():
-        path = tuple(plain_id(part) for part in Path(origin).absolute().with_suffix("").parts)
-        for size in range(1, min(len(path), longest) + 1):
-            ending[path[-size:]][key] = None
-        ending[(key,)][key] = None
-    deepest = max(map(len, ending), default=0)
-    offers: dict[str, dict[str, _Score]] = defaultdict(dict)
-    shared: list[tuple[str, Mapping[str, None], _Score]] = []
-    for name, parts in rows.items():
-        common = next((size for size in range(min(len(parts), deepest), 0, -1) if parts[-size:] in ending), 0)
-        is_id = len(parts) == 1 and parts[0] in clips
-        fitting: Mapping[str, None] = {parts[0]: None} if is_id else ending[parts[-common:]] if common else {}
-        if len(fitting) == 1:
-            offers[next(iter(fitting))][name] = (common, is_id)
-        elif fitting and common == len(parts):
-            shared.append((name, fitting, (common, is_id)))
-    for name, fitting, score in shared:
-        free = [key for key in fitting if max(offers[key].values(), default=(0, False)) <= score]
-        if len(free) > 1:
-            raise MotionkitError(
-                f"the row {name} of the table fits several clips: {', '.join(clips[key] for key in free[:3])}.",
-                fix="put folders before the ids of the table.",
-            )
-        if free:
-            offers[free[0]][name] = score
-    return {key: _chosen(key, offered) for key, offered in offers.items() if offered}
-
-
-def _chosen(key: str, rows: Mapping[str, _Score]) -> str:
-    best = max(rows.values())
-    names = [name for name, score in rows.items() if score == best]
-    if len(names) > 1:
-        raise MotionkitError(
-            f"the clip {key} fits several rows of the table: {', '.join(names[:3])}.",
-            fix="make the ids unique, or put folders before them.",
-        )
-    return names[0]
-
-
-_USUAL = {
-    "id": ("id", "clip", "clip_id", "motion_id", "name", "file", "filename"),
-    "caption": ("caption", "captions", "text", "description"),
-    "split": ("split",),
-    "group": ("group",),
-}
-_ENDINGS = {".bvh", ".json", ".npy", ".npz", ".fbx", ".c3d", ".amc", ".txt", ".glb"}
-"""Suffixes that are removed from an id: those of files that are read, and of files that a table may be made for."""
-
-
-_TABLE_LIMIT = 64 << 20
-"""Bytes of a table; one of HumanML3D's 87,000 captions has 9 MB. A row of 9 bytes takes about 500 bytes of memory."""
 
 
 @dataclass(frozen=True)
@@ -304,3 +250,52 @@ def _column(header: Sequence[str], path: Path, role: str, name: str, *, required
     raise MotionkitError(
         f"{path} has {missing}.", why=f"its columns are {', '.join(header)}.", fix=f"name it with --{role}-column."
     )
+
+
+def match_rows(names: Iterable[str], clips: Mapping[str, str]) -> dict[str, str]:
+    """Return, for each clip that has a row, the row's id.
+
+    A row belongs to the clip that shares the longest path suffix with it: ``a/walk`` to ``data/a/walk.bvh`` and not to
+    ``data/b/walk.bvh``, ``walk`` to the only ``walk``. If two files share a name and the row has another folder than
+    both, it belongs to neither: its clip is absent.
+    """
+    rows = {name: tuple(plain_id(part) for part in name.split("/") if part) for name in names}
+    longest = max(map(len, rows.values()), default=0)
+    ending: dict[_Parts, dict[str, None]] = defaultdict(dict)
+    for key, origin in clips.items():
+        path = tuple(plain_id(part) for part in Path(origin).absolute().with_suffix("").parts)
+        for size in range(1, min(len(path), longest) + 1):
+            ending[path[-size:]][key] = None
+        ending[(key,)][key] = None
+    deepest = max(map(len, ending), default=0)
+    offers: dict[str, dict[str, _Score]] = defaultdict(dict)
+    shared: list[tuple[str, Mapping[str, None], _Score]] = []
+    for name, parts in rows.items():
+        common = next((size for size in range(min(len(parts), deepest), 0, -1) if parts[-size:] in ending), 0)
+        is_id = len(parts) == 1 and parts[0] in clips
+        fitting: Mapping[str, None] = {parts[0]: None} if is_id else ending[parts[-common:]] if common else {}
+        if len(fitting) == 1:
+            offers[next(iter(fitting))][name] = (common, is_id)
+        elif fitting and common == len(parts):
+            shared.append((name, fitting, (common, is_id)))
+    for name, fitting, score in shared:
+        free = [key for key in fitting if max(offers[key].values(), default=(0, False)) <= score]
+        if len(free) > 1:
+            raise MotionkitError(
+                f"the row {name} of the table fits several clips: {', '.join(clips[key] for key in free[:3])}.",
+                fix="put folders before the ids of the table.",
+            )
+        if free:
+            offers[free[0]][name] = score
+    return {key: _chosen(key, offered) for key, offered in offers.items() if offered}
+
+
+def _chosen(key: str, rows: Mapping[str, _Score]) -> str:
+    best = max(rows.values())
+    names = [name for name, score in rows.items() if score == best]
+    if len(names) > 1:
+        raise MotionkitError(
+            f"the clip {key} fits several rows of the table: {', '.join(names[:3])}.",
+            fix="make the ids unique, or put folders before them.",
+        )
+    return names[0]

@@ -91,14 +91,15 @@ def assign_splits(groups: Mapping[str, str]) -> dict[str, str]:
     return {clip: splits[clip] for clip in groups}
 
 
-def complete_splits(
-    given: Mapping[str, str],  # clip id to split; empty if there is none
-    groups: Mapping[str, str],  # clip id to group
-) -> dict[str, str]:
+def complete_splits(given: Mapping[str, str], groups: Mapping[str, str]) -> dict[str, str]:
     """Give every clip without a split that of its group, or a new one if no clip of the group has any.
 
     If the clips of a group were given different splits, which is a leak already, the others get the last of `SPLITS`
     among them, so that nothing held out is trained on.
+
+    Args:
+        given: Clip id to split; empty if there is none.
+        groups: Clip id to group.
 
     Returns:
         Clip id to ``train``, ``val`` or ``test``.

@@ -1,4 +1,8 @@
-"""All pictures of a video: panels, cameras, titles and captions."""
+"""A film of motions: its pictures, with panels, cameras, titles and captions, and its file.
+
+`write_mp4` encodes it with the ffmpeg of imageio-ffmpeg, `write_gif` with Pillow. `Letters` draws text with the
+installed fonts.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,30 @@ from motionkit.player.video._scene import Actor, Brush, draw_scene, mix
 from motionkit.runs import write_bytes_atomic
 from motionkit.runs.atomic import sync_file, sync_folder, temporary
 
-# Text in pictures, with the installed fonts.
+MAX_TRACKS = 24
+
+SMOOTH = 3
+"""Supersampling factor of pictures, which smooths edges; 2 for large ones."""
+
+_LARGE = 1_000_000
+"""Pixels of a picture above which it is large."""
+
+_SMALL = 240
+"""Height in pixels of a panel below which a caption has one line."""
+
+INSTALL = 'pip install "motionkit[video]"'
+
+_LAST_LINES = 6
+"""Lines of ffmpeg's output that an error shows."""
+
+MAX_PIXELS = 600_000_000
+"""Most frames times pixels; a GIF is held in memory until it is written."""
+
+FASTEST = 50.0
+"""Most pictures per second; browsers slow down pictures of less than two hundredths of a second."""
+
+_SAMPLES, _COLOURS = 6, 255
+"""Pictures from which a GIF's palette is made, and its colours."""
 
 SYSTEM_FONTS = (
     "NotoSansCJK-Regular.ttc", "msyh.ttc", "PingFang.ttc", "Hiragino Sans GB.ttc", "wqy-microhei.ttc",
@@ -33,117 +60,6 @@ SYSTEM_FONTS = (
 
 _MISSING = "\U0010fffe"
 _STAND_INS = {"–": "-", "—": "-", "−": "-", "×": "x", "‘": "'", "’": "'", "“": '"', "”": '"'}
-
-
-class Letters:
-    """Draws text of one height, each character in the first font that has it, else a plainer one (e for é).
-
-    Args:
-        size: Height of the font in pixels.
-    """
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.line = round(size * 1.4)
-
-    def width(self, text: str) -> float:
-        """Return the width of a line of text in pixels."""
-        return sum(float(_font(name, self.size).getlength(part)) for name, part in self._parts(text))
-
-    def draw(self, pen: Any, place: tuple[float, float], text: str, colour: str) -> None:
-        """Draw a line of text; `place` is the left end of its base line."""
-        x, y = place
-        for name, part in self._parts(text):
-            font = _font(name, self.size)
-            pen.text((x, y), part, fill=colour, font=font, anchor="ls")
-            x += font.getlength(part)
-
-    def cut(self, text: str, width: float) -> str:
-        """Cut a line to `width`, with an ellipsis if something is left out."""
-        text = " ".join(text.split())
-        if self.width(text) <= width:
-            return text
-        low, high = 0, len(text)
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if self.width(text[:middle] + "…") <= width else (low, middle - 1)
-        return text[:low].rstrip() + "…"
-
-    def wrap(self, text: str, width: float, lines: int) -> list[str]:
-        """Return at most `lines` lines no wider than `width`; the last one is cut."""
-        words = " ".join(text.split())
-        wrapped: list[str] = []
-        while words and len(wrapped) < lines - 1 and self.width(words) > width:
-            fit = self.cut(words, width)[:-1]
-            space = fit.rfind(" ")
-            # Text without spaces, such as Chinese, may break anywhere.
-            end = space if space > 0 and words[len(fit) : len(fit) + 1] != " " else len(fit)
-            end = max(end, 1)
-            wrapped.append(words[:end].rstrip())
-            words = words[end:].lstrip()
-        return [*wrapped, self.cut(words, width)] if words else wrapped
-
-    @staticmethod
-    def _parts(text: str) -> list[tuple[str, str]]:
-        """Split text into pieces of one font each."""
-        parts: list[tuple[str, str]] = []
-        for sign in text:
-            name = _font_of(sign)
-            if name is None:
-                name, sign = "", _plainer(sign)
-            if parts and parts[-1][0] == name:
-                parts[-1] = (name, parts[-1][1] + sign)
-            else:
-                parts.append((name, sign))
-        return parts
-
-
-@cache
-def _font(name: str, size: int) -> Any:
-    """Return a font; Pillow's default for an empty name."""
-    from PIL import ImageFont
-
-    return ImageFont.truetype(name, size) if name else ImageFont.load_default(size)
-
-
-@cache
-def _there() -> tuple[str, ...]:
-    """Return the names of the installed fonts."""
-    fonts = [""]
-    for name in SYSTEM_FONTS:
-        try:
-            _font(name, 12)
-        except OSError:
-            continue
-        fonts.append(name)
-    return tuple(fonts)
-
-
-def _plainer(sign: str) -> str:
-    """Return a character that Pillow's font has: without accents, else a question mark."""
-    plain = _STAND_INS.get(sign) or unicodedata.normalize("NFKD", sign)[0]
-    return plain if plain.isascii() else "?"
-
-
-@cache
-def _font_of(sign: str) -> str | None:
-    """Return the first font that has a character; a font without it draws its box for missing ones."""
-    if sign.isspace():
-        return ""
-    for name in _there():
-        font = _font(name, 24)
-        if bytes(font.getmask(sign)) != bytes(font.getmask(_MISSING)):
-            return name
-    return None
-
-
-MAX_TRACKS = 24
-SMOOTH = 3
-"""Supersampling factor of pictures, which smooths edges; 2 for large ones."""
-
-_LARGE = 1_000_000
-
-_SMALL = 240
 
 
 class Film:
@@ -297,14 +213,6 @@ def _letter_size(side: float) -> int:
     return min(max(round(side / 30), 11 if side < 300 else 13), 30)
 
 
-# Writing a film as MP4 (through the ffmpeg of imageio-ffmpeg) or as animated GIF (through Pillow).
-
-
-INSTALL = 'pip install "motionkit[video]"'
-
-_LAST_LINES = 6
-
-
 def find_ffmpeg() -> str:
     """Return the path of an ffmpeg program."""
     try:
@@ -376,16 +284,6 @@ def _encoders(program: str) -> str:
     return done.stdout.decode("utf-8", "replace")
 
 
-MAX_PIXELS = 600_000_000
-"""Most frames times pixels; a GIF is held in memory until it is written."""
-
-FASTEST = 50.0
-"""Most pictures per second; browsers slow down pictures of less than two hundredths of a second."""
-
-_SAMPLES = 6
-_COLOURS = 255
-
-
 def delays(frames: int, fps: float) -> list[int]:
     """Return how long each picture is shown, in milliseconds.
 
@@ -439,3 +337,105 @@ def _palette(film: Film) -> Any:
     for place, time in enumerate(times):
         sheet.paste(film.picture(time), (0, place * film.size[1]))
     return sheet.quantize(colors=_COLOURS)
+
+
+class Letters:
+    """Draws text of one height, each character in the first font that has it, else a plainer one (e for é).
+
+    Args:
+        size: Height of the font in pixels.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.line = round(size * 1.4)
+
+    def width(self, text: str) -> float:
+        """Return the width of a line of text in pixels."""
+        return sum(float(_font(name, self.size).getlength(part)) for name, part in self._parts(text))
+
+    def draw(self, pen: Any, place: tuple[float, float], text: str, colour: str) -> None:
+        """Draw a line of text; `place` is the left end of its base line."""
+        x, y = place
+        for name, part in self._parts(text):
+            font = _font(name, self.size)
+            pen.text((x, y), part, fill=colour, font=font, anchor="ls")
+            x += font.getlength(part)
+
+    def cut(self, text: str, width: float) -> str:
+        """Cut a line to `width`, with an ellipsis if something is left out."""
+        text = " ".join(text.split())
+        if self.width(text) <= width:
+            return text
+        low, high = 0, len(text)
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self.width(text[:middle] + "…") <= width else (low, middle - 1)
+        return text[:low].rstrip() + "…"
+
+    def wrap(self, text: str, width: float, lines: int) -> list[str]:
+        """Return at most `lines` lines no wider than `width`; the last one is cut."""
+        words = " ".join(text.split())
+        wrapped: list[str] = []
+        while words and len(wrapped) < lines - 1 and self.width(words) > width:
+            fit = self.cut(words, width)[:-1]
+            space = fit.rfind(" ")
+            # Text without spaces, such as Chinese, may break anywhere.
+            end = space if space > 0 and words[len(fit) : len(fit) + 1] != " " else len(fit)
+            end = max(end, 1)
+            wrapped.append(words[:end].rstrip())
+            words = words[end:].lstrip()
+        return [*wrapped, self.cut(words, width)] if words else wrapped
+
+    @staticmethod
+    def _parts(text: str) -> list[tuple[str, str]]:
+        """Split text into pieces of one font each."""
+        parts: list[tuple[str, str]] = []
+        for sign in text:
+            name = _font_of(sign)
+            if name is None:
+                name, sign = "", _plainer(sign)
+            if parts and parts[-1][0] == name:
+                parts[-1] = (name, parts[-1][1] + sign)
+            else:
+                parts.append((name, sign))
+        return parts
+
+
+@cache
+def _font(name: str, size: int) -> Any:
+    """Return a font; Pillow's default for an empty name."""
+    from PIL import ImageFont
+
+    return ImageFont.truetype(name, size) if name else ImageFont.load_default(size)
+
+
+@cache
+def _there() -> tuple[str, ...]:
+    """Return the names of the installed fonts."""
+    fonts = [""]
+    for name in SYSTEM_FONTS:
+        try:
+            _font(name, 12)
+        except OSError:
+            continue
+        fonts.append(name)
+    return tuple(fonts)
+
+
+def _plainer(sign: str) -> str:
+    """Return a character that Pillow's font has: without accents, else a question mark."""
+    plain = _STAND_INS.get(sign) or unicodedata.normalize("NFKD", sign)[0]
+    return plain if plain.isascii() else "?"
+
+
+@cache
+def _font_of(sign: str) -> str | None:
+    """Return the first font that has a character; a font without it draws its box for missing ones."""
+    if sign.isspace():
+        return ""
+    for name in _there():
+        font = _font(name, 24)
+        if bytes(font.getmask(sign)) != bytes(font.getmask(_MISSING)):
+            return name
+    return None

@@ -54,15 +54,16 @@ def guide_name(figure: str) -> str:
 
 
 def evaluate_teacher(
-    predictor: Predictor,
-    # Clips, whose test split is taken (or validation, or training, if that is empty); or windows
-    data: ClipSet | Windows,
-    *,
-    body: Body | None = None,  # the skeleton, for windows
-    stride: int = 1,  # frames between two predictions of a clip
-    command: bool = False,  # give the predictor the path of the truth
+    predictor: Predictor, data: ClipSet | Windows, *, body: Body | None = None, stride: int = 1, command: bool = False
 ) -> dict[str, float]:
     """Return the guide's figures of one frame ahead, predicted from true frames.
+
+    Args:
+        predictor: A model, or a baseline.
+        data: Clips, whose test split is taken (or validation, or training, if that is empty); or windows.
+        body: The skeleton, for windows.
+        stride: Frames between two predictions of a clip.
+        command: Give the predictor the path of the truth.
 
     Returns:
         ``GeoDeg``, ``YawAbsDeg``, ``RootVelMAE``, ``InputRotGeoDeg`` (0: what is read is the truth),

@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -18,11 +18,9 @@ from torch import Tensor
 from motionkit.contracts.policy import Predictor
 from motionkit.errors import MotionkitError
 from motionkit.metrics import geodesic_degrees
-from motionkit.motion import Motion
-from motionkit.motion.prediction import MotionState, follow, motion_of, path_errors, state_positions
-from motionkit.predictor.clips import ClipSet, StateClip, Windows
-from motionkit.predictor.evaluation.data import require_fit
-from motionkit.predictor.evaluation.long.measure import ALONG, DRAWN, MODEL, LongRuns, longer
+from motionkit.motion.prediction import MotionState, follow, state_positions
+from motionkit.predictor.clips import ClipSet, Windows
+from motionkit.predictor.evaluation.long.measure import ALONG, DRAWN, MODEL, LongRuns
 from motionkit.predictor.evaluation.long.result import middle
 from motionkit.predictor.evaluation.measure import (
     BATCH,
@@ -193,17 +191,26 @@ def _errors(values: Mapping[str, Any]) -> dict[str, float | None]:
 @torch.no_grad()
 def keep_predictions(
     predictor: Predictor,
-    name: str,  # what its row is called
-    row: Row,  # what was found of it
-    clips: ClipSet,  # skeleton and rate
-    windows: Windows,  # where it was measured
-    horizons: Horizons,  # how far ahead
+    name: str,
+    row: Row,
+    clips: ClipSet,
+    windows: Windows,
+    horizons: Horizons,
     *,
-    command: bool = False,  # give it the path of the truth
+    command: bool = False,
 ) -> Predictions:
     """Return predictions of the worst three clips by GeoDeg at the furthest horizon, the middle one and the best.
 
     Of each clip the window is taken whose GeoDeg is nearest to that of the clip.
+
+    Args:
+        predictor: The model, or a baseline.
+        name: Name of its row.
+        row: Its figures on these windows.
+        clips: Skeleton and rate.
+        windows: Windows that it was measured on.
+        horizons: Frames to measure at.
+        command: Give it the path of the truth.
     """
     errors = clip_errors(row)
     order = by_error(errors, horizons)
@@ -299,82 +306,3 @@ def _both(predictor: Predictor, windows: Windows, window: Tensor, command: bool)
 def _joints(state: MotionState, offsets: Tensor, clips: ClipSet) -> Floats:
     joints: Floats = state_positions(state, offsets, clips.parents).float().numpy()
     return joints
-
-
-# A clip continued by a predictor, as motions that files can hold.
-
-
-class PathError(NamedTuple):
-    """How far a root was from the timed points of a path."""
-
-    mean: float  # metres, mean over the predicted frames that the path has
-    end: float  # metres at the last of them
-    heading: float  # degrees between the headings, mean over them
-    seconds: float  # how long that is
-    speed: float  # m/s of the root, the mean over them
-    wanted_speed: float  # m/s of the path, likewise
-
-
-class Continued(NamedTuple):
-    """Known frames and their prediction."""
-
-    predicted: Motion  # known frames and the prediction after them
-    truth: Motion | None  # the clip itself over the same time; None if it ends before
-    known: float  # seconds of known frames
-    path: PathError | None = None  # how well the path was followed; None without one
-
-
-def continue_clip(
-    predictor: Predictor,
-    clips: ClipSet,  # the clip's set: skeleton and rate
-    clip: StateClip,
-    *,
-    start: int,  # first frame that is known
-    known: int,  # known frames, at least the predictor's `past`
-    frames: int,
-    # [F, 3] steps that the root is asked to follow; after its end it goes on as its last step
-    path: Tensor | None = None,
-    own_path: bool = False,  # ask for the clip's own path
-) -> Continued:
-    """Predict what follows a part of a clip; a path is in the prediction's track ``path``, which the player draws."""
-    require_fit(predictor, clips, known, flag="--start")
-    if start < 0 or start + known > clip.state.frames:
-        least = predictor.past
-        if clip.state.frames < least:
-            fix = f"a clip of at least {least} frames: --clip, or another --start."
-        else:
-            fix = " or ".join([*(["an earlier --at"] if start else []), f"--warmup {least}, which it reads at least."])
-        raise MotionkitError(
-            f"{clip.key} has {clip.state.frames} frame{'s' * (clip.state.frames != 1)}; {known} known ones from frame "
-            f"{start} on end after that.",
-            fix=fix,
-        )
-    before = clip.state.part(start, start + known)
-    rest = clip.state.part(start + known, start + known + frames)
-    if own_path:
-        if not rest.frames:
-            raise MotionkitError(
-                f"{clip.key} ends with the start pose: there is no path of its own.", fix="an earlier --at."
-            )
-        path = rest.steps
-    covered = 0 if path is None else min(len(path), frames)
-    if path is not None:
-        path = longer(path[None], frames)[0, :frames]
-    batch_path = None if path is None else path[None]
-    predicted = predictor.predict(before.map(lambda values: values[None]), frames, command=batch_path)
-    after = predicted.map(lambda values: values[0].double())
-    truth = _motion(before.then(rest), clips, clip) if rest.frames == frames else None
-    made, error = _motion(before.then(after), clips, clip), None
-    if path is not None:
-        distance, heading = (values[:covered] for values in path_errors(after.steps, path.double()))
-        speeds = [float(steps[:covered, :2].norm(dim=-1).mean()) * clips.fps for steps in (after.steps, path)]
-        error = PathError(
-            float(distance.mean()), float(distance[-1]), float(heading.mean()), covered / clips.fps, *speeds
-        )
-        path_places = _motion(before.then(replace(after, steps=path.double())), clips, clip).translations[:, 0]
-        made = replace(made, tracks={**made.tracks, "path": path_places[:, ::2]})
-    return Continued(made, truth, known / clips.fps, error)
-
-
-def _motion(state: MotionState, clips: ClipSet, clip: StateClip) -> Motion:
-    return motion_of(state, names=clips.names, parents=clips.parents, offsets=clip.offsets, fps=clips.fps)

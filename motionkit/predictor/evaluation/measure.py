@@ -1,4 +1,9 @@
-"""Measuring predictors and baselines on the same windows."""
+"""Measuring predictors and baselines on the same windows.
+
+`Horizons` are the frames to measure at. `window_terms` returns each figure of a window as two sums: the figure of any
+set of clips is a quotient of two sums. `measure` adds bootstrap intervals, and `worst_document` lists the clips that a
+predictor is worst at.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +34,33 @@ from motionkit.motion.prediction import MotionState, follow, state_positions
 from motionkit.predictor.clips import ClipSet, Windows
 from motionkit.predictor.evaluation.baselines import DAMPED, Extrapolation, Nearest, Ridge
 from motionkit.rigs import find_feet
-from motionkit.rigs.bodymap import find_roles
+from motionkit.rigs.roles import find_roles
 
-# Horizons in milliseconds and the frames that they are.
+BATCH = 256
+RESAMPLES = 1000
+FEWEST = 5
+"""Fewest clips for an interval."""
+
+LISTED = 10
+"""Clips in the list of the worst."""
+
+LIMBS = tuple(f"{side} {joint}" for side in ("left", "right") for joint in
+              ("hip", "knee", "ankle", "shoulder", "elbow", "wrist"))  # fmt: skip
+
+TRUTH_SKATE = "truth_skate"
+"""Foot skate of the truth itself, which that of a prediction is compared with; the same for every predictor."""
+
+_SEAM = 3  # known frames before the prediction that jerk needs to reach its first frame
+
+_DRAWS = 100  # samples of the bootstrap per batch
+
+_WORST = 3  # worst clips that are kept to be looked at
+
+Terms = dict[str, tuple[Tensor, Tensor]]
+"""``[N, H]`` above and below the fraction bar, by figure."""
+
+Figures = dict[str, Tensor]
+"""``[B, H]`` of each figure, in each of B samples of the clips; NaN if it has no meaning."""
 
 
 @dataclass(frozen=True)
@@ -68,21 +97,6 @@ class Horizons:
                     fix="--horizons with times of frames, or another --fps.",
                 )
         return cls(tuple(f"{time:g}" for time in milliseconds), tuple(frames))
-
-
-# Figures of predictions at horizons, as sums of windows: a figure of any set of clips is a quotient of two sums.
-
-
-Terms = dict[str, tuple[Tensor, Tensor]]
-"""``[N, H]`` above and below the fraction bar, by figure."""
-
-LIMBS = tuple(f"{side} {joint}" for side in ("left", "right") for joint in
-              ("hip", "knee", "ankle", "shoulder", "elbow", "wrist"))  # fmt: skip
-
-TRUTH_SKATE = "truth_skate"
-"""Foot skate of the truth itself, which that of a prediction is compared with; the same for every predictor."""
-
-_SEAM = 3  # known frames before the prediction that jerk needs to reach its first frame
 
 
 @dataclass(frozen=True)
@@ -189,17 +203,6 @@ def _up_to(
     return terms
 
 
-BATCH = 256
-RESAMPLES = 1000
-FEWEST = 5
-"""Fewest clips for an interval."""
-
-_DRAWS = 100  # samples of the bootstrap per batch
-
-Figures = dict[str, Tensor]
-"""``[B, H]`` of each figure, in each of B samples of the clips; NaN if it has no meaning."""
-
-
 @dataclass(frozen=True)
 class Row:
     """Figures of one predictor, per clip."""
@@ -256,15 +259,23 @@ def measure_row(
     predictor: Predictor,
     windows: Windows,
     body: Body,
-    horizons: Horizons,  # how far ahead
+    horizons: Horizons,
     *,
-    command: bool = False,  # give it the path of the truth
-    progress: Callable[[int], None] = lambda count: None,  # called with the number of windows done since its last call
+    command: bool = False,
+    progress: Callable[[int], None] = lambda count: None,
 ) -> Row:
     """Measure one predictor.
 
     A free run is one call for all frames. Teacher forcing predicts the frame at a horizon from the true frames
     before it, one frame ahead.
+
+    Args:
+        predictor: A model, or a baseline.
+        windows: Windows of clips.
+        body: Their skeleton.
+        horizons: Frames to measure at.
+        command: Give it the path of the truth.
+        progress: Called with the number of windows done since its last call.
     """
     parts: list[Terms] = []
     scored = torch.zeros(2, len(horizons.frames), len(windows.offsets), LEVELS, dtype=torch.float64)
@@ -361,15 +372,6 @@ def _per_clip(values: Tensor, windows: Windows) -> Tensor:
     return values.new_zeros(clips, values.shape[1]).index_add_(0, windows.clip, values)
 
 
-# GeoDeg of single clips: which of them a predictor is worst at.
-
-
-LISTED = 10
-"""Clips in the list of the worst."""
-
-_WORST = 3  # worst clips that are kept to be looked at
-
-
 def clip_errors(row: Row) -> Tensor:
     """Return GeoDeg of each clip, ``[C, H]`` degrees, mean over its windows; NaN if it ends before the horizon."""
     above, below = row.sums["geo_deg"]
@@ -401,13 +403,16 @@ def chosen(order: Sequence[int]) -> list[int]:
 
 
 def worst_document(
-    rows: Mapping[str, Row],  # by predictor
-    name: str,  # the predictor
-    beside: str,  # a baseline whose GeoDeg on the same clips is given as well
-    windows: Windows,  # where it was measured
-    horizons: Horizons,  # as in `measure_row`
+    rows: Mapping[str, Row], name: str, beside: str, windows: Windows, horizons: Horizons
 ) -> dict[str, Any]:
     """Return the worst clips of a predictor.
+
+    Args:
+        rows: By predictor.
+        name: The predictor.
+        beside: A baseline whose GeoDeg on the same clips is given as well.
+        windows: Where it was measured.
+        horizons: As in `measure_row`.
 
     Returns:
         ``of`` and ``beside``, the two names, and ``clips``, at most `LISTED`: ``clip``, ``windows``, ``geo_deg`` and

@@ -122,21 +122,30 @@ def _cell(metric: Metric, value: Tensor | None, place: int) -> str:
 
 
 def evaluate(
-    data: EvalData,  # clips in windows
-    predictor: Predictor | None,  # the model; None measures the baselines alone
-    horizons: Horizons,  # how far ahead
+    data: EvalData,
+    predictor: Predictor | None,
+    horizons: Horizons,
     *,
-    command: bool = False,  # whether all of them are given the path of the truth
+    command: bool = False,
     seed: int = 0,
     title: str = "",
-    progress: Callable[..., None] = lambda count, note: None,  # called with windows done, and the row they belong to
-    # Called with predictions to look at: of a few clips, the model's or else the best baseline's, and with `long` the
-    # model's runs along drawn paths
+    progress: Callable[..., None] = lambda count, note: None,
     keep: Callable[[Predictions], object] | None = None,
-    # Measure runs of many seconds as well, see `motionkit.predictor.evaluation.long`; None: do not
     long: LongSettings | None = None,
 ) -> dict[str, Any]:
     """Measure a predictor and every baseline on the same windows.
+
+    Args:
+        data: Clips in windows.
+        predictor: The model; None measures the baselines alone.
+        horizons: Frames to measure at.
+        command: Whether all of them are given the path of the truth.
+        seed: Of the bootstrap.
+        title: Title of the first table.
+        progress: Called with windows done, and the row they belong to.
+        keep: Called with predictions to look at: of a few clips, the model's or else the best baseline's, and with
+            `long` the model's runs along drawn paths.
+        long: Measure runs of many seconds as well, see `motionkit.predictor.evaluation.long`; None: do not.
 
     Returns:
         The ``--json`` document without the command's own part, with ``table`` and ``closing``.

@@ -41,6 +41,11 @@ _SPLITS = ("", "train", "val", "test")
 _NAMED, _EVERY = 3, 10.0
 _WORTH_KEEPING = 2.0  # indices that took fewer seconds are not cached
 
+SPLITS: tuple[Split, ...] = ("train", "val", "test")
+_FEW, _FEWEST = 3, 20
+
+_TRIES = 100
+
 
 @dataclass
 class LeftOut:
@@ -180,23 +185,21 @@ def _into_cache(path: Path, index: Index) -> None:
         _log.info("the list of regions was not kept: %s", error)
 
 
-SPLITS: tuple[Split, ...] = ("train", "val", "test")
-_FEW, _FEWEST = 3, 20
-
-
 def split_regions(
-    image: NDArray[np.int64],  # [N] mark of each region's picture, 63 random bits
-    named: NDArray[np.int64],  # [N] split that the file names: 0 none, 1 train, 2 val, 3 test
-    *,
-    held_out: float,  # share of the pictures in val, and in test, if marks decide
-    by_hash: bool,  # ignore the data's own splits
-    place: str,  # where the data are, for messages
+    image: NDArray[np.int64], named: NDArray[np.int64], *, held_out: float, by_hash: bool, place: str
 ) -> dict[Split, NDArray[np.int64]]:
     """Return the numbers of the regions of each split, in an order that is the same wherever the files lie.
 
     The data's own splits hold if they name all three; a picture with regions of several of them goes to test before val
     before train. Otherwise the hash of a picture decides; it stays in its split when pictures are added, once there are
     some hundred.
+
+    Args:
+        image: ``[N]`` mark of each region's picture, 63 random bits.
+        named: ``[N]`` split that the file names: 0 none, 1 train, 2 val, 3 test.
+        held_out: Share of the pictures in val, and in test, if marks decide.
+        by_hash: Ignore the data's own splits.
+        place: Where the data are, for messages.
     """
     pictures, picture_of = np.unique(image, return_inverse=True)
     if len(pictures) < _FEW:
@@ -239,9 +242,6 @@ def _mixed(image: NDArray[np.int64], place: NDArray[np.int64]) -> NDArray[np.uin
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         value = (value ^ (value >> np.uint64(shift))) * np.uint64(factor)
     return np.asarray(value ^ (value >> np.uint64(31)))
-
-
-_TRIES = 100
 
 
 class RegionFiles:

@@ -22,7 +22,14 @@ from motionkit.regions.datasets.rows import (
     split_of,
 )
 
+WANTED_FINETUNE = ("image", "mask", "text")
+
+WANTED_LINES = ("image", "mask", "caption")
+
 _LIMIT = 4 << 30
+
+_FINETUNE_LIMIT = 2 << 30
+
 _WANTED = "images and annotations with segmentations; sentences of the annotations in refs"
 _CONVERT = (
     'if you trust the file, make it JSON: python -c "import json, pickle, sys; json.dump(pickle.load(open(sys.argv[1], '
@@ -41,7 +48,10 @@ class _Ref:
 
 
 class Coco:
-    """See `motionkit.regions.datasets.rows.Source`. Each sentence is a region."""
+    """COCO's annotations with referring expressions; see `motionkit.regions.datasets.rows.Source`.
+
+    Each sentence is a region.
+    """
 
     inputs: Mapping[str, str] = {}
 
@@ -157,15 +167,11 @@ def _read_refs(file: Path) -> list[Any]:
     return refs
 
 
-# Sa2VA's finetune file: a list of ``{"image", "mask": [polygons of each region], "text": [of each region]}``.
-
-
-_FINETUNE_LIMIT = 2 << 30
-WANTED_FINETUNE = ("image", "mask", "text")
-
-
 class Finetune:
-    """See `motionkit.regions.datasets.rows.Source`."""
+    """Sa2VA's finetune file; see `motionkit.regions.datasets.rows.Source`.
+
+    It is a list of ``{"image", "mask": [polygons of each region], "text": [of each region]}``.
+    """
 
     inputs: Mapping[str, str] = {}
 
@@ -202,14 +208,12 @@ class Finetune:
         return Record(self.where(number), self._folder / image, parts, split_of(row.get("split")))
 
 
-# A file with a region per line: ``{"image": "a.jpg", "mask": "a.png", "caption": "a red cup"}``.
-
-
-WANTED_LINES = ("image", "mask", "caption")
-
-
 class Lines:
-    """See `motionkit.regions.datasets.rows.Source`. Keeps the offsets of the lines, not the lines."""
+    """A file with a region per line; see `motionkit.regions.datasets.rows.Source`.
+
+    A line is ``{"image": "a.jpg", "mask": "a.png", "caption": "a red cup"}``. The offsets of the lines are kept, not
+    the lines.
+    """
 
     inputs: Mapping[str, str] = {}
 

@@ -1,4 +1,8 @@
-"""Opens pictures of untrusted files: a few formats, sizes checked before a pixel is decoded, upright, RGB."""
+"""Files of region data, which are not trusted: pictures that are opened with limits, and where files are.
+
+A picture is of one of a few formats, its size is checked before a pixel is decoded, and it comes upright and in RGB.
+`find_folder` also takes a folder from the hub.
+"""
 
 from __future__ import annotations
 
@@ -22,59 +26,11 @@ from motionkit.documents import open_file
 from motionkit.errors import MotionkitError
 from motionkit.regions.datasets.rows import BAD_IMAGE, LARGE_IMAGE, NO_IMAGE, UnusableError
 
-_HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
-_KNOWN = "HaochenWang/Grasp-Any-Region-Dataset"
-
-
-def find_folder(place: Path | None, revision: str, subset: str) -> tuple[Path, str]:
-    """Return the folder, and the commit if it is from the hub."""
-    if place is None:
-        raise MotionkitError("--dataset grasp-any-region needs --dataset.path.", fix=f"give its folder, or {_KNOWN}.")
-    folder, path = place.expanduser(), place.as_posix()
-    if folder.is_dir():
-        return folder, ""
-    if folder.exists() or not _HUB_ID.fullmatch(path):
-        raise MotionkitError(f"there is no folder {path}.", fix=f"give the folder of the dataset, or {_KNOWN}.")
-    return _download(path, revision, subset)
-
-
-def _download(name: str, revision: str, subset: str) -> tuple[Path, str]:
-    from huggingface_hub import snapshot_download
-
-    offline = os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0")
-    prefixes = [first.strip() for first in subset.split(",") if first.strip()]
-    patterns = [f"{_letters(first)}*/{kind}" for first in prefixes for kind in ("*.arrow", "*.json")]
-    try:
-        cached = snapshot_download(
-            name, repo_type="dataset", revision=revision or None, local_files_only=offline,
-            allow_patterns=patterns or ["*.arrow", "*.json"],
-        )  # fmt: skip
-    # The hub's client raises errors of its own, of the network and of the disk.
-    except Exception as error:
-        first = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise MotionkitError(
-            f"there is no folder {name}, and the dataset cannot be had from the hub: {first}",
-            why="HF_HUB_OFFLINE is set, and the cache does not have it." if offline else "",
-            fix=f"hf download {name} --repo-type dataset --local-dir data, then --dataset.path data",
-        ) from error
-    folder = Path(cached)
-    return folder, folder.name
-
-
-def _letters(first: str) -> str:
-    """Return a pattern for a name's first letters in either case."""
-    return "".join(
-        f"[{letter.lower()}{letter.upper()}]" if letter.isalpha() else letter
-        for letter in first
-        if letter not in "*?[]"
-    )
-
+LARGEST_FILE = 256 << 20
+"""Bytes of an encoded picture."""
 
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 """Formats that are decoded by Pillow alone; PostScript, for example, is a program that would run."""
-
-LARGEST_FILE = 256 << 20
-"""Bytes of an encoded picture."""
 
 _ORIENTATION = 0x0112
 _TURNS = {
@@ -82,6 +38,13 @@ _TURNS = {
     5: Image.Transpose.TRANSPOSE, 6: Image.Transpose.ROTATE_270, 7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }  # fmt: skip
+
+_HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
+_KNOWN = "HaochenWang/Grasp-Any-Region-Dataset"
+
+_PICTURES = ("images", "train2014", "train2017")
+_WHOLE, _ENDS = 2_000_000_000, 1 << 16
+"""Bytes of all pictures up to which all of them are hashed; bytes at both ends of each that are hashed otherwise."""
 
 
 @dataclass(frozen=True)
@@ -205,11 +168,6 @@ def _rgb(image: Image.Image, ground: str) -> Image.Image:
     return image.convert("RGB")
 
 
-_PICTURES = ("images", "train2014", "train2017")
-_WHOLE, _ENDS = 2_000_000_000, 1 << 16
-"""Bytes of all pictures up to which all of them are hashed; bytes at both ends of each that are hashed otherwise."""
-
-
 def given(path: Path | None, name: str, content: str) -> Path:
     """Return the path of a dataset."""
     if path is None:
@@ -244,17 +202,6 @@ def one_file(
     )  # fmt: skip
 
 
-def require_keys(rows: Iterable[Mapping[Any, Any]], needed: Sequence[str], path: Path, *, row: str, none: str) -> None:
-    """Refuse a file whose rows all lack a key."""
-    keys = {str(key) for table in rows for key in table}
-    if missing := [key for key in needed if key not in keys]:
-        raise MotionkitError(
-            f"no {row} of {path} has {' or '.join(missing)}.",
-            why=f"found were {', '.join(sorted(keys)[:8]) or none}; wanted are {', '.join(needed)}.",
-            fix=f"docs/region-data.md shows a {row}.",
-        )
-
-
 def picture_folder(folder: Path, chosen: Path | None, first: str) -> Path:
     """Return the folder of the pictures: the one given, else the first usual one that holds the first picture."""
     if chosen is not None:
@@ -267,6 +214,61 @@ def picture_folder(folder: Path, chosen: Path | None, first: str) -> Path:
         if first and (place / first).is_file():
             return place
     return next((place for place in usual if place.is_dir()), folder)
+
+
+def find_folder(place: Path | None, revision: str, subset: str) -> tuple[Path, str]:
+    """Return the folder, and the commit if it is from the hub."""
+    if place is None:
+        raise MotionkitError("--dataset grasp-any-region needs --dataset.path.", fix=f"give its folder, or {_KNOWN}.")
+    folder, path = place.expanduser(), place.as_posix()
+    if folder.is_dir():
+        return folder, ""
+    if folder.exists() or not _HUB_ID.fullmatch(path):
+        raise MotionkitError(f"there is no folder {path}.", fix=f"give the folder of the dataset, or {_KNOWN}.")
+    return _download(path, revision, subset)
+
+
+def _download(name: str, revision: str, subset: str) -> tuple[Path, str]:
+    from huggingface_hub import snapshot_download
+
+    offline = os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0")
+    prefixes = [first.strip() for first in subset.split(",") if first.strip()]
+    patterns = [f"{_letters(first)}*/{kind}" for first in prefixes for kind in ("*.arrow", "*.json")]
+    try:
+        cached = snapshot_download(
+            name, repo_type="dataset", revision=revision or None, local_files_only=offline,
+            allow_patterns=patterns or ["*.arrow", "*.json"],
+        )  # fmt: skip
+    # The hub's client raises errors of its own, of the network and of the disk.
+    except Exception as error:
+        first = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise MotionkitError(
+            f"there is no folder {name}, and the dataset cannot be had from the hub: {first}",
+            why="HF_HUB_OFFLINE is set, and the cache does not have it." if offline else "",
+            fix=f"hf download {name} --repo-type dataset --local-dir data, then --dataset.path data",
+        ) from error
+    folder = Path(cached)
+    return folder, folder.name
+
+
+def _letters(first: str) -> str:
+    """Return a pattern for a name's first letters in either case."""
+    return "".join(
+        f"[{letter.lower()}{letter.upper()}]" if letter.isalpha() else letter
+        for letter in first
+        if letter not in "*?[]"
+    )
+
+
+def require_keys(rows: Iterable[Mapping[Any, Any]], needed: Sequence[str], path: Path, *, row: str, none: str) -> None:
+    """Refuse a file whose rows all lack a key."""
+    keys = {str(key) for table in rows for key in table}
+    if missing := [key for key in needed if key not in keys]:
+        raise MotionkitError(
+            f"no {row} of {path} has {' or '.join(missing)}.",
+            why=f"found were {', '.join(sorted(keys)[:8]) or none}; wanted are {', '.join(needed)}.",
+            fix=f"docs/region-data.md shows a {row}.",
+        )
 
 
 def fingerprint(documents: Iterable[Path], pictures: Iterable[Path], root: Path) -> str:

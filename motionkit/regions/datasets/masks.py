@@ -18,15 +18,83 @@ _RINGS = 1_000  # polygons of a mask
 _CROSSINGS = 8_000_000  # most rows that the borders of a mask's polygons may cross together, which takes about a second
 _FAR = 1e6
 
+_LETTERS = 10  # of one number: 50 bits
+_LARGEST = 10**9  # pixels of a mask: sums of runs up to this fit into 64 bits, however many there are
 
-def fill_polygons(
-    mask: object,  # a polygon [x, y, x, y, ...] or a list of them; 0 is the left or upper edge of the first pixel
-    size: tuple[int, int],  # ``(H, W)``
-) -> NDArray[np.bool_]:
+
+def area_of(mask: object, facts: Facts, *, max_pixels: int) -> float:
+    """Return the share of the picture that a mask covers, above 0, without drawing runs and polygons."""
+    if isinstance(mask, Mapping) and mask:
+        runs, size = runs_of(mask)
+        _fitting(size, facts)
+        share = float(runs[1::2].sum()) / (size[0] * size[1])
+    elif isinstance(mask, (list, tuple)) and mask:
+        share = polygon_area(mask, facts.size) / (facts.size[0] * facts.size[1])
+    else:
+        share = float(_drawn(mask, facts, max_pixels).mean())
+    if share <= 0:
+        raise UnusableError(EMPTY_MASK)
+    return share
+
+
+def draw_mask(mask: object, facts: Facts, *, max_pixels: int, size: tuple[int, int]) -> NDArray[np.bool_]:
+    """Return ``[H, W]`` bool, upright, scaled down to `size` so that no mask vanishes.
+
+    `mask` is COCO RLE, a polygon ``[x, y, x, y, ...]`` or a list of them in pixels of the upright picture, or the path
+    of a picture that is bright inside.
+    """
+    drawn = _drawn(mask, facts, max_pixels)
+    if not drawn.any():
+        raise UnusableError(EMPTY_MASK)
+    if drawn.shape == size:
+        return drawn
+    grey = Image.fromarray(drawn.astype(np.uint8) * 255).resize(size[::-1], Image.Resampling.BOX)
+    values = np.asarray(grey)
+    return np.asarray(values >= min(128, int(values.max())))
+
+
+def _drawn(mask: object, facts: Facts, max_pixels: int) -> NDArray[np.bool_]:
+    if mask is None or (isinstance(mask, (list, tuple, str, Mapping)) and not mask):
+        raise UnusableError(NO_MASK)
+    if isinstance(mask, Path):
+        drawn = _picture(mask, max_pixels)
+    elif isinstance(mask, Mapping):
+        runs, size = runs_of(mask)
+        _fitting(size, facts)
+        drawn = draw_runs(runs, size)
+    else:
+        return fill_polygons(mask, facts.size)
+    _fitting(drawn.shape, facts)
+    return upright(drawn, facts.turn) if drawn.shape != facts.size else drawn
+
+
+def _fitting(size: tuple[int, ...], facts: Facts) -> None:
+    """Refuse a mask that fits neither the upright picture nor the stored one."""
+    if size not in (facts.size, facts.stored):
+        (height, width), (own_height, own_width) = size, facts.size
+        raise UnusableError(MASK_SIZE, f"{width} x {height}, the image {own_width} x {own_height}")
+
+
+def _picture(path: Path, max_pixels: int) -> NDArray[np.bool_]:
+    """Return a mask from a picture: pixels brighter than half of the brightest one."""
+    try:
+        data = read_picture(path)
+        colours = load(data, max_pixels=max_pixels, max_side=0, ground="black")
+    except UnusableError as error:
+        raise UnusableError(NO_MASK if error.reason == NO_IMAGE else BAD_MASK, error.detail) from error
+    grey = colours.max(-1)
+    return np.asarray(grey > int(grey.max()) // 2) if grey.any() else np.zeros(grey.shape, np.bool_)
+
+
+def fill_polygons(mask: object, size: tuple[int, int]) -> NDArray[np.bool_]:
     """Return ``[H, W]`` bool: pixels whose middle is in one of the polygons, by the even-odd rule.
 
     Pillow's polygons also include the pixels that a border touches: half a pixel on every side, a third of the area of
     a small region.
+
+    Args:
+        mask: A polygon ``[x, y, x, y, ...]`` or a list of them; 0 is the left or upper edge of the first pixel.
+        size: ``(H, W)``.
     """
     runs = _runs(mask, size)
     inside = np.arange(len(runs)) % 2 == 1
@@ -94,20 +162,14 @@ def _points(ring: object) -> NDArray[np.float64]:
     return values.reshape(-1, 2)
 
 
-# COCO's run-length encoding: lengths of runs of 0 and 1 in turn, column after column, plain or as letters.
-#
-# A letter has 5 bits of a number, from ``0`` up, and a continuation bit; from the fourth number on they encode the
-# difference to the number before the last (pycocotools, ``maskApi.c``).
+def runs_of(rle: Mapping[str, Any]) -> tuple[NDArray[np.int64], tuple[int, int]]:
+    """Return the lengths of the runs of COCO's encoding, the first of pixels outside, and ``(height, width)``.
 
+    The runs are of 0 and 1 in turn, column after column.
 
-_LETTERS = 10  # of one number: 50 bits
-_LARGEST = 10**9  # pixels of a mask: sums of runs up to this fit into 64 bits, however many there are
-
-
-def runs_of(
-    rle: Mapping[str, Any],  # ``{"size": [H, W], "counts": ...}``; counts are a text, bytes or a list of whole numbers
-) -> tuple[NDArray[np.int64], tuple[int, int]]:
-    """Return the lengths of the runs, the first of pixels outside, and ``(height, width)``."""
+    Args:
+        rle: ``{"size": [H, W], "counts": ...}``; counts are a text, bytes or a list of whole numbers.
+    """
     size, counts = rle.get("size"), rle.get("counts")
     if not (
         isinstance(size, (list, tuple)) and len(size) == 2 and all(type(value) is int and value > 0 for value in size)
@@ -131,7 +193,11 @@ def runs_of(
 
 
 def _from_letters(letters: NDArray[np.uint8], most: int) -> NDArray[np.int64]:
-    """Decode the numbers; a run, or a difference of two runs, has an absolute value of at most `most`."""
+    """Decode the numbers; a run, or a difference of two runs, has an absolute value of at most `most`.
+
+    A letter has 5 bits of a number, from ``0`` up, and a continuation bit; from the fourth number on they encode the
+    difference to the number before the last (pycocotools, ``maskApi.c``).
+    """
     values = letters.astype(np.int64) - 48
     last = (values & 32) == 0  # the letter that ends a number
     if not len(values) or values.min() < 0 or values.max() > 63 or not last[-1]:
@@ -157,67 +223,3 @@ def draw_runs(runs: NDArray[np.int64], size: tuple[int, int]) -> NDArray[np.bool
     height, width = size
     inside = np.arange(len(runs)) % 2 == 1
     return np.repeat(inside, runs).reshape(width, height).T.copy()
-
-
-def area_of(mask: object, facts: Facts, *, max_pixels: int) -> float:
-    """Return the share of the picture that a mask covers, above 0, without drawing runs and polygons."""
-    if isinstance(mask, Mapping) and mask:
-        runs, size = runs_of(mask)
-        _fitting(size, facts)
-        share = float(runs[1::2].sum()) / (size[0] * size[1])
-    elif isinstance(mask, (list, tuple)) and mask:
-        share = polygon_area(mask, facts.size) / (facts.size[0] * facts.size[1])
-    else:
-        share = float(_drawn(mask, facts, max_pixels).mean())
-    if share <= 0:
-        raise UnusableError(EMPTY_MASK)
-    return share
-
-
-def draw_mask(mask: object, facts: Facts, *, max_pixels: int, size: tuple[int, int]) -> NDArray[np.bool_]:
-    """Return ``[H, W]`` bool, upright, scaled down to `size` so that no mask vanishes.
-
-    `mask` is COCO RLE, a polygon ``[x, y, x, y, ...]`` or a list of them in pixels of the upright picture, or the path
-    of a picture that is bright inside.
-    """
-    drawn = _drawn(mask, facts, max_pixels)
-    if not drawn.any():
-        raise UnusableError(EMPTY_MASK)
-    if drawn.shape == size:
-        return drawn
-    grey = Image.fromarray(drawn.astype(np.uint8) * 255).resize(size[::-1], Image.Resampling.BOX)
-    values = np.asarray(grey)
-    return np.asarray(values >= min(128, int(values.max())))
-
-
-def _drawn(mask: object, facts: Facts, max_pixels: int) -> NDArray[np.bool_]:
-    if mask is None or (isinstance(mask, (list, tuple, str, Mapping)) and not mask):
-        raise UnusableError(NO_MASK)
-    if isinstance(mask, Path):
-        drawn = _picture(mask, max_pixels)
-    elif isinstance(mask, Mapping):
-        runs, size = runs_of(mask)
-        _fitting(size, facts)
-        drawn = draw_runs(runs, size)
-    else:
-        return fill_polygons(mask, facts.size)
-    _fitting(drawn.shape, facts)
-    return upright(drawn, facts.turn) if drawn.shape != facts.size else drawn
-
-
-def _fitting(size: tuple[int, ...], facts: Facts) -> None:
-    """Refuse a mask that fits neither the upright picture nor the stored one."""
-    if size not in (facts.size, facts.stored):
-        (height, width), (own_height, own_width) = size, facts.size
-        raise UnusableError(MASK_SIZE, f"{width} x {height}, the image {own_width} x {own_height}")
-
-
-def _picture(path: Path, max_pixels: int) -> NDArray[np.bool_]:
-    """Return a mask from a picture: pixels brighter than half of the brightest one."""
-    try:
-        data = read_picture(path)
-        colours = load(data, max_pixels=max_pixels, max_side=0, ground="black")
-    except UnusableError as error:
-        raise UnusableError(NO_MASK if error.reason == NO_IMAGE else BAD_MASK, error.detail) from error
-    grey = colours.max(-1)
-    return np.asarray(grey > int(grey.max()) // 2) if grey.any() else np.zeros(grey.shape, np.bool_)

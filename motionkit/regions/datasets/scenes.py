@@ -28,6 +28,43 @@ _FEW = ((False, False), (True, False), (False, True), (True, True))
 _BY_RELATION = 0.7
 """Share of captions with a relation among those in which a relation is unique, but colour and size are not."""
 
+_APART = 0.15
+"""Share of the image's width or height that one middle has to be beyond the other; neighbours are 0.29 apart."""
+
+_ARTICLES = ("a", "an", "the")
+_SIDES = ("top", "bottom", "left", "right", "middle")
+_WORD = re.compile(r"[\w'-]+")
+_RELATION = re.compile(rf"\b(?:to the |on the )?({'|'.join(RELATIONS)})\b")
+
+SIDE, MASK = 48, 24
+"""Pixels of an image, and of a mask."""
+
+COLOURS = {
+    "red": (220, 50, 47), "green": (64, 170, 70), "blue": (50, 90, 220), "yellow": (235, 205, 60),
+    "purple": (150, 70, 190), "white": (235, 235, 235),
+}  # fmt: skip
+SHAPES = ("circle", "square", "triangle", "diamond")
+SIZES = {"small": 4.5, "large": 7.5}
+PLACES = (
+    "at the top left", "at the top", "at the top right", "at the left", "in the middle", "at the right",
+    "at the bottom left", "at the bottom", "at the bottom right",
+)  # fmt: skip
+WORDS = (*SIZES, *COLOURS, *SHAPES, "a", "at", "in", "the", "top", "bottom", "left", "right", "middle")
+"""Every word of a caption of simple scenes."""
+
+MORE_WORDS = ("of", "above", "below")
+"""Words of relations, which come after the others."""
+
+_KINDS = {"shape": SHAPES, "colour": tuple(COLOURS), "size": tuple(SIZES), "place": PLACES}
+"""Attributes that a caption may name, the noun first."""
+
+_COUNTS = {"train": 2**31, "val": 4096, "test": 4096}
+_CELL, _MARGIN = 16, 4  # pixels along a cell of the grid, and by which an object may reach out of its cell
+_SPLITS = {"train": 0, "val": 1, "test": 2}
+_PALETTE, _FORMS = 3, 2  # colours and shapes of one scene: few, so that objects look alike
+_GROUND = 40
+_ABSENT, _WORDED = 1, 2  # mark the draws of captions of absent objects, and of scenes that need words
+
 
 @dataclass(frozen=True)
 class Look:
@@ -163,24 +200,16 @@ def written(look: Look, said: Said, *, article: str = "the") -> str:
     return " ".join(words)
 
 
-_APART = 0.15
-"""Share of the image's width or height that one middle has to be beyond the other; neighbours are 0.29 apart."""
-
-_ARTICLES = ("a", "an", "the")
-_SIDES = ("top", "bottom", "left", "right", "middle")
-_WORD = re.compile(r"[\w'-]+")
-_RELATION = re.compile(rf"\b(?:to the |on the )?({'|'.join(RELATIONS)})\b")
-
-
-def read_caption(
-    caption: str,  # any text
-    kinds: Mapping[str, Sequence[str]],  # the values of each attribute; those of ``place`` are phrases
-) -> Claim:
+def read_caption(caption: str, kinds: Mapping[str, Sequence[str]]) -> Claim:
     """Parse a caption.
 
     Words before a relation are of the object, words after it of the other one: in "the small circle left of the red
     square" the circle is small and the square is red. A place, such as "at the top left", belongs to the noun before
     it.
+
+    Args:
+        caption: Any text.
+        kinds: The values of each attribute; those of ``place`` are phrases.
 
     Example:
         >>> kinds = {"shape": ("circle", "square"), "size": ("small",), "place": ("at the top",)}
@@ -242,46 +271,19 @@ def related(relation: str, first: Thing, other: Thing) -> bool:
 
 
 def things_of(
-    # For each attribute [K] the numbers of its values; the last one is the cell of the 3 x 3 grid
-    numbers: Sequence[NDArray[np.int64]],
-    shifts: NDArray[np.float64],  # [K, 2] offsets x and y of a middle from that of its cell, as shares of the image
-    kinds: Mapping[str, Sequence[str]],  # the values of each attribute
+    numbers: Sequence[NDArray[np.int64]], shifts: NDArray[np.float64], kinds: Mapping[str, Sequence[str]]
 ) -> tuple[Thing, ...]:
-    """Return the K objects of a scene in words."""
+    """Return the K objects of a scene in words.
+
+    Args:
+        numbers: For each attribute ``[K]`` the numbers of its values; the last one is the cell of the 3 x 3 grid.
+        shifts: ``[K, 2]`` offsets x and y of a middle from that of its cell, as shares of the image.
+        kinds: The values of each attribute.
+    """
     columns = [[names[number] for number in row.tolist()] for names, row in zip(kinds.values(), numbers, strict=True)]
     middles = (np.stack([numbers[-1] % 3, numbers[-1] // 3], 1) + 0.5) / 3 + shifts
     words = [dict(zip(kinds, attributes, strict=True)) for attributes in zip(*columns, strict=True)]
     return tuple(Thing(attributes, (x, y)) for attributes, (x, y) in zip(words, middles.tolist(), strict=True))
-
-
-SIDE, MASK = 48, 24
-"""Pixels of an image, and of a mask."""
-
-COLOURS = {
-    "red": (220, 50, 47), "green": (64, 170, 70), "blue": (50, 90, 220), "yellow": (235, 205, 60),
-    "purple": (150, 70, 190), "white": (235, 235, 235),
-}  # fmt: skip
-SHAPES = ("circle", "square", "triangle", "diamond")
-SIZES = {"small": 4.5, "large": 7.5}
-PLACES = (
-    "at the top left", "at the top", "at the top right", "at the left", "in the middle", "at the right",
-    "at the bottom left", "at the bottom", "at the bottom right",
-)  # fmt: skip
-WORDS = (*SIZES, *COLOURS, *SHAPES, "a", "at", "in", "the", "top", "bottom", "left", "right", "middle")
-"""Every word of a caption of simple scenes."""
-
-MORE_WORDS = ("of", "above", "below")
-"""Words of relations, which come after the others."""
-
-_KINDS = {"shape": SHAPES, "colour": tuple(COLOURS), "size": tuple(SIZES), "place": PLACES}
-"""Attributes that a caption may name, the noun first."""
-
-_COUNTS = {"train": 2**31, "val": 4096, "test": 4096}
-_CELL, _MARGIN = 16, 4  # pixels along a cell of the grid, and by which an object may reach out of its cell
-_SPLITS = {"train": 0, "val": 1, "test": 2}
-_PALETTE, _FORMS = 3, 2  # colours and shapes of one scene: few, so that objects look alike
-_GROUND = 40
-_ABSENT, _WORDED = 1, 2  # mark the draws of captions of absent objects, and of scenes that need words
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,12 @@ from motionkit.contracts.dataset import RegionDataset, Split
 from motionkit.regions.evaluation.measure import RegionFigures
 from motionkit.runs import write_bytes_atomic
 
-# An image with a mask laid over it, small enough for a page.
+GALLERY, INDEX = "gallery", "gallery.json"
+SUFFIX = ".webp"
+_GROUP = 8  # regions of each group: the first ones, the highest and the lowest
+_SCORES = ("cycle_iou", "judge_iou", "unique", "meteor", "cider", "referring_iou")  # scores that are kept of a region
 
+_FIRST, _UP, _DOWN = "first", "up", "down"
 
 _LONGEST, _LEAST = 320, 240
 """Pixels of the longer side: larger images are made smaller, much smaller ones are enlarged by a whole factor."""
@@ -22,6 +26,80 @@ _LONGEST, _LEAST = 320, 240
 _DIM = 0.3  # light of an image outside of the mask
 _EDGE = (255, 214, 10)  # colour of the outline of the wanted region
 _QUALITY = 82
+
+
+def write_gallery(
+    folder: Path,
+    data: RegionDataset,
+    split: Split,
+    index: NDArray[np.int64],
+    after: RegionFigures,
+    before: RegionFigures | None = None,
+) -> None:
+    """Write pictures of some regions: image, region, and the policy's mask of its own caption.
+
+    They are the first regions, and those whose cycle IoU gained and lost most; without `before` those with the highest
+    and the lowest.
+
+    Args:
+        folder: Created if it is missing; pictures of an earlier gallery are deleted.
+        data: The data.
+        split: Their split.
+        index: ``[R]`` the regions that were measured.
+        after: Greedy captions of the policy, and its masks of them.
+        before: The same of the policy that it is compared with.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    figures = {"after": after} if before is None else {"before": before, "after": after}
+    chosen = choose(after.scores["cycle_iou"] - (0.0 if before is None else before.scores["cycle_iou"]))
+    regions = data.regions(split, index[list(chosen)])
+    entries, written = [], set()
+    for place, (row, why) in enumerate(chosen.items()):
+        image, region = regions.images[place], regions.masks[place]
+        pictures = {"image": picture(image), "region": picture(image, region)}
+        pictures |= {name: picture(image, side.masks[row], region) for name, side in figures.items()}
+        files = {}
+        for name, content in pictures.items():
+            files[name] = f"{row}-{name}{SUFFIX}"
+            write_bytes_atomic(folder / files[name], content)
+        written |= set(files.values())
+        entries.append(
+            {
+                "region": int(index[row]), "why": why, "caption": regions.captions[place], "files": files,
+                "captions": {name: side.captions[row] for name, side in figures.items()},
+                "scores": {name: _scores(side, row) for name, side in figures.items()},
+            }
+        )  # fmt: skip
+    document = {"compared": before is not None, "captions": "greedy", "regions": entries}
+    write_bytes_atomic(folder / INDEX, (json.dumps(document, indent=1) + "\n").encode())
+    for old in folder.glob(f"*{SUFFIX}"):
+        if old.name not in written:
+            old.unlink()
+
+
+def choose(values: NDArray[np.float64], group: int = _GROUP) -> dict[int, str]:
+    """Return which regions are shown, and why: ``first``, ``up`` for the highest values, ``down`` for the lowest.
+
+    Args:
+        values: ``[R]`` a value of each region.
+        group: Regions of each sort.
+
+    Example:
+        >>> choose(np.array([0.0, 0.1, -0.3, 0.9, 0.2]), 1)
+        {0: 'first', 3: 'up', 2: 'down'}
+    """
+    chosen = dict.fromkeys(range(min(group, len(values))), _FIRST)
+    if len(values) <= 3 * group:
+        return dict.fromkeys(range(len(values)), _FIRST)
+    order = np.argsort(values, kind="stable")
+    for why, places in ((_UP, order[::-1]), (_DOWN, order)):
+        fresh = [int(place) for place in places if int(place) not in chosen]
+        chosen |= dict.fromkeys(fresh[:group], why)
+    return chosen
+
+
+def _scores(figures: RegionFigures, row: int) -> dict[str, float]:
+    return {name: round(float(figures.scores[name][row]), 3) for name in _SCORES if name in figures.scores}
 
 
 def picture(
@@ -62,76 +140,3 @@ def _edge(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
         padded = np.pad(inner, 1, mode="edge")
         inner = padded[:-2, 1:-1] & padded[2:, 1:-1] & padded[1:-1, :-2] & padded[1:-1, 2:] & inner
     return mask & ~inner
-
-
-GALLERY, INDEX = "gallery", "gallery.json"
-SUFFIX = ".webp"
-_GROUP = 8  # regions of each group: the first ones, the highest and the lowest
-_SCORES = ("cycle_iou", "judge_iou", "unique", "meteor", "cider", "referring_iou")  # scores that are kept of a region
-
-_FIRST, _UP, _DOWN = "first", "up", "down"
-
-
-def write_gallery(
-    folder: Path,  # created if it is missing; pictures of an earlier gallery are deleted
-    data: RegionDataset,
-    split: Split,
-    index: NDArray[np.int64],  # [R] the regions that were measured
-    after: RegionFigures,  # greedy captions of the policy, and its masks of them
-    before: RegionFigures | None = None,  # the same of the policy that it is compared with
-) -> None:
-    """Write pictures of some regions: image, region, and the policy's mask of its own caption.
-
-    They are the first regions, and those whose cycle IoU gained and lost most; without `before` those with the highest
-    and the lowest.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    figures = {"after": after} if before is None else {"before": before, "after": after}
-    chosen = choose(after.scores["cycle_iou"] - (0.0 if before is None else before.scores["cycle_iou"]))
-    regions = data.regions(split, index[list(chosen)])
-    entries, written = [], set()
-    for place, (row, why) in enumerate(chosen.items()):
-        image, region = regions.images[place], regions.masks[place]
-        pictures = {"image": picture(image), "region": picture(image, region)}
-        pictures |= {name: picture(image, side.masks[row], region) for name, side in figures.items()}
-        files = {}
-        for name, content in pictures.items():
-            files[name] = f"{row}-{name}{SUFFIX}"
-            write_bytes_atomic(folder / files[name], content)
-        written |= set(files.values())
-        entries.append(
-            {
-                "region": int(index[row]), "why": why, "caption": regions.captions[place], "files": files,
-                "captions": {name: side.captions[row] for name, side in figures.items()},
-                "scores": {name: _scores(side, row) for name, side in figures.items()},
-            }
-        )  # fmt: skip
-    document = {"compared": before is not None, "captions": "greedy", "regions": entries}
-    write_bytes_atomic(folder / INDEX, (json.dumps(document, indent=1) + "\n").encode())
-    for old in folder.glob(f"*{SUFFIX}"):
-        if old.name not in written:
-            old.unlink()
-
-
-def choose(
-    values: NDArray[np.float64],  # [R]
-    group: int = _GROUP,  # regions of each sort
-) -> dict[int, str]:
-    """Return which regions are shown, and why: ``first``, ``up`` for the highest values, ``down`` for the lowest.
-
-    Example:
-        >>> choose(np.array([0.0, 0.1, -0.3, 0.9, 0.2]), 1)
-        {0: 'first', 3: 'up', 2: 'down'}
-    """
-    chosen = dict.fromkeys(range(min(group, len(values))), _FIRST)
-    if len(values) <= 3 * group:
-        return dict.fromkeys(range(len(values)), _FIRST)
-    order = np.argsort(values, kind="stable")
-    for why, places in ((_UP, order[::-1]), (_DOWN, order)):
-        fresh = [int(place) for place in places if int(place) not in chosen]
-        chosen |= dict.fromkeys(fresh[:group], why)
-    return chosen
-
-
-def _scores(figures: RegionFigures, row: int) -> dict[str, float]:
-    return {name: round(float(figures.scores[name][row]), 3) for name in _SCORES if name in figures.scores}

@@ -10,57 +10,52 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motionkit.contracts.dataset import Claim, KnowsScenes, NamesAbsent, RegionDataset, Scene, Split, Thing
-from motionkit.contracts.policy import HasLimits
 from motionkit.tracking import label_of
 
-# Captions of absent objects.
-
+TRUTH = ("unique", "attributes_right", "attributes_wrong", "attributes_left_out", "over_specified")
+"""Figures that need the scenes."""
 
 _PART = 64
 
 
-def absent_captions(data: RegionDataset, split: Split, index: NDArray[np.int64]) -> tuple[list[str], bool]:
-    """Return a caption for each region whose object is not in the image.
+@dataclass(frozen=True)
+class Known:
+    """Ground truth of R regions."""
 
-    Data that know their scenes name absent objects (`motionkit.contracts.dataset.NamesAbsent`). With other data each
-    region gets the caption of a region of another image, half of the regions further on, which may fit by chance.
+    truth: Truth | None  # their scenes; None if the data do not know them
+    absent: Sequence[str]  # R captions of absent objects; an empty one is left out
+    certain: bool  # whether it is certain that nothing fits them
+    present: int = 0  # captions that were left out of `absent`, since an object of the image fits them
 
-    Returns:
-        The captions, and whether it is certain that nothing fits them. A caption is empty if every caption of another
-        image is also one of this image.
-    """
-    if isinstance(data, NamesAbsent):
-        return list(data.absent(split, index)), True
-    captions: list[str] = []
-    images: list[int] = []
-    for start in range(0, len(index), _PART):
-        regions = data.regions(split, index[start : start + _PART])
-        captions += regions.captions
-        images += [zlib.crc32(np.ascontiguousarray(image).tobytes()) for image in regions.images]
-    return borrowed(captions, images), False
-
-
-def borrowed(
-    captions: Sequence[str],
-    images: Sequence[int],  # a number of the image that each is in
-) -> list[str]:
-    """Return for each region the caption of one of another image."""
-    of_image: dict[int, set[str]] = {}
-    for caption, image in zip(captions, images, strict=True):
-        of_image.setdefault(image, set()).add(caption)
-    count = len(captions)
-    texts = []
-    for place, image in enumerate(images):
-        others = (captions[(place + count // 2 + step) % count] for step in range(count))
-        texts.append(next((text for text in others if text not in of_image[image]), ""))
-    return texts
+    def notes(self, name: str) -> list[str]:
+        """Return notes on what is not measured, or only approximately, with data of this name."""
+        notes = []
+        if self.truth is None:
+            rows = ", ".join(label_of(f"{key}_greedy") for key in TRUTH)
+            notes.append(
+                f"left out, since {name} does not say what its images show: {rows}, and the table of attributes."
+            )
+        if not self.certain:
+            notes.append(
+                f"absent objects are an approximation: {name} does not say what an image lacks, so captions of other "
+                "images are asked for, which may fit by chance."
+            )
+        if self.present:
+            notes.append(
+                f"{self.present} captions of absent objects name an object that is in the image; they are left out."
+            )
+        return notes
 
 
-# Truth of captions, for data that know their scenes.
-
-
-TRUTH = ("unique", "attributes_right", "attributes_wrong", "attributes_left_out", "over_specified")
-"""Figures that need the scenes."""
+def look_up(data: RegionDataset, split: Split, index: NDArray[np.int64]) -> Known:
+    """Return the ground truth of regions of a split."""
+    absent, certain = absent_captions(data, split, index)
+    truth = open_truth(data, split, index)
+    if truth is None or not certain:
+        return Known(truth, absent, certain)
+    shown = truth.shows(absent)
+    kept = ["" if there else text for text, there in zip(absent, shown.tolist(), strict=True)]
+    return Known(truth, kept, certain, int(shown.sum()))
 
 
 @dataclass(frozen=True)
@@ -150,56 +145,38 @@ def open_truth(data: RegionDataset, split: Split, index: NDArray[np.int64]) -> T
     return Truth(data, data.scenes(split, index)) if isinstance(data, KnowsScenes) else None
 
 
-@dataclass(frozen=True)
-class Known:
-    """Ground truth of R regions."""
+def absent_captions(data: RegionDataset, split: Split, index: NDArray[np.int64]) -> tuple[list[str], bool]:
+    """Return a caption for each region whose object is not in the image.
 
-    truth: Truth | None  # their scenes; None if the data do not know them
-    absent: Sequence[str]  # R captions of absent objects; an empty one is left out
-    certain: bool  # whether it is certain that nothing fits them
-    present: int = 0  # captions that were left out of `absent`, since an object of the image fits them
+    Data that know their scenes name absent objects (`motionkit.contracts.dataset.NamesAbsent`). With other data each
+    region gets the caption of a region of another image, half of the regions further on, which may fit by chance.
 
-    def notes(self, name: str) -> list[str]:
-        """Return notes on what is not measured, or only approximately, with data of this name."""
-        notes = []
-        if self.truth is None:
-            rows = ", ".join(label_of(f"{key}_greedy") for key in TRUTH)
-            notes.append(
-                f"left out, since {name} does not say what its images show: {rows}, and the table of attributes."
-            )
-        if not self.certain:
-            notes.append(
-                f"absent objects are an approximation: {name} does not say what an image lacks, so captions of other "
-                "images are asked for, which may fit by chance."
-            )
-        if self.present:
-            notes.append(
-                f"{self.present} captions of absent objects name an object that is in the image; they are left out."
-            )
-        return notes
+    Returns:
+        The captions, and whether it is certain that nothing fits them. A caption is empty if every caption of another
+        image is also one of this image.
+    """
+    if isinstance(data, NamesAbsent):
+        return list(data.absent(split, index)), True
+    captions: list[str] = []
+    images: list[int] = []
+    for start in range(0, len(index), _PART):
+        regions = data.regions(split, index[start : start + _PART])
+        captions += regions.captions
+        images += [zlib.crc32(np.ascontiguousarray(image).tobytes()) for image in regions.images]
+    return borrowed(captions, images), False
 
 
-def look_up(data: RegionDataset, split: Split, index: NDArray[np.int64]) -> Known:
-    """Return the ground truth of regions of a split."""
-    absent, certain = absent_captions(data, split, index)
-    truth = open_truth(data, split, index)
-    if truth is None or not certain:
-        return Known(truth, absent, certain)
-    shown = truth.shows(absent)
-    kept = ["" if there else text for text, there in zip(absent, shown.tolist(), strict=True)]
-    return Known(truth, kept, certain, int(shown.sum()))
-
-
-def limits_of(
-    policy: object,
-    captions: Sequence[str],  # the data's
+def borrowed(
+    captions: Sequence[str],
+    images: Sequence[int],  # a number of the image that each is in
 ) -> list[str]:
-    """Return notes on a policy's image size, and on the share of the data's words that it knows."""
-    if not isinstance(policy, HasLimits):
-        return []
-    notes = [f"the policy sees {policy.sees}."]
-    if (share := policy.known_words(captions)) < 1:
-        notes.append(
-            f"the policy knows {share:.0%} of the words of the data's captions; it can neither read nor say the others."
-        )
-    return notes
+    """Return for each region the caption of one of another image."""
+    of_image: dict[int, set[str]] = {}
+    for caption, image in zip(captions, images, strict=True):
+        of_image.setdefault(image, set()).add(caption)
+    count = len(captions)
+    texts = []
+    for place, image in enumerate(images):
+        others = (captions[(place + count // 2 + step) % count] for step in range(count))
+        texts.append(next((text for text in others if text not in of_image[image]), ""))
+    return texts

@@ -24,6 +24,9 @@ from motionkit.rl import RowNoise
 Weights = Callable[[], AbstractContextManager[None]]
 """Context in which the network has other weights."""
 
+SEED = 20_011
+_RESAMPLES = 2000
+
 
 @dataclass(frozen=True)
 class Task:
@@ -63,14 +66,15 @@ def _others_at(others: Sequence[NDArray[np.bool_]], size: tuple[int, int]) -> Te
     return padded
 
 
-def masks_at(
-    masks: Sequence[NDArray[np.bool_]],  # n arrays [H, W] bool
-    size: tuple[int, int],  # ``(h, w)``
-) -> Tensor:
+def masks_at(masks: Sequence[NDArray[np.bool_]], size: tuple[int, int]) -> Tensor:
     """Resize masks to ``[N, h, w]`` bool.
 
     A cell is inside if at least half of it is. A region that covers half of no cell keeps the cells with the largest
     cover, so that it does not vanish.
+
+    Args:
+        masks: N arrays ``[H, W]`` bool.
+        size: ``(h, w)``.
     """
     return torch.stack([_mask_at(torch.from_numpy(mask), size) for mask in masks])
 
@@ -106,9 +110,6 @@ def iou_of(counts: Tensor) -> Tensor:
     return torch.where(either > 0, both / either.clamp(min=1), 1.0)
 
 
-SEED = 20_011
-_RESAMPLES = 2000
-
 Judge = Callable[[Sequence[str]], Tensor]
 """Draws masks of captions of a task's regions: N texts to logits ``[N, h, w]``."""
 
@@ -133,16 +134,18 @@ class RegionFigures:
 
 @torch.no_grad()
 def measure(
-    policy: RegionPolicy,
-    task: Task,  # the regions, with their original masks
-    start: Weights,  # puts the weights in place that judge captions
-    known: Known | None = None,
-    *,
-    temperature: float = 0.0,  # of the captions; 0 takes the likeliest words. The same draws every time.
+    policy: RegionPolicy, task: Task, start: Weights, known: Known | None = None, *, temperature: float = 0.0
 ) -> RegionFigures:
     """Measure a policy on held-out regions: one caption of each, and masks of the data's captions.
 
     Masks are compared at the size that they have in the data; both empty is 1.
+
+    Args:
+        policy: The policy.
+        task: The regions, with their original masks.
+        start: Puts the weights in place that judge captions.
+        known: Ground truth of the regions, if the data have it.
+        temperature: Of the captions; 0 takes the likeliest words. The same draws every time.
     """
 
     def judge(texts: Sequence[str]) -> Tensor:

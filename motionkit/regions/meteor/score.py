@@ -26,6 +26,9 @@ _ENDINGS: Mapping[str, tuple[tuple[str, str], ...]] = {
 
 _MARKER = re.compile(r"\((?:a|p|ip)\)$")  # where an adjective may stand; not part of the word
 
+_WORDS = re.compile(r"\w+(?:['\u2019-]\w+)*|[^\w\s]")
+_KNOWN = 1 << 16  # words whose stem or synonyms are kept
+
 
 @dataclass(frozen=True)
 class Lexicon:
@@ -144,8 +147,6 @@ def _lines(path: Path) -> Iterable[str]:
 
 
 Tokenizer = Literal["words", "space"]
-_WORDS = re.compile(r"\w+(?:['\u2019-]\w+)*|[^\w\s]")
-_KNOWN = 1 << 16  # words whose stem or synonyms are kept
 
 
 class _Lemma:

@@ -1,4 +1,8 @@
-"""Inputs of Sa2VA: prompts of its published code, tiles of an image, and the whole image."""
+"""Inputs of Sa2VA, as in its published code: prompts, tiles of an image, and the whole image.
+
+The vision encoder sees up to N square tiles, whose grid is close to the image's aspect, and then a thumbnail if there
+is more than one; SAM sees the image squeezed to a square.
+"""
 
 from __future__ import annotations
 
@@ -15,59 +19,6 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 
-# Inputs of the two encoders, as in Sa2VA's published code: the vision encoder sees up to N square tiles, whose grid is
-# close to the image's aspect, and then a thumbnail if there is more than one; SAM sees the image squeezed to a square.
-
-
-_MEAN = torch.tensor([0.485, 0.456, 0.406])[:, None, None]
-_STD = torch.tensor([0.229, 0.224, 0.225])[:, None, None]  # of ImageNet
-
-
-def tiles_of(image: NDArray[np.uint8], side: int, most: int) -> Tensor:
-    """Return ``[T, 3, side, side]`` of ``[H, W, 3]``: up to `most` tiles, row by row, and if several a thumbnail."""
-    picture = Image.fromarray(image)
-    columns, rows = grid_of(picture.width, picture.height, side, most)
-    resized = picture.resize((columns * side, rows * side))
-    tiles = [
-        resized.crop((column * side, row * side, (column + 1) * side, (row + 1) * side))
-        for row in range(rows)
-        for column in range(columns)
-    ]
-    if len(tiles) > 1:
-        tiles.append(picture.resize((side, side)))
-    return torch.stack([_normalised(tile) for tile in tiles])
-
-
-def square_of(image: NDArray[np.uint8], side: int) -> Tensor:
-    """Return ``[3, side, side]``: the whole image ``[H, W, 3]``, squeezed."""
-    return _normalised(Image.fromarray(image).resize((side, side)))
-
-
-def grid_of(width: int, height: int, side: int, most: int) -> tuple[int, int]:
-    """Return columns and rows of tiles whose aspect is closest to an image's.
-
-    Of two that are equally close, the larger is taken if the image fills more than half of it.
-    """
-    best, gap = (1, 1), float("inf")
-    for columns, rows in _grids(most):
-        distance = abs(width / height - columns / rows)
-        fills = width * height > 0.5 * side * side * columns * rows
-        if distance < gap or (distance == gap and fills):
-            best, gap = (columns, rows), distance
-    return best
-
-
-@lru_cache(maxsize=16)
-def _grids(most: int) -> tuple[tuple[int, int], ...]:
-    pairs = ((columns, rows) for columns in range(1, most + 1) for rows in range(1, most // columns + 1))
-    return tuple(sorted(pairs, key=lambda pair: (pair[0] * pair[1], pair)))
-
-
-def _normalised(picture: Image.Image) -> Tensor:
-    pixels = torch.from_numpy(np.asarray(picture, np.float32).copy()).permute(2, 0, 1) / 255
-    return (pixels - _MEAN) / _STD
-
-
 IMAGE, IMAGE_BEGIN, IMAGE_END = "<IMG_CONTEXT>", "<img>", "</img>"
 REGION_BEGIN, REGION_END, SEG = "<vp>", "</vp>", "[SEG]"
 _CHAT = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
@@ -77,6 +28,9 @@ _TEMPLATES = {
     "phi3_chat": ("<|user|>\n{}<|end|>\n<|assistant|>\n", "<|end|>"),
 }
 """Chat templates, and the token that ends an answer, by name."""
+
+_MEAN = torch.tensor([0.485, 0.456, 0.406])[:, None, None]
+_STD = torch.tensor([0.229, 0.224, 0.225])[:, None, None]  # of ImageNet
 
 
 class Words:
@@ -145,3 +99,48 @@ class Words:
 
     def _ids(self, text: str) -> list[int]:
         return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def tiles_of(image: NDArray[np.uint8], side: int, most: int) -> Tensor:
+    """Return ``[T, 3, side, side]`` of ``[H, W, 3]``: up to `most` tiles, row by row, and if several a thumbnail."""
+    picture = Image.fromarray(image)
+    columns, rows = grid_of(picture.width, picture.height, side, most)
+    resized = picture.resize((columns * side, rows * side))
+    tiles = [
+        resized.crop((column * side, row * side, (column + 1) * side, (row + 1) * side))
+        for row in range(rows)
+        for column in range(columns)
+    ]
+    if len(tiles) > 1:
+        tiles.append(picture.resize((side, side)))
+    return torch.stack([_normalised(tile) for tile in tiles])
+
+
+def square_of(image: NDArray[np.uint8], side: int) -> Tensor:
+    """Return ``[3, side, side]``: the whole image ``[H, W, 3]``, squeezed."""
+    return _normalised(Image.fromarray(image).resize((side, side)))
+
+
+def grid_of(width: int, height: int, side: int, most: int) -> tuple[int, int]:
+    """Return columns and rows of tiles whose aspect is closest to an image's.
+
+    Of two that are equally close, the larger is taken if the image fills more than half of it.
+    """
+    best, gap = (1, 1), float("inf")
+    for columns, rows in _grids(most):
+        distance = abs(width / height - columns / rows)
+        fills = width * height > 0.5 * side * side * columns * rows
+        if distance < gap or (distance == gap and fills):
+            best, gap = (columns, rows), distance
+    return best
+
+
+@lru_cache(maxsize=16)
+def _grids(most: int) -> tuple[tuple[int, int], ...]:
+    pairs = ((columns, rows) for columns in range(1, most + 1) for rows in range(1, most // columns + 1))
+    return tuple(sorted(pairs, key=lambda pair: (pair[0] * pair[1], pair)))
+
+
+def _normalised(picture: Image.Image) -> Tensor:
+    pixels = torch.from_numpy(np.asarray(picture, np.float32).copy()).permute(2, 0, 1) / 255
+    return (pixels - _MEAN) / _STD

@@ -36,6 +36,22 @@ from motionkit.runs import OutputFolder, SavedModel, find_model
 
 _FILES = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*.py")
 
+_DOWN, _UP = ".lora_A.default.weight", ".lora_B.default.weight"
+_COPIED = (".json", ".txt", ".model", ".py", ".jinja")
+
+_logger = logging.getLogger("motionkit.sa2va")
+_GUIDE_FILES = {"student": "pytorch_model.bin", "ema": "ema_model.bin"}
+_STATE = "training_state.bin"
+_WRAPPERS = ("shadow", "shadow_params", "ema_state_dict", "ema_model")
+_PREFIXES = re.compile(r"^(?:(?:module|_orig_mod|model|student_model|ema_model|base_model|mllm)\.)+(?=[a-z]+)")
+_PARTS = ("mlp1", "language_model", "text_hidden_fcs", "grounding_encoder")
+
+_TARGETS = (
+    r"language_model\.(?:.*\.)?(?:q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj"
+    r"|wqkv|wo|w1|w2|w3)"  # of InternLM2
+)
+_MOVED = "--policy.base DIR says where it is now."
+
 
 def mark_of(folder: Path) -> str:
     """Return a hash of a model's small files, and of the names and sizes of its weights."""
@@ -91,10 +107,6 @@ def config_at_hand(options: Sa2vaOptions) -> tuple[Path, dict[str, Any]] | None:
     if not (folder / "config.json").is_file():
         return None
     return folder, read_json(folder / "config.json", dict, fix="copy the folder again.")
-
-
-_DOWN, _UP = ".lora_A.default.weight", ".lora_B.default.weight"
-_COPIED = (".json", ".txt", ".model", ".py", ".jinja")
 
 
 def export_hf(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tuple[Path, list[str]]:
@@ -155,14 +167,6 @@ class Changes:
         self._done |= {down, up}
         added = self._scale * self._trained[up].float() @ self._trained[down].float()
         return (tensor.float() + added).to(tensor.dtype)
-
-
-_logger = logging.getLogger("motionkit.sa2va")
-_GUIDE_FILES = {"student": "pytorch_model.bin", "ema": "ema_model.bin"}
-_STATE = "training_state.bin"
-_WRAPPERS = ("shadow", "shadow_params", "ema_state_dict", "ema_model")
-_PREFIXES = re.compile(r"^(?:(?:module|_orig_mod|model|student_model|ema_model|base_model|mllm)\.)+(?=[a-z]+)")
-_PARTS = ("mlp1", "language_model", "text_hidden_fcs", "grounding_encoder")
 
 
 def guide_file(place: Path, options: Sa2vaOptions) -> Path | None:
@@ -239,13 +243,6 @@ def _log_state(path: Path) -> None:
     }
     shown = ", ".join(f"{key} {value}" for key, value in progress.items() if isinstance(value, (int, float)))
     _logger.warning("%s: %s; the optimiser starts anew", path.name, shown or "read")
-
-
-_TARGETS = (
-    r"language_model\.(?:.*\.)?(?:q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj"
-    r"|wqkv|wo|w1|w2|w3)"  # of InternLM2
-)
-_MOVED = "--policy.base DIR says where it is now."
 
 
 def open_sa2va(options: Sa2vaOptions, *, device: torch.device | str = "cpu", dataset: object = None) -> Sa2vaPolicy:

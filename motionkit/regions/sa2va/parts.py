@@ -1,4 +1,7 @@
-"""The parts of Sa2VA: of its published folders with their code, or of transformers' own models."""
+"""The parts of Sa2VA: of its published folders with their code, or of transformers' own models.
+
+`shims` stands in for packages that the published code imports and its parts never use, only during that import.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,13 @@ from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.regions.sa2va.sizes import CONFIG_ERRORS, check_variant, no_model
 
+MODEL_TYPE = "motionkit_sa2va"
+"""``model_type`` of config.json."""
+
 Features = tuple[Tensor, ...]
 """Features of the grounding encoder for N images: maps ``[N, C, y, x]``, the finest first."""
+
+_logger = logging.getLogger("motionkit.sa2va")
 
 
 @dataclass(frozen=True)
@@ -65,19 +73,41 @@ class Parts(Protocol):
         ...
 
 
-def shuffled(
-    cells: Tensor,  # [T, V, C], V a square number, row by row
-    factor: int,  # side of a square
-) -> Tensor:
-    """Join each square of cells to a token (InternVL's pixel shuffle, version 2): ``[T, V / f ** 2, f ** 2 * C]``."""
-    count, cells_of, channels = cells.shape
-    side = round(cells_of**0.5) // factor
-    squares = cells.view(count, side, factor, side, factor, channels).transpose(2, 3)
-    return squares.reshape(count, side * side, factor * factor * channels)
+def load_safetensors(network: nn.Module, folder: Path) -> None:
+    """Load model.safetensors, or the parts that model.safetensors.index.json names; strict except for tied weights."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    index = folder / "model.safetensors.index.json"
+    names = ["model.safetensors"]
+    if index.exists():
+        listed = read_json(index, dict, fix="copy the folder again.").get("weight_map")
+        if not isinstance(listed, dict) or not all(isinstance(name, str) for name in listed.values()):
+            raise MotionkitError(f"{index} has no table weight_map of file names.", fix="copy the folder again.")
+        names = sorted(set(listed.values()))
+    loaded: set[str] = set()
+    for name in names:
+        if Path(name).name != name or not (folder / name).is_file():
+            raise MotionkitError(f"{folder} has no {name}.", fix="copy the folder again; weights are safetensors.")
+        try:
+            tensors = load_file(folder / name)
+            network.load_state_dict(tensors, strict=False)
+        except (SafetensorError, RuntimeError) as error:
+            raise MotionkitError(f"{folder / name} does not fit.", why=str(error).splitlines()[0]) from error
+        if unknown := sorted(tensors.keys() - network.state_dict().keys()):
+            raise MotionkitError(f"{folder / name} holds {unknown[0]}, which the model has not.")
+        loaded |= tensors.keys()
+    pointers = {tensor.data_ptr() for name, tensor in network.state_dict().items() if name in loaded}
+    missing = [
+        name
+        for name, tensor in network.state_dict().items()
+        if name not in loaded and tensor.data_ptr() not in pointers
+    ]
+    if missing:
+        raise MotionkitError(f"{folder} lacks {missing[0]}, one of {len(missing):,} weights.")
 
 
-MODEL_TYPE = "motionkit_sa2va"
-"""``model_type`` of config.json."""
+# Of transformers' own models
 
 
 class Composite(nn.Module):
@@ -152,137 +182,18 @@ def open_composite(folder: Path, dtype: torch.dtype) -> CompositeParts:
     return CompositeParts(network.to(dtype).eval(), str(config.get("template", "qwen_chat")))
 
 
-def load_safetensors(network: nn.Module, folder: Path) -> None:
-    """Load model.safetensors, or the parts that model.safetensors.index.json names; strict except for tied weights."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    index = folder / "model.safetensors.index.json"
-    names = ["model.safetensors"]
-    if index.exists():
-        listed = read_json(index, dict, fix="copy the folder again.").get("weight_map")
-        if not isinstance(listed, dict) or not all(isinstance(name, str) for name in listed.values()):
-            raise MotionkitError(f"{index} has no table weight_map of file names.", fix="copy the folder again.")
-        names = sorted(set(listed.values()))
-    loaded: set[str] = set()
-    for name in names:
-        if Path(name).name != name or not (folder / name).is_file():
-            raise MotionkitError(f"{folder} has no {name}.", fix="copy the folder again; weights are safetensors.")
-        try:
-            tensors = load_file(folder / name)
-            network.load_state_dict(tensors, strict=False)
-        except (SafetensorError, RuntimeError) as error:
-            raise MotionkitError(f"{folder / name} does not fit.", why=str(error).splitlines()[0]) from error
-        if unknown := sorted(tensors.keys() - network.state_dict().keys()):
-            raise MotionkitError(f"{folder / name} holds {unknown[0]}, which the model has not.")
-        loaded |= tensors.keys()
-    pointers = {tensor.data_ptr() for name, tensor in network.state_dict().items() if name in loaded}
-    missing = [
-        name
-        for name, tensor in network.state_dict().items()
-        if name not in loaded and tensor.data_ptr() not in pointers
-    ]
-    if missing:
-        raise MotionkitError(f"{folder} lacks {missing[0]}, one of {len(missing):,} weights.")
+def shuffled(
+    cells: Tensor,  # [T, V, C], V a square number, row by row
+    factor: int,  # side of a square
+) -> Tensor:
+    """Join each square of cells to a token (InternVL's pixel shuffle, version 2): ``[T, V / f ** 2, f ** 2 * C]``."""
+    count, cells_of, channels = cells.shape
+    side = round(cells_of**0.5) // factor
+    squares = cells.view(count, side, factor, side, factor, channels).transpose(2, 3)
+    return squares.reshape(count, side * side, factor * factor * channels)
 
 
-# Stand-ins for packages that Sa2VA's published code imports but its parts never use, only during that import.
-
-
-_logger = logging.getLogger("motionkit.sa2va")
-
-
-@contextmanager
-def shims() -> Iterator[None]:
-    """Put stand-ins in place, and keep what the code prints on import out of the output, which may be JSON (``-v``).
-
-    torchvision: its CPU build fails on import with other versions of torch than its own; pixels are prepared without
-    it. timm needs torchvision; only its DropPath is used, the identity in eval mode. einops: InternLM2 splits heads
-    with `rearrange`.
-    """
-    from transformers.utils import is_torchvision_available
-
-    is_torchvision_available()  # transformers caches the answer, which must not be about the stand-in
-    pixels = ("resize", "to_pil_image", "InterpolationMode", "Compose", "Lambda", "Resize", "ToTensor", "Normalize")
-    printed = StringIO()
-    try:
-        with (
-            redirect_stdout(printed),
-            _standing_in("torchvision", ("transforms", "transforms.functional"), dict.fromkeys(pixels)),
-            _standing_in("timm", ("models", "models.layers"), {"DropPath": _Kept}),
-            _standing_in("einops", (), {"rearrange": _rearranged}),
-        ):
-            yield
-    finally:
-        for line in printed.getvalue().splitlines():
-            _logger.debug("printed by the model's code: %s", line)
-
-
-def _rearranged(tensor: Tensor, pattern: str, **sizes: int) -> Tensor:
-    """Split one axis or join some, as in ``b q (h d) -> b q h d``; their order stays."""
-    left, right = (side.split("(") for side in pattern.split("->"))
-    before, after = (re.findall(r"\w+", side) for side in pattern.split("->"))
-    if before != after or len(left) > 2 or len(right) > 2:
-        raise RuntimeError(f"einops is not installed, and motionkit does not rearrange {pattern!r}")
-    if len(left) == 2:
-        axis, names = len(left[0].split()), left[1].split(")")[0].split()
-        tensor = tensor.unflatten(axis, [sizes.get(name, -1) for name in names])
-    if len(right) == 2:
-        axis, names = len(right[0].split()), right[1].split(")")[0].split()
-        tensor = tensor.flatten(axis, axis + len(names) - 1)
-    return tensor
-
-
-class _Kept(nn.Identity):
-    """The identity, in place of DropPath: the vision encoder is frozen."""
-
-    def __init__(self, rate: float = 0.0, *_: Any) -> None:
-        super().__init__()
-
-
-@contextmanager
-def _standing_in(package: str, parts: tuple[str, ...], names: dict[str, Any]) -> Iterator[None]:
-    """Put an empty package in place of one that cannot be imported; a call of its functions fails with a reason."""
-    if _imports(package):
-        yield
-        return
-    made = {name: ModuleType(name) for name in (package, *(f"{package}.{part}" for part in parts))}
-    for name, module in made.items():
-        module.__spec__ = ModuleSpec(name, None, is_package=True)
-        module.__path__ = []
-        for attribute, value in names.items():
-            setattr(module, attribute, _absent(package, attribute) if value is None else value)
-        if "." in name:
-            above, _, last = name.rpartition(".")
-            setattr(made[above], last, module)
-    before = {name: sys.modules[name] for name in sys.modules if name == package or name.startswith(f"{package}.")}
-    sys.modules.update(made)
-    try:
-        yield
-    finally:
-        for name in made:
-            del sys.modules[name]
-        sys.modules.update(before)
-
-
-def _imports(package: str) -> bool:
-    try:
-        importlib.import_module(package)
-    except (ImportError, RuntimeError, AttributeError, OSError):  # torchvision of another torch raises the second
-        return False
-    return True
-
-
-def _absent(package: str, name: str) -> Callable[..., Any]:
-    class Absent:
-        """Has every attribute that a default argument may read."""
-
-        BICUBIC = "bicubic"
-
-        def __init__(self, *_: object, **__: object) -> None:
-            raise RuntimeError(f"{package}.{name} is not installed, and motionkit does not call it")
-
-    return Absent
+# Of published folders with their code
 
 
 class PublishedParts:
@@ -408,3 +319,96 @@ def _turn_as_written(config: Any, folder: Path) -> None:
     written = read_json(folder / "config.json", dict, fix="copy the folder again.")["llm_config"]
     if written["architectures"][0] == "InternLM2ForCausalLM":
         config.llm_config.rope_scaling = written.get("rope_scaling")
+
+
+@contextmanager
+def shims() -> Iterator[None]:
+    """Put stand-ins in place, and keep what the code prints on import out of the output, which may be JSON (``-v``).
+
+    torchvision: its CPU build fails on import with other versions of torch than its own; pixels are prepared without
+    it. timm needs torchvision; only its DropPath is used, the identity in eval mode. einops: InternLM2 splits heads
+    with `rearrange`.
+    """
+    from transformers.utils import is_torchvision_available
+
+    is_torchvision_available()  # transformers caches the answer, which must not be about the stand-in
+    pixels = ("resize", "to_pil_image", "InterpolationMode", "Compose", "Lambda", "Resize", "ToTensor", "Normalize")
+    printed = StringIO()
+    try:
+        with (
+            redirect_stdout(printed),
+            _standing_in("torchvision", ("transforms", "transforms.functional"), dict.fromkeys(pixels)),
+            _standing_in("timm", ("models", "models.layers"), {"DropPath": _Kept}),
+            _standing_in("einops", (), {"rearrange": _rearranged}),
+        ):
+            yield
+    finally:
+        for line in printed.getvalue().splitlines():
+            _logger.debug("printed by the model's code: %s", line)
+
+
+def _rearranged(tensor: Tensor, pattern: str, **sizes: int) -> Tensor:
+    """Split one axis or join some, as in ``b q (h d) -> b q h d``; their order stays."""
+    left, right = (side.split("(") for side in pattern.split("->"))
+    before, after = (re.findall(r"\w+", side) for side in pattern.split("->"))
+    if before != after or len(left) > 2 or len(right) > 2:
+        raise RuntimeError(f"einops is not installed, and motionkit does not rearrange {pattern!r}")
+    if len(left) == 2:
+        axis, names = len(left[0].split()), left[1].split(")")[0].split()
+        tensor = tensor.unflatten(axis, [sizes.get(name, -1) for name in names])
+    if len(right) == 2:
+        axis, names = len(right[0].split()), right[1].split(")")[0].split()
+        tensor = tensor.flatten(axis, axis + len(names) - 1)
+    return tensor
+
+
+class _Kept(nn.Identity):
+    """The identity, in place of DropPath: the vision encoder is frozen."""
+
+    def __init__(self, rate: float = 0.0, *_: Any) -> None:
+        super().__init__()
+
+
+@contextmanager
+def _standing_in(package: str, parts: tuple[str, ...], names: dict[str, Any]) -> Iterator[None]:
+    """Put an empty package in place of one that cannot be imported; a call of its functions fails with a reason."""
+    if _imports(package):
+        yield
+        return
+    made = {name: ModuleType(name) for name in (package, *(f"{package}.{part}" for part in parts))}
+    for name, module in made.items():
+        module.__spec__ = ModuleSpec(name, None, is_package=True)
+        module.__path__ = []
+        for attribute, value in names.items():
+            setattr(module, attribute, _absent(package, attribute) if value is None else value)
+        if "." in name:
+            above, _, last = name.rpartition(".")
+            setattr(made[above], last, module)
+    before = {name: sys.modules[name] for name in sys.modules if name == package or name.startswith(f"{package}.")}
+    sys.modules.update(made)
+    try:
+        yield
+    finally:
+        for name in made:
+            del sys.modules[name]
+        sys.modules.update(before)
+
+
+def _imports(package: str) -> bool:
+    try:
+        importlib.import_module(package)
+    except (ImportError, RuntimeError, AttributeError, OSError):  # torchvision of another torch raises the second
+        return False
+    return True
+
+
+def _absent(package: str, name: str) -> Callable[..., Any]:
+    class Absent:
+        """Has every attribute that a default argument may read."""
+
+        BICUBIC = "bicubic"
+
+        def __init__(self, *_: object, **__: object) -> None:
+            raise RuntimeError(f"{package}.{name} is not installed, and motionkit does not call it")
+
+    return Absent

@@ -17,9 +17,21 @@ from motionkit.regions.sa2va import Sa2vaOptions
 PARTS = ("vision_model", "mlp1", "language_model", "text_hidden_fcs", "grounding_encoder")
 """Parts of a network that captions regions and draws masks."""
 
+CONFIG_ERRORS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+"""Errors that reading sizes from an untrusted config.json can raise."""
+
 _HEADER = 64 << 20  # most bytes of the header of a safetensors file
 _META = "__metadata__"
 _LANGUAGE = ("Qwen2ForCausalLM", "Qwen3ForCausalLM", "InternLM2ForCausalLM")
+
+_SAM, _DECODER = 224_430_000, 4_210_000
+"""Parameters of SAM 2 (Hiera-L), which the published code always builds, and of its mask decoder."""
+
+_PROMPT = 256
+
+_COPIES = 3  # copies of what is trained: the partner, the start, the best
+_TEXT = 64  # tokens of a prompt without image and region, about
+_SPEED = 4e14  # operations per second: an H100 at 40 % in bfloat16
 
 
 def check_variant(folder: Path, config: Mapping[str, Any]) -> None:
@@ -72,12 +84,6 @@ def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-_SAM, _DECODER = 224_430_000, 4_210_000
-"""Parameters of SAM 2 (Hiera-L), which the published code always builds, and of its mask decoder."""
-
-_PROMPT = 256
-
-
 @dataclass(frozen=True)
 class Dims:
     """Sizes of a language model and of its image tokens."""
@@ -96,10 +102,6 @@ class Dims:
         """Return the parameters of adapters on every linear layer."""
         attention = 2 * (self.width + self.queries) + 2 * (self.width + self.keys)
         return rank * self.layers * (attention + 3 * (self.width + self.inner))
-
-
-CONFIG_ERRORS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
-"""Errors that reading sizes from an untrusted config.json can raise."""
 
 
 def no_model(where: str, error: Exception) -> MotionkitError:
@@ -163,27 +165,22 @@ def _integer(value: Any) -> int:
     return int(value[0] if isinstance(value, (list, tuple)) else value)
 
 
-# Estimate of a run on a Sa2VA before anything is loaded: memory of a device, and compute of a step.
-#
-# It follows from config.json, the options and the size of a step. The encoders' activations (one image at a time, some
-# GB at 1024 pixels) and the overhead of the allocator are not counted.
-
-
-_COPIES = 3  # copies of what is trained: the partner, the start, the best
-_TEXT = 64  # tokens of a prompt without image and region, about
-_SPEED = 4e14  # operations per second: an H100 at 40 % in bfloat16
-
-
 def plan(
-    folder: Path,  # of the model; its weights need not be there
-    config: Mapping[str, Any],  # its config.json
-    options: Sa2vaOptions,  # of the policy
-    *,
-    regions: int,  # regions of a step
-    group: int,  # samples of a region
-    half: bool,  # whether frozen weights are bfloat16
+    folder: Path, config: Mapping[str, Any], options: Sa2vaOptions, *, regions: int, group: int, half: bool
 ) -> list[str]:
-    """Return the lines of the plan."""
+    """Estimate the memory of a device and the compute of a step before anything is loaded; returns the lines.
+
+    The estimate follows from config.json, the options and the size of a step. The encoders' activations (one image at a
+    time, some GB at 1024 pixels) and the overhead of the allocator are not counted.
+
+    Args:
+        folder: Folder of the model; its weights need not be there.
+        config: Its config.json.
+        options: Options of the policy.
+        regions: Regions of a step.
+        group: Samples of a region.
+        half: Whether frozen weights are bfloat16.
+    """
     dims, counts = dims_of(config), parameters(folder, config)
     adapters = dims.adapters(options.lora_rank)
     trained = adapters + counts["mlp1"] + counts["text_hidden_fcs"] + counts["mask_decoder"]

@@ -1,4 +1,4 @@
-"""The result of a run, figures before and after with a verdict, and alarms on the way."""
+"""The result of a run of self-play, figures before and after with a verdict; and alarms while it trains."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ import numpy as np
 import torch
 
 from motionkit.contracts.policy import RegionPolicy
-from motionkit.regions.evaluation.known import Known, limits_of
+from motionkit.regions.evaluation.known import Known
 from motionkit.regions.evaluation.measure import RegionFigures, Task, Weights, as_it_is, change_of, measure
 from motionkit.regions.evaluation.result import (
+    GREEDY,
     LONGER,
+    SAMPLED,
     attribute_table,
     describe_sampled,
+    limits_of,
+    of_data,
     sampled_table,
     side_effects,
     verdict,
 )
-from motionkit.regions.evaluation.split import GREEDY, SAMPLED, equal_entropy, of_data, word_entropy
+from motionkit.regions.evaluation.split import equal_entropy, word_entropy
 from motionkit.tracking import result_table, results
 from motionkit.training.steps import State
-
-# Alarms during self-play: rewards without variance, collapse, drift, a private code of policy and partner; and on
-# watched regions wrong attributes, longer captions, masks of absent objects.
-
 
 PATIENCE = 20
 """Steps of a moving window; an epoch if that is shorter."""
@@ -41,14 +41,110 @@ _WRONG, _ABSENT = 0.02, 0.03
 """Rise of the share of wrong attributes, and fall of the share of absent objects of which nothing is drawn; each must
 also exceed the standard error of the share."""
 
-
 _CYCLE, _JUDGE = "regions/cycle_iou_greedy", "regions/judge_iou_greedy"
 _COUNT = "watched"
 _WATCHED = ("attributes_wrong_greedy", "words_greedy", "no_target")
 
+_ONCE = ("referring_iou", "no_target")  # figures that do not depend on the policy's captions
+
+_logger = logging.getLogger("motionkit.sa2va_rl")
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """A policy before and after training on the same regions, with the same draws."""
+
+    greedy: tuple[RegionFigures, RegionFigures]  # before and after, captions of the likeliest words
+    sampled: tuple[RegionFigures, RegionFigures]  # before and after, sampled captions
+    equal: RegionFigures  # the policy before at the temperature of equal entropy
+    temperature: float  # of the sampled captions
+    equal_temperature: float  # that of equal entropy
+    nats: float  # mean entropy of a word of both
+
+
+@torch.no_grad()
+def measure_both(policy: RegionPolicy, task: Task, start: Weights, known: Known, temperature: float) -> HeldOut:
+    """Measure a trained policy, and the policy as it started."""
+
+    def both(at: float) -> tuple[RegionFigures, RegionFigures]:
+        after = measure(policy, task, start, known, temperature=at)
+        with start():  # here the policy is the judge, and `start` must not be entered twice
+            return measure(policy, task, as_it_is, known, temperature=at), after
+
+    greedy, sampled = both(0.0), both(temperature)
+    captions = [(task, sampled[1].captions)]
+    entropy = word_entropy(policy, captions, temperature)
+    with start():
+        equal_temperature = equal_entropy(lambda value: word_entropy(policy, captions, value), entropy)
+        nats = word_entropy(policy, captions, equal_temperature)
+        equal = measure(policy, task, as_it_is, known, temperature=equal_temperature)
+    return HeldOut(greedy, sampled, equal, temperature, equal_temperature, nats)
+
+
+def summary_of(
+    measured: HeldOut,  # what was measured
+    policy: RegionPolicy,
+    task: Task,  # the regions
+    known: Known,  # what is known of them
+    name: str,  # name of the data
+    best_step: int,  # step of the policy that is kept
+    seed: int,  # of the intervals
+) -> dict[str, object]:
+    """Return the parts of the summary document; see `motionkit.training.base.Trainer.train`."""
+    blocks = _blocks(measured, seed)
+    data = of_data(task.captions, known)
+    blocks = {key: {**values, "data": data[key]} if key in data else values for key, values in blocks.items()}
+    heldout = {key: blocks[key] for key in (*GREEDY, *_ONCE) if key in blocks}
+    sampled = {key: blocks[key] for key in SAMPLED if key in blocks}
+    attributes = {key: values for key, values in blocks.items() if key not in heldout and key not in sampled}
+    sentence = verdict({**heldout, **sampled}, compared=True, equal=measured.equal_temperature, lead=False)
+    for text in side_effects(heldout):
+        _logger.warning("%s", text)
+    notes = [*known.notes(name), *limits_of(policy, task.captions)]
+    for text in notes:
+        _logger.info("%s", text)
+    _logger.info("%s", sentence)
+    count = len(task)
+    return {
+        "heldout": heldout,
+        "heldout_sampled": sampled,
+        "attributes": attributes,
+        "equal_entropy": {"temperature": measured.equal_temperature, "nats": measured.nats},
+        "measured_on": f"{count:,} held-out regions: captions of the likeliest words, and masks at the policy's own "
+        "threshold. Data: the captions of the data. The interval is a 95 % bootstrap over regions.",
+        "notes": [describe_sampled(measured.temperature, measured.equal_temperature, measured.nats, count), *notes],
+        "table": [
+            result_table(results(heldout), f"{count:,} held-out regions, captions of the likeliest words"),
+            sampled_table(sampled, measured.equal_temperature),
+            *attribute_table(attributes),
+        ],
+        "verdict": sentence,
+        "best_step": best_step,
+    }
+
+
+def _blocks(measured: HeldOut, seed: int) -> dict[str, Mapping[str, object]]:
+    """Return before, after and the change of every figure that some region has."""
+    (before, after), blocks = measured.greedy, dict[str, Mapping[str, object]]()
+    for name, scores in after.scores.items():
+        if np.isfinite(scores).any():
+            key = name if name in _ONCE else f"{name}_greedy"
+            blocks[key] = change_of(before.scores[name], scores, seed)
+    (before, after), equal = measured.sampled, measured.equal
+    for name in SAMPLED:
+        if name in after.scores:
+            change = change_of(before.scores[name], after.scores[name], seed)
+            at_equal = change_of(equal.scores[name], after.scores[name], seed)
+            blocks[name] = {**change, "equal_entropy": {key: at_equal[key] for key in ("before", "delta", "ci95")}}
+    return blocks
+
 
 class SelfPlayAlarms:
-    """Watches the metrics of a run; each alarm is given once."""
+    """Watches the metrics of a run; each alarm is given once.
+
+    Alarms are of rewards without variance, collapse, drift, a private code of policy and partner; and on watched
+    regions of wrong attributes, longer captions, masks of absent objects.
+    """
 
     def __init__(self, patience: int = PATIENCE) -> None:
         self._patience = max(1, patience)
@@ -155,96 +251,3 @@ class SelfPlayAlarms:
         self._recent.extend(state.values.get("recent", []))
         self._first = dict(state.values.get("first", {}))
         self._reported = list(state.values.get("said", []))
-
-
-_logger = logging.getLogger("motionkit.sa2va_rl")
-_ONCE = ("referring_iou", "no_target")  # figures that do not depend on the policy's captions
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """A policy before and after training on the same regions, with the same draws."""
-
-    greedy: tuple[RegionFigures, RegionFigures]  # before and after, captions of the likeliest words
-    sampled: tuple[RegionFigures, RegionFigures]  # before and after, sampled captions
-    equal: RegionFigures  # the policy before at the temperature of equal entropy
-    temperature: float  # of the sampled captions
-    equal_temperature: float  # that of equal entropy
-    nats: float  # mean entropy of a word of both
-
-
-@torch.no_grad()
-def measure_both(policy: RegionPolicy, task: Task, start: Weights, known: Known, temperature: float) -> HeldOut:
-    """Measure a trained policy, and the policy as it started."""
-
-    def both(at: float) -> tuple[RegionFigures, RegionFigures]:
-        after = measure(policy, task, start, known, temperature=at)
-        with start():  # here the policy is the judge, and `start` must not be entered twice
-            return measure(policy, task, as_it_is, known, temperature=at), after
-
-    greedy, sampled = both(0.0), both(temperature)
-    captions = [(task, sampled[1].captions)]
-    entropy = word_entropy(policy, captions, temperature)
-    with start():
-        equal_temperature = equal_entropy(lambda value: word_entropy(policy, captions, value), entropy)
-        nats = word_entropy(policy, captions, equal_temperature)
-        equal = measure(policy, task, as_it_is, known, temperature=equal_temperature)
-    return HeldOut(greedy, sampled, equal, temperature, equal_temperature, nats)
-
-
-def summary_of(
-    measured: HeldOut,  # what was measured
-    policy: RegionPolicy,
-    task: Task,  # the regions
-    known: Known,  # what is known of them
-    name: str,  # name of the data
-    best_step: int,  # step of the policy that is kept
-    seed: int,  # of the intervals
-) -> dict[str, object]:
-    """Return the parts of the summary document; see `motionkit.training.base.Trainer.train`."""
-    blocks = _blocks(measured, seed)
-    data = of_data(task.captions, known)
-    blocks = {key: {**values, "data": data[key]} if key in data else values for key, values in blocks.items()}
-    heldout = {key: blocks[key] for key in (*GREEDY, *_ONCE) if key in blocks}
-    sampled = {key: blocks[key] for key in SAMPLED if key in blocks}
-    attributes = {key: values for key, values in blocks.items() if key not in heldout and key not in sampled}
-    sentence = verdict({**heldout, **sampled}, compared=True, equal=measured.equal_temperature, lead=False)
-    for text in side_effects(heldout):
-        _logger.warning("%s", text)
-    notes = [*known.notes(name), *limits_of(policy, task.captions)]
-    for text in notes:
-        _logger.info("%s", text)
-    _logger.info("%s", sentence)
-    count = len(task)
-    return {
-        "heldout": heldout,
-        "heldout_sampled": sampled,
-        "attributes": attributes,
-        "equal_entropy": {"temperature": measured.equal_temperature, "nats": measured.nats},
-        "measured_on": f"{count:,} held-out regions: captions of the likeliest words, and masks at the policy's own "
-        "threshold. Data: the captions of the data. The interval is a 95 % bootstrap over regions.",
-        "notes": [describe_sampled(measured.temperature, measured.equal_temperature, measured.nats, count), *notes],
-        "table": [
-            result_table(results(heldout), f"{count:,} held-out regions, captions of the likeliest words"),
-            sampled_table(sampled, measured.equal_temperature),
-            *attribute_table(attributes),
-        ],
-        "verdict": sentence,
-        "best_step": best_step,
-    }
-
-
-def _blocks(measured: HeldOut, seed: int) -> dict[str, Mapping[str, object]]:
-    """Return before, after and the change of every figure that some region has."""
-    (before, after), blocks = measured.greedy, dict[str, Mapping[str, object]]()
-    for name, scores in after.scores.items():
-        if np.isfinite(scores).any():
-            key = name if name in _ONCE else f"{name}_greedy"
-            blocks[key] = change_of(before.scores[name], scores, seed)
-    (before, after), equal = measured.sampled, measured.equal
-    for name in SAMPLED:
-        if name in after.scores:
-            change = change_of(before.scores[name], after.scores[name], seed)
-            at_equal = change_of(equal.scores[name], after.scores[name], seed)
-            blocks[name] = {**change, "equal_entropy": {key: at_equal[key] for key in ("before", "delta", "ci95")}}
-    return blocks

@@ -1,4 +1,4 @@
-"""`motionkit sa2va-rl`: the trainer."""
+"""`motionkit sa2va-rl`: the trainer, and `Balance`, which adds up the gradients of its loops."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from motionkit.nn.lora import names_by_group
 from motionkit.regions.evaluation.gallery import GALLERY, write_gallery
 from motionkit.regions.evaluation.known import look_up
 from motionkit.regions.evaluation.measure import Task, Weights, as_it_is, measure, open_task
-from motionkit.regions.evaluation.split import CAPTIONS
+from motionkit.regions.evaluation.result import CAPTIONS
 from motionkit.regions.pretrain import supervised_loss
 from motionkit.regions.self_play.loop import Loop, Turn
 from motionkit.regions.self_play.play import ENDLESS, LoopRewards, RegionOrder, Scored, loss_of, means_of, roll_out
@@ -48,6 +48,10 @@ _SMOOTH = 0.9
 _FAST, _SLOW = 0.9, 0.99
 _LEAST, _MOST = 0.1, 10.0
 _IDLE = 1e-3  # least progress of a loop, in reward, so that none is left out for good
+
+_logger = logging.getLogger("motionkit.sa2va_rl")
+STEPS = 500
+_DRAWS = 256  # regions from which the spread of the policy's prompts is measured
 
 
 class Balance:
@@ -159,11 +163,6 @@ def trainable(policy: RegionPolicy) -> dict[str, list[tuple[str, nn.Parameter]]]
     if empty := [group for group, named in by_group.items() if not named]:
         raise MotionkitError(f"the policy has no parameters in its {empty[0]}.", why="its `groups` name none.")
     return by_group
-
-
-_logger = logging.getLogger("motionkit.sa2va_rl")
-STEPS = 500
-_DRAWS = 256  # regions from which the spread of the policy's prompts is measured
 
 
 class Sa2vaRl:

@@ -19,6 +19,129 @@ from motionkit.regions.self_play.loop import Made, Played, Terms, Turn
 from motionkit.regions.self_play.loops import CaptionToMaskOptions, MaskToCaptionOptions
 from motionkit.rl import categorical, kl_k3
 
+_MARGIN = 1.0
+
+
+class MaskToCaption:
+    """Loop 1: captions of a region are sampled, and the partner draws a mask of each; see `Loop`."""
+
+    reads_captions = False
+
+    def __init__(self, options: MaskToCaptionOptions, *, policy: RegionPolicy) -> None:
+        self._policy, self._exact, self._listen = policy, options.kl == "exact", options.listen
+
+    def measure(self, task: Task) -> dict[str, float]:
+        """See `Loop.measure`."""
+        return {}
+
+    @torch.no_grad()
+    def play(self, task: Task, turn: Turn) -> Played:
+        """See `Loop.play`."""
+        policy, temperature = self._policy, turn.temperature
+        noise = turn.noise.uniform(policy.longest)
+        captions = policy.sample_captions(task.seen, task.masks, temperature=temperature, noise=noise)
+
+        def scores() -> WordScores:
+            return policy.score_words(
+                task.seen, task.masks, captions.ids, temperature=temperature, whole=self._exact
+            )  # fmt: skip
+
+        old = scores()
+        with turn.start():
+            first = scores()
+        with turn.partner():
+            masks = drawn(policy, task, policy.prompts(task.seen, captions.texts))
+
+        def terms() -> Terms:
+            now = scores()
+            kl = exact_kl(now, first) if self._exact else kl_k3(first.log_prob - now.log_prob)
+            return Terms(now.log_prob - old.log_prob, kl, now.mask, now.entropy)
+
+        def beside(rewards: torch.Tensor) -> torch.Tensor:
+            logits = policy.draw(task.seen, policy.prompts(task.seen, captions.texts))
+            return self._listen * rewards.clamp(0, 1) * mask_loss(logits, task.masks)
+
+        words = [text.split() for text in captions.texts]
+        metrics = {
+            "caption_len": sum(map(len, words)) / len(words),
+            "distinct": len(set(captions.texts)) / len(words),
+            "cut": 1.0 - float(captions.ended.float().mean()),
+            "empty_mask_frac": 1.0 - float(masks.masks.flatten(1).any(1).float().mean()),
+            "entropy": float(old.entropy.sum() / old.mask.sum().clamp(min=1)),
+        }
+        references = [[text] for text in task.captions]
+        texts = TextBatch(captions.texts, references, task.masks.device, captions.ended.tolist())
+        return Played(Made(masks, texts), terms, metrics, beside=beside if self._listen else None)
+
+
+def exact_kl(now: WordScores, first: WordScores) -> torch.Tensor:
+    """Return the exact KL ``[N, L]`` of each word's distribution from that of the start."""
+    assert now.whole is not None
+    assert first.whole is not None
+    barred = now.whole.isneginf()
+    gap = now.whole.masked_fill(barred, 0.0) - first.whole.masked_fill(barred, 0.0)
+    return torch.where(now.mask, (now.whole.exp() * gap).sum(-1), 0.0)
+
+
+class CaptionToMask:
+    """Loop 2: masks of a caption are sampled, and the partner captions each mask; see `Loop`.
+
+    The answer to a caption is deterministic, so its mask has no variance to learn from: a separate action is sampled.
+    """
+
+    def __init__(self, options: CaptionToMaskOptions, *, policy: RegionPolicy) -> None:
+        self._options, self._policy = options, policy
+        self.absent = options.absent
+        if options.action == "multimask" and not isinstance(policy, OffersMasks):
+            raise MotionkitError(
+                "the action multimask needs a policy that offers several masks.",
+                why="this one draws a single mask of a prompt.",
+                fix="--loop2.action gaussian",
+            )
+
+    @torch.no_grad()
+    def measure(self, task: Task) -> dict[str, float]:
+        """Return ``spread``, the standard deviation of the policy's prompts over captions."""
+        if self._options.action != "gaussian":
+            return {}
+        return {"spread": float(self._policy.prompts(task.seen, task.captions).std(0).mean())}
+
+    @torch.no_grad()
+    def play(self, task: Task, turn: Turn) -> Played:
+        """See `Loop.play`."""
+        policy = self._policy
+        action = self._act(task, turn)
+        masks = batch_of(action.logits, task.masks, task.others)
+        with turn.partner():
+            captions = policy.sample_captions(task.seen, masks.masks, temperature=0.0)
+        empty = ~masks.masks.flatten(1).any(1)
+        # The partner's answer to an empty mask is not a caption.
+        texts = ["" if bare else text for text, bare in zip(captions.texts, empty.tolist(), strict=True)]
+        # For an absent object nothing should be drawn and nothing captioned.
+        nothing = (~task.masks.flatten(1).any(1)).tolist()
+        references = [["" if bare else text] for text, bare in zip(task.captions, nothing, strict=True)]
+        made = Made(masks, TextBatch(texts, references, task.masks.device))
+        learned = self._learned(task) if self._options.learn and action.direct is None else None
+        metrics = {"empty_mask_frac": float(empty.float().mean())}
+        return Played(made, action.terms, metrics, action.direct, learned)
+
+    def _learned(self, task: Task) -> Callable[[Tensor], Tensor]:
+        policy, weight = self._policy, self._options.learn
+
+        def loss(rewards: Tensor) -> Tensor:
+            logits = policy.draw(task.seen, policy.prompts(task.seen, task.captions))
+            return weight * rewards.clamp(0, 1) * mask_loss(logits, task.masks)
+
+        return loss
+
+    def _act(self, task: Task, turn: Turn) -> Action:
+        options, policy = self._options, self._policy
+        if options.action == "gaussian":
+            return gaussian(policy, task, turn, options.sigma * turn.measured["spread"])
+        if options.action == "multimask":
+            return multimask(policy, task, turn, options.tau)
+        return (bernoulli if options.action == "bernoulli" else supervised)(policy, task, turn)
+
 
 @dataclass(frozen=True)
 class Action:
@@ -121,9 +244,6 @@ def _single(log_ratio: Tensor, kl: Tensor, entropy: Tensor | None = None) -> Ter
     return Terms(log_ratio, kl, torch.ones_like(log_ratio, dtype=torch.bool), entropy)
 
 
-_MARGIN = 1.0
-
-
 def drawn(policy: RegionPolicy, task: Task, prompts: Tensor) -> MaskBatch:
     """Draw masks of prompts ``[N, Z]``, for comparison with those of the task."""
     return batch_of(policy.draw(task.seen, prompts), task.masks, task.others)
@@ -137,126 +257,3 @@ def batch_of(logits: Tensor, targets: Tensor, others: Tensor | None = None) -> M
     """
     sure, perhaps = ((logits > margin).flatten(1).sum(1) for margin in (_MARGIN, -_MARGIN))
     return MaskBatch(logits > 0, targets, confidence=sure / perhaps.clamp(min=1), others=others)
-
-
-# Loop 2: masks of a caption are sampled; the partner captions each mask; it should be the caption.
-#
-# The answer to a caption is deterministic, so its mask has no variance to learn from: a separate action is sampled.
-
-
-class CaptionToMask:
-    """See `Loop`."""
-
-    def __init__(self, options: CaptionToMaskOptions, *, policy: RegionPolicy) -> None:
-        self._options, self._policy = options, policy
-        self.absent = options.absent
-        if options.action == "multimask" and not isinstance(policy, OffersMasks):
-            raise MotionkitError(
-                "the action multimask needs a policy that offers several masks.",
-                why="this one draws a single mask of a prompt.",
-                fix="--loop2.action gaussian",
-            )
-
-    @torch.no_grad()
-    def measure(self, task: Task) -> dict[str, float]:
-        """Return ``spread``, the standard deviation of the policy's prompts over captions."""
-        if self._options.action != "gaussian":
-            return {}
-        return {"spread": float(self._policy.prompts(task.seen, task.captions).std(0).mean())}
-
-    @torch.no_grad()
-    def play(self, task: Task, turn: Turn) -> Played:
-        """See `Loop.play`."""
-        policy = self._policy
-        action = self._act(task, turn)
-        masks = batch_of(action.logits, task.masks, task.others)
-        with turn.partner():
-            captions = policy.sample_captions(task.seen, masks.masks, temperature=0.0)
-        empty = ~masks.masks.flatten(1).any(1)
-        # The partner's answer to an empty mask is not a caption.
-        texts = ["" if bare else text for text, bare in zip(captions.texts, empty.tolist(), strict=True)]
-        # For an absent object nothing should be drawn and nothing captioned.
-        nothing = (~task.masks.flatten(1).any(1)).tolist()
-        references = [["" if bare else text] for text, bare in zip(task.captions, nothing, strict=True)]
-        made = Made(masks, TextBatch(texts, references, task.masks.device))
-        learned = self._learned(task) if self._options.learn and action.direct is None else None
-        metrics = {"empty_mask_frac": float(empty.float().mean())}
-        return Played(made, action.terms, metrics, action.direct, learned)
-
-    def _learned(self, task: Task) -> Callable[[Tensor], Tensor]:
-        policy, weight = self._policy, self._options.learn
-
-        def loss(rewards: Tensor) -> Tensor:
-            logits = policy.draw(task.seen, policy.prompts(task.seen, task.captions))
-            return weight * rewards.clamp(0, 1) * mask_loss(logits, task.masks)
-
-        return loss
-
-    def _act(self, task: Task, turn: Turn) -> Action:
-        options, policy = self._options, self._policy
-        if options.action == "gaussian":
-            return gaussian(policy, task, turn, options.sigma * turn.measured["spread"])
-        if options.action == "multimask":
-            return multimask(policy, task, turn, options.tau)
-        return (bernoulli if options.action == "bernoulli" else supervised)(policy, task, turn)
-
-
-class MaskToCaption:
-    """See `Loop`."""
-
-    reads_captions = False
-
-    def __init__(self, options: MaskToCaptionOptions, *, policy: RegionPolicy) -> None:
-        self._policy, self._exact, self._listen = policy, options.kl == "exact", options.listen
-
-    def measure(self, task: Task) -> dict[str, float]:
-        """See `Loop.measure`."""
-        return {}
-
-    @torch.no_grad()
-    def play(self, task: Task, turn: Turn) -> Played:
-        """See `Loop.play`."""
-        policy, temperature = self._policy, turn.temperature
-        noise = turn.noise.uniform(policy.longest)
-        captions = policy.sample_captions(task.seen, task.masks, temperature=temperature, noise=noise)
-
-        def scores() -> WordScores:
-            return policy.score_words(
-                task.seen, task.masks, captions.ids, temperature=temperature, whole=self._exact
-            )  # fmt: skip
-
-        old = scores()
-        with turn.start():
-            first = scores()
-        with turn.partner():
-            masks = drawn(policy, task, policy.prompts(task.seen, captions.texts))
-
-        def terms() -> Terms:
-            now = scores()
-            kl = exact_kl(now, first) if self._exact else kl_k3(first.log_prob - now.log_prob)
-            return Terms(now.log_prob - old.log_prob, kl, now.mask, now.entropy)
-
-        def beside(rewards: torch.Tensor) -> torch.Tensor:
-            logits = policy.draw(task.seen, policy.prompts(task.seen, captions.texts))
-            return self._listen * rewards.clamp(0, 1) * mask_loss(logits, task.masks)
-
-        words = [text.split() for text in captions.texts]
-        metrics = {
-            "caption_len": sum(map(len, words)) / len(words),
-            "distinct": len(set(captions.texts)) / len(words),
-            "cut": 1.0 - float(captions.ended.float().mean()),
-            "empty_mask_frac": 1.0 - float(masks.masks.flatten(1).any(1).float().mean()),
-            "entropy": float(old.entropy.sum() / old.mask.sum().clamp(min=1)),
-        }
-        references = [[text] for text in task.captions]
-        texts = TextBatch(captions.texts, references, task.masks.device, captions.ended.tolist())
-        return Played(Made(masks, texts), terms, metrics, beside=beside if self._listen else None)
-
-
-def exact_kl(now: WordScores, first: WordScores) -> torch.Tensor:
-    """Return the exact KL ``[N, L]`` of each word's distribution from that of the start."""
-    assert now.whole is not None
-    assert first.whole is not None
-    barred = now.whole.isneginf()
-    gap = now.whole.masked_fill(barred, 0.0) - first.whole.masked_fill(barred, 0.0)
-    return torch.where(now.mask, (now.whole.exp() * gap).sum(-1), 0.0)

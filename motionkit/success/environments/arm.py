@@ -1,4 +1,4 @@
-"""The reaching task: an arm of two joints, or a gripper that moves freely."""
+"""The reaching task: an arm of two joints with its kinematics, or a gripper that moves freely."""
 
 from __future__ import annotations
 
@@ -12,81 +12,26 @@ from motionkit.contracts.environment import Floats, Frames, Step
 from motionkit.success.environments.canvas import CAMERA, Canvas, Drawn
 from motionkit.success.environments.tasks import ReachSettings
 
-# Kinematics of the two links of the arm.
-
-
 BASE = (0.0, -0.95)
 """Position of the arm's base, in [-1, 1]^2 with y up."""
 
 LINK = 0.95
 """Length of each of the two links: they reach every corner of the workspace."""
 
+STEP, EDGE = 0.12, 0.75
+"""Largest move of the gripper along each axis in a step, and how far the workspace reaches on each side."""
 
-def elbows(gripper: Floats) -> Floats:
-    """Return the elbow ``[N, 2]`` of an arm whose gripper is at ``[N, 2]``, bent to the right: inverse kinematics."""
-    reach = gripper - np.array(BASE, np.float32)
-    half = reach / 2
-    length = np.linalg.norm(reach, axis=1, keepdims=True)
-    height = np.sqrt(np.maximum(LINK * LINK - (length / 2) ** 2, 0))
-    side = np.stack([reach[:, 1], -reach[:, 0]], axis=1) / np.maximum(length, 1e-9)
-    elbow: Floats = (np.array(BASE, np.float32) + half + height * side).astype(np.float32)
-    return elbow
+SPEED, CHANGE = 0.16, 0.06
+"""Largest speed of a joint, in radians a step, and most that a step changes it by."""
 
+LIMITS = np.array([[-1.2, 0.1], [2.1, 3.0]], np.float32)
+"""Lowest and highest joints in radians; every place of the workspace is inside."""
 
-def joints_of(gripper: Floats) -> Floats:
-    """Return the joints ``[N, 2]`` in radians of an arm whose gripper is at ``[N, 2]``, bent to the right.
-
-    The first is the angle of the upper link to the x axis, the second the angle from the upper to the lower link.
-    """
-    reach = (gripper - np.array(BASE, np.float32)).astype(np.float64)
-    bend = np.arccos(np.clip(np.linalg.norm(reach, axis=1) / (2 * LINK), 0, 1))
-    return np.stack([np.arctan2(reach[:, 1], reach[:, 0]) - bend, 2 * bend], axis=1).astype(np.float32)
-
-
-def places_of(joints: Floats) -> tuple[Floats, Floats]:
-    """Return elbow and gripper, ``[N, 2]`` each, of joints ``[N, 2]``: forward kinematics."""
-    base, both = np.array(BASE, np.float32), joints[:, 0] + joints[:, 1]
-    elbow = base + LINK * np.stack([np.cos(joints[:, 0]), np.sin(joints[:, 0])], axis=1)
-    gripper = elbow + LINK * np.stack([np.cos(both), np.sin(both)], axis=1)
-    return elbow.astype(np.float32), gripper.astype(np.float32)
-
+_APART = 0.3  # smallest distance from the distractor to the goal
 
 _BACKGROUND = (30, 32, 40)
 _GREEN, _RED, _GREY, _YELLOW = (60, 190, 80), (205, 60, 55), (150, 152, 160), (240, 205, 60)
 _DISC, _THICKNESS, _GRIPPER = 0.12, 0.045, 0.07
-
-
-class Camera:
-    """Draws the arm from above, `size` pixels wide and high."""
-
-    def __init__(self, size: int) -> None:
-        self._canvas = Canvas(size)
-
-    def __call__(self, gripper: Floats, elbow: Floats, goal: Floats, distractor: Floats | None) -> NDArray[np.uint8]:
-        """Return pictures ``[N, H, W, 3]`` uint8 RGB of positions ``[N, 2]``."""
-
-        def draw(part: slice) -> Floats:
-            return self._draw(gripper[part], elbow[part], goal[part], None if distractor is None else distractor[part])
-
-        return self._canvas.pictures(len(gripper), draw)
-
-    def _draw(self, gripper: Floats, elbow: Floats, goal: Floats, distractor: Floats | None) -> Floats:
-        shapes = self._canvas
-        base = np.broadcast_to(np.array(BASE, np.float32), gripper.shape)
-        # From the bottom to the top, so that the arm hides what is below it.
-        canvas = shapes.blank(len(gripper), _BACKGROUND)
-        if distractor is not None:
-            shapes.disc(canvas, distractor, _DISC, _RED)
-        shapes.disc(canvas, goal, _DISC, _GREEN)
-        upper, lower = shapes.from_segment(base, elbow), shapes.from_segment(elbow, gripper)
-        shapes.paint(canvas, np.minimum(upper, lower) - np.float32(_THICKNESS), _GREY)
-        shapes.disc(canvas, gripper, _GRIPPER, _YELLOW)
-        return canvas
-
-
-STEP, EDGE = 0.12, 0.75
-_APART = 0.3  # smallest distance from the distractor to the goal
-_SHOWN = 6
 
 
 class Reach(Drawn):
@@ -96,7 +41,7 @@ class Reach(Drawn):
     The state vector is the gripper, the goal, and the vector from one to the other, each ``(x, y)``.
     """
 
-    state_size = _SHOWN
+    state_size = 6
 
     def __init__(self, options: ReachSettings, *, num_envs: int = 1) -> None:
         super().__init__(options, num_envs)
@@ -150,13 +95,6 @@ class Reach(Drawn):
     def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Put it back."""
         self._places[:], self._elapsed[:], self._over[:] = state["places"], state["elapsed"], state["over"]
-
-
-SPEED, CHANGE = 0.16, 0.06
-"""Largest speed of a joint, in radians a step, and most that a step changes it by."""
-
-LIMITS = np.array([[-1.2, 0.1], [2.1, 3.0]], np.float32)
-"""Lowest and highest joints in radians; every place of the workspace is inside."""
 
 
 class Arm(Reach):
@@ -222,3 +160,60 @@ class Arm(Reach):
 def open_reach(options: ReachSettings, *, num_envs: int = 1) -> Reach:
     """Return the environment of a kind."""
     return (Arm if options.kind == "arm" else Reach)(options, num_envs=num_envs)
+
+
+def elbows(gripper: Floats) -> Floats:
+    """Return the elbow ``[N, 2]`` of an arm whose gripper is at ``[N, 2]``, bent to the right: inverse kinematics."""
+    reach = gripper - np.array(BASE, np.float32)
+    half = reach / 2
+    length = np.linalg.norm(reach, axis=1, keepdims=True)
+    height = np.sqrt(np.maximum(LINK * LINK - (length / 2) ** 2, 0))
+    side = np.stack([reach[:, 1], -reach[:, 0]], axis=1) / np.maximum(length, 1e-9)
+    elbow: Floats = (np.array(BASE, np.float32) + half + height * side).astype(np.float32)
+    return elbow
+
+
+def joints_of(gripper: Floats) -> Floats:
+    """Return the joints ``[N, 2]`` in radians of an arm whose gripper is at ``[N, 2]``, bent to the right.
+
+    The first is the angle of the upper link to the x axis, the second the angle from the upper to the lower link.
+    """
+    reach = (gripper - np.array(BASE, np.float32)).astype(np.float64)
+    bend = np.arccos(np.clip(np.linalg.norm(reach, axis=1) / (2 * LINK), 0, 1))
+    return np.stack([np.arctan2(reach[:, 1], reach[:, 0]) - bend, 2 * bend], axis=1).astype(np.float32)
+
+
+def places_of(joints: Floats) -> tuple[Floats, Floats]:
+    """Return elbow and gripper, ``[N, 2]`` each, of joints ``[N, 2]``: forward kinematics."""
+    base, both = np.array(BASE, np.float32), joints[:, 0] + joints[:, 1]
+    elbow = base + LINK * np.stack([np.cos(joints[:, 0]), np.sin(joints[:, 0])], axis=1)
+    gripper = elbow + LINK * np.stack([np.cos(both), np.sin(both)], axis=1)
+    return elbow.astype(np.float32), gripper.astype(np.float32)
+
+
+class Camera:
+    """Draws the arm from above, `size` pixels wide and high."""
+
+    def __init__(self, size: int) -> None:
+        self._canvas = Canvas(size)
+
+    def __call__(self, gripper: Floats, elbow: Floats, goal: Floats, distractor: Floats | None) -> NDArray[np.uint8]:
+        """Return pictures ``[N, H, W, 3]`` uint8 RGB of positions ``[N, 2]``."""
+
+        def draw(part: slice) -> Floats:
+            return self._draw(gripper[part], elbow[part], goal[part], None if distractor is None else distractor[part])
+
+        return self._canvas.pictures(len(gripper), draw)
+
+    def _draw(self, gripper: Floats, elbow: Floats, goal: Floats, distractor: Floats | None) -> Floats:
+        shapes = self._canvas
+        base = np.broadcast_to(np.array(BASE, np.float32), gripper.shape)
+        # From the bottom to the top, so that the arm hides what is below it.
+        canvas = shapes.blank(len(gripper), _BACKGROUND)
+        if distractor is not None:
+            shapes.disc(canvas, distractor, _DISC, _RED)
+        shapes.disc(canvas, goal, _DISC, _GREEN)
+        upper, lower = shapes.from_segment(base, elbow), shapes.from_segment(elbow, gripper)
+        shapes.paint(canvas, np.minimum(upper, lower) - np.float32(_THICKNESS), _GREY)
+        shapes.disc(canvas, gripper, _GRIPPER, _YELLOW)
+        return canvas

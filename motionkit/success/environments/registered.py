@@ -23,6 +23,10 @@ from motionkit.success.episodes.read import plain_name
 
 _FIX = "choose an environment that draws itself: render_mode 'rgb_array', or --env.image-keys KEY."
 
+_USUAL = ("success", "is_success")
+
+_LONG = 1000
+
 
 def as_picture(
     value: Any,  # [H, W, 3] or [3, H, W], uint8, or floats in [0, 1]; a batch of one counts, too
@@ -77,9 +81,6 @@ def _readers(space: Space[Any]) -> Iterator[Reader]:
         yield lambda seen: np.eye(count, dtype=np.float32)[int(seen) - first]
 
 
-_USUAL = ("success", "is_success")
-
-
 def find_success(
     info: Mapping[str, Any],  # of the steps so far
     key: str,  # the entry, or ``auto``
@@ -107,7 +108,6 @@ def success_of(info: Mapping[str, Any], key: str) -> bool:
 
 
 Env = gymnasium.Env[Any, Any]
-_LONG = 1000
 
 
 class Adapter:

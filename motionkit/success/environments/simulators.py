@@ -1,4 +1,4 @@
-"""Environments of simulators: the Fetch robot of MuJoCo, and tasks of ManiSkill on the CPU."""
+"""Environments of simulators: tasks of ManiSkill on the CPU, and the Fetch robot of MuJoCo."""
 
 from __future__ import annotations
 
@@ -20,40 +20,7 @@ from motionkit.errors import MotionkitError
 from motionkit.success.environments.registered import Adapter, Env
 from motionkit.success.environments.tasks import ManiskillSettings, MujocoSettings
 
-# Visible goals: ManiSkill hides the marks of its goals from the cameras.
-
-
-def show_goal(
-    env: Any,  # a task of ManiSkill, not wrapped, that has been reset once
-    name: str,  # its id, for messages
-) -> bool:
-    """Make visible what a task hides from the cameras; returns whether anything was hidden."""
-    try:
-        hidden = list(env._hidden_objects)
-        for thing in hidden:
-            thing.show_visual()
-            env._hidden_objects.remove(thing)
-    except (AttributeError, TypeError, ValueError) as error:
-        raise _invisible(name, f"{type(error).__name__}: {error}") from error
-    return bool(hidden)
-
-
-def require_shown(
-    hidden: Any,  # pictures [H, W, 3] of one start before `show_goal`
-    shown: Any,  # those of the same start after
-    name: str,  # its id, for messages
-) -> None:
-    """Refuse a task whose pictures stay the same."""
-    if all(np.array_equal(before, after) for before, after in zip(hidden, shown, strict=True)):
-        raise _invisible(name, "pictures are the same with the goal hidden and shown.")
-
-
-def _invisible(name: str, why: str) -> MotionkitError:
-    return MotionkitError(
-        f"the goal of {name} stays invisible: its pictures do not tell success.", why=why,
-        fix="pip install 'mani_skill>=3.0.1,<4', or choose another task.",
-    )  # fmt: skip
-
+# ManiSkill, which hides the marks of its goals from the cameras
 
 CAMERA = "base_camera"
 MANISKILL_HELP = (
@@ -146,21 +113,42 @@ def _picture(seen: Any) -> Any:
     return seen["sensor_data"][CAMERA]["rgb"]
 
 
+def show_goal(
+    env: Any,  # a task of ManiSkill, not wrapped, that has been reset once
+    name: str,  # its id, for messages
+) -> bool:
+    """Make visible what a task hides from the cameras; returns whether anything was hidden."""
+    try:
+        hidden = list(env._hidden_objects)
+        for thing in hidden:
+            thing.show_visual()
+            env._hidden_objects.remove(thing)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise _invisible(name, f"{type(error).__name__}: {error}") from error
+    return bool(hidden)
+
+
+def require_shown(
+    hidden: Any,  # pictures [H, W, 3] of one start before `show_goal`
+    shown: Any,  # those of the same start after
+    name: str,  # its id, for messages
+) -> None:
+    """Refuse a task whose pictures stay the same."""
+    if all(np.array_equal(before, after) for before, after in zip(hidden, shown, strict=True)):
+        raise _invisible(name, "pictures are the same with the goal hidden and shown.")
+
+
+def _invisible(name: str, why: str) -> MotionkitError:
+    return MotionkitError(
+        f"the goal of {name} stays invisible: its pictures do not tell success.", why=why,
+        fix="pip install 'mani_skill>=3.0.1,<4', or choose another task.",
+    )  # fmt: skip
+
+
+# The Fetch robot
+
 VARIABLE = "MUJOCO_GL"
 HELP = "apt-get install -y libegl1 libgl1 (or libosmesa6, with MUJOCO_GL=osmesa); docs/environments.md has more."
-
-
-def choose_drawing() -> str:
-    """Set ``MUJOCO_GL`` if it is not set, before MuJoCo is imported, and return it.
-
-    On Linux: EGL, which takes a GPU if there is one; OSMesa, which draws on the CPU, if only that is installed.
-    Elsewhere MuJoCo chooses, and "" is returned.
-    """
-    if not os.environ.get(VARIABLE) and sys.platform == "linux":
-        only = ctypes.util.find_library("OSMesa") and not ctypes.util.find_library("EGL")
-        os.environ[VARIABLE] = "osmesa" if only else "egl"
-    return os.environ.get(VARIABLE, "")
-
 
 VIEWS: Mapping[str, Mapping[str, float]] = {
     "front": {"azimuth": 180.0, "elevation": -20.0},
@@ -233,3 +221,15 @@ def _make(options: MujocoSettings) -> Env:
         options.id, render_mode="rgb_array", width=options.size, height=options.size,
         max_episode_steps=options.max_steps, disable_env_checker=True,
     )  # fmt: skip
+
+
+def choose_drawing() -> str:
+    """Set ``MUJOCO_GL`` if it is not set, before MuJoCo is imported, and return it.
+
+    On Linux: EGL, which takes a GPU if there is one; OSMesa, which draws on the CPU, if only that is installed.
+    Elsewhere MuJoCo chooses, and "" is returned.
+    """
+    if not os.environ.get(VARIABLE) and sys.platform == "linux":
+        only = ctypes.util.find_library("OSMesa") and not ctypes.util.find_library("EGL")
+        os.environ[VARIABLE] = "osmesa" if only else "egl"
+    return os.environ.get(VARIABLE, "")

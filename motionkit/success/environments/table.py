@@ -1,4 +1,4 @@
-"""The pushing task: N tables stepped together."""
+"""The pushing task: N tables stepped together, the mechanics of pushing, and the pictures."""
 
 from __future__ import annotations
 
@@ -23,20 +23,33 @@ FINGER = 0.08
 SPREAD = 0.3826 * 2 * HALF
 """Largest frictional moment over largest frictional force of a square under even pressure, a length."""
 
+TABLE = 0.8
+"""Half of the side of the table, whose middle is that of the picture."""
 
-def push(
-    block: Values,  # [N, 3] middle and angle in radians
-    finger: Values,  # [N, 2] the finger before
-    way: Values,  # [N, 2] how it moves, shorter than its radius
-    friction: float,  # coefficient between finger and block
-    held: NDArray[np.bool_],  # [N] blocks that are not touched
-) -> Values:
+_FLOOR, _TABLE = (14, 15, 19), (52, 56, 68)
+_GREEN, _BLUE, _FALLEN, _YELLOW = (60, 190, 80), (90, 130, 235), (40, 52, 84), (240, 205, 60)
+_DISC = 0.24
+
+STEP, EDGE = 0.2, 0.92
+_PARTS = 5  # of a step, so that each is much shorter than the finger
+_BLOCK, _GOAL = 0.45, 0.5  # where they begin at most, from the middle of the table along each axis
+_APART, _NEAR = 1.5 * HALF + FINGER, 0.5  # distances from the finger to the block at the start
+
+
+def push(block: Values, finger: Values, way: Values, friction: float, held: NDArray[np.bool_]) -> Values:
     """Move fingers by a short way and return the blocks ``[N, 3]`` that they touch, pushed out of the way.
 
     Quasi-static pushing (Lynch, Maekawa and Tanie 1992, "Manipulation and active sensing by pushing using tactile
     feedback"): friction on the table is an ellipsoid, so that a force f at the offset r from the middle moves the block
     along f and turns it by ``r x f / SPREAD**2``. The contact sticks if the force that moves the contact point with the
     finger lies inside the friction cone; else it slides along the cone's edge. A block that is not pushed stands still.
+
+    Args:
+        block: ``[N, 3]`` middle and angle in radians.
+        finger: ``[N, 2]`` the finger before.
+        way: ``[N, 2]`` how it moves, shorter than its radius.
+        friction: Coefficient between finger and block.
+        held: ``[N]`` blocks that are not touched.
     """
     place = finger + way
     normal, depth, touch = contact(block, place)
@@ -104,14 +117,6 @@ def _turned(vector: Values, angle: Values) -> Values:
     return np.stack([cos * vector[:, 0] - sin * vector[:, 1], sin * vector[:, 0] + cos * vector[:, 1]], axis=1)
 
 
-TABLE = 0.8
-"""Half of the side of the table, whose middle is that of the picture."""
-
-_FLOOR, _TABLE = (14, 15, 19), (52, 56, 68)
-_GREEN, _BLUE, _FALLEN, _YELLOW = (60, 190, 80), (90, 130, 235), (40, 52, 84), (240, 205, 60)
-_DISC = 0.24
-
-
 class Camera:
     """Draws the table from above, `size` pixels wide and high."""
 
@@ -152,12 +157,6 @@ class Camera:
         shapes.disc(canvas, goal[None], _DISC, _GREEN)
         picture: Floats = canvas[0]
         return picture
-
-
-STEP, EDGE = 0.2, 0.92
-_PARTS = 5  # of a step, so that each is much shorter than the finger
-_BLOCK, _GOAL = 0.45, 0.5  # where they begin at most, from the middle of the table along each axis
-_APART, _NEAR = 1.5 * HALF + FINGER, 0.5  # distances from the finger to the block at the start
 
 
 class Push(Drawn):

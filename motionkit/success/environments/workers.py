@@ -1,4 +1,9 @@
-"""An environment whose copies are shared by workers."""
+"""An environment whose copies are shared by workers.
+
+`Work` is the far end: a worker opens a part of the copies and answers questions about them, in plain values only.
+`WorkerEnvironment` is the near end, which a command steps. `ProcessWorker` is a worker that is a process of this
+machine; workers of Ray are in `motionkit.success.environments.ray_workers`.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +30,13 @@ from motionkit.config import Chosen
 from motionkit.contracts.environment import Environment, Floats, Frames, Scripted, Step, Stored
 from motionkit.errors import MotionkitError
 
-# The far end: a worker opens a part of the copies and answers questions about them, in plain values only.
+_BEFORE_DAEMONS = 10
 
+_PATIENCE = 5.0  # seconds in which a worker closes its environment
+_SHARE = "share"
+
+
+# The far end
 
 Answer = tuple[bool, Any]
 """True with the value, or False with a `MotionkitError.document`."""
@@ -165,7 +175,7 @@ def _plain(info: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-_BEFORE_DAEMONS = 10
+# The near end
 
 
 class Worker(Protocol):
@@ -341,11 +351,7 @@ def _close(workers: Sequence[Worker], release: Callable[[], None]) -> None:
     release()
 
 
-# Workers that are processes of this machine; frames come through shared memory.
-
-
-_PATIENCE = 5.0  # seconds in which a worker closes its environment
-_SHARE = "share"
+# Processes of this machine; frames come through shared memory
 
 
 class ProcessWorker:

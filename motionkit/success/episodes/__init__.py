@@ -6,15 +6,9 @@ Needs numpy, no torch. docs/reward-models.md describes the files.
 from motionkit.success.episodes.collector import Collector, Quota
 from motionkit.success.episodes.labels import label_episodes
 from motionkit.success.episodes.lerobot import export_lerobot
-from motionkit.success.episodes.open import (
-    Trajectories,
-    export_trajectories,
-    is_episodes,
-    open_episodes,
-    open_trajectories,
-    open_whole,
-)
+from motionkit.success.episodes.open import is_episodes, open_episodes, open_whole
 from motionkit.success.episodes.read import ARTIFACT, ColumnName, EpisodeRecord, Episodes, task_of
+from motionkit.success.episodes.trajectories import Trajectories, export_trajectories, open_trajectories
 
 __all__ = [
     "ARTIFACT",

@@ -190,18 +190,27 @@ class Collector:
 
     def add(
         self,
-        # [H, W, 3] uint8 RGB by camera of one environment, or [N, H, W, 3] of N copies; after the step, before a reset
         frames: Mapping[str, ArrayLike],
-        success: ArrayLike,  # whether that state is a success, one flag or [N]
-        done: ArrayLike,  # whether the episode ends with it, one flag or [N]
+        success: ArrayLike,
+        done: ArrayLike,
         *,
-        seeds: Sequence[int | None] | None = None,  # seed of each copy's episode, for the record
-        # Action of the step, [A] or [N, A], a choice is one number; ignored if the folder keeps none
+        seeds: Sequence[int | None] | None = None,
         action: ArrayLike | None = None,
-        state: ArrayLike | None = None,  # state vector after the step, [S] or [N, S]; likewise
-        success_once: bool = False,  # an episode that ends with the step succeeds, even if no frame shows it
+        state: ArrayLike | None = None,
+        success_once: bool = False,
     ) -> None:
-        """Add a step."""
+        """Add a step.
+
+        Args:
+            frames: ``[H, W, 3]`` uint8 RGB by camera of one environment, or ``[N, H, W, 3]`` of N copies; after the
+                step, before a reset.
+            success: Whether that state is a success, one flag or ``[N]``.
+            done: Whether the episode ends with it, one flag or ``[N]``.
+            seeds: Seed of each copy's episode, for the record.
+            action: Action of the step, ``[A]`` or ``[N, A]``, a choice is one number; ignored if the folder keeps none.
+            state: State vector after the step, ``[S]`` or ``[N, S]``; likewise.
+            success_once: An episode that ends with the step succeeds, even if no frame shows it.
+        """
         pictures = self._checked(frames)
         count = len(next(iter(pictures.values())))
         flags, ends = np.atleast_1d(np.asarray(success, np.bool_)), np.atleast_1d(np.asarray(done, np.bool_))

@@ -1,4 +1,7 @@
-"""LeRobot datasets, version 3: their layout, their videos, and episodes written as one."""
+"""LeRobot datasets, version 3: their layout, their videos, and episodes written as one.
+
+The layout follows huggingface/lerobot 0.6.1, ``datasets/utils.py`` and ``datasets/dataset_metadata.py``.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +22,6 @@ from motionkit.errors import MotionkitError
 from motionkit.runs import OutputFolder, disk_errors
 from motionkit.success.episodes.read import Episodes, Size, frame_bytes, task_of
 
-# The layout of a LeRobot dataset, version 3: paths of its files, and the content of its ``info.json``.
-#
-# Facts from huggingface/lerobot 0.6.1, ``datasets/utils.py`` and ``datasets/dataset_metadata.py``.
-
-
 VERSION = "v3.0"
 INFO, STATS, TASKS, OWN = "meta/info.json", "meta/stats.json", "meta/tasks.parquet", "meta/motionkit.json"
 EPISODES = "meta/episodes/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
@@ -35,7 +33,24 @@ SUCCESS, NEXT_SUCCESS, NEXT_DONE = "success", "next.success", "next.done"
 """``success``, which is ours, is of the moment that a row shows; ``next.success`` of the one after its action."""
 
 INSTALL = 'pip install "motionkit[lerobot]"'
+
+USUAL_FPS = 10
+"""Frames a second of episodes whose rate is not known."""
+
 _FEATURES = 1000
+
+_LAST_LINES = 4
+_QUALITY = "8"  # of H.264, 0 to 51: differences that nobody sees, in a tenth of the bytes
+_HEADER = 1 << 16  # bytes of what ffmpeg says that are looked at
+_STREAM = re.compile(r"Stream #0:\d+.*Video:")
+_SIDES, _RATE = re.compile(r"[ ,](\d{1,5})x(\d{1,5})[ ,]"), re.compile(r"([\d.]+) fps")
+_RATES = 0.01  # share by which two frame rates that are the same may differ
+
+_RECORD, _KIND = "export.json", "motionkit-lerobot"
+_PIECE = 256  # frames that are in memory at once
+_SAMPLE = 500  # frames that statistics of pictures are made from
+_QUANTILES = (0.01, 0.1, 0.5, 0.9, 0.99)
+_FIRST = {"chunk_index": 0, "file_index": 0}
 
 
 class Feature(BaseModel):
@@ -97,14 +112,6 @@ def read_info(folder: Path) -> Info:
         if "/" in key or "\\" in key or key.startswith(".") or len(key) > 200:
             raise MotionkitError(f"{folder / INFO} is damaged: the feature {key[:60]!r} names no folder.")
     return info
-
-
-_LAST_LINES = 4
-_QUALITY = "8"  # of H.264, 0 to 51: differences that nobody sees, in a tenth of the bytes
-_HEADER = 1 << 16  # bytes of what ffmpeg says that are looked at
-_STREAM = re.compile(r"Stream #0:\d+.*Video:")
-_SIDES, _RATE = re.compile(r"[ ,](\d{1,5})x(\d{1,5})[ ,]"), re.compile(r"([\d.]+) fps")
-_RATES = 0.01  # share by which two frame rates that are the same may differ
 
 
 def require_video() -> Any:
@@ -218,16 +225,6 @@ class FilmReader:
         lines = [line for line in output.strip().splitlines() if line.strip()]
         why = lines[-1].strip()[:200] if lines else "ffmpeg finds no video in it"
         return MotionkitError(f"{self._path} cannot be decoded.", why=f"{why}.", fix="download the file again.")
-
-
-USUAL_FPS = 10
-"""Frames a second of episodes whose rate is not known."""
-
-_RECORD, _KIND = "export.json", "motionkit-lerobot"
-_PIECE = 256  # frames that are in memory at once
-_SAMPLE = 500  # frames that statistics of pictures are made from
-_QUANTILES = (0.01, 0.1, 0.5, 0.9, 0.99)
-_FIRST = {"chunk_index": 0, "file_index": 0}
 
 
 def require_parquet() -> Any:

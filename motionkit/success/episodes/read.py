@@ -1,4 +1,7 @@
-"""Reading folders of episodes."""
+"""Folders of episodes: their documents, their shards, and `Episodes`, which reads both.
+
+A shard holds raw uint8 frames of one camera, one after the other; the file only grows.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +28,23 @@ ARTIFACT = "episodes"
 MANIFEST = "manifest.json"
 LABEL_RULE = "a frame is a success if the environment said so of the state it shows; an episode is positive if one is"
 
+FIX = "give a run of motionkit reward-collect, the folder that a Collector wrote, or a LeRobot dataset."
+
+_LONGEST = 100
+
+_SHOWN = 3
+_PIECE = 32 << 20  # bytes of a camera's frames that are in memory while they are compared with their hash
+_AGAIN = "copy the folder again, or collect anew: motionkit reward-collect"
+
 Side = Annotated[int, Field(ge=1, le=8192)]
 Width = Annotated[int, Field(ge=1, le=10_000)]
 ColumnName = Literal["action", "state"]
 """Columns of numbers: ``state`` of the moment that a frame shows, ``action`` that was taken in it."""
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
-_LONGEST = 100
+
+Size = tuple[int, int]
+
 _Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 _STRICT = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
@@ -107,12 +120,6 @@ class EpisodeRecord(BaseModel):
         return next(iter(self.sha256.values()))[:12]
 
 
-# Shards: raw uint8 frames of one camera, one after the other; a file that only grows.
-
-
-Size = tuple[int, int]
-
-
 def shard_path(folder: Path, shard: str, camera: str) -> Path:
     """Return the file of a shard and a camera."""
     return folder / f"{shard}.{camera}.u8"
@@ -171,12 +178,6 @@ class ShardReader:
             count = path.stat().st_size // frame_bytes((height, width))
             self._maps[number, camera] = np.memmap(path, np.uint8, "r", shape=(count, height, width, 3))
         return self._maps[number, camera]
-
-
-_SHOWN = 3
-_PIECE = 32 << 20  # bytes of a camera's frames that are in memory while they are compared with their hash
-_AGAIN = "copy the folder again, or collect anew: motionkit reward-collect"
-FIX = "give a run of motionkit reward-collect, the folder that a Collector wrote, or a LeRobot dataset."
 
 
 class Episodes:

@@ -1,24 +1,14 @@
-"""Checks whether a policy can be trained on a classifier, and film strips of its worst errors."""
+"""Checks whether a policy can be trained on a classifier."""
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from motionkit import weights
-from motionkit.errors import MotionkitError
 from motionkit.metrics import ScoreCounts
-from motionkit.runs import write_bytes_atomic
 from motionkit.success.classifier import Card, Check, Status
-from motionkit.success.episodes import Episodes
 from motionkit.success.evaluation.data import Scored
 
 RESETS, SHUFFLED, MAJORITY, RANDOM, AUROC = (
@@ -180,103 +170,3 @@ def _from_above(value: float, warn: float, fail: float) -> Status:
 
 def _from_below(value: float, warn: float, fail: float) -> Status:
     return "fail" if value < fail else "warn" if value < warn else "ok"
-
-
-# Film strips of the worst errors, small enough to keep.
-
-
-Kind = Literal["false alarm", "missed"]
-KINDS: tuple[Kind, ...] = ("false alarm", "missed")
-
-FILE = "strips.npz"
-_EACH = 4  # strips of each kind
-
-_BEFORE, _AFTER = 3, 1
-_SIDE = 128  # larger images are thinned out to about this side
-
-
-@dataclass(frozen=True)
-class Strip:
-    """A frame with a wrong prediction, with those around it."""
-
-    kind: Kind  # ``false alarm``: label 0 and a high probability; ``missed``: label 1 and a low one
-    episode: str  # identifier of its episode
-    step: int  # its place in it
-    probability: float  # of success, by the classifier
-    camera: str
-    frames: NDArray[np.uint8]  # [T, H, W, 3] uint8
-    at: int  # its place among `frames`
-    before: tuple[float, ...]  # probability of each frame, [T]
-    labels: tuple[float, ...]  # label of each frame, [T]
-
-
-def worst_strips(scored: Scored, episodes: Episodes, camera: str, threshold: float) -> tuple[Strip, ...]:
-    """Return the worst errors of each kind, at most one per episode."""
-    strips: list[Strip] = []
-    for kind in KINDS:
-        alarm = kind == "false alarm"
-        wrong = (scored.labels <= 0.5) & (scored.probabilities >= threshold)
-        if not alarm:
-            wrong = (scored.labels > 0.5) & (scored.probabilities < threshold)
-        places = wrong.nonzero()[:, 0]
-        order = places[scored.probabilities[places].argsort(descending=alarm, stable=True)]
-        seen: set[int] = set()
-        for place in order.tolist():
-            episode = int(scored.episode[place])
-            if episode in seen:
-                continue
-            seen.add(episode)
-            strips.append(_strip(scored, episodes, camera, place, kind))
-            if len(seen) == _EACH:
-                break
-    return tuple(strips)
-
-
-def save_strips(path: Path, strips: Sequence[Strip]) -> None:
-    """Write strips as arrays of numbers and text, without objects."""
-    arrays: dict[str, Any] = {"count": np.array(len(strips))}
-    for number, strip in enumerate(strips):
-        arrays[f"{number}/frames"] = strip.frames
-        arrays[f"{number}/about"] = np.array([strip.kind, strip.episode, strip.camera])
-        arrays[f"{number}/at"] = np.array([strip.step, strip.at])
-        arrays[f"{number}/said"] = np.array([strip.probability, *strip.before])
-        arrays[f"{number}/labels"] = np.array(strip.labels)
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_bytes_atomic(path, buffer.getvalue())
-
-
-def load_strips(path: Path) -> tuple[Strip, ...]:
-    """Read strips again."""
-    arrays = weights.read(path)
-    try:
-        return tuple(_read(arrays, number) for number in range(int(np.asarray(arrays["count"]))))
-    except (KeyError, ValueError, TypeError, IndexError) as error:
-        raise MotionkitError(f"{path} holds no film strips.", fix="measure again: motionkit eval reward") from error
-
-
-def _read(arrays: Any, number: int) -> Strip:
-    kind, episode, camera = (str(word) for word in arrays[f"{number}/about"])
-    step, at = (int(value) for value in arrays[f"{number}/at"])
-    probability, *probabilities = (float(value) for value in arrays[f"{number}/said"])
-    frames = np.asarray(arrays[f"{number}/frames"])
-    labels = tuple(float(value) for value in arrays[f"{number}/labels"])
-    fits = len(frames) == len(probabilities) == len(labels) and 0 <= at < len(frames)
-    if kind not in KINDS or frames.ndim != 4 or frames.dtype != np.uint8 or not fits:
-        raise ValueError
-    return Strip("missed" if kind == "missed" else "false alarm", episode, step, probability, camera, frames, at,
-                 tuple(probabilities), labels)  # fmt: skip
-
-
-def _strip(scored: Scored, episodes: Episodes, camera: str, place: int, kind: Kind) -> Strip:
-    near = torch.arange(max(0, place - _BEFORE), min(len(scored), place + _AFTER + 1))
-    near = near[scored.episode[near] == scored.episode[place]]
-    frames = episodes.read(scored.index[near].numpy())[camera]
-    stride = max(1, round(max(frames.shape[1:3]) / _SIDE))
-    record = episodes.records[int(scored.episode[place])]
-    return Strip(
-        kind, record.id, int(scored.step[place]), float(scored.probabilities[place]), camera,
-        np.ascontiguousarray(frames[:, ::stride, ::stride]), int((near == place).nonzero()[0, 0]),
-        tuple(scored.probabilities[near].tolist()), tuple(scored.labels[near].tolist()),
-    )  # fmt: skip

@@ -93,9 +93,6 @@ def _too_few(count: int, label: int) -> MotionkitError:
     )
 
 
-# Scores of frames, and the difference of each frame to the one before it.
-
-
 @dataclass(frozen=True)
 class Scored:
     """Frames with their scores, in the order of `index`."""

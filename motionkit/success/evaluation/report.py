@@ -1,17 +1,24 @@
-"""Measurement of a classifier: figures, intervals, checks, curves and the worst errors."""
+"""Measurement of a classifier: figures, intervals and curves on held-out frames, and film strips of the worst errors.
+
+`measure_classifier` returns them with the checks of `motionkit.success.evaluation.checks`.
+"""
 
 from __future__ import annotations
 
+import io
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from motionkit import weights
+from motionkit.errors import MotionkitError
 from motionkit.metrics import (
     AtThreshold,
     Reliability,
@@ -22,87 +29,18 @@ from motionkit.metrics import (
     pr_curve,
     roc_curve,
 )
+from motionkit.runs import write_bytes_atomic
 from motionkit.success.classifier import Check, SuccessClassifier
 from motionkit.success.episodes import Episodes
-from motionkit.success.evaluation.checks import Strip, run_checks, verdict, worst_strips
+from motionkit.success.evaluation.checks import run_checks, verdict
 from motionkit.success.evaluation.data import Scored, score
 from motionkit.tracking import definition
-
-# The figures of a success classifier on held-out frames.
-
 
 FIGURES = ("auroc", "average_precision", "precision", "recall", "ece")
 """Figures in the order of tables."""
 
 _POINTS = 200  # most points of a curve that are kept
 _HISTOGRAM = 20
-
-
-def figures(scored: Scored, threshold: float) -> dict[str, float | int]:
-    """Return ``auroc``, ``average_precision``, ``precision``, ``recall``, ``ece``, ``threshold`` and others.
-
-    ``accuracy`` is to be compared with ``majority_accuracy``, that of always predicting the more frequent label.
-    ``n`` counts frames, ``positives`` those of label 1.
-    """
-    p, labels = scored.probabilities, scored.labels
-    at = AtThreshold.of(p, labels, threshold)
-    positives = int((labels > 0.5).sum())
-    return {
-        "auroc": classifier_auroc(p, labels),
-        "average_precision": average_precision(p, labels),
-        "precision": at.precision,
-        "recall": at.recall,
-        "ece": calibration_error(p, labels),
-        "threshold": threshold,
-        "accuracy": at.accuracy,
-        "majority_accuracy": max(positives, len(scored) - positives) / max(1, len(scored)),
-        "n": len(scored),
-        "positives": positives,
-        "episodes": len(scored.episode.unique()),
-    }
-
-
-def intervals(scored: Scored, *, seed: int) -> dict[str, list[float]]:
-    """Return 95 % intervals over episodes by figure, without those that are not finite."""
-    measured = episode_interval(scored.probabilities, scored.labels, scored.episode, seed=seed)
-    return {name: list(pair) for name, pair in measured.items() if all(map(math.isfinite, pair))}
-
-
-def curves(scored: Scored) -> dict[str, Any]:
-    """Return the data of a page's charts: ``roc``, ``pr``, ``reliability`` and ``scores``, JSON-able."""
-    p, labels = scored.probabilities, scored.labels
-    recall, precision, _ = pr_curve(p, labels)
-    bins = Reliability.of(p, labels)
-    used = bins.count > 0
-    spread = {
-        name: torch.histc(p[of].double(), _HISTOGRAM, 0, 1).long().tolist()
-        for name, of in (("success", labels > 0.5), ("other", labels <= 0.5))
-    }
-    return {
-        "roc": _thinned(*roc_curve(p, labels)),
-        "pr": _thinned(recall.flip(0), precision.flip(0)),
-        "reliability": {
-            "said": bins.said[used].tolist(), "was": bins.was[used].tolist(), "count": bins.count[used].tolist(),
-        },
-        "scores": spread,
-    }  # fmt: skip
-
-
-def heldout_block(values: Mapping[str, float | int], digits: int = 4) -> dict[str, float | int]:
-    """Return figures rounded for a document."""
-    return {name: value if isinstance(value, int) else round(value, digits) for name, value in values.items()}
-
-
-def _thinned(x: Tensor, y: Tensor) -> list[list[float]]:
-    """Return points ``[[x, y], ...]``, thinned to `_POINTS` evenly spaced ones with both ends."""
-    if len(x) > _POINTS:
-        # By arc length, so that the steep part of an ROC keeps its points.
-        way = torch.cat([x.new_zeros(1), (x.diff().abs() + y.diff().abs()).cumsum(0)])
-        places = torch.searchsorted(way, torch.linspace(0, float(way[-1]), _POINTS, dtype=way.dtype))
-        places = places.clamp_max(len(x) - 1).unique()
-        x, y = x[places], y[places]
-    return [[round(a, 5), round(b, 5)] for a, b in zip(x.tolist(), y.tolist(), strict=True)]
-
 
 _READ = {
     "auroc": "higher is better; 0.5 is chance",
@@ -188,3 +126,168 @@ def measure_classifier(
         curves(scored),
         worst_strips(scored, episodes, camera, classifier.threshold),
     )
+
+
+def figures(scored: Scored, threshold: float) -> dict[str, float | int]:
+    """Return ``auroc``, ``average_precision``, ``precision``, ``recall``, ``ece``, ``threshold`` and others.
+
+    ``accuracy`` is to be compared with ``majority_accuracy``, that of always predicting the more frequent label.
+    ``n`` counts frames, ``positives`` those of label 1.
+    """
+    p, labels = scored.probabilities, scored.labels
+    at = AtThreshold.of(p, labels, threshold)
+    positives = int((labels > 0.5).sum())
+    return {
+        "auroc": classifier_auroc(p, labels),
+        "average_precision": average_precision(p, labels),
+        "precision": at.precision,
+        "recall": at.recall,
+        "ece": calibration_error(p, labels),
+        "threshold": threshold,
+        "accuracy": at.accuracy,
+        "majority_accuracy": max(positives, len(scored) - positives) / max(1, len(scored)),
+        "n": len(scored),
+        "positives": positives,
+        "episodes": len(scored.episode.unique()),
+    }
+
+
+def intervals(scored: Scored, *, seed: int) -> dict[str, list[float]]:
+    """Return 95 % intervals over episodes by figure, without those that are not finite."""
+    measured = episode_interval(scored.probabilities, scored.labels, scored.episode, seed=seed)
+    return {name: list(pair) for name, pair in measured.items() if all(map(math.isfinite, pair))}
+
+
+def curves(scored: Scored) -> dict[str, Any]:
+    """Return the data of a page's charts: ``roc``, ``pr``, ``reliability`` and ``scores``, JSON-able."""
+    p, labels = scored.probabilities, scored.labels
+    recall, precision, _ = pr_curve(p, labels)
+    bins = Reliability.of(p, labels)
+    used = bins.count > 0
+    spread = {
+        name: torch.histc(p[of].double(), _HISTOGRAM, 0, 1).long().tolist()
+        for name, of in (("success", labels > 0.5), ("other", labels <= 0.5))
+    }
+    return {
+        "roc": _thinned(*roc_curve(p, labels)),
+        "pr": _thinned(recall.flip(0), precision.flip(0)),
+        "reliability": {
+            "said": bins.said[used].tolist(), "was": bins.was[used].tolist(), "count": bins.count[used].tolist(),
+        },
+        "scores": spread,
+    }  # fmt: skip
+
+
+def heldout_block(values: Mapping[str, float | int], digits: int = 4) -> dict[str, float | int]:
+    """Return figures rounded for a document."""
+    return {name: value if isinstance(value, int) else round(value, digits) for name, value in values.items()}
+
+
+def _thinned(x: Tensor, y: Tensor) -> list[list[float]]:
+    """Return points ``[[x, y], ...]``, thinned to `_POINTS` evenly spaced ones with both ends."""
+    if len(x) > _POINTS:
+        # By arc length, so that the steep part of an ROC keeps its points.
+        way = torch.cat([x.new_zeros(1), (x.diff().abs() + y.diff().abs()).cumsum(0)])
+        places = torch.searchsorted(way, torch.linspace(0, float(way[-1]), _POINTS, dtype=way.dtype))
+        places = places.clamp_max(len(x) - 1).unique()
+        x, y = x[places], y[places]
+    return [[round(a, 5), round(b, 5)] for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+
+
+# Film strips, small enough to keep
+
+Kind = Literal["false alarm", "missed"]
+KINDS: tuple[Kind, ...] = ("false alarm", "missed")
+
+FILE = "strips.npz"
+_EACH = 4  # strips of each kind
+
+_BEFORE, _AFTER = 3, 1
+_SIDE = 128  # larger images are thinned out to about this side
+
+
+@dataclass(frozen=True)
+class Strip:
+    """A frame with a wrong prediction, with those around it."""
+
+    kind: Kind  # ``false alarm``: label 0 and a high probability; ``missed``: label 1 and a low one
+    episode: str  # identifier of its episode
+    step: int  # its place in it
+    probability: float  # of success, by the classifier
+    camera: str
+    frames: NDArray[np.uint8]  # [T, H, W, 3] uint8
+    at: int  # its place among `frames`
+    before: tuple[float, ...]  # probability of each frame, [T]
+    labels: tuple[float, ...]  # label of each frame, [T]
+
+
+def worst_strips(scored: Scored, episodes: Episodes, camera: str, threshold: float) -> tuple[Strip, ...]:
+    """Return the worst errors of each kind, at most one per episode."""
+    strips: list[Strip] = []
+    for kind in KINDS:
+        alarm = kind == "false alarm"
+        wrong = (scored.labels <= 0.5) & (scored.probabilities >= threshold)
+        if not alarm:
+            wrong = (scored.labels > 0.5) & (scored.probabilities < threshold)
+        places = wrong.nonzero()[:, 0]
+        order = places[scored.probabilities[places].argsort(descending=alarm, stable=True)]
+        seen: set[int] = set()
+        for place in order.tolist():
+            episode = int(scored.episode[place])
+            if episode in seen:
+                continue
+            seen.add(episode)
+            strips.append(_strip(scored, episodes, camera, place, kind))
+            if len(seen) == _EACH:
+                break
+    return tuple(strips)
+
+
+def save_strips(path: Path, strips: Sequence[Strip]) -> None:
+    """Write strips as arrays of numbers and text, without objects."""
+    arrays: dict[str, Any] = {"count": np.array(len(strips))}
+    for number, strip in enumerate(strips):
+        arrays[f"{number}/frames"] = strip.frames
+        arrays[f"{number}/about"] = np.array([strip.kind, strip.episode, strip.camera])
+        arrays[f"{number}/at"] = np.array([strip.step, strip.at])
+        arrays[f"{number}/said"] = np.array([strip.probability, *strip.before])
+        arrays[f"{number}/labels"] = np.array(strip.labels)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes_atomic(path, buffer.getvalue())
+
+
+def load_strips(path: Path) -> tuple[Strip, ...]:
+    """Read strips again."""
+    arrays = weights.read(path)
+    try:
+        return tuple(_read(arrays, number) for number in range(int(np.asarray(arrays["count"]))))
+    except (KeyError, ValueError, TypeError, IndexError) as error:
+        raise MotionkitError(f"{path} holds no film strips.", fix="measure again: motionkit eval reward") from error
+
+
+def _read(arrays: Any, number: int) -> Strip:
+    kind, episode, camera = (str(word) for word in arrays[f"{number}/about"])
+    step, at = (int(value) for value in arrays[f"{number}/at"])
+    probability, *probabilities = (float(value) for value in arrays[f"{number}/said"])
+    frames = np.asarray(arrays[f"{number}/frames"])
+    labels = tuple(float(value) for value in arrays[f"{number}/labels"])
+    fits = len(frames) == len(probabilities) == len(labels) and 0 <= at < len(frames)
+    if kind not in KINDS or frames.ndim != 4 or frames.dtype != np.uint8 or not fits:
+        raise ValueError
+    return Strip("missed" if kind == "missed" else "false alarm", episode, step, probability, camera, frames, at,
+                 tuple(probabilities), labels)  # fmt: skip
+
+
+def _strip(scored: Scored, episodes: Episodes, camera: str, place: int, kind: Kind) -> Strip:
+    near = torch.arange(max(0, place - _BEFORE), min(len(scored), place + _AFTER + 1))
+    near = near[scored.episode[near] == scored.episode[place]]
+    frames = episodes.read(scored.index[near].numpy())[camera]
+    stride = max(1, round(max(frames.shape[1:3]) / _SIDE))
+    record = episodes.records[int(scored.episode[place])]
+    return Strip(
+        kind, record.id, int(scored.step[place]), float(scored.probabilities[place]), camera,
+        np.ascontiguousarray(frames[:, ::stride, ::stride]), int((near == place).nonzero()[0, 0]),
+        tuple(scored.probabilities[near].tolist()), tuple(scored.labels[near].tolist()),
+    )  # fmt: skip

@@ -33,6 +33,10 @@ from motionkit.training.steps import Kept, ModelState, Parts
 
 Index = NDArray[np.int64]
 
+MINED = "mined"
+_FINAL, _WARMUP = 0.02, 10
+_logger = logging.getLogger("motionkit.ppo")
+
 
 class Joined:
     """Frames of several sets, one set after the other; a `motionkit.success.train_data.FrameSet`."""
@@ -116,11 +120,6 @@ class HardBatches:
         ]
         frames: Index = np.sort(self._index[torch.cat(parts)].numpy())
         return frames
-
-
-MINED = "mined"
-_FINAL, _WARMUP = 0.02, 10
-_logger = logging.getLogger("motionkit.ppo")
 
 
 class Miner:

@@ -24,6 +24,11 @@ from motionkit.training.steps import State
 
 _FIX = "put joints [T, J, 3] in metres, Y up, J = 22 or 21, and fps into the info of an episode's last step."
 
+PREDICTED = "success"
+"""Part of an image reward's scores, 0 or 1: whether it sees success."""
+
+_PURPOSE = "train"
+
 
 def motion_of(info: Mapping[str, Any]) -> MotionBatch:
     """Return the motion in the info of an episode's last step.
@@ -39,10 +44,6 @@ def motion_of(info: Mapping[str, Any]) -> MotionBatch:
         raise MotionkitError(f"the joints of an episode are {list(joints.shape)}, or not finite.", fix=_FIX, code=1)
     features = joints_to_features(torch.from_numpy(joints), body, target=body is HUMANML)[None]
     return MotionBatch(features, torch.tensor([features.shape[1]]), skeleton=body, fps=float(info.get("fps", 20.0)))
-
-
-PREDICTED = "success"
-"""Part of an image reward's scores, 0 or 1: whether it sees success."""
 
 
 @dataclass(frozen=True)
@@ -180,8 +181,6 @@ def refuse_unreadable(name: str, reads: str, environment: Any) -> None:
 
 Watch = Callable[[Step, Frames, NDArray[np.int64]], None]
 """Called after each step, before any reset, with its result, the frames after it and the episodes' seeds."""
-
-_PURPOSE = "train"
 
 
 class ScoredEnv(VecEnv):

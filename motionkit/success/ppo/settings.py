@@ -1,4 +1,7 @@
-"""`motionkit ppo`: a policy learns from a reward, such as a trained success classifier. Imports no torch."""
+"""`motionkit ppo`: a policy learns from a reward, such as a trained success classifier. Imports no torch.
+
+The environment is that of the actor, the episodes or the classifier that is named, unless ``--env`` chooses another.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,227 @@ from motionkit.success.actor_settings import ActorSettings
 from motionkit.success.environments.tasks import as_recorded
 from motionkit.success.ppo.guide import Command, is_foreign, translate_stage, translate_words
 
-# The environment of a command's inputs, which is its default.
+STEPS = {"mlp": 16, "pixels": 40}
+"""Updates by default: about 33,000 and 82,000 environment steps."""
 
+FLOAT32 = {"precision": "stable-baselines3 computes in float32"}
+
+
+class PpoRunSettings(RunSettings):
+    """Where the run goes and how long it lasts."""
+
+    num_steps: Annotated[int, Cli("--num-steps", panel="Run")] = Field(
+        0, ge=0, description="Total updates, including those before a resume; 0: 16 for mlp, 40 for pixels."
+    )
+
+
+class EpisodesSettings(Group):
+    """How experience is gathered."""
+
+    num_envs: Annotated[int, Cli("--num-envs")] = Field(
+        16, ge=1, le=65_536, description="Copies of the environment that are stepped together."
+    )
+    steps: int = Field(128, ge=1, le=1_000_000, description="Steps of each copy per update.")
+    workers: Annotated[int, Cli("--workers")] = Field(
+        0, ge=0, le=1024, description="Processes that share the copies; 0: none but this one."
+    )
+    backend: Annotated[Literal["processes", "ray"], Cli("--worker-backend")] = Field(
+        "processes", description="What workers are: processes of this machine, or actors of Ray (extra ray)."
+    )
+
+
+class PpoObjectiveSettings(Group):
+    """PPO (Schulman et al. 2017)."""
+
+    epochs: int = Field(0, ge=0, le=1000, description="Passes over each rollout; 0: 8 for mlp, 4 for pixels.")
+    batch_size: Annotated[int, Cli("--batch-size")] = Field(256, ge=2, description="Steps per minibatch.")
+    clip_range: Annotated[float, Cli("--clip-range")] = Field(0.2, gt=0, lt=1, description="Clip of the ratio.")
+    gamma: float = Field(0.95, ge=0, le=1, description="Discount.")
+    gae_lambda: float = Field(0.95, ge=0, le=1, description="Lambda of generalised advantage estimation.")
+    entropy: float = Field(0.0, ge=0, description="Weight of the entropy bonus.")
+    value: float = Field(0.5, ge=0, description="Weight of the value loss.")
+    kl_stop: float = Field(0.0, ge=0, description="KL from which the passes over a rollout end; 0: never.")
+
+
+class PpoOptimSettings(Group):
+    """Adam."""
+
+    learning_rate: Annotated[float, Cli("--learning-rate")] = Field(1e-3, gt=0, description="Learning rate.")
+    grad_clip: float = Field(0.5, gt=0, description="Largest gradient norm.")
+
+
+class PictureSettings(Group):
+    """Changes of the pictures that a pixel policy learns from; those that it acts on are not changed."""
+
+    shift: int = Field(0, ge=0, le=64, description="Most pixels that a picture is moved by, each way; 0: none.")
+
+
+class ScoringSettings(Group):
+    """When image rewards pay. They look at the frame after the action."""
+
+    mode: Annotated[Literal["per-step", "terminal", "k-of-n"], Cli("--reward-mode")] = Field(
+        "per-step", description="Pay in every step, for an episode's last frame, or where k of the last n steps paid."
+    )
+    k: int = Field(2, ge=1, le=1000, description="k of k-of-n.")
+    n: int = Field(3, ge=1, le=1000, description="n of k-of-n.")
+
+    def idle(self) -> Mapping[str, str]:
+        """Return the options that have no effect; see `Group.idle`."""
+        return {} if self.mode == "k-of-n" else dict.fromkeys(("k", "n"), "--reward-mode is not k-of-n")
+
+    @model_validator(mode="after")
+    def _some_of_all(self) -> Self:
+        if self.k > self.n:
+            raise ValueError(f"k {self.k} is more than n {self.n}")
+        return self
+
+
+class AlarmSettings(Group):
+    """The warning that predicted and true success part: the policy learns to please the reward alone."""
+
+    gap: float = Field(0.2, gt=0, le=1, description="Predicted minus true success from which it warns.")
+    window: int = Field(200, ge=10, le=1_000_000, description="Newest episodes that are compared.")
+    stop: Annotated[bool, Cli("--stop-on-gap")] = Field(False, description="End the run with the warning.")
+
+
+class MineSettings(Group):
+    """On-policy mining: between stretches of training the classifier learns from what the policy did."""
+
+    rounds: Annotated[int, Cli("--mine")] = Field(
+        0, ge=0, le=1000, description="Rounds, evenly spaced over the updates; 0: the classifier stays as it is."
+    )
+    steps: int = Field(220, ge=1, le=1_000_000, description="Steps of the classifier in a round.")
+    batch_size: int = Field(128, ge=2, le=65_536, description="Frames of a step, a quarter of them successes.")
+    learning_rate: float = Field(1e-3, gt=0, description="Peak learning rate of a round.")
+    floor: float = Field(
+        0.05, gt=0, le=10, description="A frame without success is drawn in proportion to this plus its probability."
+    )
+    val_share: float = Field(0.2, gt=0, lt=1, description="Share of mined episodes that choose the threshold.")
+
+    def idle(self) -> Mapping[str, str]:
+        """Return the options that have no effect; see `Group.idle`."""
+        return {} if self.rounds else dict.fromkeys(set(type(self).model_fields) - {"rounds"}, "--mine is 0")
+
+
+class CloneSettings(Group):
+    """Behaviour cloning of the episodes of ``--init``, before PPO begins."""
+
+    episodes: int = Field(0, ge=0, description="Episodes with a success that are cloned, the first ones; 0: all.")
+    epochs: int = Field(500, ge=1, le=1_000_000, description="Passes at most.")
+    patience: int = Field(100, ge=1, description="Passes without a lower held-out loss after which it ends.")
+    batch_size: int = Field(64, ge=1, le=1_000_000, description="Pairs of state and action in a batch.")
+    learning_rate: float = Field(1e-3, gt=0, description="Learning rate.")
+    val_share: float = Field(0.1, gt=0, lt=1, description="Share of episodes that are held out.")
+    spread: float = Field(
+        1.0, gt=0, le=10, description="Least standard deviation that PPO explores with then, in halves of the range."
+    )
+    critic: int = Field(
+        10, ge=0, description="First updates of PPO that train the critic alone, which cloning leaves as it was drawn."
+    )
+
+
+class SuccessEvalSettings(Group):
+    """Success before and after, from starts that training does not use."""
+
+    episodes: int = Field(200, ge=2, le=100_000, description="Episodes.")
+    every: int = Field(4, ge=0, description="Updates between measurements on as many other starts; 0: none.")
+    watched: int = Field(64, ge=2, le=100_000, description="Episodes of these; the best policy is chosen by them.")
+
+
+class ActingSettings(TrainerSettings):
+    """What the commands that act in an environment have in common: its settings, and files of the guide."""
+
+    command: ClassVar[Command]
+
+    @classmethod
+    def inherited(cls, layers: Sequence[Layer], typed: Mapping[str, Sequence[str]]) -> Layer | None:
+        """Return the environment of the actor or the classifier that is named; see `Settings.inherited`."""
+        return environment_of_inputs(cls, layers, typed)
+
+    @classmethod
+    def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
+        """Return the environment's defaults; see `Settings.preset_of`."""
+        return usual_settings(cls.command, given, options)
+
+    @classmethod
+    def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a run's settings with the environment of then; see `Translated.recorded`."""
+        return with_recorded_environment(table)
+
+    @classmethod
+    def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
+        """Translate the guide's ``maniskill_ppo_cnn.yaml``; see `Settings.translate`."""
+        return translate_stage(table, path, cls.command)
+
+    @classmethod
+    def is_foreign(cls, key: str) -> bool:
+        """Whether it is a dotted name of the guide; see `Settings.is_foreign`."""
+        return is_foreign(key)
+
+    @classmethod
+    def translate_sets(cls, sets: Mapping[str, Any]) -> Foreign:
+        """Translate the guide's dotted names; see `Settings.translate_sets`."""
+        return translate_words(sets, cls.command)
+
+
+class PpoSettings(ActingSettings):
+    """Train a policy with PPO on a reward."""
+
+    command = "ppo"
+
+    run: PpoRunSettings = PpoRunSettings()
+    env: Chosen = slot("environments", "reach", gives="episodes", description="Which environment to act in.")
+    reward: tuple[Chosen, ...] = slots("rewards", ("success-classifier",), reads=("image", "step", "motion"))
+    scoring: ScoringSettings = ScoringSettings()
+    policy: ActorSettings = ActorSettings()
+    init: Annotated[Path | None, Cli("--init")] = Field(
+        None,
+        description="Run or folder whose actor is trained on, its shape wins over the policy's settings; or episodes, "
+        "such as a run of reward-collect --policy scripted or a LeRobot dataset, which are cloned first.",
+    )
+    clone: CloneSettings = CloneSettings()
+    episodes: EpisodesSettings = EpisodesSettings()
+    objective: PpoObjectiveSettings = PpoObjectiveSettings()
+    optim: PpoOptimSettings = PpoOptimSettings()
+    augment: PictureSettings = PictureSettings()
+    alarm: AlarmSettings = AlarmSettings()
+    heldout: SuccessEvalSettings = SuccessEvalSettings()
+    mine: MineSettings = MineSettings()
+
+    def idle(self) -> Mapping[str, str]:
+        """Return the options that have no effect; see `Group.idle`."""
+        seen = [
+            reward for reward in self.reward if reads_of(reward.kind, plugins.get(reward.kind, reward.name)) == "image"
+        ]
+        idle = {f"reward.{chosen.name}.mode": "ppo scores frame by frame; --reward-mode says when" for chosen in seen}
+        if not seen:
+            idle |= dict.fromkeys(("scoring.mode", "scoring.k", "scoring.n"), "no reward looks at images")
+            idle |= dict.fromkeys(("alarm.gap", "alarm.window", "alarm.stop"), "no reward predicts success")
+        if self.init is None:
+            idle |= {f"clone.{name}": "--init names no episodes" for name in CloneSettings.model_fields}
+        if self.policy.kind != "pixels" and self.init is None:
+            idle["augment.shift"] = "--policy is not pixels"
+        return {**super().idle(), **FLOAT32, **idle}
+
+    @classmethod
+    def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a run's settings with the environment of then; see `Translated.recorded`.
+
+        Older runs had neither cloning nor shifted pictures.
+        """
+        before = {} if table.get("init") is None else {"critic": 0, "spread": 0.2}
+        later = {"augment": {"shift": 0}, "clone": CloneSettings(**before).model_dump(mode="json")}
+        return with_later(super().recorded(table), later)
+
+
+component = Component(
+    summary="Train a policy with PPO on a learned reward, and say how often it really succeeds.",
+    options=PpoSettings,
+    factory="motionkit.success.ppo.train:PpoTrainer",
+)
+
+
+# The environment of a command's inputs
 
 _REWARD = "success-classifier"
 _LEARNED = ("actor", "objective", "optim")  # groups of settings
@@ -158,224 +380,3 @@ def _newest() -> str:
     from motionkit.runs import newest_with
 
     return str(newest_with(_TRAINED, Path(_ARTIFACT, _DOCUMENT)) or "")
-
-
-STEPS = {"mlp": 16, "pixels": 40}
-"""Updates by default: about 33,000 and 82,000 environment steps."""
-
-
-class PpoRunSettings(RunSettings):
-    """Where the run goes and how long it lasts."""
-
-    num_steps: Annotated[int, Cli("--num-steps", panel="Run")] = Field(
-        0, ge=0, description="Total updates, including those before a resume; 0: 16 for mlp, 40 for pixels."
-    )
-
-
-class EpisodesSettings(Group):
-    """How experience is gathered."""
-
-    num_envs: Annotated[int, Cli("--num-envs")] = Field(
-        16, ge=1, le=65_536, description="Copies of the environment that are stepped together."
-    )
-    steps: int = Field(128, ge=1, le=1_000_000, description="Steps of each copy per update.")
-    workers: Annotated[int, Cli("--workers")] = Field(
-        0, ge=0, le=1024, description="Processes that share the copies; 0: none but this one."
-    )
-    backend: Annotated[Literal["processes", "ray"], Cli("--worker-backend")] = Field(
-        "processes", description="What workers are: processes of this machine, or actors of Ray (extra ray)."
-    )
-
-
-class PpoObjectiveSettings(Group):
-    """PPO (Schulman et al. 2017)."""
-
-    epochs: int = Field(0, ge=0, le=1000, description="Passes over each rollout; 0: 8 for mlp, 4 for pixels.")
-    batch_size: Annotated[int, Cli("--batch-size")] = Field(256, ge=2, description="Steps per minibatch.")
-    clip_range: Annotated[float, Cli("--clip-range")] = Field(0.2, gt=0, lt=1, description="Clip of the ratio.")
-    gamma: float = Field(0.95, ge=0, le=1, description="Discount.")
-    gae_lambda: float = Field(0.95, ge=0, le=1, description="Lambda of generalised advantage estimation.")
-    entropy: float = Field(0.0, ge=0, description="Weight of the entropy bonus.")
-    value: float = Field(0.5, ge=0, description="Weight of the value loss.")
-    kl_stop: float = Field(0.0, ge=0, description="KL from which the passes over a rollout end; 0: never.")
-
-
-class PpoOptimSettings(Group):
-    """Adam."""
-
-    learning_rate: Annotated[float, Cli("--learning-rate")] = Field(1e-3, gt=0, description="Learning rate.")
-    grad_clip: float = Field(0.5, gt=0, description="Largest gradient norm.")
-
-
-class PictureSettings(Group):
-    """Changes of the pictures that a pixel policy learns from; those that it acts on are not changed."""
-
-    shift: int = Field(0, ge=0, le=64, description="Most pixels that a picture is moved by, each way; 0: none.")
-
-
-class ScoringSettings(Group):
-    """When image rewards pay. They look at the frame after the action."""
-
-    mode: Annotated[Literal["per-step", "terminal", "k-of-n"], Cli("--reward-mode")] = Field(
-        "per-step", description="Pay in every step, for an episode's last frame, or where k of the last n steps paid."
-    )
-    k: int = Field(2, ge=1, le=1000, description="k of k-of-n.")
-    n: int = Field(3, ge=1, le=1000, description="n of k-of-n.")
-
-    def idle(self) -> Mapping[str, str]:
-        """Return the options that have no effect; see `Group.idle`."""
-        return {} if self.mode == "k-of-n" else dict.fromkeys(("k", "n"), "--reward-mode is not k-of-n")
-
-    @model_validator(mode="after")
-    def _some_of_all(self) -> Self:
-        if self.k > self.n:
-            raise ValueError(f"k {self.k} is more than n {self.n}")
-        return self
-
-
-class AlarmSettings(Group):
-    """The warning that predicted and true success part: the policy learns to please the reward alone."""
-
-    gap: float = Field(0.2, gt=0, le=1, description="Predicted minus true success from which it warns.")
-    window: int = Field(200, ge=10, le=1_000_000, description="Newest episodes that are compared.")
-    stop: Annotated[bool, Cli("--stop-on-gap")] = Field(False, description="End the run with the warning.")
-
-
-class MineSettings(Group):
-    """On-policy mining: between stretches of training the classifier learns from what the policy did."""
-
-    rounds: Annotated[int, Cli("--mine")] = Field(
-        0, ge=0, le=1000, description="Rounds, evenly spaced over the updates; 0: the classifier stays as it is."
-    )
-    steps: int = Field(220, ge=1, le=1_000_000, description="Steps of the classifier in a round.")
-    batch_size: int = Field(128, ge=2, le=65_536, description="Frames of a step, a quarter of them successes.")
-    learning_rate: float = Field(1e-3, gt=0, description="Peak learning rate of a round.")
-    floor: float = Field(
-        0.05, gt=0, le=10, description="A frame without success is drawn in proportion to this plus its probability."
-    )
-    val_share: float = Field(0.2, gt=0, lt=1, description="Share of mined episodes that choose the threshold.")
-
-    def idle(self) -> Mapping[str, str]:
-        """Return the options that have no effect; see `Group.idle`."""
-        return {} if self.rounds else dict.fromkeys(set(type(self).model_fields) - {"rounds"}, "--mine is 0")
-
-
-class CloneSettings(Group):
-    """Behaviour cloning of the episodes of ``--init``, before PPO begins."""
-
-    episodes: int = Field(0, ge=0, description="Episodes with a success that are cloned, the first ones; 0: all.")
-    epochs: int = Field(500, ge=1, le=1_000_000, description="Passes at most.")
-    patience: int = Field(100, ge=1, description="Passes without a lower held-out loss after which it ends.")
-    batch_size: int = Field(64, ge=1, le=1_000_000, description="Pairs of state and action in a batch.")
-    learning_rate: float = Field(1e-3, gt=0, description="Learning rate.")
-    val_share: float = Field(0.1, gt=0, lt=1, description="Share of episodes that are held out.")
-    spread: float = Field(
-        1.0, gt=0, le=10, description="Least standard deviation that PPO explores with then, in halves of the range."
-    )
-    critic: int = Field(
-        10, ge=0, description="First updates of PPO that train the critic alone, which cloning leaves as it was drawn."
-    )
-
-
-class SuccessEvalSettings(Group):
-    """Success before and after, from starts that training does not use."""
-
-    episodes: int = Field(200, ge=2, le=100_000, description="Episodes.")
-    every: int = Field(4, ge=0, description="Updates between measurements on as many other starts; 0: none.")
-    watched: int = Field(64, ge=2, le=100_000, description="Episodes of these; the best policy is chosen by them.")
-
-
-FLOAT32 = {"precision": "stable-baselines3 computes in float32"}
-
-
-class ActingSettings(TrainerSettings):
-    """What the commands that act in an environment have in common: its settings, and files of the guide."""
-
-    command: ClassVar[Command]
-
-    @classmethod
-    def inherited(cls, layers: Sequence[Layer], typed: Mapping[str, Sequence[str]]) -> Layer | None:
-        """Return the environment of the actor or the classifier that is named; see `Settings.inherited`."""
-        return environment_of_inputs(cls, layers, typed)
-
-    @classmethod
-    def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
-        """Return the environment's defaults; see `Settings.preset_of`."""
-        return usual_settings(cls.command, given, options)
-
-    @classmethod
-    def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a run's settings with the environment of then; see `Translated.recorded`."""
-        return with_recorded_environment(table)
-
-    @classmethod
-    def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
-        """Translate the guide's ``maniskill_ppo_cnn.yaml``; see `Settings.translate`."""
-        return translate_stage(table, path, cls.command)
-
-    @classmethod
-    def is_foreign(cls, key: str) -> bool:
-        """Whether it is a dotted name of the guide; see `Settings.is_foreign`."""
-        return is_foreign(key)
-
-    @classmethod
-    def translate_sets(cls, sets: Mapping[str, Any]) -> Foreign:
-        """Translate the guide's dotted names; see `Settings.translate_sets`."""
-        return translate_words(sets, cls.command)
-
-
-class PpoSettings(ActingSettings):
-    """Train a policy with PPO on a reward."""
-
-    command = "ppo"
-
-    run: PpoRunSettings = PpoRunSettings()
-    env: Chosen = slot("environments", "reach", gives="episodes", description="Which environment to act in.")
-    reward: tuple[Chosen, ...] = slots("rewards", ("success-classifier",), reads=("image", "step", "motion"))
-    scoring: ScoringSettings = ScoringSettings()
-    policy: ActorSettings = ActorSettings()
-    init: Annotated[Path | None, Cli("--init")] = Field(
-        None,
-        description="Run or folder whose actor is trained on, its shape wins over the policy's settings; or episodes, "
-        "such as a run of reward-collect --policy scripted or a LeRobot dataset, which are cloned first.",
-    )
-    clone: CloneSettings = CloneSettings()
-    episodes: EpisodesSettings = EpisodesSettings()
-    objective: PpoObjectiveSettings = PpoObjectiveSettings()
-    optim: PpoOptimSettings = PpoOptimSettings()
-    augment: PictureSettings = PictureSettings()
-    alarm: AlarmSettings = AlarmSettings()
-    heldout: SuccessEvalSettings = SuccessEvalSettings()
-    mine: MineSettings = MineSettings()
-
-    def idle(self) -> Mapping[str, str]:
-        """Return the options that have no effect; see `Group.idle`."""
-        seen = [
-            reward for reward in self.reward if reads_of(reward.kind, plugins.get(reward.kind, reward.name)) == "image"
-        ]
-        idle = {f"reward.{chosen.name}.mode": "ppo scores frame by frame; --reward-mode says when" for chosen in seen}
-        if not seen:
-            idle |= dict.fromkeys(("scoring.mode", "scoring.k", "scoring.n"), "no reward looks at images")
-            idle |= dict.fromkeys(("alarm.gap", "alarm.window", "alarm.stop"), "no reward predicts success")
-        if self.init is None:
-            idle |= {f"clone.{name}": "--init names no episodes" for name in CloneSettings.model_fields}
-        if self.policy.kind != "pixels" and self.init is None:
-            idle["augment.shift"] = "--policy is not pixels"
-        return {**super().idle(), **FLOAT32, **idle}
-
-    @classmethod
-    def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a run's settings with the environment of then; see `Translated.recorded`.
-
-        Older runs had neither cloning nor shifted pictures.
-        """
-        before = {} if table.get("init") is None else {"critic": 0, "spread": 0.2}
-        later = {"augment": {"shift": 0}, "clone": CloneSettings(**before).model_dump(mode="json")}
-        return with_later(super().recorded(table), later)
-
-
-component = Component(
-    summary="Train a policy with PPO on a learned reward, and say how often it really succeeds.",
-    options=PpoSettings,
-    factory="motionkit.success.ppo.train:PpoTrainer",
-)

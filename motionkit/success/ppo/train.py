@@ -1,4 +1,8 @@
-"""`motionkit ppo`: the trainer."""
+"""`motionkit ppo`: the trainer.
+
+`SuccessAlarm` fires when predicted and true success part, `write_films` keeps episodes to look at, and `verdict` says
+in a sentence what was learned.
+"""
 
 from __future__ import annotations
 
@@ -36,159 +40,20 @@ from motionkit.training.device import describe_device, set_up
 from motionkit.training.learner import Best
 from motionkit.training.steps import Kept, Parts, State, restore, run_steps
 
+FILMS, FILMS_BEFORE = "films", "films-before"
+
+_FILMS = 4
+_LATER = 1e-9
+
 _FEWEST = 32
 _HALF = 0.5
 
-
-class SuccessAlarm:
-    """Compares true and predicted success of the newest episodes.
-
-    It fires if the reward predicts more success than there is (reward hacking), or misses much of the true success. If
-    success is rare, neither makes a gap; then it fires if, with 95 % confidence, recall or precision of the predicted
-    success is below a half.
-    """
-
-    def __init__(self, gap: float, window: int) -> None:
-        self._gap, self._newest = gap, deque[tuple[bool, bool]](maxlen=window)
-        self.fired_at = 0  # step in which it fired first; 0 before
-        self.at = (0.0, 0.0)  # true and predicted success then
-        self.why = ""  # the reason, in words
-
-    def add(self, episodes: Iterable[tuple[bool, bool]]) -> None:
-        """Count finished episodes, ``(true, predicted)`` each."""
-        self._newest.extend(episodes)
-
-    def forget(self) -> None:
-        """Drop all episodes, as the reward has changed."""
-        self._newest.clear()
-
-    @property
-    def rates(self) -> tuple[float, float]:
-        """True and predicted success of the newest episodes."""
-        count = max(1, len(self._newest))
-        return sum(true for true, _ in self._newest) / count, sum(seen for _, seen in self._newest) / count
-
-    def wrong(self) -> str:
-        """Return the fault of the newest episodes, a sentence; empty if there is none."""
-        if len(self._newest) < _FEWEST:
-            return ""
-        true, predicted = self.rates
-        if predicted - true > self._gap:
-            return "the policy learns what pleases the reward, not the task."
-        if true - predicted > self._gap:
-            return "the reward misses much of it."
-        both = sum(succeeded and seen for succeeded, seen in self._newest)
-        if _below_half(both, sum(succeeded for succeeded, _ in self._newest)):
-            return "the reward sees fewer than half of the episodes that succeed."
-        if _below_half(both, sum(seen for _, seen in self._newest)):
-            return "fewer than half of the episodes that the reward takes for successes are some."
-        return ""
-
-    def check(self, step: int) -> bool:
-        """Return whether it fires; the first time is recorded."""
-        why = self.wrong()
-        if why and not self.fired_at:
-            self.fired_at, self.at, self.why = step, self.rates, why
-        return bool(why)
-
-    def document(self) -> dict[str, object]:
-        """Return whether and when it fired, JSON-able."""
-        true, predicted = self.at
-        return {
-            "fired": bool(self.fired_at), "step": self.fired_at, "true": true, "predicted": predicted, "why": self.why
-        }  # fmt: skip
-
-    def state(self) -> State:
-        """Return the newest episodes and the first alarm."""
-        newest = [list(pair) for pair in self._newest]
-        return State(values={"newest": newest, "fired": self.fired_at, "at": self.at, "why": self.why})
-
-    def load_state(self, state: State) -> None:
-        """Put them back."""
-        self._newest.clear()
-        self._newest.extend((bool(true), bool(seen)) for true, seen in state.values["newest"])
-        self.fired_at = int(state.values["fired"])
-        true, predicted = state.values["at"]
-        self.at, self.why = (float(true), float(predicted)), str(state.values["why"])
-
-
-def _below_half(hits: int, count: int) -> bool:
-    """Return whether the 95 % interval of a rate is below a half."""
-    return count > 0 and rate_interval(hits, count)[1] < _HALF
-
+_LEARNED = 0.5  # least success for the verdict that the policy learned the task
 
 _SHOWN = 192  # pixels; small pictures are enlarged
 _MILLISECONDS, _LAST = 80, 800
 
-
-def write_films(folder: Path, episodes: Episodes) -> None:
-    """Write the films of episodes, and ``films.json`` with their success."""
-    if not episodes.films:
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    records = []
-    for number, film in enumerate(episodes.films):
-        name = f"{number}.webp"
-        factor = max(1, _SHOWN // max(film.shape[1:3]))
-        frames = [Image.fromarray(frame.repeat(factor, 0).repeat(factor, 1)) for frame in film]
-        data = io.BytesIO()
-        durations = [_MILLISECONDS] * (len(frames) - 1) + [_LAST]
-        frames[0].save(data, "WEBP", save_all=True, append_images=frames[1:], duration=durations, loop=0, quality=80)
-        write_bytes_atomic(folder / name, data.getvalue())
-        predicted = None if episodes.predicted is None else bool(np.asarray(episodes.predicted)[number])
-        records.append({"file": name, "success": bool(episodes.success[number]), "predicted": predicted})
-    write_bytes_atomic(folder / "films.json", (json.dumps(records, indent=2) + "\n").encode())
-
-
-def compare_environments(
-    trained: Mapping[str, Any],  # ``spec`` of the environment of the classifier's frames; empty if it is not known
-    present: Mapping[str, Any],  # that of this run
-    place: str,  # where the classifier is from
-) -> str:
-    """Return a note for the user if a classifier's frames are of another environment; else an empty text."""
-    theirs, here = task_of(trained), task_of(present)
-    if theirs and theirs != here:
-        words = ["--env", str(trained["name"]), *(("--env.id", str(trained["id"])) if trained.get("id") else ())]
-        raise MotionkitError(
-            f"the classifier of {place} was trained on frames of {theirs}, and the environment of this run is {here}.",
-            why="a success of one task is not a success of another, even where cameras have the same names and sizes.",
-            fix=f"{shlex.join(words)}, or a classifier that was trained on frames of {here}.",
-        )
-    if not theirs:
-        return f"it is not known what environment the classifier of {place} was trained on: this run's is {here}."
-    trained, present = as_recorded(trained), as_recorded(present)
-    odd = [
-        f"{key} {value}, not {present[key]}"
-        for key, value in trained.items()
-        if key in present and value != present[key]
-    ]
-    return f"the classifier's frames were made with other options of {here}: {'; '.join(odd)}." if odd else ""
-
-
-_LEARNED = 0.5  # least success for the verdict that the policy learned the task
-
-
-def verdict(success: Mapping[str, Any], alarm: SuccessAlarm) -> str:
-    """Return the run's result in a sentence."""
-    low, high = success["ci95"]
-    before, after = success["before"], success["after"]
-    if low > 0:
-        head = "the policy learned the task: " if after >= _LEARNED else ""
-        sentence = f"{head}true success rose from {before:.0%} to {after:.0%}."
-    elif high < 0:
-        sentence = f"the policy got worse: true success fell from {before:.0%} to {after:.0%}."
-    else:
-        sentence = f"true success went from {before:.0%} to {after:.0%}, which is no more than chance."
-    if alarm.fired_at:
-        true, predicted = alarm.at
-        sentence += f" The alarm fired in step {alarm.fired_at}: {true:.0%} true, {predicted:.0%} predicted success."
-    return sentence
-
-
 _logger = logging.getLogger("motionkit.ppo")
-_FILMS = 4
-_LATER = 1e-9
-FILMS, FILMS_BEFORE = "films", "films-before"
 
 
 class PpoTrainer:
@@ -424,3 +289,141 @@ def _parted(alarm: SuccessAlarm) -> str:
         f"alarm: true success is {true:.0%} and predicted success {predicted:.0%}: {alarm.why} Train the classifier "
         "on frames of this policy too: --mine 3 does, and so do reward-collect --policy RUN and reward-train."
     )
+
+
+def verdict(success: Mapping[str, Any], alarm: SuccessAlarm) -> str:
+    """Return the run's result in a sentence."""
+    low, high = success["ci95"]
+    before, after = success["before"], success["after"]
+    if low > 0:
+        head = "the policy learned the task: " if after >= _LEARNED else ""
+        sentence = f"{head}true success rose from {before:.0%} to {after:.0%}."
+    elif high < 0:
+        sentence = f"the policy got worse: true success fell from {before:.0%} to {after:.0%}."
+    else:
+        sentence = f"true success went from {before:.0%} to {after:.0%}, which is no more than chance."
+    if alarm.fired_at:
+        true, predicted = alarm.at
+        sentence += f" The alarm fired in step {alarm.fired_at}: {true:.0%} true, {predicted:.0%} predicted success."
+    return sentence
+
+
+class SuccessAlarm:
+    """Compares true and predicted success of the newest episodes.
+
+    It fires if the reward predicts more success than there is (reward hacking), or misses much of the true success. If
+    success is rare, neither makes a gap; then it fires if, with 95 % confidence, recall or precision of the predicted
+    success is below a half.
+    """
+
+    def __init__(self, gap: float, window: int) -> None:
+        self._gap, self._newest = gap, deque[tuple[bool, bool]](maxlen=window)
+        self.fired_at = 0  # step in which it fired first; 0 before
+        self.at = (0.0, 0.0)  # true and predicted success then
+        self.why = ""  # the reason, in words
+
+    def add(self, episodes: Iterable[tuple[bool, bool]]) -> None:
+        """Count finished episodes, ``(true, predicted)`` each."""
+        self._newest.extend(episodes)
+
+    def forget(self) -> None:
+        """Drop all episodes, as the reward has changed."""
+        self._newest.clear()
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        """True and predicted success of the newest episodes."""
+        count = max(1, len(self._newest))
+        return sum(true for true, _ in self._newest) / count, sum(seen for _, seen in self._newest) / count
+
+    def wrong(self) -> str:
+        """Return the fault of the newest episodes, a sentence; empty if there is none."""
+        if len(self._newest) < _FEWEST:
+            return ""
+        true, predicted = self.rates
+        if predicted - true > self._gap:
+            return "the policy learns what pleases the reward, not the task."
+        if true - predicted > self._gap:
+            return "the reward misses much of it."
+        both = sum(succeeded and seen for succeeded, seen in self._newest)
+        if _below_half(both, sum(succeeded for succeeded, _ in self._newest)):
+            return "the reward sees fewer than half of the episodes that succeed."
+        if _below_half(both, sum(seen for _, seen in self._newest)):
+            return "fewer than half of the episodes that the reward takes for successes are some."
+        return ""
+
+    def check(self, step: int) -> bool:
+        """Return whether it fires; the first time is recorded."""
+        why = self.wrong()
+        if why and not self.fired_at:
+            self.fired_at, self.at, self.why = step, self.rates, why
+        return bool(why)
+
+    def document(self) -> dict[str, object]:
+        """Return whether and when it fired, JSON-able."""
+        true, predicted = self.at
+        return {
+            "fired": bool(self.fired_at), "step": self.fired_at, "true": true, "predicted": predicted, "why": self.why
+        }  # fmt: skip
+
+    def state(self) -> State:
+        """Return the newest episodes and the first alarm."""
+        newest = [list(pair) for pair in self._newest]
+        return State(values={"newest": newest, "fired": self.fired_at, "at": self.at, "why": self.why})
+
+    def load_state(self, state: State) -> None:
+        """Put them back."""
+        self._newest.clear()
+        self._newest.extend((bool(true), bool(seen)) for true, seen in state.values["newest"])
+        self.fired_at = int(state.values["fired"])
+        true, predicted = state.values["at"]
+        self.at, self.why = (float(true), float(predicted)), str(state.values["why"])
+
+
+def _below_half(hits: int, count: int) -> bool:
+    """Return whether the 95 % interval of a rate is below a half."""
+    return count > 0 and rate_interval(hits, count)[1] < _HALF
+
+
+def write_films(folder: Path, episodes: Episodes) -> None:
+    """Write the films of episodes, and ``films.json`` with their success."""
+    if not episodes.films:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    records = []
+    for number, film in enumerate(episodes.films):
+        name = f"{number}.webp"
+        factor = max(1, _SHOWN // max(film.shape[1:3]))
+        frames = [Image.fromarray(frame.repeat(factor, 0).repeat(factor, 1)) for frame in film]
+        data = io.BytesIO()
+        durations = [_MILLISECONDS] * (len(frames) - 1) + [_LAST]
+        frames[0].save(data, "WEBP", save_all=True, append_images=frames[1:], duration=durations, loop=0, quality=80)
+        write_bytes_atomic(folder / name, data.getvalue())
+        predicted = None if episodes.predicted is None else bool(np.asarray(episodes.predicted)[number])
+        records.append({"file": name, "success": bool(episodes.success[number]), "predicted": predicted})
+    write_bytes_atomic(folder / "films.json", (json.dumps(records, indent=2) + "\n").encode())
+
+
+def compare_environments(
+    trained: Mapping[str, Any],  # ``spec`` of the environment of the classifier's frames; empty if it is not known
+    present: Mapping[str, Any],  # that of this run
+    place: str,  # where the classifier is from
+) -> str:
+    """Return a note for the user if a classifier's frames are of another environment; else an empty text."""
+    theirs, here = task_of(trained), task_of(present)
+    if theirs and theirs != here:
+        words = ["--env", str(trained["name"]), *(("--env.id", str(trained["id"])) if trained.get("id") else ())]
+        raise MotionkitError(
+            f"the classifier of {place} was trained on frames of {theirs}, and the environment of this run is {here}.",
+            why="a success of one task is not a success of another, even where cameras have the same names and sizes.",
+            fix=f"{shlex.join(words)}, or a classifier that was trained on frames of {here}.",
+        )
+    if not theirs:
+        return f"it is not known what environment the classifier of {place} was trained on: this run's is {here}."
+    trained, present = as_recorded(trained), as_recorded(present)
+    odd = [
+        f"{key} {value}, not {present[key]}"
+        for key, value in trained.items()
+        if key in present and value != present[key]
+    ]
+    return f"the classifier's frames were made with other options of {here}: {'; '.join(odd)}." if odd else ""

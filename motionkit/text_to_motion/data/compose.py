@@ -1,4 +1,8 @@
-"""Joins single clips into composite samples (`motionkit compose`)."""
+"""Joins single clips into composite samples (`motionkit compose`).
+
+A `Plan` says what is joined, and `draw_samples` draws clips, windows and captions. Towers compare the captions of a
+sample (`similarities`). `compose` makes the samples with their motions, and `write_composed` writes the files of a set.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +40,20 @@ from motionkit.text_to_motion.data.joined import (
     shared_groups,
 )
 from motionkit.text_to_motion.tmr.model import TMR
+
+Windows = tuple[tuple[int, int], ...]
+ATTEMPTS = 200  # most draws per requested sample, as in the original code
+MDM_LONGEST = 196  # longest motion of the published MDM and of the starter's policy, in frames
+BIN = 20  # frames per bin of the histogram of lengths
+_CHUNK = 64  # texts encoded at a time
+_log = logging.getLogger("motionkit.datasets")
+_WIDTH = 120
+_LEGACY_SAMPLE = (
+    "composite_prompt", "sub_prompts", "durations", "durations_frames", "source_ids", "total_frames",
+)  # fmt: skip
+_LEGACY_METADATA = (
+    "dataset_name", "split", "k_segments", "target_length", "tolerance", "fps", "num_samples",
+)  # fmt: skip
 
 
 def draw_captions(parts: Sequence[Source], rng: random.Random) -> tuple[tuple[str, ...], bool]:
@@ -87,11 +105,6 @@ class Plan:
     def low(self) -> int:
         """Smallest total in frames."""
         return max(self.target_length - self.tolerance, 1)
-
-
-Windows = tuple[tuple[int, int], ...]
-
-ATTEMPTS = 200  # most draws per requested sample, as in the original code
 
 
 @dataclass(frozen=True)
@@ -177,10 +190,6 @@ def _cut_windows(parts: Sequence[Source], low: int, high: int, rng: random.Rando
     return tuple((start, start + frames) for start, frames in zip(starts, sizes, strict=True))
 
 
-MDM_LONGEST = 196  # longest motion of the published MDM and of the starter's policy, in frames
-BIN = 20  # frames per bin of the histogram of lengths
-
-
 def none_fits(sources: Sequence[Source], plan: Plan, name: str) -> MotionkitError:
     """Return the error for a plan that no clips fit, with a target length that some fit."""
     clips, where = plan.k_segments, f"the {plan.split} split of {name}"
@@ -241,9 +250,6 @@ def leaks(dataset: TextMotionDataset, split: Split, sources: Sequence[Source]) -
         "model trained on one split would be measured on its training data in the other."
         for other_split, groups in shared_groups(dataset, split, sources).items()
     ]
-
-
-_CHUNK = 64
 
 
 class TextTower(Protocol):
@@ -312,9 +318,6 @@ def _digest(module: nn.Module) -> str:
         digest.update(f"{name}{tuple(value.shape)}".encode())
         digest.update(value.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()[:16]
-
-
-_log = logging.getLogger("motionkit.datasets")
 
 
 @dataclass(frozen=True)
@@ -420,15 +423,6 @@ def _physics(dataset: TextMotionDataset) -> tuple[float, float] | None:
     except MotionkitError as error:
         _log.warning("the physics reward will have no reference: %s", error.message)
         return None
-
-
-_WIDTH = 120
-_LEGACY_SAMPLE = (
-    "composite_prompt", "sub_prompts", "durations", "durations_frames", "source_ids", "total_frames",
-)  # fmt: skip
-_LEGACY_METADATA = (
-    "dataset_name", "split", "k_segments", "target_length", "tolerance", "fps", "num_samples",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)

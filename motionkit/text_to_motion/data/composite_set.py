@@ -1,4 +1,8 @@
-"""The composite dataset: implements `TextMotionDataset` on composite files."""
+"""The composite dataset: implements `TextMotionDataset` on composite files.
+
+`read_file` and `read_arrays` read the two files of a set, or one of the original code. All files of a dataset must
+have one skeleton and one rate.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +34,10 @@ from motionkit.text_to_motion.data.joined import reference_features, shared_moti
 from motionkit.weights import open_zip, read_array
 
 _LARGEST = 512 * 2**20  # bytes of a file of the original code
+_HEADERS = 4096  # bytes by which unpacked arrays may exceed their file
+_BODIES: dict[str, Skeleton] = {"humanml": HUMANML, "t2m": HUMANML, "starter": HUMANML, "kit": KIT}
+_log = logging.getLogger("motionkit.datasets")
+_STATS_FIX = "give the folder of the single clips with --dataset.root DIR, or compose the set again."
 
 
 @dataclass(frozen=True)
@@ -132,9 +140,6 @@ def _plain(value: Any) -> Any:
     return value
 
 
-_HEADERS = 4096
-
-
 @dataclass(frozen=True)
 class Arrays:
     """The arrays of one file."""
@@ -219,9 +224,6 @@ def _check_bytes(file: CompositeFile, path: Path) -> None:
         raise MotionkitError(f"{path} unpacks to {unpacked >> 20} MB; it is not a file of motionkit compose.")
 
 
-_BODIES: dict[str, Skeleton] = {"humanml": HUMANML, "t2m": HUMANML, "starter": HUMANML, "kit": KIT}
-
-
 def refuse_twins(files: Sequence[CompositeFile]) -> None:
     """Refuse two files of one split and one number of segments."""
     seen: dict[tuple[str, int], CompositeFile] = {}
@@ -279,10 +281,6 @@ def shared_clips(files: Sequence[CompositeFile]) -> list[str]:
         names.update(name for sample in file.document.samples for name in sample.source_ids)
     pairs = combinations(splits.values(), 2)
     return sorted({name for first, second in pairs for name in shared_motions(first, second)})
-
-
-_log = logging.getLogger("motionkit.datasets")
-_STATS_FIX = "give the folder of the single clips with --dataset.root DIR, or compose the set again."
 
 
 class Composite:

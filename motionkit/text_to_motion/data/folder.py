@@ -1,4 +1,4 @@
-"""The HumanML3D-layout dataset: implements `TextMotionDataset` on a folder."""
+"""The HumanML3D-layout dataset: `read_split` reads a folder, `HumanML` implements `TextMotionDataset` on it."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ because the published splits and figures depend on it."""
 
 _LIMIT = 1 << 20
 _LETTERS = string.ascii_uppercase[:23]
+_log = logging.getLogger("motionkit.datasets")
+_UNIT = 4  # frames that lengths of prompts are multiples of
+_TOKEN_SPLITS: tuple[Split, ...] = ("train", "val")
 
 
 @dataclass(frozen=True)
@@ -133,11 +136,6 @@ def read_array(path: Path) -> Tensor:
     if not path.exists():
         raise MotionkitError(f"{path} is missing.", fix="set --dataset.stats to the folder that has it.")
     return torch.from_numpy(read_numbers(path, limit=_LIMIT).astype(np.float32))
-
-
-_log = logging.getLogger("motionkit.datasets")
-_UNIT = 4
-_TOKEN_SPLITS: tuple[Split, ...] = ("train", "val")
 
 
 class HumanML:

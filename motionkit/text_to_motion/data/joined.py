@@ -1,4 +1,9 @@
-"""Prompts and motions of several actions, joined from single clips."""
+"""Prompts and motions of several actions, joined from single clips.
+
+Motions are joined by `reference_joints`, with poses that are blended at the seams, and prompts by `join_prompts`.
+`read_sources` gives the clips that a set is joined from; splits that share some of them are found by
+`shared_groups`. `physics_medians` are the foot skate and jerk of single clips, for comparison.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +31,11 @@ from motionkit.motion import Skeleton, features_to_joints, joints_to_features, o
 from motionkit.runs import write_bytes_atomic
 from motionkit.text import Prompt
 
+_VERSION = 1  # of the cached medians
+_BATCH = 64  # clips measured at a time
+BLEND = 0.2  # seconds on each side of a seam in which poses are blended
+MIN_SEGMENT = 36  # shortest segment in frames, the shortest training window of TMR and the evaluator
+
 
 def shared_motions(some: Collection[str], others: Collection[str]) -> list[str]:
     """Return the motions that two lists of clip ids share, mirrored or not; sorted."""
@@ -33,19 +43,16 @@ def shared_motions(some: Collection[str], others: Collection[str]) -> list[str]:
     return sorted({original(name, names) for name in some} & {original(name, names) for name in others})
 
 
-_VERSION = 1
-_BATCH = 64
-
-
-def physics_medians(
-    clips: Sequence[TextClip],  # at least one; clips shorter than 4 frames have no jerk and are not used
-    skeleton: Skeleton,
-    fps: float,
-) -> tuple[float, float]:
+def physics_medians(clips: Sequence[TextClip], skeleton: Skeleton, fps: float) -> tuple[float, float]:
     """Return the median foot skate (m/s) and median jerk (m/s^3) over clips.
 
     The result is cached in `motionkit.config.cache_folder`, under a hash of the motions. A cache that cannot be written
     is not an error.
+
+    Args:
+        clips: At least one; clips shorter than 4 frames have no jerk and are not used.
+        skeleton: Body of the features.
+        fps: Frames per second.
     """
     path = cache_folder() / f"physics-{_fingerprint(clips, skeleton, fps)}.json"
     if (cached := _load(path)) is not None:
@@ -92,21 +99,19 @@ def _store(path: Path, medians: tuple[float, float]) -> None:
         write_bytes_atomic(path, json.dumps(medians).encode())
 
 
-BLEND = 0.2  # seconds on each side of a seam in which poses are blended
-
-
-def blend_seam(
-    before: Tensor,  # [T, J, 3] metres; its last frame is at the time of the first frame of `after`
-    after: Tensor,  # [T', J, 3]
-    skeleton: Skeleton,
-    fps: float,
-) -> None:
+def blend_seam(before: Tensor, after: Tensor, skeleton: Skeleton, fps: float) -> None:
     """Blend the last pose of one piece and the first of the next, in place.
 
     Every bone is turned by a part of the smallest rotation between its directions in the two poses, so that limbs keep
     their lengths; lengths that differ between the pieces are interpolated. The body is then moved vertically so that
     its lowest joint is between those of the two pieces: feet that are on the ground before and after stay there. The
     correction fades out over `BLEND` seconds on both sides.
+
+    Args:
+        before: ``[T, J, 3]`` metres; its last frame is at the time of the first frame of `after`.
+        after: ``[T', J, 3]``.
+        skeleton: The body.
+        fps: Frames per second.
     """
     import roma
 
@@ -139,15 +144,16 @@ def _fading(frames: int) -> Tensor:
     return 0.5 * (1 + torch.cos(math.pi * torch.arange(frames, dtype=torch.float64) / frames))
 
 
-def reference_joints(
-    windows: Sequence[Tensor],  # k feature windows [T_k, D], not normalised
-    skeleton: Skeleton,
-    fps: float,
-) -> Tensor:
+def reference_joints(windows: Sequence[Tensor], skeleton: Skeleton, fps: float) -> Tensor:
     """Join feature windows into one motion.
 
     Each window starts at the position and heading where the one before ends, and the seam is blended (`blend_seam`).
     The transitions are not captured motion: the result is a rough reference.
+
+    Args:
+        windows: K feature windows ``[T_k, D]``, not normalised.
+        skeleton: Body of the features.
+        fps: Frames per second.
 
     Returns:
         ``[sum T_k + 1, J, 3]`` float64 metres; one frame more than the features that are computed from it have.
@@ -244,22 +250,20 @@ def _file(clip: TextClip) -> str:
     return getattr(clip, "source", "") or clip.key
 
 
-MIN_SEGMENT = 36  # shortest segment in frames, the shortest training window of TMR and the evaluator
-
-
 def join_prompts(
-    # One-segment prompts with a source clip each; those shorter than `MIN_SEGMENT` are not used
-    singles: Sequence[Prompt],
-    k_segments: int,
-    *,
-    seed: int,
-    max_length: int,  # longest total in frames
-    unit: int = 4,  # segment lengths are multiples of it
+    singles: Sequence[Prompt], k_segments: int, *, seed: int, max_length: int, unit: int = 4
 ) -> tuple[Prompt, ...]:
     """Join K one-segment prompts into each of ``len(singles)`` prompts, the same ones for the same seed.
 
     Prompt i begins with ``singles[i]``; the others are drawn from different clips. A segment is as long as its source,
     unless the total exceeds `max_length`; see `fit_lengths`.
+
+    Args:
+        singles: One-segment prompts with a source clip each; those shorter than `MIN_SEGMENT` are not used.
+        k_segments: K.
+        seed: Chooses the clips.
+        max_length: Longest total in frames.
+        unit: Segment lengths are multiples of it.
     """
     if k_segments * MIN_SEGMENT > max_length:
         raise MotionkitError(

@@ -19,21 +19,22 @@ from motionkit.config import choose_one
 from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, Caption, Clip, JointMotion, Motion
-from motionkit.page.html import count
+from motionkit.page.wording import count
 
 Item = tuple[Clip | Motion | JointMotion | Tensor, str | Sequence[str]]
 """A motion and its caption, or captions. A tensor is ``[T, 22, 3]``: metres, Y up, 20 fps."""
 
 
-def open_list(
-    items: Sequence[Item],  # pairs of a motion and its caption, or captions
-    **options: Any,  # options of the dataset ``humanml``, such as ``min_length``; `root` cannot be one of them
-) -> TextMotionDataset:
+def open_list(items: Sequence[Item], **options: Any) -> TextMotionDataset:
     """Return a dataset of motions with captions, as `motionkit convert` makes it from files.
 
     Motions of any skeleton and rate become features of the 22-joint body at 20 fps. Clips keep their ``split``; those
     without one are distributed, most to train. The data are written to a temporary folder, which is removed together
     with the dataset.
+
+    Args:
+        items: Pairs of a motion and its caption, or captions.
+        **options: Options of the dataset `humanml`.
 
     Example:
         >>> import torch

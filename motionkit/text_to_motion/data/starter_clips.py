@@ -1,4 +1,4 @@
-"""The starter dataset: clips that are generated at their first use."""
+"""The starter dataset: clips that are generated at their first use and cached, and composite prompts."""
 
 from __future__ import annotations
 
@@ -23,85 +23,13 @@ from motionkit.text import Prompt
 from motionkit.text_to_motion.data.joined import MIN_SEGMENT, fit_lengths, physics_medians
 from motionkit.text_to_motion.data.starter import StarterOptions
 
-# Arrays are cached between runs, under a hash of the code that makes them.
-
-_VERSION = 1
-
-
-@cache
-def _source() -> str:
-    """Return a fingerprint of the code that generates clips and turns them into features."""
-    digest = hashlib.sha256(str(_VERSION).encode())
-    for package in ("motionkit.starter", "motionkit.motion.features"):
-        for item in sorted(files(package).iterdir(), key=lambda item: item.name):
-            if item.name.endswith(".py"):
-                digest.update(item.name.encode() + item.read_bytes())
-    return digest.hexdigest()
-
-
-def cached(key: str, make: Callable[[], NDArray[np.float32]], *, keep: bool = True) -> NDArray[np.float32]:
-    """Return the array called `key`, from the cache or from `make`.
-
-    A damaged file is replaced; a cache that cannot be written is ignored. The array is memory-mapped: only the parts
-    that are read take memory.
-    """
-    if not keep:
-        return make()
-    name = hashlib.sha256(f"{_source()} {key}".encode()).hexdigest()[:24]
-    path = cache_folder() / f"starter-{name}.npy"
-    try:
-        # Mapped copy-on-write: torch needs writable memory, and the file must not change.
-        return np.load(path, mmap_mode="c", allow_pickle=False)  # type: ignore[no-any-return]  # numpy types it as Any
-    except (OSError, ValueError, EOFError):
-        array = make()
-    aside = temporary(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with aside.open("wb") as file:
-            np.save(file, array)
-        aside.replace(path)
-    except OSError:
-        remove(aside)
-    return array
-
-
-_BEGINS_LOW = ("sit/up", "kneel/up")  # actions that begin seated or kneeling cannot follow an arbitrary other action
-_FIRST = tuple(i for i, entry in enumerate(CATALOGUE) if not entry.name.startswith(_BEGINS_LOW))
-
-
-def composites(
-    split: Split, options: StarterOptions, *, k_segments: int, seed: int, max_length: int
-) -> tuple[Prompt, ...]:
-    """Draw prompts of several different actions, which no clip shows."""
-    if k_segments * MIN_SEGMENT > max_length:
-        raise MotionkitError(
-            f"{k_segments} segments do not fit into {max_length} frames.",
-            why=f"a segment has at least {MIN_SEGMENT} frames.",
-            fix=f"use at most {max_length // MIN_SEGMENT} segments.",
-        )
-    prompts = []
-    for number in range(options.prompts):
-        rng = generator(options.seed, split, 1, seed, k_segments, number)
-        count = k_segments or 2 + number % 2
-        classes: list[int] = []
-        while len(classes) < count:
-            choice = _FIRST[int(rng.integers(len(_FIRST)))]
-            if all(CATALOGUE[choice].action != CATALOGUE[other].action for other in classes):
-                classes.append(choice)
-        frames = [draw_length(rng, options.min_segment, options.max_segment) for _ in classes]
-        prompts.append(
-            Prompt(
-                segments=tuple(draw_caption(rng, choice, split, options.unseen) for choice in classes),
-                frames=fit_lengths(frames, max_length, unit=UNIT),
-                key=f"{split}-k{k_segments}-s{seed}-{number:05d}",
-            )
-        )
-    return tuple(prompts)
-
-
+_VERSION = 1  # of the cached arrays
 _BATCH = 128
 _LEAST_SKATE = 0.1
 """m/s. Procedural feet stand still to the bit; captured ones do not (walks of the CMU library: 0.5 m/s)."""
+
+_BEGINS_LOW = ("sit/up", "kneel/up")  # actions that begin seated or kneeling cannot follow an arbitrary other action
+_FIRST = tuple(i for i, entry in enumerate(CATALOGUE) if not entry.name.startswith(_BEGINS_LOW))
 
 
 class Starter:
@@ -218,3 +146,70 @@ def _features(orders: Sequence[Order]) -> list[Tensor]:
         for i, row, length in zip(index, features, lengths.tolist(), strict=True):
             out[i] = row[: length - 1].clone()
     return out
+
+
+def composites(
+    split: Split, options: StarterOptions, *, k_segments: int, seed: int, max_length: int
+) -> tuple[Prompt, ...]:
+    """Draw prompts of several different actions, which no clip shows."""
+    if k_segments * MIN_SEGMENT > max_length:
+        raise MotionkitError(
+            f"{k_segments} segments do not fit into {max_length} frames.",
+            why=f"a segment has at least {MIN_SEGMENT} frames.",
+            fix=f"use at most {max_length // MIN_SEGMENT} segments.",
+        )
+    prompts = []
+    for number in range(options.prompts):
+        rng = generator(options.seed, split, 1, seed, k_segments, number)
+        count = k_segments or 2 + number % 2
+        classes: list[int] = []
+        while len(classes) < count:
+            choice = _FIRST[int(rng.integers(len(_FIRST)))]
+            if all(CATALOGUE[choice].action != CATALOGUE[other].action for other in classes):
+                classes.append(choice)
+        frames = [draw_length(rng, options.min_segment, options.max_segment) for _ in classes]
+        prompts.append(
+            Prompt(
+                segments=tuple(draw_caption(rng, choice, split, options.unseen) for choice in classes),
+                frames=fit_lengths(frames, max_length, unit=UNIT),
+                key=f"{split}-k{k_segments}-s{seed}-{number:05d}",
+            )
+        )
+    return tuple(prompts)
+
+
+def cached(key: str, make: Callable[[], NDArray[np.float32]], *, keep: bool = True) -> NDArray[np.float32]:
+    """Return the array called `key`, from the cache or from `make`.
+
+    Names of files in the cache contain a hash of the code that makes arrays. A damaged file is replaced; a cache that
+    cannot be written is ignored. The array is memory-mapped: only the parts that are read take memory.
+    """
+    if not keep:
+        return make()
+    name = hashlib.sha256(f"{_source()} {key}".encode()).hexdigest()[:24]
+    path = cache_folder() / f"starter-{name}.npy"
+    try:
+        # Mapped copy-on-write: torch needs writable memory, and the file must not change.
+        return np.load(path, mmap_mode="c", allow_pickle=False)  # type: ignore[no-any-return]  # numpy types it as Any
+    except (OSError, ValueError, EOFError):
+        array = make()
+    aside = temporary(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with aside.open("wb") as file:
+            np.save(file, array)
+        aside.replace(path)
+    except OSError:
+        remove(aside)
+    return array
+
+
+@cache
+def _source() -> str:
+    """Return a fingerprint of the code that generates clips and turns them into features."""
+    digest = hashlib.sha256(str(_VERSION).encode())
+    for package in ("motionkit.starter", "motionkit.motion.features"):
+        for item in sorted(files(package).iterdir(), key=lambda item: item.name):
+            if item.name.endswith(".py"):
+                digest.update(item.name.encode() + item.read_bytes())
+    return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Generated motions as files that other tools read."""
+"""Generated motions as a folder of arrays with a page that plays them, and as files that other tools read."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from motionkit.clips.convert import (
     kind_of,
     require_file,
 )
-from motionkit.contracts.blocks import Seams, seams_of
-from motionkit.contracts.generating import BATCH, asked_of, generate_motions
+from motionkit.contracts.blocks import Seams
+from motionkit.contracts.generating import BATCH, asked_of, generate_with_seams
 from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.documents import read_json
 from motionkit.motion import ReadOptions, plain_id
@@ -36,21 +36,24 @@ from motionkit.text import Prompt
 RECORD = "motions.json"
 PAGE = "motions.html"
 """The page that plays the motions; `export_motions` makes it, and it belongs to the folder like the rest."""
+_LIMIT = 64 << 20  # bytes of motions.json
+_LONGEST = 60  # letters of a prompt in the name of its files
+_NONE = Edits()
 
 
 def generate(
     policy: DiffusionPolicy,
     prompts: Sequence[Prompt],
-    out: Path,  # folder to make
+    out: Path,
     plan: StepPlan,
     *,
-    samples: int = 1,  # motions per prompt
-    guidance: float = 2.5,  # classifier-free guidance scale
+    samples: int = 1,
+    guidance: float = 2.5,
     seed: int = 0,
-    batch: int = BATCH,  # motions that are sampled at once
-    facts: dict[str, Any] | None = None,  # further entries of motions.json
-    overwrite: bool = False,  # replace what an earlier call wrote into `out`; other files are not touched
-    progress: Callable[[int], None] | None = None,  # called with 1 after each motion
+    batch: int = BATCH,
+    facts: dict[str, Any] | None = None,
+    overwrite: bool = False,
+    progress: Callable[[int], None] | None = None,
 ) -> list[dict[str, Any]]:
     """Sample motions and write them.
 
@@ -58,6 +61,19 @@ def generate(
     ``[T, D]`` features (not normalised), ``OUT/motions.json`` an entry for each motion. A motion depends on its text,
     lengths, sample number and the seed, not on the other motions. The folder is written under a temporary name and
     moved into place when it is complete.
+
+    Args:
+        policy: What is sampled.
+        prompts: What is asked for.
+        out: Folder to make.
+        plan: Reverse steps.
+        samples: Motions per prompt.
+        guidance: Classifier-free guidance scale.
+        seed: Seed of the noise.
+        batch: Motions that are sampled at once.
+        facts: Further entries of motions.json.
+        overwrite: Replace what an earlier call wrote into `out`; other files are not touched.
+        progress: Called with 1 after each motion.
 
     Returns:
         One entry per motion, as in motions.json.
@@ -67,15 +83,14 @@ def generate(
     names = [f"{number:04d}_{sample:02d}" for number in range(len(prompts)) for sample in range(samples)]
     place.require_free([*_files(names), RECORD, PAGE])
     policy.condition(asked_of(policy, prompts))  # refuses a prompt before a folder is made
-    motions = generate_motions(policy, prompts, plan, samples=samples, guidance=guidance, seed=seed, batch=batch)
+    motions = generate_with_seams(policy, prompts, plan, samples=samples, guidance=guidance, seed=seed, batch=batch)
     entries: list[dict[str, Any]] = []
     with place.beside() as part:
         for folder in ("new_joints", "new_joint_vecs"):
             (part / folder).mkdir()
-        for number, clip in enumerate(motions):
-            prompt = prompts[number // samples]
-            entry = _entry(names[number], prompt, number % samples, policy.fps)
-            if (seams := seams_of(policy, prompt, clip.positions())) is not None:
+        for number, (clip, seams) in enumerate(motions):
+            entry = _entry(names[number], prompts[number // samples], number % samples, policy.fps)
+            if seams is not None:
                 entry["seams"] = seams.document()
             assert clip.features is not None
             np.save(part / entry["joints"], clip.positions().float().numpy())
@@ -120,19 +135,12 @@ def _entry(name: str, prompt: Prompt, sample: int, fps: float) -> dict[str, Any]
     }
 
 
-_LIMIT = 64 << 20
-_LONGEST = 60  # letters of a prompt in the name of its files
-
-
 def require_places(out: Path, kinds: Sequence[FileKind], count: int, *, overwrite: bool = False) -> None:
     """Check that the output can be written, before motions are sampled."""
     if (kind := kind_of(out)) is not None:
         require_file(out, kind, count, overwrite=overwrite)
     for kind in kinds:
         claim_folder(out / kind, overwrite=overwrite)
-
-
-_NONE = Edits()
 
 
 def export_motions(

@@ -1,11 +1,19 @@
-"""Held-out measurement: fixed prompts, fixed noise, fixed guidance, so that before and after can be paired."""
+"""Held-out measurement: fixed prompts, fixed noise, fixed guidance, so that before and after can be paired.
+
+A `HeldOut` measures a policy: `Measured` has each quantity by prompt and sample, and some motions to look at
+(`Shown`). `compare_measured` pairs two measurements by sample. Figures that a set of motions has as a whole, kinetic
+FID and NPSS, are compared by `compare_sets`, whose intervals resample prompts.
+"""
 
 from __future__ import annotations
 
+import io
+import json
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -17,6 +25,7 @@ from torch import Tensor
 from motionkit.contracts.generating import sample
 from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.contracts.reward import Reward
+from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
 from motionkit.metrics import (
     KineticReference,
@@ -30,147 +39,99 @@ from motionkit.metrics import (
 from motionkit.metrics.paired import RESAMPLES, Paired, compare
 from motionkit.motion import MotionBatch, segments_of
 from motionkit.rl import DDIM, NoiseSource, Sampler, StepPlan
-from motionkit.runs import disk_errors, write_bytes_atomic
+from motionkit.runs import Run, disk_errors, write_bytes_atomic
 from motionkit.text import Prompt
-from motionkit.text_to_motion.evaluation.quality import RealMotions, Shown
+from motionkit.text_to_motion.evaluation.real_motions import RealMotions
 from motionkit.text_to_motion.rewards.ask import ask
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored, refuse_dead
-
-# Figures that a set of held-out motions has as a whole: kinetic FID and NPSS, before and after training.
 
 _RESAMPLES = 200  # of kinetic FID, whose every resample takes a covariance
 Floats = NDArray[np.floating[Any]]
 Arrays = dict[str, NDArray[np.float32]]
 
-
-def set_columns(
-    motions: MotionBatch,
-    prompts: Sequence[Prompt],  # what each of them was asked for
-    real: RealMotions,  # real motions of the prompts' split
-    most: int,  # most segments of a prompt, K
-) -> dict[str, Tensor]:
-    """Return what kinetic FID and NPSS are made of, by segment.
-
-    Returns:
-        ``kinetic`` ``[N, K, F]`` (`motionkit.metrics.kinetic_features`; NaN past a prompt's last segment) and
-        ``npss`` ``[N, 2]``, the sums of `motionkit.metrics.npss_terms` over the segments whose own real clip is known
-        and as long; NaN if none is.
-    """
-    parts = segments_of(motions, prompts)
-    place = [number for prompt in prompts for number in range(len(prompt.segments))]
-    features = kinetic_features(parts.joints, parts.lengths, motions.fps)
-    kinetic = features.new_full((len(prompts), most, features.shape[1]), torch.nan)
-    kinetic[parts.owner, torch.tensor(place, device=parts.owner.device)] = features
-    body = body_positions(parts.joints, parts.headings).flatten(2)
-    made = [body[row, :length] for row, length in enumerate(parts.lengths.tolist())]
-    terms = torch.stack(npss_rows(made, real.own_bodies(prompts)), dim=-1)
-    known = terms.isfinite().all(-1)
-    npss = terms.new_zeros(len(prompts), 2).index_add(0, parts.owner[known], terms[known])
-    count = terms.new_zeros(len(prompts)).index_add(0, parts.owner, known.to(terms))
-    return {"kinetic": kinetic, "npss": torch.where(count[:, None] > 0, npss, torch.nan)}  # float32: exact in files
-
-
-@dataclass(frozen=True)
-class SetFigure:
-    """One figure of two sets of motions of the same prompts."""
-
-    paired: Paired  # before and after; the interval resamples prompts
-    real: float | None = None  # the figure of as many real motions; None if it says nothing
-
-
-def compare_sets(
-    before: Arrays,  # of the policy as it started: ``kinetic`` [P, S, K, F] and ``npss`` [P, S, 2]
-    after: Arrays,  # the same of the trained policy
-    prompts: Sequence[Prompt],
-    real: RealMotions,
-) -> dict[str, SetFigure]:
-    """Return kinetic FID and NPSS of the motions of P prompts, S samples each.
-
-    Kinetic FID is taken of segments, against the clips of the split. Its real figure is that of as many segments of
-    real clips of the same actions, so that all three have the same bias.
-
-    Returns:
-        ``kinetic_fid`` where there are more segments, and more clips, than features; ``npss`` where a prompt has a real
-        motion of its own.
-    """
-    result = {}
-    if "kinetic" in before and "kinetic" in after:
-        rows = [of["kinetic"].reshape(len(prompts), -1, of["kinetic"].shape[-1]) for of in (before, after)]
-        clips, answers = real.kinetic(), real.kinetic(prompts, after["kinetic"].shape[1])
-        if (paired := pair_kinetic_fid(rows[0], rows[1], clips)) is not None:
-            enough = len(answers) > clips.shape[1]
-            result["kinetic_fid"] = SetFigure(paired, KineticReference(clips).distance(answers) if enough else None)
-    if "npss" in before and "npss" in after and (paired := pair_npss(before["npss"], after["npss"])) is not None:
-        result["npss"] = SetFigure(paired)
-    return result
-
-
-def pair_kinetic_fid(
-    before: Floats,  # [P, K, F] kinetic features of K motions or segments of each prompt; NaN if there are fewer
-    after: Floats,  # the same of other motions
-    clips: Tensor,  # [M, F] those of real clips
-) -> Paired | None:
-    """Return kinetic FID of two sets of motions of the same P prompts.
-
-    Returns:
-        The pair, whose interval resamples prompts; None if there are no more motions, or clips, than features.
-    """
-    first, second = torch.from_numpy(before), torch.from_numpy(after)
-    known = first.isfinite().all(-1) & second.isfinite().all(-1)  # [P, K]
-    if min(int(known.sum()), len(clips)) <= first.shape[-1]:
-        return None
-    reference, count = KineticReference(clips), len(first)
-
-    def both(rows: Tensor) -> tuple[float, float]:
-        return reference.distance(first[rows][known[rows]]), reference.distance(second[rows][known[rows]])
-
-    return pair_distances(both, count, int(known.any(1).sum()))
-
-
-def pair_distances(
-    # Returns the distances of both sets, of the prompts [R] that are named; some may be named twice
-    both: Callable[[Tensor], tuple[float, float]],
-    count: int,  # number of prompts
-    n: int,  # number of them that count
-) -> Paired:
-    """Pair a distance of two sets of motions of the same prompts, such as FID; the interval resamples prompts."""
-    whole = both(torch.arange(count))
-    rng = np.random.default_rng(0)
-    draws = [both(torch.from_numpy(rng.integers(0, count, count))) for _ in range(_RESAMPLES)]
-    spread = np.array([second - first for first, second in draws])
-    delta = whole[1] - whole[0]
-    # Repeated prompts bias both distances alike; what is left of it is taken off.
-    low, high = np.quantile(spread - np.median(spread) + delta, [0.025, 0.975])
-    return Paired(whole[0], whole[1], delta, (float(low), float(high)), n)
-
-
-def pair_npss(
-    before: Floats,  # [P, S, 2] sums of `motionkit.metrics.npss_terms` of S motions of each prompt; NaN without a truth
-    after: Floats,  # the same of other motions
-) -> Paired | None:
-    """Return NPSS of two sets of motions of the same P prompts.
-
-    Returns:
-        The pair, whose interval resamples prompts; None if no prompt has a truth.
-    """
-    known: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(before) & np.isfinite(after), axis=-1)  # [P, S]
-    rows: NDArray[np.bool_] = np.logical_or.reduce(known, axis=1)
-    one, two = (np.where(known[..., None], of.astype(np.float64), 0.0).sum(1)[rows] for of in (before, after))  # [P, 2]
-    if not len(one) or not (one[:, 1].sum() > 0 and two[:, 1].sum() > 0):
-        return None
-    draws = np.random.default_rng(0).integers(0, len(one), size=(RESAMPLES, len(one)))
-    sums = [of[draws].sum(1) for of in (one, two)]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        spread = sums[1][:, 0] / sums[1][:, 1] - sums[0][:, 0] / sums[0][:, 1]
-    low, high = np.nanquantile(spread, [0.025, 0.975])
-    first, second = (float(of[:, 0].sum() / of[:, 1].sum()) for of in (one, two))
-    return Paired(first, second, second - first, (float(low), float(high)), len(one))
-
-
 _LARGEST = 64 << 20  # bytes of kept figures that are read
 _CHUNK = 64  # motions sampled and scored at a time
 _SHOWN = 12  # prompts whose first sample is kept
 _SET = "set/"  # how names of tensors begin that are of `Measured.sets`
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Motions of a held-out measurement that are stored for the pages, one per prompt."""
+
+    features: list[NDArray[np.float32]]  # each [T, D] float32, unnormalised
+    texts: list[str]  # text of each; `` | `` between segments
+    bounds: list[list[tuple[int, int]]]  # first and last frame + 1 of each segment
+    rewards: list[float]  # weighted sum of the training rewards, NaN if one could not be computed
+    segments: list[list[float]]  # reward of each segment, as many as `bounds` has
+    skeleton: str  # name of the body
+    fps: float
+
+    @classmethod
+    def first(
+        cls, motions: MotionBatch, prompts: Sequence[Prompt], scored: Scored, per_prompt: int, count: int
+    ) -> Shown:
+        """Keep the first sample of the first `count` prompts."""
+        rows = range(0, min(len(prompts), count * per_prompt), per_prompt)
+        asked = [prompts[row] for row in rows]
+        features = motions.features.float().cpu().numpy()
+        totals = np.where(scored.finite.cpu().numpy(), scored.total.cpu().numpy(), np.nan)
+        segments = scored.segments.cpu().numpy()
+        return cls(
+            features=[features[row, : prompt.length] for row, prompt in zip(rows, asked, strict=True)],
+            texts=[" | ".join(prompt.segments) for prompt in asked],
+            bounds=[list(prompt.bounds) for prompt in asked],
+            rewards=[float(totals[row]) for row in rows],
+            segments=[
+                [float(value) for value in segments[row, : len(prompt.segments)]]
+                for row, prompt in zip(rows, asked, strict=True)
+            ],
+            skeleton=motions.skeleton.name,
+            fps=motions.fps,
+        )
+
+    def keep(self, run: Run, name: str) -> None:
+        """Write the motions to ``RUN/heldout/NAME.npz``, as output of the run."""
+        folder = run.artifact("heldout")
+        with disk_errors("write the held-out motions", folder):
+            folder.mkdir(exist_ok=True)
+            self.save(folder / f"{name}.npz")
+
+    def save(self, path: Path) -> None:
+        """Write an .npz file with ``features`` ``[sum of T, D]``, motion after motion, and the rest as JSON."""
+        about = {
+            "texts": self.texts,
+            "bounds": self.bounds,
+            "rewards": [value if value == value else None for value in self.rewards],
+            "segments": self.segments,
+            "skeleton": self.skeleton,
+            "fps": self.fps,
+        }
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, features=np.concatenate(self.features), about=np.array(json.dumps(about)))
+        write_bytes_atomic(path, buffer.getvalue())
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a file that `save` wrote."""
+        try:
+            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
+                rows, about = file["features"].astype(np.float32), json.loads(str(file["about"]))
+            texts = [str(text) for text in about["texts"]]
+            bounds = [[(int(start), int(end)) for start, end in spans] for spans in about["bounds"]]
+            rewards = [float("nan") if value is None else float(value) for value in about["rewards"]]
+            segments = [[float(value) for value in values] for values in about["segments"]]
+            skeleton, fps = str(about["skeleton"]), float(about["fps"])
+        except FileNotFoundError as error:
+            raise MotionkitError(f"{path} is missing.") from error
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+            raise MotionkitError(f"{path} cannot be read as held-out motions.", why=str(error)) from error
+        ends = np.cumsum([spans[-1][1] if spans else 0 for spans in bounds])
+        sizes = {len(texts), len(bounds), len(rewards), len(segments)}
+        fits = rows.ndim == 2 and len(texts) > 0 and len(sizes) == 1 and ends[-1] == len(rows)
+        if not fits or any(len(b) != len(s) or not b for b, s in zip(bounds, segments, strict=True)):
+            raise MotionkitError(f"{path} cannot be read as held-out motions.", why="its parts do not fit each other.")
+        return cls(np.split(rows, ends[:-1]), texts, bounds, rewards, segments, skeleton, fps)
 
 
 @dataclass(frozen=True)
@@ -228,14 +189,19 @@ class Measured:
         return cls.from_tensors(tensors) if same else None
 
 
-def compare_measured(before: Measured, after: Measured) -> dict[str, Paired]:
-    """Pair two measurements by the same `HeldOut`, quantity by quantity."""
-    both = [name for name in before.quantities if name in after.quantities]
-    return {name: compare(before.quantities[name], after.quantities[name]) for name in both}
-
-
 class HeldOut:
     """A fixed measurement of policies: prompts, noise and guidance.
+
+    Args:
+        prompts: What is asked for.
+        samples: Motions per prompt.
+        steps: Timesteps that the sampler visits, or how many evenly spaced ones; None visits all.
+        guidance: Classifier-free guidance scale.
+        rewards: The training rewards.
+        judge: A score that is never trained on.
+        sampler: Reverse process; deterministic DDIM when None.
+        seed: Seed of the noise, apart from any training noise.
+        real: Real motions of the prompts' split, which ``movement``, ``statues`` and ``side`` are measured against.
 
     Example:
         >>> from motionkit import load_dataset, load_policy, load_reward
@@ -250,15 +216,13 @@ class HeldOut:
         self,
         prompts: Sequence[Prompt],
         *,
-        samples: int,  # motions per prompt
-        # Timesteps that the sampler visits, or how many evenly spaced ones; None visits all.
+        samples: int,
         steps: int | Sequence[int] | None,
         guidance: float,
-        rewards: RewardMix,  # the training rewards
-        judge: Reward | None = None,  # a score that is never trained on
-        sampler: Sampler | None = None,  # reverse process; deterministic DDIM when None
-        seed: int = 0,  # seed of the noise, apart from any training noise
-        # Real motions of the prompts' split, which ``movement``, ``statues`` and ``side`` are measured against.
+        rewards: RewardMix,
+        judge: Reward | None = None,
+        sampler: Sampler | None = None,
+        seed: int = 0,
         real: RealMotions | None = None,
     ) -> None:
         self.prompts = list(prompts)
@@ -360,3 +324,138 @@ class HeldOut:
         ]
         scores = known[0] if known else ask(judge, motions, asked)
         return torch.where(scores.applying, scores.total, torch.nan)
+
+
+def compare_measured(before: Measured, after: Measured) -> dict[str, Paired]:
+    """Pair two measurements by the same `HeldOut`, quantity by quantity."""
+    both = [name for name in before.quantities if name in after.quantities]
+    return {name: compare(before.quantities[name], after.quantities[name]) for name in both}
+
+
+def set_columns(motions: MotionBatch, prompts: Sequence[Prompt], real: RealMotions, most: int) -> dict[str, Tensor]:
+    """Return what kinetic FID and NPSS are made of, by segment.
+
+    Args:
+        motions: N motions.
+        prompts: What each of them was asked for.
+        real: Real motions of the prompts' split.
+        most: Most segments of a prompt, K.
+
+    Returns:
+        ``kinetic`` ``[N, K, F]`` (`motionkit.metrics.kinetic_features`; NaN past a prompt's last segment) and
+        ``npss`` ``[N, 2]``, the sums of `motionkit.metrics.npss_terms` over the segments whose own real clip is known
+        and as long; NaN if none is.
+    """
+    parts = segments_of(motions, prompts)
+    place = [number for prompt in prompts for number in range(len(prompt.segments))]
+    features = kinetic_features(parts.joints, parts.lengths, motions.fps)
+    kinetic = features.new_full((len(prompts), most, features.shape[1]), torch.nan)
+    kinetic[parts.owner, torch.tensor(place, device=parts.owner.device)] = features
+    body = body_positions(parts.joints, parts.headings).flatten(2)
+    made = [body[row, :length] for row, length in enumerate(parts.lengths.tolist())]
+    terms = torch.stack(npss_rows(made, real.own_bodies(prompts)), dim=-1)
+    known = terms.isfinite().all(-1)
+    npss = terms.new_zeros(len(prompts), 2).index_add(0, parts.owner[known], terms[known])
+    count = terms.new_zeros(len(prompts)).index_add(0, parts.owner, known.to(terms))
+    return {"kinetic": kinetic, "npss": torch.where(count[:, None] > 0, npss, torch.nan)}  # float32: exact in files
+
+
+@dataclass(frozen=True)
+class SetFigure:
+    """One figure of two sets of motions of the same prompts."""
+
+    paired: Paired  # before and after; the interval resamples prompts
+    real: float | None = None  # the figure of as many real motions; None if it says nothing
+
+
+def compare_sets(before: Arrays, after: Arrays, prompts: Sequence[Prompt], real: RealMotions) -> dict[str, SetFigure]:
+    """Return kinetic FID and NPSS of the motions of P prompts, S samples each.
+
+    Kinetic FID is taken of segments, against the clips of the split. Its real figure is that of as many segments of
+    real clips of the same actions, so that all three have the same bias.
+
+    Args:
+        before: Of the policy as it started: ``kinetic`` ``[P, S, K, F]`` and ``npss`` ``[P, S, 2]``.
+        after: The same of the trained policy.
+        prompts: P prompts.
+        real: Real motions of the prompts' split.
+
+    Returns:
+        ``kinetic_fid`` where there are more segments, and more clips, than features; ``npss`` where a prompt has a real
+        motion of its own.
+    """
+    result = {}
+    if "kinetic" in before and "kinetic" in after:
+        rows = [of["kinetic"].reshape(len(prompts), -1, of["kinetic"].shape[-1]) for of in (before, after)]
+        clips, answers = real.kinetic(), real.kinetic(prompts, after["kinetic"].shape[1])
+        if (paired := pair_kinetic_fid(rows[0], rows[1], clips)) is not None:
+            enough = len(answers) > clips.shape[1]
+            result["kinetic_fid"] = SetFigure(paired, KineticReference(clips).distance(answers) if enough else None)
+    if "npss" in before and "npss" in after and (paired := pair_npss(before["npss"], after["npss"])) is not None:
+        result["npss"] = SetFigure(paired)
+    return result
+
+
+def pair_kinetic_fid(before: Floats, after: Floats, clips: Tensor) -> Paired | None:
+    """Return kinetic FID of two sets of motions of the same P prompts.
+
+    Args:
+        before: ``[P, K, F]`` kinetic features of K motions or segments of each prompt; NaN if there are fewer.
+        after: The same of other motions.
+        clips: ``[M, F]`` kinetic features of real clips.
+
+    Returns:
+        The pair, whose interval resamples prompts; None if there are no more motions, or clips, than features.
+    """
+    first, second = torch.from_numpy(before), torch.from_numpy(after)
+    known = first.isfinite().all(-1) & second.isfinite().all(-1)  # [P, K]
+    if min(int(known.sum()), len(clips)) <= first.shape[-1]:
+        return None
+    reference, count = KineticReference(clips), len(first)
+
+    def both(rows: Tensor) -> tuple[float, float]:
+        return reference.distance(first[rows][known[rows]]), reference.distance(second[rows][known[rows]])
+
+    return pair_distances(both, count, int(known.any(1).sum()))
+
+
+def pair_distances(both: Callable[[Tensor], tuple[float, float]], count: int, n: int) -> Paired:
+    """Pair a distance of two sets of motions of the same prompts, such as FID; the interval resamples prompts.
+
+    Args:
+        both: Returns the distances of both sets, of the prompts ``[R]`` that are named; some may be named twice.
+        count: Number of prompts.
+        n: Number of them that count.
+    """
+    whole = both(torch.arange(count))
+    rng = np.random.default_rng(0)
+    draws = [both(torch.from_numpy(rng.integers(0, count, count))) for _ in range(_RESAMPLES)]
+    spread = np.array([second - first for first, second in draws])
+    delta = whole[1] - whole[0]
+    # Repeated prompts bias both distances alike; what is left of it is taken off.
+    low, high = np.quantile(spread - np.median(spread) + delta, [0.025, 0.975])
+    return Paired(whole[0], whole[1], delta, (float(low), float(high)), n)
+
+
+def pair_npss(before: Floats, after: Floats) -> Paired | None:
+    """Return NPSS of two sets of motions of the same P prompts.
+
+    Args:
+        before: ``[P, S, 2]`` sums of `motionkit.metrics.npss_terms` of S motions of each prompt; NaN without a truth.
+        after: The same of other motions.
+
+    Returns:
+        The pair, whose interval resamples prompts; None if no prompt has a truth.
+    """
+    known: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(before) & np.isfinite(after), axis=-1)  # [P, S]
+    rows: NDArray[np.bool_] = np.logical_or.reduce(known, axis=1)
+    one, two = (np.where(known[..., None], of.astype(np.float64), 0.0).sum(1)[rows] for of in (before, after))  # [P, 2]
+    if not len(one) or not (one[:, 1].sum() > 0 and two[:, 1].sum() > 0):
+        return None
+    draws = np.random.default_rng(0).integers(0, len(one), size=(RESAMPLES, len(one)))
+    sums = [of[draws].sum(1) for of in (one, two)]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        spread = sums[1][:, 0] / sums[1][:, 1] - sums[0][:, 0] / sums[0][:, 1]
+    low, high = np.nanquantile(spread, [0.025, 0.975])
+    first, second = (float(of[:, 0].sum() / of[:, 1].sum()) for of in (one, two))
+    return Paired(first, second, second - first, (float(low), float(high)), len(one))

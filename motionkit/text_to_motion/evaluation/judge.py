@@ -1,4 +1,8 @@
-"""Opens rewards and judges, calibrates them before training, and keeps measured data apart from training data."""
+"""What a run settles before training: prompts that fit the policy, its rewards and judge, held-out data kept apart.
+
+`calibrate` scores samples and real motions by every reward: scale, ties
+and spread within groups.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +27,128 @@ from motionkit.text_to_motion.data.joined import MIN_SEGMENT, shared_motions
 from motionkit.text_to_motion.rewards.ask import Elsewhere
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 
-# Figures of rewards before training: scale, ties, spread within groups, and the scores of real motions.
-
 _CHUNK = 64  # motions sampled and scored at a time
 _DROWNED = 10.0  # ratio of the effects of two rewards from which a warning is given
 _TIED = 0.5  # share of tied pairs from which a warning is given
 _EQUAL = 1e-6  # scores are tied if they differ by less than this share of the largest
+
+Trained = Sequence[tuple[Chosen, Reward]]  # the rewards of a run: as chosen, and opened
+
+
+def require_rate(policy: DiffusionPolicy, *, fps: float, label: str) -> None:
+    """Refuse prompts of another frame rate than the policy's."""
+    if abs(policy.fps - fps) > 1e-6:
+        raise MotionkitError(
+            f"{label} has {fps:g} frames per second, the policy {policy.fps:g}.",
+            why="a prompt's length in frames would be another duration.",
+            fix="choose a dataset and a checkpoint of the same rate.",
+        )
+
+
+def require_fit(policy: DiffusionPolicy, prompts: Sequence[Prompt], *, fps: float, label: str) -> None:
+    """Refuse prompts that are too long for the policy, or of another frame rate."""
+    require_rate(policy, fps=fps, label=label)
+    longest = max(prompts, key=lambda prompt: prompt.length, default=None)
+    if longest is not None and longest.length > policy.max_length:
+        raise MotionkitError(
+            f"{label} asks for {longest.length} frames ({longest.text!r}), the policy makes at most "
+            f"{policy.max_length}.",
+            fix=f"use prompts of at most {policy.max_length} frames ({_compose(longest, policy.max_length)}), or a "
+            "policy of longer motions.",
+        )
+
+
+def _compose(prompt: Prompt, most: int) -> str:
+    """Return a command that makes prompts that fit: shorter ones, or with fewer segments."""
+    command, fitting = f"motionkit compose --target-length {most}", most // MIN_SEGMENT
+    if len(prompt.segments) <= fitting:
+        return command
+    return f"{command} --k-segments {fitting}: {len(prompt.segments)} segments of {MIN_SEGMENT} frames are longer"
+
+
+def open_reward(chosen: Chosen, dataset: TextMotionDataset, *, device: torch.device) -> Reward:
+    """Open a reward on the device of its option ``device``, by default on that of the samples."""
+    named = getattr(chosen.options, "device", "")
+    place = resolve_device(named, flag=f"--reward.{chosen.label}.device") if named else device
+    reward: Reward = chosen.build(dataset=dataset, device=place)
+    return reward if place == device else Elsewhere(reward, place)
+
+
+def open_judge(
+    chosen: Chosen | None, dataset: TextMotionDataset, *, device: torch.device, trained: Trained = ()
+) -> tuple[Reward | None, str]:
+    """Open the judge.
+
+    Args:
+        chosen: Any reward with its options. None takes the starter's judge on starter data, elsewhere the twin that one
+            of the rewards names (`motionkit.plugins.Component.twin`).
+        dataset: Training data.
+        device: Where the samples are.
+        trained: The rewards of the run; a judge that is one of them is not opened twice.
+
+    Returns:
+        The judge and a warning, which may be empty; or None and the reason.
+    """
+    if chosen is None:
+        # Prompts composed of the starter's clips are the starter's captions.
+        source = getattr(dataset, "source_name", dataset.name)
+        if source != "starter":
+            return _twin(trained, dataset, device, source)
+        chosen = choose_one("rewards", "tmr-dense", {"weights": "starter:judge"})
+    for other, reward in trained:
+        if (other.name, other.options) == (chosen.name, chosen.options):
+            return reward, f"the judge is the reward {reward.name} itself, so it cannot tell whether that is gamed"
+    return open_reward(chosen, dataset, device=device), ""
+
+
+def _twin(trained: Trained, dataset: TextMotionDataset, device: torch.device, source: str) -> tuple[Reward | None, str]:
+    why = f"none is known for {source} data; --judge tmr-dense --judge.weights DIR gives a second TMR"
+    for chosen, _ in trained:
+        name = chosen.component.twin
+        if name and name not in {other.label for other, _ in trained}:
+            try:
+                return open_reward(choose_one("rewards", name, {}), dataset, device=device), ""
+            except MotionkitError as error:  # the twin is a default: its error must not stop the run
+                why = f"{name}, which {chosen.label} names as its twin, cannot be used: {error.message}"
+    return None, why
+
+
+def refuse_one_split(trained: str, measured: str) -> None:
+    """Refuse to measure on the split that is trained on."""
+    if trained == measured:
+        raise MotionkitError(
+            f"prompts.split and heldout.split are both {trained}.",
+            why="held-out scores would be measured on training data.",
+            fix="--set prompts.split=train, or --set heldout.prompts=0 to measure nothing.",
+        )
+
+
+def shared_sources(
+    trained: Sequence[Prompt],
+    asked: Sequence[Prompt],  # prompts that are measured
+    *,
+    allowed: bool,  # ``heldout.allow_shared``
+    what: str,  # both sides, for the message, such as ``the train and the val prompts of humanml``
+) -> list[str]:
+    """Return the motions that both sides have in common, a motion and its mirror image counted as one; sorted."""
+    names = [{name for prompt in prompts for name in prompt.source_ids} for prompts in (trained, asked)]
+    shared = shared_motions(*names)
+    if shared and not allowed:
+        raise MotionkitError(
+            f"{what} share {len(shared)} of {len(names[1])} motions, such as {shared[0]}.",
+            why="held-out scores would partly be measured on training data.",
+            fix="make splits that share no motion, or --set heldout.prompts=0 to measure nothing; "
+            "--set heldout.allow_shared=true measures them anyway and notes it in the run.",
+        )
+    return shared
+
+
+def describe_shared(shared: Sequence[str]) -> str:
+    """Return the warning of a run with shared motions."""
+    return (
+        f"{len(shared)} motion(s), such as {shared[0]}, are both trained on and measured (heldout.allow_shared); "
+        "held-out scores will be optimistic."
+    )
 
 
 @dataclass(frozen=True)
@@ -183,121 +303,3 @@ def _rounded(weight: float) -> str:
 
 def _percent(value: float) -> str:
     return "n/a" if value != value else f"{value:.0%}"
-
-
-def require_rate(policy: DiffusionPolicy, *, fps: float, label: str) -> None:
-    """Refuse prompts of another frame rate than the policy's."""
-    if abs(policy.fps - fps) > 1e-6:
-        raise MotionkitError(
-            f"{label} has {fps:g} frames per second, the policy {policy.fps:g}.",
-            why="a prompt's length in frames would be another duration.",
-            fix="choose a dataset and a checkpoint of the same rate.",
-        )
-
-
-def require_fit(policy: DiffusionPolicy, prompts: Sequence[Prompt], *, fps: float, label: str) -> None:
-    """Refuse prompts that are too long for the policy, or of another frame rate."""
-    require_rate(policy, fps=fps, label=label)
-    longest = max(prompts, key=lambda prompt: prompt.length, default=None)
-    if longest is not None and longest.length > policy.max_length:
-        raise MotionkitError(
-            f"{label} asks for {longest.length} frames ({longest.text!r}), the policy makes at most "
-            f"{policy.max_length}.",
-            fix=f"use prompts of at most {policy.max_length} frames ({_compose(longest, policy.max_length)}), or a "
-            "policy of longer motions.",
-        )
-
-
-def _compose(prompt: Prompt, most: int) -> str:
-    """Return a command that makes prompts that fit: shorter ones, or with fewer segments."""
-    command, fitting = f"motionkit compose --target-length {most}", most // MIN_SEGMENT
-    if len(prompt.segments) <= fitting:
-        return command
-    return f"{command} --k-segments {fitting}: {len(prompt.segments)} segments of {MIN_SEGMENT} frames are longer"
-
-
-Trained = Sequence[tuple[Chosen, Reward]]  # the rewards of a run: as chosen, and opened
-
-
-def open_reward(chosen: Chosen, dataset: TextMotionDataset, *, device: torch.device) -> Reward:
-    """Open a reward on the device of its option ``device``, by default on that of the samples."""
-    named = getattr(chosen.options, "device", "")
-    place = resolve_device(named, flag=f"--reward.{chosen.label}.device") if named else device
-    reward: Reward = chosen.build(dataset=dataset, device=place)
-    return reward if place == device else Elsewhere(reward, place)
-
-
-def open_judge(
-    # Any reward with its options. None takes the starter's judge on starter data, elsewhere the twin that one of the
-    # rewards names (`motionkit.plugins.Component.twin`).
-    chosen: Chosen | None,
-    dataset: TextMotionDataset,  # training data
-    *,
-    device: torch.device,  # where the samples are
-    trained: Trained = (),  # the rewards of the run; a judge that is one of them is not opened twice
-) -> tuple[Reward | None, str]:
-    """Open the judge.
-
-    Returns:
-        The judge and a warning, which may be empty; or None and the reason.
-    """
-    if chosen is None:
-        # Prompts composed of the starter's clips are the starter's captions.
-        source = getattr(dataset, "source_name", dataset.name)
-        if source != "starter":
-            return _twin(trained, dataset, device, source)
-        chosen = choose_one("rewards", "tmr-dense", {"weights": "starter:judge"})
-    for other, reward in trained:
-        if (other.name, other.options) == (chosen.name, chosen.options):
-            return reward, f"the judge is the reward {reward.name} itself, so it cannot tell whether that is gamed"
-    return open_reward(chosen, dataset, device=device), ""
-
-
-def _twin(trained: Trained, dataset: TextMotionDataset, device: torch.device, source: str) -> tuple[Reward | None, str]:
-    why = f"none is known for {source} data; --judge tmr-dense --judge.weights DIR gives a second TMR"
-    for chosen, _ in trained:
-        name = chosen.component.twin
-        if name and name not in {other.label for other, _ in trained}:
-            try:
-                return open_reward(choose_one("rewards", name, {}), dataset, device=device), ""
-            except MotionkitError as error:  # the twin is a default: its error must not stop the run
-                why = f"{name}, which {chosen.label} names as its twin, cannot be used: {error.message}"
-    return None, why
-
-
-def refuse_one_split(trained: str, measured: str) -> None:
-    """Refuse to measure on the split that is trained on."""
-    if trained == measured:
-        raise MotionkitError(
-            f"prompts.split and heldout.split are both {trained}.",
-            why="held-out scores would be measured on training data.",
-            fix="--set prompts.split=train, or --set heldout.prompts=0 to measure nothing.",
-        )
-
-
-def shared_sources(
-    trained: Sequence[Prompt],
-    asked: Sequence[Prompt],  # prompts that are measured
-    *,
-    allowed: bool,  # ``heldout.allow_shared``
-    what: str,  # both sides, for the message, such as ``the train and the val prompts of humanml``
-) -> list[str]:
-    """Return the motions that both sides have in common, a motion and its mirror image counted as one; sorted."""
-    names = [{name for prompt in prompts for name in prompt.source_ids} for prompts in (trained, asked)]
-    shared = shared_motions(*names)
-    if shared and not allowed:
-        raise MotionkitError(
-            f"{what} share {len(shared)} of {len(names[1])} motions, such as {shared[0]}.",
-            why="held-out scores would partly be measured on training data.",
-            fix="make splits that share no motion, or --set heldout.prompts=0 to measure nothing; "
-            "--set heldout.allow_shared=true measures them anyway and notes it in the run.",
-        )
-    return shared
-
-
-def describe_shared(shared: Sequence[str]) -> str:
-    """Return the warning of a run with shared motions."""
-    return (
-        f"{len(shared)} motion(s), such as {shared[0]}, are both trained on and measured (heldout.allow_shared); "
-        "held-out scores will be optimistic."
-    )

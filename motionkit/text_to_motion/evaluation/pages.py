@@ -10,12 +10,13 @@ from pathlib import Path
 
 from motionkit.errors import MotionkitError
 from motionkit.page.curves import Chart
-from motionkit.page.html import count, details, grid, note
+from motionkit.page.html import details, grid, note
+from motionkit.page.wording import count
 from motionkit.player import PlayerTrack, player_assets, player_fragment
 from motionkit.runs import RunInfo
 from motionkit.runs.source import Source, not_shown
+from motionkit.text_to_motion.evaluation.heldout import Shown
 from motionkit.text_to_motion.evaluation.points import kept_points, track
-from motionkit.text_to_motion.evaluation.quality import Shown
 
 _LEGEND = (
     "First sample of each prompt. Under the timeline: the score of each segment as a bar, and when the left and the "

@@ -18,7 +18,7 @@ from motionkit.player import PlayerTrack, track_of
 from motionkit.rl import NoiseSource
 from motionkit.runs import Run, disk_errors
 from motionkit.text import SEPARATOR, Prompt
-from motionkit.text_to_motion.evaluation.quality import Shown
+from motionkit.text_to_motion.evaluation.heldout import Shown
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 
 MEDIA = "heldout/motions"

@@ -35,10 +35,10 @@ from motionkit.text_to_motion.evaluation.protocol.compare import (
     open_policy,
     set_threads,
 )
-from motionkit.text_to_motion.evaluation.protocol.figures import COLUMNS, PUBLISHED, comparable, explain, formatted
 from motionkit.text_to_motion.evaluation.protocol.measure import Sampling, amount_of, common_guidance, sampling_of
 from motionkit.text_to_motion.evaluation.protocol.run import Opened, evaluate, open_all
-from motionkit.text_to_motion.evaluation.quality import real_motions
+from motionkit.text_to_motion.evaluation.protocol.tables import COLUMNS, PUBLISHED, comparable, explain, formatted
+from motionkit.text_to_motion.evaluation.real_motions import real_motions
 from motionkit.text_to_motion.evaluation.retrieval import measure_retrieval, open_retrieval, read_nsim
 from motionkit.text_to_motion.evaluation.sensitivity.audit import audit
 from motionkit.text_to_motion.evaluation.sensitivity.bench import (
@@ -64,6 +64,14 @@ _STARTER = "starter"
 _MANY = 2000  # motions from which a quicker mode is suggested
 # Settings of an evaluation that the suggested comparison repeats.
 _SAME = ("dataset", "split", "protocol", "evaluator", "prompts", "sampler")
+_NONE, _AUTO = "none", "auto"
+_EVALUATOR = "mdm-matching"
+_LEGEND = (
+    "* trained against this change. For a reward that reads no text, or tells no captions apart: the fall in standard "
+    "deviations over real clips. For changed captions also how often the right one scores higher; chance is 50 %. Told "
+    "alone: how often a classifier detects the change from the motion without its caption, or from the caption without "
+    "its motion; chance is 50 %."
+)
 
 
 class TextToMotion:
@@ -355,10 +363,6 @@ class Retrieval:
         return Result(document, tables=[result.table(title)], closing=notes)
 
 
-_NONE, _AUTO = "none", "auto"
-_EVALUATOR = "mdm-matching"
-
-
 class Sensitivity:
     """``eval sensitivity``."""
 
@@ -420,14 +424,6 @@ def _try_rewards(
     if motions is not None:
         for reward in foreign:
             try_reward(reward, *motions)
-
-
-_LEGEND = (
-    "* trained against this change. For a reward that reads no text, or tells no captions apart: the fall in standard "
-    "deviations over real clips. For changed captions also how often the right one scores higher; chance is 50 %. Told "
-    "alone: how often a classifier detects the change from the motion without its caption, or from the caption without "
-    "its motion; chance is 50 %."
-)
 
 
 def _models(settings: SensitivitySettings) -> list[FoundModel]:

@@ -105,17 +105,25 @@ def retrieval_protocols(
 
 @torch.no_grad()
 def measure_retrieval(
-    tmr: TMR,  # the model, with a text model
-    clips: Sequence[TextClip],  # clips of one split
+    tmr: TMR,
+    clips: Sequence[TextClip],
     *,
-    threshold: float = 0.95,  # see `retrieval_protocols`
-    # Keys of the items of protocol ``nsim``; empty chooses `NSIM_ITEMS` by `motionkit.metrics.dissimilar`.
+    threshold: float = 0.95,
     nsim: Sequence[str] = (),
-    # Returns the action of a caption, side and tempo included; empty if it is unknown (`motionkit.motion.HasActions`)
     action: Callable[[str], str] | None = None,
-    progress: Callable[[int], None] | None = None,  # called with how many clips are done since its last call
+    progress: Callable[[int], None] | None = None,
 ) -> RetrievalResult:
-    """Measure retrieval with latent means, each clip with its first caption."""
+    """Measure retrieval with latent means, each clip with its first caption.
+
+    Args:
+        tmr: The model, with a text model.
+        clips: Clips of one split.
+        threshold: See `retrieval_protocols`.
+        nsim: Keys of the items of protocol ``nsim``; empty chooses `NSIM_ITEMS` by `motionkit.metrics.dissimilar`.
+        action: Returns the action of a caption, side and tempo included; empty if it is unknown
+            (`motionkit.motion.HasActions`).
+        progress: Called with how many clips are done since its last call.
+    """
     clips = sorted(clips, key=lambda clip: clip.key)
     if not clips:
         raise MotionkitError("there are no clips to retrieve.", fix="choose another split or dataset.")

@@ -1,4 +1,4 @@
-"""Opens an evaluator: the released checkpoints, or one that motionkit trained; writes the latter."""
+"""Files of an evaluator: the released checkpoints, or a folder that motionkit writes, and a check of its statistics."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from motionkit import weights
-from motionkit.contracts.dataset import HasCaptionTokens
+from motionkit.contracts.dataset import HasCaptionTokens, TextClip
 from motionkit.contracts.open_model import CONFIG, WEIGHTS, encoder_config, encoder_format, read_encoder
 from motionkit.errors import MotionkitError
-from motionkit.motion import DataRecord
+from motionkit.motion import DataRecord, Normalizer
 from motionkit.runs import write_bytes_atomic
 from motionkit.starter import weights_path
 from motionkit.text_to_motion.evaluator.model import (
@@ -41,16 +41,36 @@ _DATASET_SPREAD = 0.45
 """Limit of the contacts' standard deviation over sqrt(p (1 - p)), with their mean p: it is 1 in a dataset's statistics,
 0.04 in the released evaluators', whose feat_bias of 5 was applied twice (0.2 once)."""
 
+_CLIPS = 256  # real motions that statistics are checked on
+_LEAST, _MOST = 0.2, 5.0  # standard deviations of normalised real motions, median over the body's features; 1 expected
+_CENTRE = 3.0  # largest mean of normalised real motions, median over the body's features; 0 expected
+_ROOT, _CONTACTS = 4, 4
+MOVEMENT, MOTION, TEXT = "movement_encoder", "motion_encoder", "text_encoder"
+NETWORKS = (MOVEMENT, MOTION, TEXT)
+_FILE = "finest.tar"
+_BELOW = ("", "model", "text_mot_match/model")
+_SETS = ("t2m", "kit", "checkpoints/t2m", "checkpoints/kit")
+_OTHERS = ("model.safetensors", "tmr/model.safetensors", "text_encoder.pt", "last_weights/text_encoder.pt")
+FIX = (
+    "give text_mot_match/model/finest.tar of the evaluator's download (t2m.zip or kit.zip), a folder that holds it, "
+    "or a folder written by motionkit pretrain t2m-evaluator."
+)
+FORMAT = "motionkit-t2m-evaluator"
+_AGAIN = "train it again: motionkit pretrain t2m-evaluator"
+RUN_PART = "evaluator"  # folder of the model in a run of `pretrain t2m-evaluator`
+STARTER = "starter"
 
-def read_stats(
-    # The user's folder; ``mean.npy`` and ``std.npy``, or ``t2m_mean.npy`` and ``t2m_std.npy`` (``kit_...``), are in it
-    # or in its ``meta``
-    named: Path | None,
-    # The checkpoint; without `named`, ``Comp_v6_KLD01/meta`` and ``dataset/t2m_mean.npy`` are searched above it
-    file: Path,
-    width: int,  # features per frame
-) -> tuple[Tensor, Tensor]:
-    """Return the evaluator's mean and std ``[width]``."""
+
+def read_stats(named: Path | None, file: Path, width: int) -> tuple[Tensor, Tensor]:
+    """Return the evaluator's mean and std ``[width]``.
+
+    Args:
+        named: The user's folder; ``mean.npy`` and ``std.npy``, or ``t2m_mean.npy`` and ``t2m_std.npy`` (``kit_...``),
+            are in it or in its ``meta``.
+        file: The checkpoint; without `named`, ``Comp_v6_KLD01/meta`` and ``dataset/t2m_mean.npy`` are searched above
+            it.
+        width: Features per frame.
+    """
     stem = _STEMS.get(width, "")
     if named is not None:
         places = [named, named / "meta", *sorted(named.glob(_META))]
@@ -154,18 +174,6 @@ def _row(value: Any) -> int:
     return int(value)
 
 
-MOVEMENT, MOTION, TEXT = "movement_encoder", "motion_encoder", "text_encoder"
-NETWORKS = (MOVEMENT, MOTION, TEXT)
-_FILE = "finest.tar"
-_BELOW = ("", "model", "text_mot_match/model")
-_SETS = ("t2m", "kit", "checkpoints/t2m", "checkpoints/kit")
-_OTHERS = ("model.safetensors", "tmr/model.safetensors", "text_encoder.pt", "last_weights/text_encoder.pt")
-FIX = (
-    "give text_mot_match/model/finest.tar of the evaluator's download (t2m.zip or kit.zip), a folder that holds it, "
-    "or a folder written by motionkit pretrain t2m-evaluator."
-)
-
-
 @dataclass(frozen=True)
 class Networks:
     """The filled networks of an evaluator and their sizes."""
@@ -248,21 +256,19 @@ def build(parts: Mapping[str, Mapping[str, Tensor]], origin: str) -> Networks:
     )
 
 
-FORMAT = "motionkit-t2m-evaluator"
-_AGAIN = "train it again: motionkit pretrain t2m-evaluator"
-
-
 def save_evaluator(
-    folder: Path,  # created if it is missing
-    model: T2MEvaluator,
-    *,
-    extra: Mapping[str, object] | None = None,  # JSON-able additions to the config, such as the training settings
-    half: bool = False,  # store weights and word vectors as float16 (statistics stay float32)
+    folder: Path, model: T2MEvaluator, *, extra: Mapping[str, object] | None = None, half: bool = False
 ) -> None:
     """Write an evaluator folder: ``model.safetensors`` (weights, statistics, word vectors) and ``config.json``.
 
     Each file is written aside and renamed. Tensor names are those of the released checkpoint, prefixed with the
     network's.
+
+    Args:
+        folder: Created if it is missing.
+        model: The evaluator.
+        extra: JSON-able additions to the config, such as the training settings.
+        half: Store weights and word vectors as float16 (statistics stay float32).
     """
     from safetensors.torch import save
 
@@ -318,9 +324,6 @@ def read_native(folder: Path) -> Stored:
     return Stored(parts, stats["mean"], stats["std"], table, tagger, DataRecord.read(config))
 
 
-RUN_PART = "evaluator"  # folder of the model in a run of `pretrain t2m-evaluator`
-
-
 def load_evaluator(
     path: str | Path, *, glove: Path | None = None, stats: Path | None = None, device: torch.device | str = "cpu"
 ) -> T2MEvaluator:
@@ -374,9 +377,6 @@ def _native(folder: Path, glove: Path | None, stats: Path | None) -> T2MEvaluato
     )
 
 
-STARTER = "starter"
-
-
 def open_evaluator(
     weights: str | Path = STARTER,
     *,
@@ -392,3 +392,45 @@ def open_evaluator(
 def stored_tokens(dataset: object) -> Mapping[str, Sequence[str]]:
     """Return the ``word/POS`` tokens that a dataset stores with its captions; nothing if it stores none."""
     return dataset.caption_tokens() if isinstance(dataset, HasCaptionTokens) else {}
+
+
+def doubt_of(
+    evaluator: T2MEvaluator,
+    clips: Sequence[TextClip],
+    *,
+    released: bool,
+    dataset: Normalizer,
+    known: Normalizer | None = None,
+) -> str:
+    """Return why the evaluator's figures are not valid; empty if no reason is known.
+
+    Args:
+        evaluator: What is checked.
+        clips: Real motions.
+        released: Whether it has the layout of its authors, with a standard deviation of the root and the contacts 25
+            times smaller than the dataset's (their ``feat_bias`` of 5, applied twice).
+        dataset: Mean and Std of the dataset, for the generator.
+        known: The evaluator's statistics in the dataset's folder, if there are any.
+    """
+    frames = torch.cat([clip.features.float() for clip in clips[:_CLIPS]]).to(evaluator.mean)
+    body = slice(_ROOT, -_CONTACTS)
+    normal = evaluator.normalize(frames)[:, body]
+    spread, centre = float(normal.std(0).median()), float(normal.mean(0).abs().median())
+    if not (_LEAST < spread < _MOST and centre < _CENTRE):
+        return (
+            f"the evaluator's statistics do not fit these motions: normalised, real ones have a median standard "
+            f"deviation of {spread:.3g} and a mean of {centre:.3g}, instead of about 1 and 0"
+        )
+    if released and _alike(evaluator.std, dataset.std):
+        return (
+            "the evaluator was given the dataset's own Mean and Std; its own are those of Comp_v6_KLD01/meta "
+            "(t2m_mean.npy, t2m_std.npy of MDM)"
+        )
+    if released and known is not None and not _alike(evaluator.std, known.std):
+        return "the evaluator's statistics are not those that lie beside the dataset (t2m_std.npy)"
+    return ""
+
+
+def _alike(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Whether two standard deviations agree within 2 %, root and contacts included."""
+    return first.shape == second.shape and bool(torch.allclose(first.cpu(), second.cpu().to(first.dtype), rtol=0.02))

@@ -30,6 +30,24 @@ WINDOW = 196  # frames of the buffer that the original encodes; a longer motion 
 CONTACTS = 4  # features at the end of a frame (foot contacts) that the movement encoder does not read
 TAGS = 15  # length of the one-hot vector of a word's part of speech
 _SLOPE = 0.2
+MAX_WORDS = 20  # words of a caption that are read
+# In the order of the one-hot vector.
+PARTS_OF_SPEECH = (
+    "VERB", "NOUN", "DET", "ADP", "NUM", "AUX", "PRON", "ADJ", "ADV",
+    "Loc_VIP", "Body_VIP", "Obj_VIP", "Act_VIP", "Desc_VIP", "OTHER",
+)  # fmt: skip
+_LISTS = {
+    "location": "Loc_VIP",
+    "body": "Body_VIP",
+    "object": "Obj_VIP",
+    "action": "Act_VIP",
+    "description": "Desc_VIP",
+}
+_START, _END, _UNKNOWN = "sos", "eos", "unk"
+_logger = logging.getLogger("motionkit.evaluator")
+Tagger = Literal["auto", "built-in"]
+_JOIN = "then/ADV"
+_BODIES = {263: "HumanML3D", 251: "KIT-ML"}
 
 
 @dataclass(frozen=True)
@@ -126,24 +144,6 @@ class TextEncoder(_Recurrent):
         return self.run(words + self.pos_emb(parts), counts)
 
 
-MAX_WORDS = 20  # words of a caption that are read
-
-# In the order of the one-hot vector.
-PARTS_OF_SPEECH = (
-    "VERB", "NOUN", "DET", "ADP", "NUM", "AUX", "PRON", "ADJ", "ADV",
-    "Loc_VIP", "Body_VIP", "Obj_VIP", "Act_VIP", "Desc_VIP", "OTHER",
-)  # fmt: skip
-
-_LISTS = {
-    "location": "Loc_VIP",
-    "body": "Body_VIP",
-    "object": "Obj_VIP",
-    "action": "Act_VIP",
-    "description": "Desc_VIP",
-}
-_START, _END, _UNKNOWN = "sos", "eos", "unk"
-
-
 class Sentences(NamedTuple):
     """Captions as tensors."""
 
@@ -225,17 +225,24 @@ def _special() -> dict[str, str]:
     return result
 
 
-_logger = logging.getLogger("motionkit.evaluator")
-Tagger = Literal["auto", "built-in"]
-_JOIN = "then/ADV"
-_BODIES = {263: "HumanML3D", 251: "KIT-ML"}
-
-
 class T2MEvaluator(nn.Module):
     """Text and motion encoder of Guo et al. (CVPR 2022) with a euclidean co-embedding.
 
     R-precision, MM-Dist and FID of text-to-motion papers are measured in its space; latents are not normalised and are
     compared by euclidean distance.
+
+    Args:
+        movement_encoder: Reads frames without contacts.
+        motion_encoder: Reads movement steps.
+        text_encoder: Reads words of `words`.
+        mean: ``[F]`` the evaluator's mean (``Comp_v6_KLD01/meta``), not the generator's or the dataset's.
+        std: ``[F]`` the evaluator's standard deviation.
+        words: Word vectors.
+        sizes: Sizes of the networks.
+        tagger: Tagger of captions without stored tokens: ``built-in``, the same on every machine, or ``auto``, the best
+            that is installed (see `motionkit.motion.tag_caption`).
+        origin: File of the weights, for messages.
+        trained_on: Dataset it was trained on, if known.
     """
 
     mean: Tensor
@@ -243,20 +250,17 @@ class T2MEvaluator(nn.Module):
 
     def __init__(
         self,
-        movement_encoder: MovementEncoder,  # reads frames without contacts
-        motion_encoder: MotionEncoder,  # reads movement steps
-        text_encoder: TextEncoder,  # reads words of `words`
-        # [F] the evaluator's mean (``Comp_v6_KLD01/meta``), not the generator's or the dataset's.
+        movement_encoder: MovementEncoder,
+        motion_encoder: MotionEncoder,
+        text_encoder: TextEncoder,
         mean: Tensor,
-        std: Tensor,  # [F] the evaluator's standard deviation
+        std: Tensor,
         words: WordTable,
         *,
         sizes: EvaluatorSizes,
-        # Tagger of captions without stored tokens: ``built-in``, the same on every machine, or ``auto``, the best that
-        # is installed (see `motionkit.motion.tag_caption`).
         tagger: Tagger = "auto",
-        origin: str = "new weights",  # file of the weights, for messages
-        trained_on: DataRecord | None = None,  # dataset it was trained on, if known
+        origin: str = "new weights",
+        trained_on: DataRecord | None = None,
     ) -> None:
         super().__init__()
         for name, tensor in (("mean", mean), ("std", std)):

@@ -33,12 +33,15 @@ from motionkit.text_to_motion.pairs.train import CopyScores, PairTrainer, info_n
 from motionkit.training.device import autocast
 from motionkit.training.world import joined
 
+_SPECIAL = ("sos", "eos", "unk")
+
 
 def distances(text: Tensor, motion: Tensor) -> Tensor:
     """Return ``[B, B]`` euclidean distances, texts in rows, with a gradient at 0.
 
     By differences, since the three-term expansion of `motionkit.metrics.distances` is inexact for small distances.
     """
+    # [B, 1, D] against [1, B, D]
     return ((text[:, None] - motion[None]).square().sum(-1) + 1e-12).sqrt()
 
 
@@ -49,16 +52,16 @@ def same_caption(tokens: Sequence[Sequence[str]]) -> Tensor:
     return same & ~torch.eye(len(words), dtype=torch.bool)
 
 
-def hinge(
-    distance: Tensor,  # [B, B]
-    shift: int,  # the wrong motion of text i is ``j = (i + shift) mod B``
-    *,
-    margin: float,  # distance from which a wrong pair has loss 0
-    same: Tensor,  # see `same_caption`; such a pair is left out
-) -> Tensor:
+def hinge(distance: Tensor, shift: int, *, margin: float, same: Tensor) -> Tensor:
     """Return ``mean d_ii^2 + mean relu(margin - d_ij)^2`` with one wrong pair per text.
 
     The loss of the feature extractors of Guo et al. (CVPR 2022), after Hadsell et al. (2006).
+
+    Args:
+        distance: ``[B, B]``.
+        shift: The wrong motion of text i is ``j = (i + shift) mod B``.
+        margin: Distance from which a wrong pair has loss 0.
+        same: See `same_caption`; such a pair is left out.
     """
     # Text i and motion (i + shift) mod B: with shift in 1 to B - 1 never the right one.
     rows = torch.arange(len(distance), device=distance.device)
@@ -97,9 +100,6 @@ def copies_apart(copies: CopyScores, *, temperature: float, margin: float) -> Te
 def scores(text: Tensor, motion: Tensor, *, temperature: float) -> Tensor:
     """Return ``[B]``, minus the distance of each row of two ``[B, D]``, divided by the temperature."""
     return -((text - motion).square().sum(-1) + 1e-12).sqrt() / temperature
-
-
-_SPECIAL = ("sos", "eos", "unk")
 
 
 def caption_tokens(clips: Sequence[TextClip]) -> tuple[dict[str, tuple[str, ...]], bool]:

@@ -1,4 +1,4 @@
-"""Measurements of a run on held-out prompts: before training, at points during it, and after it."""
+"""Measurements of a run on held-out prompts, before training, at points during it, and after it; and its alarms."""
 
 from __future__ import annotations
 
@@ -23,6 +23,19 @@ PATIENCE = 20
 _TOLERANCE = 1e-6
 _STILL = 0.3  # share of the jerk before: below it, only jitter is left of the motions
 _LOST = {"movement": 0.1, "diversity": 0.25, "speed": 0.25, "path": 0.25}  # largest relative loss without an alarm
+_MEANING = {
+    "movement": "the motions have become smaller, which a reward may mistake for better",
+    "diversity": "the samples of one prompt have become alike",
+    "speed": "the motions have become slower, which a reward may mistake for better",
+    "path": "the motions cover less ground, which a reward may mistake for better",
+}
+_logger = logging.getLogger("motionkit.grpo")
+_EARLY = 30  # the first point comes after one thirtieth of the run, so that a new user soon sees one
+_KINDS = ("reported", "watched", "all_steps", "generate", "guided")
+_KEYS = {"generate": "heldout_generate", "reported": "heldout", "all_steps": "heldout_all_steps"}
+_MADE = ("generate", "guided")  # measured with the guidance of ``motionkit generate``
+_ENOUGH = 0.5  # the guidance of training replaces the one before if it has at least this share of its gain
+_PATIENCE = 2  # points in a row with a gap that end a run with stop_on_gap
 
 
 class RewardAlarms:
@@ -131,23 +144,6 @@ def still_alarms(compared: Mapping[str, Paired]) -> list[str]:
 def judge_ratio(reward: Paired, judge: Paired) -> float | None:
     """Return the judge's gain over the reward's; None unless the reward's interval is above 0."""
     return judge.delta / reward.delta if reward.n and judge.n and reward.ci95[0] > 0 else None
-
-
-_MEANING = {
-    "movement": "the motions have become smaller, which a reward may mistake for better",
-    "diversity": "the samples of one prompt have become alike",
-    "speed": "the motions have become slower, which a reward may mistake for better",
-    "path": "the motions cover less ground, which a reward may mistake for better",
-}
-
-
-_logger = logging.getLogger("motionkit.grpo")
-_EARLY = 30  # the first point comes after one thirtieth of the run, so that a new user soon sees one
-_KINDS = ("reported", "watched", "all_steps", "generate", "guided")
-_KEYS = {"generate": "heldout_generate", "reported": "heldout", "all_steps": "heldout_all_steps"}
-_MADE = ("generate", "guided")  # measured with the guidance of ``motionkit generate``
-_ENOUGH = 0.5  # the guidance of training replaces the one before if it has at least this share of its gain
-_PATIENCE = 2  # points in a row with a gap that end a run with stop_on_gap
 
 
 @dataclass

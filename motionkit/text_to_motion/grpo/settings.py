@@ -1,4 +1,9 @@
-"""Settings of `motionkit grpo`: group relative policy optimisation of a diffusion model. Imports no torch."""
+"""Settings of `motionkit grpo`, with the choices of ``--algorithm auto`` and ``--preset``. Imports no torch.
+
+`decide` takes the update rule that suits the options and the rewards. The defaults are for a CPU. `find_preset` gives
+those that an algorithm's options have for a CUDA device (``gpu``), since a batch below a hundred samples leaves the
+device waiting for the host; it imports torch only if there is a GPU's driver.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +37,6 @@ from motionkit.config import (
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 
-# Choice of ``--algorithm auto``: the update rule that suits the options and the rewards.
-
 AUTO = "auto"
 _REMOVED = {"rwr": "awm"}  # replacement: the same loss, with weights that add up to zero
 _GRADIENT, _MIXED = "reward-gradient", "mixed"
@@ -43,15 +46,16 @@ _GROUPS = ("objective", "rollout", "sampler")
 """Groups whose settings differ between algorithms; in the other groups only defaults do."""
 
 
-def decide(
-    name: str,  # what the user chose
-    keys: AbstractSet[str],  # dotted keys that files, variables and the command line set
-    chosen: Mapping[str, Sequence[str]],  # names of the plugins in the other slots
-) -> tuple[str, str]:
+def decide(name: str, keys: AbstractSet[str], chosen: Mapping[str, Sequence[str]]) -> tuple[str, str]:
     """Resolve ``auto``; every other name stays.
 
     Only built-in algorithms that have all options that were set are considered: `reward-gradient` if every reward has
     a gradient, `mixed` if only some have, and `awm`, which needs none, if none has.
+
+    Args:
+        name: What the user chose.
+        keys: Dotted keys that files, variables and the command line set.
+        chosen: Names of the plugins in the other slots.
 
     Returns:
         The algorithm, and one line that tells why and how to choose another.
@@ -102,12 +106,6 @@ def _keys(algorithm: str) -> set[str]:
 def _line(algorithm: str, reason: str, other: str) -> str:
     choose = f"; --algorithm {other} chooses another" if other and other != algorithm else ""
     return f"algorithm {algorithm} ({reason}){choose}"
-
-
-# ``--preset``: sizes that fit the device. Imports torch only if there is a GPU's driver.
-#
-# The defaults are for a CPU. An algorithm's options have other defaults for a CUDA device in `gpu`, since a batch below
-# a hundred samples leaves the device waiting for the host.
 
 
 def find_preset(given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:

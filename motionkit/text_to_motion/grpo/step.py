@@ -34,6 +34,24 @@ class GRPO:
 
     The policy's network is trained in place: all weights, or low-rank adapters when `lora` is enabled.
 
+    Args:
+        policy: What is trained.
+        rewards: One reward, or several with weights; each may be a function ``my_reward(motions, prompts)`` that
+            returns a tensor with a number per motion. A `RewardMix` can declare which of them have a gradient.
+        reference: Reference of the KL; None: the policy before training.
+        algorithm: Update rule by name, or from a settings model, with its options.
+        rollout: The algorithm's sampling options.
+        sampler: Options of the algorithm: how it is sampled.
+        objective: The algorithm's options of the objective.
+        optim: The optimiser.
+        lora: Low-rank adapters, on by default; ``LoraSettings()`` trains all weights.
+        ema: Moving average of the weights.
+        control: Negative controls.
+        seed: Seed of the run.
+        precision: ``fp32``, or ``bf16`` for the network's body.
+        updates: Updates of the whole run, for a cosine learning rate; 0 keeps the rate at its peak.
+        world: The processes that train together; each gets its share of a step's prompts.
+
     Example:
         >>> from motionkit import GRPO, load_dataset, load_policy, load_reward
         >>> from motionkit.text_to_motion.grpo.api import GrpoSampler
@@ -47,23 +65,21 @@ class GRPO:
     def __init__(
         self,
         policy: DiffusionPolicy,
-        # One reward, or several with weights; each may be a function ``my_reward(motions, prompts)`` that returns a
-        # tensor with a number per motion. A `RewardMix` can declare which of them have a gradient.
         rewards: Reward | Function | Sequence[tuple[Reward | Function, float]] | RewardMix,
         *,
-        reference: DiffusionPolicy | None = None,  # reference of the KL; None: the policy before training
-        algorithm: str | Chosen = "grpo",  # update rule by name, or from a settings model, with its options
-        rollout: Group | None = None,  # the algorithm's sampling options
-        sampler: Group | None = None,  # options of the algorithm: how it is sampled
-        objective: Group | None = None,  # the algorithm's options of the objective
+        reference: DiffusionPolicy | None = None,
+        algorithm: str | Chosen = "grpo",
+        rollout: Group | None = None,
+        sampler: Group | None = None,
+        objective: Group | None = None,
         optim: GrpoOptimSettings | None = None,
-        lora: LoraSettings | None = None,  # low-rank adapters, on by default; ``LoraSettings()`` trains all weights
-        ema: EmaSettings | None = None,  # moving average of the weights
+        lora: LoraSettings | None = None,
+        ema: EmaSettings | None = None,
         control: ControlSettings | None = None,
         seed: int = 0,
-        precision: str = "fp32",  # ``fp32``, or ``bf16`` for the network's body
-        updates: int = 0,  # updates of the whole run, for a cosine learning rate; 0 keeps the rate at its peak
-        world: World | None = None,  # the processes that train together; each gets its share of a step's prompts
+        precision: str = "fp32",
+        updates: int = 0,
+        world: World | None = None,
     ) -> None:
         refuse_blocks(policy)
         self.world = world or OneProcess()

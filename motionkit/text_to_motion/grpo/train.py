@@ -40,7 +40,7 @@ from motionkit.text_to_motion.evaluation.judge import (
     shared_sources,
 )
 from motionkit.text_to_motion.evaluation.points import drop_points
-from motionkit.text_to_motion.evaluation.quality import RealMotions, real_motions
+from motionkit.text_to_motion.evaluation.real_motions import RealMotions, real_motions
 from motionkit.text_to_motion.evaluation.sensitivity.bench import Audited
 from motionkit.text_to_motion.evaluation.sensitivity.quick import Quick, quick_audit
 from motionkit.text_to_motion.grpo.measurements import Measurements, RewardAlarms
@@ -53,25 +53,33 @@ from motionkit.training.device import describe_device, set_up, settle_matmul
 from motionkit.training.steps import restore, run_steps
 from motionkit.training.world import OneProcess, World
 
-# Which prompts a step gets: a function of seed and step alone, so that nothing has to be saved.
-
+_logger = logging.getLogger("motionkit.grpo")
 _POOL = 4  # batches that are sorted by length together
+_FEWEST = 8  # prompts beside the reported ones from which the run is watched on them
+_MANY = 100  # sampling steps up to which all of them are measured
+_GENERATED = 32  # prompts that are measured as generate samples, with guidance twice the work of the others
+_REAL, _ASKED, _SAMPLES = 64, 16, 8  # of a calibration: real motions, prompts, samples of each
+_MOST_POINTS, _PER_POINT = 10, 1500  # points on the way at most, and motions of training for each of them
+_ROUGH = 1.5  # noise left in fine detail, over the data's, from which a line says so
 
 
 class PromptCursor:
-    """Walks through the prompts in a new random order every epoch."""
+    """Walks through the prompts in a new random order every epoch.
+
+    The prompts of a step are a function of seed and step alone, so that nothing has to be saved.
+
+    Args:
+        prompts: The prompts.
+        batch: Prompts per step, over all processes; an epoch's end continues into the next order.
+        seed: Seed of the orders.
+        world: The processes; each gets an equal share of a step's prompts.
+        by_length: Put prompts of similar length into one step, which saves padding. The order of an epoch is cut into
+            pools of four steps, each pool is sorted by length and cut into steps, and the steps are shuffled: every
+            prompt is still met once an epoch.
+    """
 
     def __init__(
-        self,
-        prompts: Sequence[Prompt],
-        batch: int,  # prompts per step, over all processes; an epoch's end continues into the next order
-        seed: int,
-        world: World | None = None,  # the processes; each gets an equal share of a step's prompts
-        *,
-        # Put prompts of similar length into one step, which saves padding. The order of an epoch is cut into pools of
-        # four steps, each pool is sorted by length and cut into steps, and the steps are shuffled: every prompt is
-        # still met once an epoch.
-        by_length: bool = False,
+        self, prompts: Sequence[Prompt], batch: int, seed: int, world: World | None = None, *, by_length: bool = False
     ) -> None:
         world = world or OneProcess()
         if batch % world.size:
@@ -135,15 +143,6 @@ def fingerprints(
     return result | {
         f"reward.{reward.name}.device": "any" for reward in settings.reward if hasattr(reward.options, "device")
     }
-
-
-_logger = logging.getLogger("motionkit.grpo")
-_FEWEST = 8  # prompts beside the reported ones from which the run is watched on them
-_MANY = 100  # sampling steps up to which all of them are measured
-_GENERATED = 32  # prompts that are measured as generate samples, with guidance twice the work of the others
-_REAL, _ASKED, _SAMPLES = 64, 16, 8  # of a calibration: real motions, prompts, samples of each
-_MOST_POINTS, _PER_POINT = 10, 1500  # points on the way at most, and motions of training for each of them
-_ROUGH = 1.5  # noise left in fine detail, over the data's, from which a line says so
 
 
 class GrpoTrainer:

@@ -1,4 +1,8 @@
-"""Files of MDM policies: motionkit's folder, and checkpoints of the original code."""
+"""Files of MDM policies: motionkit's folder, and checkpoints of the original code.
+
+motionkit's folder holds policy.json, everything about a policy except its tensors (`PolicyDocument`), and the tensors.
+Checkpoints of the original MDM code are ``model%09d.pt`` with args.json beside it; they are read and written.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +28,17 @@ from motionkit.text import TextRecord
 from motionkit.text_to_motion.mdm.network import MDMNetwork
 from motionkit.text_to_motion.mdm.settings import MDMSettings, Padding, first_problem, settings_from_args
 
-# policy.json: everything about a policy except its tensors.
-
 KIND = "mdm"
+DOCUMENT = "policy.json"
+STATS = "normalizer."  # prefix of the statistics among a policy's tensors
+
+_FRAMES = "input_process.poseEmbedding.weight"
+_PEFT = "base_model.model."
+_TARGETS = "embed_target_cond."
+_DEFAULT_STEPS = 1000
+_GRPO_ARGS = {"group_size", "clip_epsilon", "kl_penalty"}
+_GRPO_FILE = {"model", "optimizer", "step"}
+_log = logging.getLogger("motionkit.policies")
 
 
 class LoraRecord(BaseModel):
@@ -79,26 +91,53 @@ def read_document(path: Path) -> PolicyDocument:
         ) from error
 
 
-# Reads checkpoints in the layout of the original MDM code: ``model%09d.pt`` with args.json beside it.
+def write_policy(folder: Path, document: Mapping[str, Any], tensors: Mapping[str, Tensor] | None) -> Path:
+    """Write a policy, and return `folder`.
 
-_FRAMES = "input_process.poseEmbedding.weight"
-_PEFT = "base_model.model."
-_TARGETS = "embed_target_cond."
-_DEFAULT_STEPS = 1000
-_GRPO_ARGS = {"group_size", "clip_epsilon", "kl_penalty"}
-_GRPO_FILE = {"model", "optimizer", "step"}
-_log = logging.getLogger("motionkit.policies")
+    Args:
+        folder: Made if it is missing.
+        document: Content of policy.json, see `PolicyDocument`.
+        tensors: The network's tensors, and the statistics under the prefix `STATS`. With None only policy.json is
+            written, for a run whose checkpoints hold the tensors.
+    """
+    write_model(folder, DOCUMENT, document, tensors)
+    return folder
 
 
-def read_released(
-    path: Path,
-    steps: int | None = None,  # diffusion steps in place of those in args.json
-) -> tuple[MDMSettings, MDMNetwork]:
+def read_policy(document: Path, tensors: Path) -> tuple[PolicyDocument, MDMNetwork, Normalizer]:
+    """Read a policy: its document, its network with adapters merged, and its statistics."""
+    content = read_document(document)
+    loaded = weights.read(tensors)
+    stats = {name: loaded.pop(STATS + name, None) for name in ("mean", "std")}
+    if stats["mean"] is None or stats["std"] is None:
+        raise MotionkitError(
+            f"{tensors} has no normalizer statistics.", why=f"it looks like {weights.describe(loaded)}."
+        )
+    network = weights.build(lambda: _adapted(content), loaded, str(tensors))
+    if content.lora is not None:
+        merged = merged_state(network)
+        network = MDMNetwork(content.settings)
+        weights.load_strict(network, merged, str(tensors))
+    return content, network, Normalizer(stats["mean"], stats["std"])
+
+
+def _adapted(content: PolicyDocument) -> MDMNetwork:
+    network = MDMNetwork(content.settings)
+    if content.lora is not None:
+        add_adapters(network, **content.lora.model_dump())
+    return network
+
+
+def read_released(path: Path, steps: int | None = None) -> tuple[MDMSettings, MDMNetwork]:
     """Open a released or fine-tuned MDM checkpoint.
 
     Layouts: the bare state dict; ``{"model": ...}`` with other keys; ``{"model", "model_avg"}``, of which the average
     is used if args.json sets ``use_ema``; LoRA tensors of peft, which are merged. Position tables are recomputed and
     ``clip_model.*`` (the frozen text model) is dropped.
+
+    Args:
+        path: The checkpoint, with args.json beside it.
+        steps: Diffusion steps in place of those in args.json.
     """
     content = weights.read(path)
     args = _read_args(path, content)
@@ -115,6 +154,96 @@ def read_released(
         raise MotionkitError(f"{path}: {channels} input channels do not divide into {settings.patch_size} frames.")
     settings = settings.model_copy(update={"features": channels // settings.patch_size})
     return settings, weights.build(lambda: MDMNetwork(settings), native_keys(tensors), str(path))
+
+
+def export_stock(
+    settings: MDMSettings,
+    network: MDMNetwork,
+    folder: Path,
+    *,
+    skeleton: Skeleton,
+    step: int = 0,
+    extra: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write ``model%09d.pt`` and args.json in the layout of the original code, with adapters merged; return the former.
+
+    The file loads in the original code unless ``settings.stock_obstacles()`` names an extension; motionkit reads both.
+
+    Args:
+        settings: Shape of the network.
+        network: The network.
+        folder: Created if it is missing.
+        skeleton: Body, which args.json names.
+        step: Number in the file's name.
+        extra: Further args.json entries; they never override the shape.
+    """
+    table = sinusoidal_table(settings.pos_embed_max_len, settings.latent_dim)[:, None]
+    merged = stock_keys(merged_state(network))
+    tensors = {name: value.detach().cpu().clone() for name, value in merged.items()}
+    tensors["sequence_pos_encoder.pe"] = table
+    tensors["embed_timestep.sequence_pos_encoder.pe"] = table.clone()
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"model{step:09d}.pt"
+    aside = folder / f".tmp-{path.name}"  # torch stores the file's name in it, so it must be the same each time
+    torch.save(tensors, aside)
+    document = {**(extra or {}), **stock_args(settings, skeleton.name)}
+    (folder / "args.json").write_text(json.dumps(document, indent=4, sort_keys=True) + "\n", encoding="utf-8")
+    aside.replace(path)
+    return path
+
+
+def stock_args(settings: MDMSettings, dataset: str) -> dict[str, Any]:
+    """Return the entries of args.json that the original code reads, and motionkit's if they are not the defaults."""
+    args: dict[str, Any] = {
+        "dataset": dataset,
+        "data_dir": "",
+        "arch": settings.arch,
+        "text_encoder_type": {"distilbert": "bert"}.get(settings.text_encoder, settings.text_encoder),
+        "emb_trans_dec": settings.emb_trans_dec,
+        "layers": settings.layers,
+        "latent_dim": settings.latent_dim,
+        "cond_mask_prob": settings.cond_mask_prob,
+        "mask_frames": settings.mask_frames,
+        "lambda_rcxyz": 0.0,
+        "lambda_vel": 0.0,
+        "lambda_fc": 0.0,
+        "lambda_target_loc": 0.0,
+        "unconstrained": False,
+        "pos_embed_max_len": settings.pos_embed_max_len,
+        "use_ema": False,
+        "multi_target_cond": False,
+        "multi_encoder_type": "single",
+        "target_enc_layers": 1,
+        "context_len": settings.context_len,
+        "pred_len": settings.pred_len,
+        "noise_schedule": settings.noise_schedule,
+        "diffusion_steps": settings.diffusion_steps,
+        "sigma_small": True,
+    }
+    stock = MDMSettings()
+    for name in ("num_heads", "ff_size", "patch_size", "patch_overlap", "clause_frames", "noise_shift", "dropout"):
+        if getattr(settings, name) != getattr(stock, name):
+            args[name] = getattr(settings, name)
+    if settings.text_encoder not in ("clip", "distilbert"):
+        args["text_width"] = settings.text_width
+    return args
+
+
+def read_stats(folder: Path) -> Normalizer:
+    """Read ``Mean.npy`` and ``Std.npy``."""
+    mean, std = (torch.as_tensor(weights.read_numbers(folder / f"{name}.npy")).float() for name in ("Mean", "Std"))
+    return Normalizer(mean, std)
+
+
+def skeleton_of(features: int, origin: str) -> Skeleton:
+    """Return the body that has `features` features per frame."""
+    for skeleton in (HUMANML, KIT):
+        if skeleton.width == features:
+            return skeleton
+    raise MotionkitError(
+        f"{origin} has {features} features per frame.",
+        why="motionkit supports 263 (HumanML3D, 22 joints) and 251 (KIT-ML, 21 joints).",
+    )
 
 
 def _read_args(path: Path, content: Any) -> dict[str, Any]:
@@ -227,127 +356,4 @@ def _not_mdm(path: Path, content: Any) -> MotionkitError:
         f"{path} is not an MDM checkpoint.",
         why=f"it looks like {weights.describe(content)}.",
         fix="give the model%09d.pt of an MDM run, or a motionkit policy or run folder.",
-    )
-
-
-def export_stock(
-    settings: MDMSettings,
-    network: MDMNetwork,
-    folder: Path,
-    *,
-    skeleton: Skeleton,
-    step: int = 0,  # number in the file's name
-    extra: Mapping[str, Any] | None = None,  # further args.json entries; they never override the shape
-) -> Path:
-    """Write ``model%09d.pt`` and args.json in the layout of the original code, with adapters merged; return the former.
-
-    The file loads in the original code unless ``settings.stock_obstacles()`` names an extension; motionkit reads both.
-    """
-    table = sinusoidal_table(settings.pos_embed_max_len, settings.latent_dim)[:, None]
-    merged = stock_keys(merged_state(network))
-    tensors = {name: value.detach().cpu().clone() for name, value in merged.items()}
-    tensors["sequence_pos_encoder.pe"] = table
-    tensors["embed_timestep.sequence_pos_encoder.pe"] = table.clone()
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"model{step:09d}.pt"
-    aside = folder / f".tmp-{path.name}"  # torch stores the file's name in it, so it must be the same each time
-    torch.save(tensors, aside)
-    document = {**(extra or {}), **stock_args(settings, skeleton.name)}
-    (folder / "args.json").write_text(json.dumps(document, indent=4, sort_keys=True) + "\n", encoding="utf-8")
-    aside.replace(path)
-    return path
-
-
-def stock_args(settings: MDMSettings, dataset: str) -> dict[str, Any]:
-    """Return the entries of args.json that the original code reads, and motionkit's if they are not the defaults."""
-    args: dict[str, Any] = {
-        "dataset": dataset,
-        "data_dir": "",
-        "arch": settings.arch,
-        "text_encoder_type": {"distilbert": "bert"}.get(settings.text_encoder, settings.text_encoder),
-        "emb_trans_dec": settings.emb_trans_dec,
-        "layers": settings.layers,
-        "latent_dim": settings.latent_dim,
-        "cond_mask_prob": settings.cond_mask_prob,
-        "mask_frames": settings.mask_frames,
-        "lambda_rcxyz": 0.0,
-        "lambda_vel": 0.0,
-        "lambda_fc": 0.0,
-        "lambda_target_loc": 0.0,
-        "unconstrained": False,
-        "pos_embed_max_len": settings.pos_embed_max_len,
-        "use_ema": False,
-        "multi_target_cond": False,
-        "multi_encoder_type": "single",
-        "target_enc_layers": 1,
-        "context_len": settings.context_len,
-        "pred_len": settings.pred_len,
-        "noise_schedule": settings.noise_schedule,
-        "diffusion_steps": settings.diffusion_steps,
-        "sigma_small": True,
-    }
-    stock = MDMSettings()
-    for name in ("num_heads", "ff_size", "patch_size", "patch_overlap", "clause_frames", "noise_shift", "dropout"):
-        if getattr(settings, name) != getattr(stock, name):
-            args[name] = getattr(settings, name)
-    if settings.text_encoder not in ("clip", "distilbert"):
-        args["text_width"] = settings.text_width
-    return args
-
-
-DOCUMENT = "policy.json"
-STATS = "normalizer."  # prefix of the statistics among a policy's tensors
-
-
-def write_policy(folder: Path, document: Mapping[str, Any], tensors: Mapping[str, Tensor] | None) -> Path:
-    """Write a policy, and return `folder`.
-
-    Args:
-        folder: Made if it is missing.
-        document: Content of policy.json, see `PolicyDocument`.
-        tensors: The network's tensors, and the statistics under the prefix `STATS`. With None only policy.json is
-            written, for a run whose checkpoints hold the tensors.
-    """
-    write_model(folder, DOCUMENT, document, tensors)
-    return folder
-
-
-def read_policy(document: Path, tensors: Path) -> tuple[PolicyDocument, MDMNetwork, Normalizer]:
-    """Read a policy: its document, its network with adapters merged, and its statistics."""
-    content = read_document(document)
-    loaded = weights.read(tensors)
-    stats = {name: loaded.pop(STATS + name, None) for name in ("mean", "std")}
-    if stats["mean"] is None or stats["std"] is None:
-        raise MotionkitError(
-            f"{tensors} has no normalizer statistics.", why=f"it looks like {weights.describe(loaded)}."
-        )
-    network = weights.build(lambda: _adapted(content), loaded, str(tensors))
-    if content.lora is not None:
-        merged = merged_state(network)
-        network = MDMNetwork(content.settings)
-        weights.load_strict(network, merged, str(tensors))
-    return content, network, Normalizer(stats["mean"], stats["std"])
-
-
-def _adapted(content: PolicyDocument) -> MDMNetwork:
-    network = MDMNetwork(content.settings)
-    if content.lora is not None:
-        add_adapters(network, **content.lora.model_dump())
-    return network
-
-
-def read_stats(folder: Path) -> Normalizer:
-    """Read ``Mean.npy`` and ``Std.npy``."""
-    mean, std = (torch.as_tensor(weights.read_numbers(folder / f"{name}.npy")).float() for name in ("Mean", "Std"))
-    return Normalizer(mean, std)
-
-
-def skeleton_of(features: int, origin: str) -> Skeleton:
-    """Return the body that has `features` features per frame."""
-    for skeleton in (HUMANML, KIT):
-        if skeleton.width == features:
-            return skeleton
-    raise MotionkitError(
-        f"{origin} has {features} features per frame.",
-        why="motionkit supports 263 (HumanML3D, 22 joints) and 251 (KIT-ML, 21 joints).",
     )

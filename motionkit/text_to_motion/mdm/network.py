@@ -71,19 +71,28 @@ class MDMNetwork(nn.Module):
 
     def forward(
         self,
-        x: Tensor,  # [N, T, D] noisy, normalised
-        timestep: Tensor,  # [N] int64 in 0..diffusion_steps-1
-        text: Tensor,  # [N, L, F] text features: one vector, one per clause, or one per word
-        text_mask: Tensor,  # [N, L] bool
+        x: Tensor,
+        timestep: Tensor,
+        text: Tensor,
+        text_mask: Tensor,
         *,
-        windows: Tensor | None = None,  # [N, L, 2] half-open frame range of each clause (clause_frames only)
-        # [N, T] bool; other frames are zeroed and not attended to. None = all valid.
+        windows: Tensor | None = None,
         frame_mask: Tensor | None = None,
-        drop: Tensor | None = None,  # [N] bool, True = without text
-        # [N, C, D] clean, normalised frames before x, which are attended to but not predicted (DiP)
+        drop: Tensor | None = None,
         prefix: Tensor | None = None,
     ) -> Tensor:
-        """Predict x0, ``[N, T, D]`` float32."""
+        """Predict x0, ``[N, T, D]`` float32.
+
+        Args:
+            x: ``[N, T, D]`` noisy, normalised.
+            timestep: ``[N]`` int64 in 0..diffusion_steps-1.
+            text: ``[N, L, F]`` text features: one vector, one per clause, or one per word.
+            text_mask: ``[N, L]`` bool.
+            windows: ``[N, L, 2]`` half-open frame range of each clause (clause_frames only).
+            frame_mask: ``[N, T]`` bool; other frames are zeroed and not attended to. None = all valid.
+            drop: ``[N]`` bool, True = without text.
+            prefix: ``[N, C, D]`` clean, normalised frames before x, which are attended to but not predicted (DiP).
+        """
         settings, frames = self.settings, x.shape[1]
         if prefix is not None:
             # DiP (arXiv:2410.03441, section 3): one sequence [N, C + T, D], of which the last T frames are noisy.

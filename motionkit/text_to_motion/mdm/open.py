@@ -52,14 +52,15 @@ class _Parts:
 
 
 def open_policy(
-    options: MDMOptions,
-    *,
-    device: torch.device | str = "cpu",
-    # Gives the statistics that a released checkpoint lacks, and must have the policy's body. Without one, prompts are
-    # typed by the user, and a student of MiniLM may encode them (see `open_encoder`).
-    dataset: TextMotionDataset | None = None,
+    options: MDMOptions, *, device: torch.device | str = "cpu", dataset: TextMotionDataset | None = None
 ) -> MDMPolicy:
     """Open the policy that `options` names.
+
+    Args:
+        options: Options of the plugin.
+        device: Where the policy goes.
+        dataset: Gives the statistics that a released checkpoint lacks, and must have the policy's body. Without one,
+            prompts are typed by the user, and a student of MiniLM may encode them (see `open_encoder`).
 
     Example:
         >>> from motionkit.text import Prompt
@@ -117,16 +118,24 @@ def open_policy(
 
 
 def new_policy(
-    # Shape; `features`, `text_encoder` and `text_width` are taken from the dataset and the encoder.
     settings: MDMSettings,
     *,
-    dataset: TextMotionDataset,  # gives body, statistics, fps and longest motion
+    dataset: TextMotionDataset,
     encoder: CachedEncoder,
-    seed: int = 0,  # draws the weights, independently of the global generator
-    padding: Padding = "exact",  # see `MDMPolicy`
+    seed: int = 0,
+    padding: Padding = "exact",
     device: torch.device | str = "cpu",
 ) -> MDMPolicy:
-    """Make an untrained policy for a dataset."""
+    """Make an untrained policy for a dataset.
+
+    Args:
+        settings: Shape; `features`, `text_encoder` and `text_width` are taken from the dataset and the encoder.
+        dataset: Gives body, statistics, fps and longest motion.
+        encoder: Text encoder.
+        seed: Draws the weights, independently of the global generator.
+        padding: See `MDMPolicy`.
+        device: Where the policy goes.
+    """
     settings = settings.model_copy(
         update={"features": dataset.skeleton.width, "text_encoder": encoder.name, "text_width": encoder.width}
     )

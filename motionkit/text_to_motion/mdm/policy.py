@@ -1,4 +1,4 @@
-"""MDM as a diffusion policy: prompts in, x0 predictions out."""
+"""MDM as a diffusion policy: prompts in, x0 predictions out; and DiP, which continues a prefix block by block."""
 
 from __future__ import annotations
 
@@ -26,26 +26,44 @@ from motionkit.text_to_motion.mdm.files import KIND, STATS, write_policy
 from motionkit.text_to_motion.mdm.network import MDMCondition, MDMNetwork
 from motionkit.text_to_motion.mdm.settings import MDMSettings, Padding
 
+_SPLITS = ("test", "val", "train")
+_OFFSETS = 5  # a prefix begins at one of the first 5 frames of a clip, as in the original's evaluation
+_STANDING = "bow/slight"  # a movement of the starter that begins upright, arms down
+LONGEST = 100_000  # frames; the model has no limit, since its positions start again with every block
+
 
 class MDMPolicy(TextToMotionPolicy):
-    """An MDM network with everything needed to use it (see `motionkit.contracts.policy.DiffusionPolicy`)."""
+    """An MDM network with everything needed to use it (see `motionkit.contracts.policy.DiffusionPolicy`).
+
+    Args:
+        settings: Shape of the network.
+        network: The network, which is put into eval mode.
+        normalizer: Statistics of its feature space.
+        skeleton: Body of its features.
+        encoder: Text encoder of width ``settings.text_width``.
+        fps: Frames per second.
+        max_length: Longest motion in frames.
+        padding: ``exact`` masks keys beyond a sample's length, ``full`` lets padded frames attend and runs at
+            `max_length`; without effect on networks trained with mask_frames, which are always ``exact``.
+        trained_on: Dataset it was trained on, if known.
+        guidance: Recommended guidance scale, such as that of the ``grpo`` run that tuned it.
+        sampling_steps: Recommended number of sampling steps; None: all.
+    """
 
     def __init__(
         self,
         settings: MDMSettings,
-        network: MDMNetwork,  # put into eval mode
+        network: MDMNetwork,
         *,
-        normalizer: Normalizer,  # statistics of its feature space
-        skeleton: Skeleton,  # body of its features
-        encoder: TextEncoder,  # text encoder of width ``settings.text_width``
+        normalizer: Normalizer,
+        skeleton: Skeleton,
+        encoder: TextEncoder,
         fps: float,
-        max_length: int = 196,  # longest motion in frames
-        # ``exact`` masks keys beyond a sample's length, ``full`` lets padded frames attend and runs at `max_length`;
-        # without effect on networks trained with mask_frames, which are always ``exact``.
+        max_length: int = 196,
         padding: Padding = "exact",
-        trained_on: DataRecord | None = None,  # dataset it was trained on, if known
-        guidance: float | None = None,  # recommended guidance scale, such as that of the ``grpo`` run that tuned it
-        sampling_steps: int | None = None,  # recommended number of sampling steps; None: all
+        trained_on: DataRecord | None = None,
+        guidance: float | None = None,
+        sampling_steps: int | None = None,
     ) -> None:
         if encoder.width != settings.text_width:
             raise MotionkitError(
@@ -239,26 +257,28 @@ class MDMPolicy(TextToMotionPolicy):
         return self
 
 
-_SPLITS = ("test", "val", "train")
-_OFFSETS = 5  # a prefix begins at one of the first 5 frames of a clip, as in the original's evaluation
-_STANDING = "bow/slight"  # a movement of the starter that begins upright, arms down
-
-
 class Prefixes:
     """Chooses the prefix of each prompt: the frames that the first block of DiP continues.
 
     They are the given frames, else the start of the motion that the prompt describes if the dataset has it, else a
     person who stands still. The start is at one of the first 5 frames, chosen by the prompt's key.
+
+    Args:
+        frames: C, length of a prefix.
+        skeleton: Body of the prefixes.
+        fps: Frames per second.
+        given: ``[T >= C, D]`` features, not normalised; the last C are the prefix of all prompts.
+        clips: The dataset's ``clips(split)``.
     """
 
     def __init__(
         self,
-        frames: int,  # C, length of a prefix
+        frames: int,
         *,
         skeleton: Skeleton,
         fps: float,
-        given: Tensor | None = None,  # [T >= C, D] features, not normalised; the last C are the prefix of all prompts
-        clips: Callable[[Any], Sequence[TextClip]] | None = None,  # the dataset's ``clips(split)``
+        given: Tensor | None = None,
+        clips: Callable[[Any], Sequence[TextClip]] | None = None,
     ) -> None:
         self._frames, self._fps, self._skeleton, self._clips = frames, fps, skeleton, clips
         self._given = given
@@ -327,9 +347,6 @@ def read_prefix(path: Path, skeleton: Skeleton) -> Tensor:
     if not path.is_file():
         raise MotionkitError(f"--policy.prefix {path} does not exist.", fix="give a .npy file of features.")
     return read_features(path, skeleton)
-
-
-LONGEST = 100_000  # frames; the model has no limit, since its positions start again with every block
 
 
 class DiPPolicy(MDMPolicy):

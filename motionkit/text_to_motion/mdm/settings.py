@@ -1,4 +1,4 @@
-"""Settings of the Motion Diffusion Model (Tevet et al. 2022) and of its training. Imports no torch."""
+"""Settings of the Motion Diffusion Model (Tevet et al. 2022), of its plugin and of its training. Imports no torch."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from motionkit.plugins import Component
 from motionkit.text_to_motion.pairs.settings import refuse_size
 
 Padding = Literal["exact", "full"]
+_STEMS = {"clip": ("clip", 512), "bert": ("distilbert", 768)}
 
 
 class MDMSettings(Group):
@@ -84,9 +85,6 @@ class MDMSettings(Group):
         if self.text_encoder not in ("clip", "distilbert"):
             odd.append(f"text_encoder={self.text_encoder}")
         return odd
-
-
-_STEMS = {"clip": ("clip", 512), "bert": ("distilbert", 768)}
 
 
 def settings_from_args(args: dict[str, Any], *, origin: str) -> MDMSettings:

@@ -25,7 +25,8 @@ from motionkit.runs import Run, fingerprint_tensors
 from motionkit.text import Prompt, TextRecord, proof
 from motionkit.text_to_motion.evaluation.judge import open_judge
 from motionkit.text_to_motion.evaluation.points import drop_points, is_point, keep_point, sample_point
-from motionkit.text_to_motion.evaluation.quality import Quality, RealMotions, measure_quality
+from motionkit.text_to_motion.evaluation.quality import Quality, measure_quality
+from motionkit.text_to_motion.evaluation.real_motions import RealMotions
 from motionkit.text_to_motion.mdm.open import new_policy, open_encoder, open_policy
 from motionkit.text_to_motion.mdm.policy import MDMPolicy
 from motionkit.text_to_motion.mdm.settings import MDMOptions, PretrainMDMSettings
@@ -39,6 +40,10 @@ from motionkit.training.world import OneProcess, World, share_of, sum_over
 
 _NEIGHBOURS = 2
 _LONGEST = 64  # frames of one neighbour; longer ones would only make batches longer
+_logger = logging.getLogger("motionkit.pretrain")
+_MAY_DIFFER = ("dropout", "cond_mask_prob", "noise_shift")
+"""Settings in which a policy may differ from the one it starts from: no tensor depends on them."""
+_SAMPLING_STEPS = 20  # default number of sampling steps
 
 
 @dataclass(frozen=True)
@@ -60,26 +65,38 @@ class MdmBatch:
 
 
 class MdmBatches:
-    """Endless batches of similar lengths, a function of seed and step alone."""
+    """Endless batches of similar lengths, a function of seed and step alone.
+
+    Args:
+        clips: The training clips.
+        normalizer: The dataset's statistics.
+        batch_size: Clips per batch; fewer if there are fewer clips.
+        steps: Length of the noise schedule.
+        max_length: Longer clips are cropped.
+        seed: Seed of the run.
+        random_crop: Crop at a random place, not at the first frame.
+        cond_drop: Share without text.
+        early: Share of timesteps drawn as ``(steps - 1) (1 - u^2)``, densest at the noisy end; the others uniformly.
+        clutter: Share of batches whose clips are put among pieces of other clips with texts of yet other clips. These
+            have no loss, so the network is trained on single actions only, but learns that a clause describes its
+            frames alone. Whole batches, because one long row would make all rows of its batch as long.
+        grid: Pieces of clutter are multiples of this many frames.
+    """
 
     def __init__(
         self,
         clips: Sequence[TextClip],
-        normalizer: Normalizer,  # the dataset's statistics
+        normalizer: Normalizer,
         *,
-        batch_size: int,  # clips per batch; fewer if there are fewer clips
-        steps: int,  # length of the noise schedule
-        max_length: int,  # longer clips are cropped
+        batch_size: int,
+        steps: int,
+        max_length: int,
         seed: int,
-        random_crop: bool = True,  # crop at a random place, not at the first frame
-        cond_drop: float = 0.0,  # share without text
-        # Share of timesteps drawn as ``(steps - 1) (1 - u^2)``, densest at the noisy end; the others uniformly.
+        random_crop: bool = True,
+        cond_drop: float = 0.0,
         early: float = 0.0,
-        # Share of batches whose clips are put among pieces of other clips with texts of yet other clips. These have no
-        # loss, so the network is trained on single actions only, but learns that a clause describes its frames alone.
-        # Whole batches, because one long row would make all rows of its batch as long.
         clutter: float = 0.0,
-        grid: int = 1,  # pieces of clutter are multiples of this many frames
+        grid: int = 1,
     ) -> None:
         self._clips = clips
         self._features = [normalizer.normalize(clip.features) for clip in clips]
@@ -180,15 +197,16 @@ def diffusion_loss(
     return squares.sum(1) / (mask.sum(1) * x0.shape[-1])
 
 
-def velocity_loss(
-    predicted: Tensor,  # [B, T, D]
-    x0: Tensor,  # [B, T, D] normalised
-    mask: Tensor,  # [B, T] bool
-) -> Tensor:
+def velocity_loss(predicted: Tensor, x0: Tensor, mask: Tensor) -> Tensor:
     """Return the mean squared error of frame-to-frame differences over valid pairs, ``[B]`` float32 (MDM, eq. 5).
 
     An error that alternates between frames costs four times its square and a constant one costs nothing, which keeps a
     small network from jittering. It is in feature space, so no body is needed. 0 for motions of one frame.
+
+    Args:
+        predicted: ``[B, T, D]``.
+        x0: ``[B, T, D]`` normalised.
+        mask: ``[B, T]`` bool.
     """
     # A difference is valid if both of its frames are.
     pairs = mask[:, 1:] & mask[:, :-1]
@@ -199,19 +217,21 @@ def velocity_loss(
 
 
 def joint_velocity_loss(
-    predicted: Tensor,  # [B, T, D] normalised
-    x0: Tensor,  # [B, T, D] normalised
-    mask: Tensor,  # [B, T] bool
-    *,
-    normalizer: Normalizer,
-    skeleton: Skeleton,
-    fps: float,
+    predicted: Tensor, x0: Tensor, mask: Tensor, *, normalizer: Normalizer, skeleton: Skeleton, fps: float
 ) -> Tensor:
     """Return the mean squared error of the joints' velocities over valid pairs of frames, per sample.
 
     MDM's geometric losses (eq. 3 to 5) in one: a foot that slides, a limb that moves too little and a frame that jumps
     are errors of velocity. Velocities are relative to the world, in axes of the later frame's heading, so that errors
     of heading do not accumulate over time.
+
+    Args:
+        predicted: ``[B, T, D]`` normalised.
+        x0: ``[B, T, D]`` normalised.
+        mask: ``[B, T]`` bool.
+        normalizer: Statistics of the features.
+        skeleton: Body of the features.
+        fps: Frames per second.
 
     Returns:
         ``[B]`` float32, (m/s)^2 averaged over pairs, joints and the three axes; 0 for motions of one frame.
@@ -237,19 +257,13 @@ def _steps(features: Tensor) -> Tensor:
     turn, step, height = features[:, :-1, 0], features[:, :-1, 1:3], features[..., 3]
     # [B, T, J - 1, 3], without the root
     local = features[..., 4:].unflatten(-1, (-1, 3))
+    # [B, T - 1, 3]: the root's step along the floor, the same for every joint
     ground = torch.stack((step[..., 0], torch.zeros_like(turn), step[..., 1]), dim=-1)
     # The heading turns by -2 turn, so a joint at rest turns by 2 turn in the later frame's axes.
     limbs = local[:, 1:] - rotate_yaw(local[:, :-1], 2 * turn[..., None]) + ground[..., None, :]
     # The root's height is a position, its step a difference already.
     root = torch.stack((step[..., 0], height[:, 1:] - height[:, :-1], step[..., 1]), dim=-1)
     return torch.cat((root[..., None, :], limbs), dim=-2)
-
-
-_logger = logging.getLogger("motionkit.pretrain")
-_MAY_DIFFER = ("dropout", "cond_mask_prob", "noise_shift")
-"""Settings in which a policy may differ from the one it starts from: no tensor depends on them."""
-
-_SAMPLING_STEPS = 20  # default number of sampling steps
 
 
 class PretrainMDM:

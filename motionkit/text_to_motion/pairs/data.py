@@ -120,23 +120,37 @@ class PairBatches:
 
     Batches are not sorted by length: clips of one length tend to show one action, so lengths alone would identify the
     texts of a mixed batch less.
+
+    Args:
+        clips: The training clips.
+        batch_size: Clips per batch; fewer if there are fewer clips.
+        max_length: Longer clips are cropped.
+        seed: Seed of the run.
+        random_crop: Crop at a random place, not at the first frame.
+        crop_share: Share of clips that are cropped to a random length.
+        crop_min: Shortest such crop; shorter clips are not cropped.
+        name: Random stream of the trainer.
+        mirror: Share of clips that are mirrored, their captions too.
+        unmirrored: Captions whose clips are not mirrored.
+        resize: Largest change of a body's size, as a share of it.
+        skeleton: Body of the clips.
     """
 
     def __init__(
         self,
         clips: Sequence[TextClip],
         *,
-        batch_size: int,  # clips per batch; fewer if there are fewer clips
-        max_length: int,  # longer clips are cropped
+        batch_size: int,
+        max_length: int,
         seed: int,
-        random_crop: bool = True,  # crop at a random place, not at the first frame
-        crop_share: float = 0.0,  # share of clips that are cropped to a random length
-        crop_min: int = 32,  # shortest such crop; shorter clips are not cropped
-        name: str = "tmr",  # random stream of the trainer
-        mirror: float = 0.0,  # share of clips that are mirrored, their captions too
-        unmirrored: Set[str] = frozenset(),  # captions whose clips are not mirrored
-        resize: float = 0.0,  # largest change of a body's size, as a share of it
-        skeleton: Skeleton = HUMANML,  # body of the clips
+        random_crop: bool = True,
+        crop_share: float = 0.0,
+        crop_min: int = 32,
+        name: str = "tmr",
+        mirror: float = 0.0,
+        unmirrored: Set[str] = frozenset(),
+        resize: float = 0.0,
+        skeleton: Skeleton = HUMANML,
     ) -> None:
         self._clips = clips
         self._size = min(batch_size, len(clips))

@@ -48,21 +48,34 @@ class ChangedCaptions(NamedTuple):
 
 
 class Negatives:
-    """Draws and makes changed copies."""
+    """Draws and makes changed copies.
+
+    Args:
+        clips: The training clips.
+        kinds: Weight of each kind, of `CHANGES` and `CAPTION_CHANGES`. A kind is drawn by weight among those that apply
+            to the clip, or to the caption.
+        share: Share of the clips of a batch with a changed copy; captions are changed whenever possible.
+        skeleton: Body of the clips.
+        fps: Frames per second.
+        max_length: Longest copy in frames.
+        seed: Seed of the run.
+        random_crop: As in `PairBatches`.
+        crop_share: As in `PairBatches`.
+        crop_min: As in `PairBatches`.
+        name: As in `PairBatches`.
+    """
 
     def __init__(
         self,
         clips: Sequence[TextClip],
-        # Weight of each kind, of `CHANGES` and `CAPTION_CHANGES`. A kind is drawn by weight among those that apply to
-        # the clip, or to the caption.
         kinds: Mapping[str, float],
         *,
-        share: float,  # share of the clips of a batch with a changed copy; captions are changed whenever possible
+        share: float,
         skeleton: Skeleton,
         fps: float,
-        max_length: int,  # longest copy in frames
+        max_length: int,
         seed: int,
-        random_crop: bool = True,  # as in `PairBatches`, like the next ones
+        random_crop: bool = True,
         crop_share: float = 0.0,
         crop_min: int = 32,
         name: str = "tmr",

@@ -21,6 +21,7 @@ FAMILIES: Mapping[str, Mapping[str, float]] = {
 }
 """The kinds of each family in the starter's recipe, with their weights. Few captions name a tempo, so its large weight
 makes it the usual choice for them."""
+_LARGEST = 2 * 10**9
 
 
 def kinds_of(text: str, *, starter: bool) -> dict[str, float]:
@@ -122,9 +123,6 @@ class PairSettings(TrainerSettings):
     loss: Group = Group()
     train: PairTrainSettings = PairTrainSettings()
     optim: OptimSettings = OptimSettings()
-
-
-_LARGEST = 2 * 10**9
 
 
 def refuse_size(layers: int, width: int, ff_size: int) -> None:

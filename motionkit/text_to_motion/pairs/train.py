@@ -37,6 +37,10 @@ from motionkit.training.learner import Learner, cosine_rate
 from motionkit.training.supervised import fit
 from motionkit.training.world import OneProcess, World, joined, share_of, sum_over
 
+_logger = logging.getLogger("motionkit.pretrain")
+_HEADLINE = "retrieval/t2m/r3_32"
+_SHOWN = {"R01": "r1", "R02": "r2", "R03": "r3", "R10": "r10", "MedR": "medr"}
+
 
 class CopyScores(NamedTuple):
     """Scores of changed copies, over the temperature; ``-inf`` if a row has none, None if no row has one."""
@@ -45,12 +49,13 @@ class CopyScores(NamedTuple):
     captions: Tensor | None = None  # [B], of motion i and the changed copy of text i
 
 
-def info_nce(
-    logits: Tensor,  # scores over the temperature, ``-inf`` for a pair that is left out
-    # The copy of a motion is a further negative of its text, the copy of a caption one of its motion
-    copies: CopyScores | None = None,
-) -> Tensor:
-    """Symmetric InfoNCE of ``[B, B]`` logits, texts in rows; row i belongs to column i."""
+def info_nce(logits: Tensor, copies: CopyScores | None = None) -> Tensor:
+    """Symmetric InfoNCE of ``[B, B]`` logits, texts in rows; row i belongs to column i.
+
+    Args:
+        logits: Scores over the temperature, ``-inf`` for a pair that is left out.
+        copies: The copy of a motion is a further negative of its text, the copy of a caption one of its motion.
+    """
     texts, motions = logits, logits.T
     # With copies the rows are [B, B + 1]: one more negative for each text, and for each motion.
     if copies is not None and copies.motions is not None:
@@ -104,9 +109,6 @@ class WithStatistics:
             self.network.get_buffer(name).copy_(rest.pop(f"stats.{name}"))
         self.network.load_state_dict(rest)
 
-
-_logger = logging.getLogger("motionkit.pretrain")
-_HEADLINE = "retrieval/t2m/r3_32"
 
 Settings = TypeVar("Settings", bound=PairSettings)
 
@@ -349,9 +351,6 @@ class PairTrainer(ABC, Generic[Settings]):
             "training": settings,
             "retrieval": {name: round(value, 3) for name, value in metrics.items()},
         }
-
-
-_SHOWN = {"R01": "r1", "R02": "r2", "R03": "r3", "R10": "r10", "MedR": "medr"}
 
 
 def retrieval_figures(whole: Tensor, short: Tensor, *, sentences: Tensor | None = None) -> dict[str, float]:

@@ -21,6 +21,8 @@ from motionkit.errors import MotionkitError
 from motionkit.rl import length_mask
 from motionkit.text import Prompt
 
+Answer = Callable[[], RewardScores]  # waits for the scores of a call
+
 
 def checked(scores: object, reward: Reward, valid: Tensor) -> RewardScores:
     """Return `scores` if they are valid, see `motionkit.contracts.reward.RewardScores`."""
@@ -78,9 +80,6 @@ def _fault(value: object, shape: tuple[int, ...], like: Tensor, *, bools: bool =
     if not (value.dtype == torch.bool if bools else value.is_floating_point()):
         return f"of type {str(value.dtype).removeprefix('torch.')}; it must be {'bool' if bools else 'float32'}"
     return "" if value.device == like.device else f"on {value.device}; the samples are on {like.device}"
-
-
-Answer = Callable[[], RewardScores]  # waits for the scores of a call
 
 
 def is_async(reward: Reward) -> bool:

@@ -27,6 +27,8 @@ from motionkit.text_to_motion.tmr.files import open_tmr
 from motionkit.text_to_motion.tmr.model import TMR
 
 _SMALLEST = 1e-24  # squared distance below which the gradient is 0: that of the root is unbounded there
+_PATHS = ("weights", "text_encoder", "motion_encoder", "motion_decoder", "stats", "glove")
+"""Options that name files of a network."""
 
 
 @dataclass(frozen=True)
@@ -87,17 +89,18 @@ class DenseTerms(NamedTuple):
     correct: Tensor
 
 
-def dense_terms(
-    motion: Tensor,  # [N, K, D] latents of the segments
-    text: Tensor,  # [N, K, D] latents of the texts
-    valid: Tensor,  # [N, K] bool, the segments of each prompt
-    similarity: Similarity,  # the score s
-) -> DenseTerms:
+def dense_terms(motion: Tensor, text: Tensor, valid: Tensor, similarity: Similarity) -> DenseTerms:
     """Compare every segment of a motion with every text of its prompt.
 
     With ``S[k,j] = s(m_k, t_j)`` and ``B[k,j] = s(t_k, t_j)``: positive is ``S[k,k]``, negative is
     ``max_{j != k} relu(S[k,j] - B[k,j])``, the largest excess of a wrong text's score over that of the two texts;
     correct is 1 if no wrong text is closer than the segment's text.
+
+    Args:
+        motion: ``[N, K, D]`` latents of the segments.
+        text: ``[N, K, D]`` latents of the texts.
+        valid: ``[N, K]`` bool, the segments of each prompt.
+        similarity: The score s.
     """
     m, t = similarity.prepare(motion), similarity.prepare(text)
     same = torch.eye(valid.shape[1], dtype=torch.bool, device=valid.device)
@@ -133,10 +136,6 @@ def segment_crops(prompts: Sequence[Prompt], lengths: Sequence[int]) -> list[lis
         bounds[-1] = (bounds[-1][0], length)
         crops.append([Crop(row, start, end - start) for start, end in bounds])
     return crops
-
-
-_PATHS = ("weights", "text_encoder", "motion_encoder", "motion_decoder", "stats", "glove")
-"""Options that name files of a network."""
 
 
 class JointSpace(Protocol):

@@ -19,18 +19,19 @@ from motionkit.text import Prompt
 from motionkit.text_to_motion.rewards.ask import asking, valid_segments
 
 
-def standardised(
-    scores: RewardScores,  # scores of N samples
-    groups: Tensor,  # [N] int64 group ids
-    valid: Tensor,  # [N, K] bool, the segments of each sample
-    usable: Tensor,  # [N] bool, False leaves a sample out of mean and deviation; it becomes 0
-) -> RewardScores:
+def standardised(scores: RewardScores, groups: Tensor, valid: Tensor, usable: Tensor) -> RewardScores:
     """Centre a reward within each group and divide by its standard deviation there.
 
     Total and segments have separate means and deviations, so the total is no longer the mean of the segments. A group
     (of a segment) whose scores do not differ becomes 0.
 
     Source: GDPO (Liu et al. 2026, arXiv:2601.05242), the step before the weighted sum.
+
+    Args:
+        scores: Scores of N samples.
+        groups: ``[N]`` int64 group ids.
+        valid: ``[N, K]`` bool, the segments of each sample.
+        usable: ``[N]`` bool, False leaves a sample out of mean and deviation; it becomes 0.
     """
     usable = usable & scores.applying
     total = group_std(scores.total, groups, valid=usable, clip=None).values
@@ -125,6 +126,13 @@ class Scored:
 class RewardMix:
     """Several rewards as one.
 
+    Args:
+        terms: Rewards or functions (see `FunctionReward`) with their weights, in the order of summation.
+        gradient: Whether each of them is differentiable. Those that are not are scored without a graph. None: a reward
+            has a gradient if its scores carry a graph.
+        normalize: ``group`` standardises each reward within its group before it is weighted, in training; see
+            `Scored.within`. `score` returns the plain sum either way.
+
     Example:
         >>> from motionkit import load_reward
         >>> from motionkit.testing import sample_motions, sample_prompts
@@ -136,14 +144,9 @@ class RewardMix:
 
     def __init__(
         self,
-        # Rewards or functions (see `FunctionReward`) with their weights, in the order of summation
         terms: Sequence[tuple[Reward | Function, float]],
         *,
-        # Whether each of them is differentiable. Those that are not are scored without a graph. None: a reward has a
-        # gradient if its scores carry a graph.
         gradient: Sequence[bool] | None = None,
-        # ``group`` standardises each reward within its group before it is weighted, in training; see `Scored.within`.
-        # `score` returns the plain sum either way.
         normalize: Literal["off", "group"] = "off",
     ) -> None:
         self.terms = tuple((as_reward(reward), weight) for reward, weight in terms)

@@ -20,6 +20,7 @@ from motionkit.text_to_motion.rewards.components import MovementOptions, Physics
 
 BANDS = ((0.5, 1.25), (1.25, 2.5), (2.5, 5.0))  # hz
 _QUIET = 1e-4  # square metres, a swing of 1 cm: added to all energies
+_JERK_FLOOR = 1e-3
 
 
 class Movement:
@@ -32,6 +33,11 @@ class Movement:
 
     A segment of less than a second, or of an action without a real clip, is left out; without any other segment the
     reward does not apply.
+
+    Args:
+        options: Options of the reward.
+        dataset: Gives the real clips, of its train split.
+        device: Unused; every reward factory gets it.
     """
 
     name = "movement"
@@ -39,11 +45,7 @@ class Movement:
     rows: ClassVar[tuple[str, ...]] = ("movement", "statues")
 
     def __init__(
-        self,
-        options: MovementOptions,
-        *,
-        dataset: TextMotionDataset | None = None,  # gives the real clips, of its train split
-        device: torch.device | str = "cpu",  # unused; every reward factory gets it
+        self, options: MovementOptions, *, dataset: TextMotionDataset | None = None, device: torch.device | str = "cpu"
     ) -> None:
         source: TextMotionDataset | None = getattr(dataset, "source", None) or dataset
         if source is None or (source is dataset and hasattr(dataset, "splits")):
@@ -103,14 +105,16 @@ class Movement:
         return self._spans[text]
 
 
-_JERK_FLOOR = 1e-3
-
-
 class Physics:
     """``exp(-lambda_skate skate/r_s - lambda_jerk J)``, in (0, 1].
 
     With shape ``reward`` ``J = |log((jerk + 1e-3) / r_j)|``: motions that are smoother than real ones are penalised
     like rougher ones, so a frozen pose scores below a real clip. With shape ``guide`` ``J = jerk / r_j``.
+
+    Args:
+        options: Options of the reward.
+        dataset: Gives the references that the options leave at 0.
+        device: Unused; every reward factory gets it.
     """
 
     name = "physics"
@@ -118,11 +122,7 @@ class Physics:
     rows: ClassVar[tuple[str, ...]] = ("skate", "jerk")
 
     def __init__(
-        self,
-        options: PhysicsOptions,
-        *,
-        dataset: TextMotionDataset | None = None,  # gives the references that the options leave at 0
-        device: torch.device | str = "cpu",  # unused; every reward factory gets it
+        self, options: PhysicsOptions, *, dataset: TextMotionDataset | None = None, device: torch.device | str = "cpu"
     ) -> None:
         self.options = options
         self.r_s, self.r_j = options.r_s, options.r_j
@@ -155,17 +155,18 @@ class Physics:
         return self._measure(motions.joints, motions.lengths, motions.skeleton, motions.fps)
 
     def loss(
-        self,
-        features: Tensor,  # [N, T, D]; a model's own output when `normalizer` is given, else not normalised
-        lengths: Tensor,  # [N] int64 on the device of `features`
-        *,
-        skeleton: Skeleton,  # body of the features
-        fps: float,  # frames per second
-        normalizer: Normalizer | None = None,  # statistics of the features, on their device
+        self, features: Tensor, lengths: Tensor, *, skeleton: Skeleton, fps: float, normalizer: Normalizer | None = None
     ) -> Tensor:
         """Return the physics loss, -log R_phy, of N motions, for training by its gradient.
 
         On a CUDA device joint recovery and its terms are one kernel launch each, forward and backward.
+
+        Args:
+            features: ``[N, T, D]``; a model's own output when `normalizer` is given, else not normalised.
+            lengths: ``[N]`` int64 on the device of `features`.
+            skeleton: Body of the features.
+            fps: Frames per second.
+            normalizer: Statistics of the features, on their device.
 
         Returns:
             ``[N]``, at least 0 for shape ``reward``; NaN, without a gradient, for motions that are not finite.

@@ -42,14 +42,16 @@ class OtherTexts:
 
     All samples of a group are ranked among the same texts, whatever else is in the batch. Texts equal to the prompt's
     (up to case, spaces and a full stop) are not drawn, and no text is drawn twice.
+
+    Args:
+        dataset: Gives the texts.
+        split: Split that they are drawn from.
+        seed: Seed of the draws.
+        whole_text: Returns the text of a prompt.
     """
 
     def __init__(
-        self,
-        dataset: object,  # gives the texts
-        split: Literal["train", "val"],  # split that they are drawn from
-        seed: int,
-        whole_text: Callable[[Prompt], str],
+        self, dataset: object, split: Literal["train", "val"], seed: int, whole_text: Callable[[Prompt], str]
     ) -> None:
         if not callable(getattr(dataset, "prompts", None)):
             raise MotionkitError(

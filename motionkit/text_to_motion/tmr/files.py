@@ -1,4 +1,8 @@
-"""Opens a TMR from any layout in which its weights are published, and writes motionkit's."""
+"""Opens a TMR from any layout in which its weights are published, and writes motionkit's.
+
+`split_file` tells the parts of a file by their tensors, `find_stats` searches the statistics of the features,
+`save_tmr` and `read_native` are motionkit's folder, and `load_tmr` and `open_tmr` open any of them.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +35,15 @@ _FIX = (
     "give the folder with text_encoder.pt and motion_encoder.pt (TMR's last_weights), one file that holds both, "
     "or a folder written by motionkit pretrain tmr."
 )
+_PAIRS = (("mean.pt", "std.pt"), ("mean.npy", "std.npy"), ("Mean.npy", "Std.npy"))
+_BELOW = ("", "stats", "stats/motion")
+_SETS = ("stats/humanml3d/guoh3dfeats", "stats/kitml/guoh3dfeats")
+FORMAT = "motionkit-tmr"
+_COMPONENTS = ("text_encoder", "motion_encoder", "motion_decoder")
+_logger = logging.getLogger("motionkit.tmr")
+_DEFAULT_HEADS = 4  # of released weights whose config.json is missing
+_RUN_PART = "tmr"
+STARTER = "starter"
 
 
 @dataclass(frozen=True)
@@ -144,17 +157,14 @@ def build_decoder(tensors: Mapping[str, Tensor], heads: int, origin: str) -> Act
     return weights.build(lambda: ActorDecoder(sizes), native_keys(tensors), origin)
 
 
-_PAIRS = (("mean.pt", "std.pt"), ("mean.npy", "std.npy"), ("Mean.npy", "Std.npy"))
-_BELOW = ("", "stats", "stats/motion")
-_SETS = ("stats/humanml3d/guoh3dfeats", "stats/kitml/guoh3dfeats")
+def find_stats(folders: Sequence[Path], named: str = "") -> Path | None:
+    """Return the first folder at or below `folders` that holds a mean and a std file.
 
-
-def find_stats(
-    folders: Sequence[Path],  # searched in this order
-    # The folder in the weights' config.json (``normalizer.base_dir``); statistics of other datasets are not taken.
-    named: str = "",
-) -> Path | None:
-    """Return the first folder at or below `folders` that holds a mean and a std file."""
+    Args:
+        folders: Searched in this order.
+        named: The folder in the weights' config.json (``normalizer.base_dir``); statistics of other datasets are not
+            taken.
+    """
     for folder in folders:
         sets = [below for below in _SETS if not named or Path(below).parts[-2:] == Path(named).parts[-2:]]
         result = [folder / below for below in (*([named] if named else []), *_BELOW) if _has_stats(folder / below)]
@@ -208,10 +218,6 @@ def _vector(value: Any, path: Path, width: int) -> Tensor:
     if not bool(tensor.isfinite().all()):
         raise MotionkitError(f"{path} holds values that are not finite.")
     return tensor.reshape(width).float()
-
-
-FORMAT = "motionkit-tmr"
-_COMPONENTS = ("text_encoder", "motion_encoder", "motion_decoder")
 
 
 def save_tmr(folder: Path, model: TMR, *, extra: Mapping[str, object] | None = None, half: bool = False) -> None:
@@ -270,26 +276,31 @@ def read_native(folder: Path) -> tuple[dict[str, dict[str, Tensor]], Mapping[str
     return parts, encoder_config(folder)
 
 
-_logger = logging.getLogger("motionkit.tmr")
-_DEFAULT_HEADS = 4
-_RUN_PART = "tmr"
-
-
 def load_tmr(
-    # Folder written by motionkit, or the run that wrote it; a TMR run folder or its ``last_weights``; or one file in
-    # any layout
     path: str | Path | None = None,
     *,
-    text_encoder: Path | None = None,  # file of the text encoder, with `motion_encoder`, instead of `path`
+    text_encoder: Path | None = None,
     motion_encoder: Path | None = None,
-    motion_decoder: Path | None = None,  # file of the decoder; optional
-    stats: Path | None = None,  # folder with TMR's mean and std; None: searched near the weights
-    text_model: str | TextEncoder = "",  # see `open_text_model`, or an open encoder
-    table: Path | None = None,  # table of the text model ``stored``
-    heads: int = 0,  # attention heads; 0 reads them from config.json, else 4
+    motion_decoder: Path | None = None,
+    stats: Path | None = None,
+    text_model: str | TextEncoder = "",
+    table: Path | None = None,
+    heads: int = 0,
     device: torch.device | str = "cpu",
 ) -> TMR:
     """Open a TMR in eval mode; missing and unknown tensors are errors.
+
+    Args:
+        path: Folder written by motionkit, or the run that wrote it; a TMR run folder or its ``last_weights``; or one
+            file in any layout.
+        text_encoder: File of the text encoder, with `motion_encoder`, instead of `path`.
+        motion_encoder: File of the motion encoder.
+        motion_decoder: File of the decoder; optional.
+        stats: Folder with TMR's mean and std; None: searched near the weights.
+        text_model: See `open_text_model`, or an open encoder.
+        table: Table of the text model ``stored``.
+        heads: Attention heads; 0 reads them from config.json, else 4.
+        device: Where the model goes.
 
     Example:
         >>> from motionkit import starter
@@ -477,9 +488,6 @@ def _missing_stats(origin: str, named: str) -> Path:
     )
 
 
-STARTER = "starter"
-
-
 def text_table() -> Path | None:
     """Return the starter pack's table of text embeddings, or None if it is not built."""
     table = table_path()
@@ -487,8 +495,6 @@ def text_table() -> Path | None:
 
 
 def open_tmr(
-    # ``starter``, ``starter:<name>`` for another network of the pack (``starter:judge``), or a path. Ignored if single
-    # files are given.
     weights: str | Path = STARTER,
     *,
     text_encoder: Path | None = None,
@@ -499,7 +505,11 @@ def open_tmr(
     text_model: str = "",
     device: torch.device | str = "cpu",
 ) -> TMR:
-    """Open a TMR by name or path; other arguments as `load_tmr`."""
+    """Open a TMR by name or path; other arguments as `load_tmr`.
+
+    `weights` is ``starter``, ``starter:<name>`` for another network of the pack (``starter:judge``), or a path; it is
+    ignored if single files are given.
+    """
     return load_tmr(
         None if motion_encoder is not None or text_encoder is not None else _resolve(weights),
         text_encoder=text_encoder,

@@ -3,7 +3,7 @@
 Tensor names are those of the released files up to the attention projections (`motionkit.nn.native_keys`).
 
 Source: Petrovich et al., "TMR: Text-to-Motion Retrieval" (ICCV 2023), after ACTOR (ICCV 2021). One class serves
-motion and text; they differ in the input width only.
+motion and text; they differ in the input width only. `open_text_model` opens the text model in front of it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,11 @@ from motionkit.runs import fingerprint_tensors
 from motionkit.text import ENCODERS, SEPARATOR, Prompt, StoredEncoder, TextEncoder, TextFeatures, load_encoder
 from motionkit.text_to_motion import crops as _crops
 from motionkit.text_to_motion.crops import Crop, CropLatents, encode_crops
+
+_STD_EPS = 1e-12  # added to standard deviations, as in the original
+_SENTENCE_MODELS = ("minilm", "stored")
+_CHUNK = 64
+_LIMIT = 64 << 20  # bytes of the index; a text takes about 60
 
 
 @dataclass(frozen=True)
@@ -123,16 +128,16 @@ class ActorDecoder(nn.Module):
         return torch.where(mask[..., None], features, 0.0)
 
 
-# Several frames per token make the same network several times cheaper. A released TMR reads one frame per token; a
-# motion encoder whose input is p times as wide as a frame reads p frames.
-
-
-def fold(
-    x: Tensor,  # [N, T, F]; masked frames may hold anything
-    mask: Tensor,  # [N, T] bool, True = valid, valid frames first
-    patch: int,  # frames per token
-) -> tuple[Tensor, Tensor]:
+def fold(x: Tensor, mask: Tensor, patch: int) -> tuple[Tensor, Tensor]:
     """Join `patch` frames into one token; the last token is padded with zeros.
+
+    Several frames per token make the same network several times cheaper. A released TMR reads one frame per token; a
+    motion encoder whose input is p times as wide as a frame reads p frames.
+
+    Args:
+        x: ``[N, T, F]``; masked frames may hold anything.
+        mask: ``[N, T]`` bool, True = valid, valid frames first.
+        patch: Frames per token.
 
     Returns:
         ``[N, ceil(T / patch), patch * F]`` and its mask; a token is valid if it has a valid frame.
@@ -154,28 +159,34 @@ def unfold(x: Tensor, mask: Tensor, patch: int) -> Tensor:
     return frames.masked_fill(~mask[..., None], 0.0)
 
 
-_STD_EPS = 1e-12
-_SENTENCE_MODELS = ("minilm", "stored")
-
-
 class TMR(nn.Module):
-    """Text-to-motion retrieval model."""
+    """Text-to-motion retrieval model.
+
+    Args:
+        motion_encoder: Reads features normalised with `mean` and `std`.
+        text_encoder: Reads the token features of `text_model`.
+        mean: ``[F]`` TMR's mean, not the generator's. An encoder that reads p * F features has p frames per token.
+        std: ``[F]`` TMR's standard deviation.
+        text_model: Encodes texts as token features; None if only features are given.
+        motion_decoder: Needed for training only.
+        origin: File of the weights, for messages.
+        trained_on: Dataset it was trained on, if known.
+    """
 
     mean: Tensor
     std: Tensor
 
     def __init__(
         self,
-        motion_encoder: ActorEncoder,  # reads features normalised with `mean` and `std`
-        text_encoder: ActorEncoder,  # reads the token features of `text_model`
-        # [F] TMR's mean, not the generator's. An encoder that reads p * F features has p frames per token.
+        motion_encoder: ActorEncoder,
+        text_encoder: ActorEncoder,
         mean: Tensor,
-        std: Tensor,  # [F] TMR's standard deviation
+        std: Tensor,
         *,
-        text_model: TextEncoder | None = None,  # encodes texts as token features; None if only features are given
-        motion_decoder: ActorDecoder | None = None,  # needed for training only
-        origin: str = "new weights",  # file of the weights, for messages
-        trained_on: DataRecord | None = None,  # dataset it was trained on, if known
+        text_model: TextEncoder | None = None,
+        motion_decoder: ActorDecoder | None = None,
+        origin: str = "new weights",
+        trained_on: DataRecord | None = None,
     ) -> None:
         super().__init__()
         width = motion_encoder.sizes.features
@@ -303,18 +314,27 @@ class TMR(nn.Module):
 
 
 def new_tmr(
-    sizes: ActorSizes,  # of the motion encoder; the text encoder's input width is that of `text_model`
-    mean: Tensor,  # [F] mean of the training features
-    std: Tensor,  # [F] their standard deviation
+    sizes: ActorSizes,
+    mean: Tensor,
+    std: Tensor,
     text_model: TextEncoder,
     *,
-    decoder: bool = False,  # also build the motion decoder, for the reconstruction loss
-    # Root mean square of the text model's features, by which the text projection is divided. Unit-norm sentence vectors
-    # have values of 0.05, too small beside the summary tokens with the default initialisation.
+    decoder: bool = False,
     text_scale: float = 1.0,
-    seed: int = 0,  # of the weights; the global generator is not used
+    seed: int = 0,
 ) -> TMR:
-    """Build a TMR with random weights."""
+    """Build a TMR with random weights.
+
+    Args:
+        sizes: Sizes of the motion encoder; the text encoder's input width is that of `text_model`.
+        mean: ``[F]`` mean of the training features.
+        std: ``[F]`` their standard deviation.
+        text_model: Encodes texts as token features.
+        decoder: Also build the motion decoder, for the reconstruction loss.
+        text_scale: Root mean square of the text model's features, by which the text projection is divided. Unit-norm
+            sentence vectors have values of 0.05, too small beside the summary tokens with the default initialisation.
+        seed: Of the weights; the global generator is not used.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         motion = ActorEncoder(sizes)
@@ -329,9 +349,6 @@ def sentence_embeddings(texts: TextFeatures) -> Tensor:
     """Return ``[B, F]`` unit-norm means over valid tokens, the pooling of sentence transformers."""
     weight = texts.mask[..., None].to(texts.tokens.dtype)
     return F.normalize((texts.tokens * weight).sum(1) / weight.sum(1).clamp(min=1), dim=-1)
-
-
-_CHUNK = 64
 
 
 def encode_captions(tmr: TMR, captions: Sequence[str]) -> tuple[Tensor, Tensor]:
@@ -354,9 +371,6 @@ def find_token_tables(folder: Path) -> list[Path]:
     """Return the ``<model>_slice.npy`` files at or below `folder`/token_embeddings (or `folder` itself)."""
     inner = folder / "token_embeddings"
     return sorted((inner if inner.is_dir() else folder).rglob("*_slice.npy"))
-
-
-_LIMIT = 64 << 20  # bytes of the index; a text takes about 60
 
 
 class TokenFolder:
@@ -413,17 +427,25 @@ class TokenFolder:
 
 
 def open_text_model(
-    # An encoder name, a folder (a model, or precomputed ``token_embeddings``), a ``.safetensors`` table of stored
-    # embeddings, or a hub id; empty for the one that fits `width` (768 distilbert, 384 minilm).
     name: str,
     *,
-    width: int = 0,  # features per token of the TMR text encoder
-    kind: str = "",  # encoder of a folder or hub id; empty: chosen by `width`
-    table: Path | None = None,  # table of the encoder ``stored``
-    local: bool = False,  # never use the network, not even for a hub id
+    width: int = 0,
+    kind: str = "",
+    table: Path | None = None,
+    local: bool = False,
     device: torch.device | str = "cpu",
 ) -> TextEncoder:
-    """Open a text model for a text encoder that reads `width` features per token."""
+    """Open a text model for a text encoder that reads `width` features per token.
+
+    Args:
+        name: An encoder name, a folder (a model, or precomputed ``token_embeddings``), a ``.safetensors`` table of
+            stored embeddings, or a hub id; empty for the one that fits `width` (768 distilbert, 384 minilm).
+        width: Features per token of the TMR text encoder.
+        kind: Encoder of a folder or hub id; empty: chosen by `width`.
+        table: Table of the encoder ``stored``.
+        local: Never use the network, not even for a hub id.
+        device: Where the model goes.
+    """
     by_width = {768: "distilbert", 384: "stored" if table is not None else "minilm"}
     name = name or by_width.get(width, "")
     if not name:

@@ -1,4 +1,7 @@
-"""`motionkit pretrain tmr`: losses and trainer."""
+"""`motionkit pretrain tmr`: losses and trainer.
+
+The losses are those of Petrovich et al., "TMR: Text-to-Motion Retrieval" (ICCV 2023), section 3.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +41,71 @@ from motionkit.text_to_motion.tmr.model import (
 from motionkit.text_to_motion.tmr.settings import PretrainTMRSettings, TmrModelSettings
 from motionkit.training.device import autocast
 from motionkit.training.world import joined
+
+FOLDER = "tmr"
+_GROUPS = 4
+
+
+def reconstruction(
+    decoded_from_text: Tensor,  # [B, T, F], 0 in padded frames
+    decoded_from_motion: Tensor,  # [B, T, F], 0 in padded frames
+    target: Tensor,  # [B, T, F] normalised motions, 0 in padded frames
+    *,
+    elements: int = 0,  # divisor, for a part of a batch; 0: the elements of `target`
+) -> Tensor:
+    """Sum of both Smooth L1 (beta 1) means over all elements of ``[B, T, F]``, padding included."""
+    both = (decoded_from_text, decoded_from_motion)
+    total = torch.stack([F.smooth_l1_loss(decoded, target, reduction="sum") for decoded in both]).sum()
+    return total / (elements or target.numel())
+
+
+def kl_gaussian(p: Latent, q: Latent) -> Tensor:
+    """Mean over ``[B, D]`` of KL(p || q) of diagonal Gaussians, in nats."""
+    # Variances as logarithms, so that no division can overflow.
+    ratio = torch.exp(p.logvar - q.logvar)
+    return 0.5 * (ratio + (p.mu - q.mu).square() * torch.exp(-q.logvar) - 1 - (p.logvar - q.logvar)).mean()
+
+
+def kl_latents(text: Latent, motion: Latent) -> Tensor:
+    """KL(t||m) + KL(m||t) + KL(m||N(0,1)) + KL(t||N(0,1))."""
+    prior = Latent(torch.zeros_like(text.mu), torch.zeros_like(text.mu))
+    pairs = ((text, motion), (motion, text), (motion, prior), (text, prior))
+    return torch.stack([kl_gaussian(p, q) for p, q in pairs]).sum()
+
+
+def contrastive(
+    text: Tensor,
+    motion: Tensor,
+    *,
+    temperature: float,
+    sentences: Tensor | None = None,
+    threshold: float = 0.8,
+    copies: CopyScores | None = None,
+) -> Tensor:
+    """Symmetric InfoNCE of cosines, without the pairs whose sentences are equivalent.
+
+    Args:
+        text: ``[B, D]`` latents.
+        motion: ``[B, D]`` latents, row i belongs to text i.
+        temperature: Divides the cosines.
+        sentences: ``[B, F]`` unit-norm sentence embeddings; a pair i != j with a dot product above ``2 threshold - 1``
+            is a false negative and left out. None: all pairs are negatives.
+        threshold: See `sentences`.
+        copies: Changed copies as further negatives, which are not filtered; see `info_nce`.
+    """
+    logits = F.normalize(text, dim=-1) @ F.normalize(motion, dim=-1).T / temperature
+    if sentences is not None:  # -inf takes a pair out of both softmaxes
+        # Cosines lie in -1 to 1, the threshold in 0 to 1.
+        same = (sentences @ sentences.T > 2 * threshold - 1) & ~torch.eye(
+            len(text), dtype=torch.bool, device=text.device
+        )
+        logits = logits.masked_fill(same, -torch.inf)
+    return info_nce(logits, copies)
+
+
+def scores(text: Tensor, motion: Tensor, *, temperature: float) -> Tensor:
+    """Return ``[B]``, the cosine of each row of two ``[B, D]``, divided by the temperature."""
+    return (F.normalize(text, dim=-1) * F.normalize(motion, dim=-1)).sum(-1) / temperature
 
 
 def text_scale(text_model: TextEncoder, clips: Sequence[TextClip]) -> float:
@@ -99,67 +167,6 @@ def retrieval_metrics(tmr: TMR, clips: Sequence[TextClip], *, short: int) -> dic
     similarities = texts @ encode_clips(tmr, motions).T
     cut = texts @ encode_clips(tmr, motions, short_crops(clips, short)).T
     return retrieval_figures(similarities, cut, sentences=sentences)
-
-
-# The losses of TMR: Petrovich et al., "TMR: Text-to-Motion Retrieval" (ICCV 2023), section 3.
-
-
-def reconstruction(
-    decoded_from_text: Tensor,  # [B, T, F], 0 in padded frames
-    decoded_from_motion: Tensor,  # [B, T, F], 0 in padded frames
-    target: Tensor,  # [B, T, F] normalised motions, 0 in padded frames
-    *,
-    elements: int = 0,  # divisor, for a part of a batch; 0: the elements of `target`
-) -> Tensor:
-    """Sum of both Smooth L1 (beta 1) means over all elements of ``[B, T, F]``, padding included."""
-    both = (decoded_from_text, decoded_from_motion)
-    total = torch.stack([F.smooth_l1_loss(decoded, target, reduction="sum") for decoded in both]).sum()
-    return total / (elements or target.numel())
-
-
-def kl_gaussian(p: Latent, q: Latent) -> Tensor:
-    """Mean over ``[B, D]`` of KL(p || q) of diagonal Gaussians, in nats."""
-    # Variances as logarithms, so that no division can overflow.
-    ratio = torch.exp(p.logvar - q.logvar)
-    return 0.5 * (ratio + (p.mu - q.mu).square() * torch.exp(-q.logvar) - 1 - (p.logvar - q.logvar)).mean()
-
-
-def kl_latents(text: Latent, motion: Latent) -> Tensor:
-    """KL(t||m) + KL(m||t) + KL(m||N(0,1)) + KL(t||N(0,1))."""
-    prior = Latent(torch.zeros_like(text.mu), torch.zeros_like(text.mu))
-    pairs = ((text, motion), (motion, text), (motion, prior), (text, prior))
-    return torch.stack([kl_gaussian(p, q) for p, q in pairs]).sum()
-
-
-def contrastive(
-    text: Tensor,  # [B, D] latents
-    motion: Tensor,  # [B, D] latents, row i belongs to text i
-    *,
-    temperature: float,  # divides the cosines
-    # [B, F] unit-norm sentence embeddings; a pair i != j with a dot product above ``2 threshold - 1`` is a false
-    # negative and left out. None: all pairs are negatives.
-    sentences: Tensor | None = None,
-    threshold: float = 0.8,  # see `sentences`
-    copies: CopyScores | None = None,  # changed copies as further negatives, which are not filtered; see `info_nce`
-) -> Tensor:
-    """Symmetric InfoNCE of cosines, without the pairs whose sentences are equivalent."""
-    logits = F.normalize(text, dim=-1) @ F.normalize(motion, dim=-1).T / temperature
-    if sentences is not None:  # -inf takes a pair out of both softmaxes
-        # Cosines lie in -1 to 1, the threshold in 0 to 1.
-        same = (sentences @ sentences.T > 2 * threshold - 1) & ~torch.eye(
-            len(text), dtype=torch.bool, device=text.device
-        )
-        logits = logits.masked_fill(same, -torch.inf)
-    return info_nce(logits, copies)
-
-
-def scores(text: Tensor, motion: Tensor, *, temperature: float) -> Tensor:
-    """Return ``[B]``, the cosine of each row of two ``[B, D]``, divided by the temperature."""
-    return (F.normalize(text, dim=-1) * F.normalize(motion, dim=-1)).sum(-1) / temperature
-
-
-FOLDER = "tmr"
-_GROUPS = 4
 
 
 class PretrainTMR(PairTrainer[PretrainTMRSettings]):

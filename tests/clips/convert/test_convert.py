@@ -11,7 +11,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from motionkit.clips import sources as _pool
+from motionkit.clips import walk as _pool
 from motionkit.clips.convert import (
     Edits,
     FileSource,

@@ -20,7 +20,7 @@ from motionkit.clips.convert.feature_target import FeatureTarget
 from motionkit.clips.convert.run import write_clip
 from motionkit.clips.profile.document import profile_document
 from motionkit.clips.profile.statistics import profile_sources
-from motionkit.clips.sources import ClipOutcome, Job, work
+from motionkit.clips.walk import ClipOutcome, Job, work
 from motionkit.errors import MotionkitError
 from motionkit.formats.bvh import read_bvh
 from motionkit.formats.table import read_clips

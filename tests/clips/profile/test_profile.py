@@ -15,7 +15,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motionkit.clips import sources as _pool
+from motionkit.clips import walk as _pool
 from motionkit.clips.convert import open_sources
 from motionkit.clips.profile.document import profile_document, profile_statistics
 from motionkit.clips.profile.measure import Bins, Circle, Moments, measure

@@ -32,22 +32,20 @@ from motionkit.motion.changes.place_and_time import (
     trembling,
     turned,
 )
-from motionkit.motion.changes.poses import Poses, placed, slerp
-from motionkit.motion.changes.registry import (
-    CHANGES,
-    Scene,
-    goes_one_way,
+from motionkit.motion.changes.poses import (
+    Poses,
     held_frame,
     joint_ranges,
     limbs,
     lively_statue,
     mean_pose,
-    moves,
+    placed,
     running_mean,
+    slerp,
     still_limb,
     swing_times,
-    travels,
 )
+from motionkit.motion.changes.registry import CHANGES, Scene, goes_one_way, moves, travels
 from motionkit.starter import generate
 
 from ...made.bodies import walker

@@ -36,7 +36,7 @@ from motionkit.motion import (
 )
 from motionkit.motion.features.extract import canonicalise, retarget
 from motionkit.rigs import kit_bones
-from motionkit.rigs.rest import body_to_kit
+from motionkit.rigs.bodymap import body_to_kit
 from motionkit.starter import generate
 
 from ...made.bodies import mirror_features as mirrored_by_blocks

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.predictor.objective import DWA, Adaptive, GradNorm, Uncertainty, build_adaptive
+from motionkit.predictor.adaptive import DWA, Adaptive, GradNorm, Uncertainty, build_adaptive
 from motionkit.predictor.train_settings import AdaptiveSettings
 
 NAMES = ("one", "two")

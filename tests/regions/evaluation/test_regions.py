@@ -12,15 +12,14 @@ import torch
 from motionkit.regions.datasets.scenes import COLOURS, SHAPES, Shapes
 from motionkit.regions.evaluation.known import TRUTH, absent_captions, borrowed, look_up
 from motionkit.regions.evaluation.measure import iou_of, measure, open_task, overlap
+from motionkit.regions.evaluation.result import FIGURES, summarise
 from motionkit.regions.evaluation.split import (
-    FIGURES,
     HIGHEST,
     LOWEST,
     SplitFigures,
     equal_entropy,
     measure_equal_entropy,
     measure_split,
-    summarise,
     word_entropy,
 )
 from motionkit.regions.small import open_regions

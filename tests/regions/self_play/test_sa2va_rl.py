@@ -13,7 +13,7 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.regions.datasets.scenes import Shapes
-from motionkit.regions.evaluation.split import GREEDY, SAMPLED
+from motionkit.regions.evaluation.result import GREEDY, SAMPLED
 from motionkit.regions.pretrain import PretrainRegions
 from motionkit.regions.pretrain_settings import PretrainRegionsSettings
 from motionkit.regions.self_play.settings import Sa2vaRlSettings

@@ -29,7 +29,8 @@ from motionkit.player import PlayerTrack
 from motionkit.player.video import write_video
 from motionkit.rl import NoiseSource
 from motionkit.text import Prompt
-from motionkit.text_to_motion.evaluation.quality import RealMotions, Shown
+from motionkit.text_to_motion.evaluation.heldout import Shown
+from motionkit.text_to_motion.evaluation.real_motions import RealMotions
 from motionkit.text_to_motion.rewards.mix import RewardMix
 
 KINDS: Mapping[str, tuple[str, ...]] = {

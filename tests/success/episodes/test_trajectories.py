@@ -154,7 +154,7 @@ def test_a_folder_needs_one_whole_file(guide: Path) -> None:
 def test_what_a_killed_process_left_in_the_cache_does_not_count_twice(
     guide: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from motionkit.success.episodes import open as module
+    from motionkit.success.episodes import trajectories as module
 
     def die(path: Path, data: bytes) -> None:
         raise KeyboardInterrupt

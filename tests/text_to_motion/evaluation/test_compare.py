@@ -14,9 +14,9 @@ from motionkit.contracts.open_model import open_model
 from motionkit.metrics import kinetic_fid, match_hits, r_precision
 from motionkit.metrics.paired import Paired
 from motionkit.text_to_motion.evaluation.protocol.compare import Comparison, _set_differences, compare_policies
-from motionkit.text_to_motion.evaluation.protocol.figures import PUBLISHED, comparable, formatted
 from motionkit.text_to_motion.evaluation.protocol.measure import Amount, Embedded, sampling_of
 from motionkit.text_to_motion.evaluation.protocol.run import open_all
+from motionkit.text_to_motion.evaluation.protocol.tables import PUBLISHED, comparable, formatted
 from motionkit.text_to_motion.rewards.mix import RewardMix
 from tests.made import starter_evaluator
 

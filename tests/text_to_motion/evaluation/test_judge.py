@@ -15,7 +15,7 @@ from motionkit.contracts.reward import RewardScores
 from motionkit.motion import HUMANML, MotionBatch
 from motionkit.text import Prompt
 from motionkit.text_to_motion.evaluation.judge import Calibration, RewardFigures, calibrate, open_judge, open_reward
-from motionkit.text_to_motion.evaluation.quality import real_motions
+from motionkit.text_to_motion.evaluation.real_motions import real_motions
 from motionkit.text_to_motion.rewards.mix import RewardMix
 
 CPU = torch.device("cpu")

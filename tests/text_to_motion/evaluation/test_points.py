@@ -13,8 +13,8 @@ from PIL import Image
 
 from motionkit.motion import HUMANML, joints_to_features
 from motionkit.starter import generate
+from motionkit.text_to_motion.evaluation.heldout import Shown
 from motionkit.text_to_motion.evaluation.points import drop_points, is_point, keep_point, kept_points
-from motionkit.text_to_motion.evaluation.quality import Shown
 
 
 class Folder:

@@ -19,7 +19,8 @@ from motionkit.motion import MotionBatch, RealActions
 from motionkit.text import Prompt
 from motionkit.text_to_motion.evaluation.heldout import HeldOut, compare_measured
 from motionkit.text_to_motion.evaluation.judge import open_judge
-from motionkit.text_to_motion.evaluation.quality import RealMotions, measure_quality
+from motionkit.text_to_motion.evaluation.quality import measure_quality
+from motionkit.text_to_motion.evaluation.real_motions import RealMotions
 from motionkit.text_to_motion.grpo.measurements import drift_alarms, still_alarms
 from motionkit.text_to_motion.rewards.mix import RewardMix
 

@@ -14,7 +14,7 @@ from motionkit.metrics import body_positions, kinetic_features, kinetic_fid, nps
 from motionkit.motion import MotionBatch
 from motionkit.text import Prompt
 from motionkit.text_to_motion.evaluation.heldout import HeldOut, Measured, compare_sets, set_columns
-from motionkit.text_to_motion.evaluation.quality import RealMotions
+from motionkit.text_to_motion.evaluation.real_motions import RealMotions
 from motionkit.text_to_motion.rewards.mix import RewardMix
 
 

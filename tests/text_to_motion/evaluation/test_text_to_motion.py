@@ -14,18 +14,11 @@ from motionkit.errors import MotionkitError
 from motionkit.metrics import FrechetReference, frechet, kid
 from motionkit.motion import MotionBatch, Normalizer
 from motionkit.text_to_motion.data.humanml import HumanMLOptions, humanml
-from motionkit.text_to_motion.evaluation.protocol.figures import (
-    Sheet,
-    embedding_figures,
-    explain,
-    moving_figures,
-    npss_columns,
-    summarise,
-    table,
-    verdict,
-)
+from motionkit.text_to_motion.evaluation.protocol.figures import Sheet, embedding_figures, moving_figures, npss_columns
 from motionkit.text_to_motion.evaluation.protocol.measure import Amount, Measurement, Questions, amount_of, sampling_of
-from motionkit.text_to_motion.evaluation.protocol.run import doubt_of, evaluate, open_all
+from motionkit.text_to_motion.evaluation.protocol.run import evaluate, open_all
+from motionkit.text_to_motion.evaluation.protocol.tables import explain, summarise, table, verdict
+from motionkit.text_to_motion.evaluator.files import doubt_of
 from tests.made import starter_evaluator
 
 

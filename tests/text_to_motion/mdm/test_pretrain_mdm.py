@@ -23,8 +23,8 @@ from motionkit.rl import Schedule
 from motionkit.runs import Run
 from motionkit.starter._catalogue import captions
 from motionkit.text import CachedEncoder, Prompt
+from motionkit.text_to_motion.evaluation.heldout import Shown
 from motionkit.text_to_motion.evaluation.points import kept_points
-from motionkit.text_to_motion.evaluation.quality import Shown
 from motionkit.text_to_motion.mdm import open as factory
 from motionkit.text_to_motion.mdm.open import open_policy
 from motionkit.text_to_motion.mdm.settings import MDMOptions, PretrainMDMSettings

@@ -1,4 +1,8 @@
-"""Long runs of a predictor: freely, along the clips' own paths, and along drawn ones."""
+"""Long runs of a predictor: freely, along the clips' own paths, and along drawn ones.
+
+`measure_long` makes the runs of a model and of the baselines; `looks` measures how the bodies move some time after the
+start; `DRAWN` are the drawn paths, which no clip has.
+"""
 
 from __future__ import annotations
 
@@ -11,286 +15,13 @@ from torch import Tensor
 
 from motionkit.contracts.dataset import Split
 from motionkit.contracts.policy import Predictor
-from motionkit.geometry import matrix_from_6d, matrix_to_6d, rotate_yaw
+from motionkit.geometry import matrix_to_6d
 from motionkit.metrics import SHORTEST, leading_joint, lower_slide, movement, movement_share, npss_terms
-from motionkit.motion.prediction import MotionState, follow, path_errors, path_points, state_positions
+from motionkit.motion.prediction import MotionState, follow, path_errors, state_positions
 from motionkit.predictor.clips import ClipSet, StateClip, Windows, cut_windows
-from motionkit.predictor.evaluation.baselines import Extrapolation
+from motionkit.predictor.evaluation.baselines import Extrapolation, Matching, longer
 from motionkit.predictor.evaluation.measure import Body, predict_checked
 from motionkit.predictor.policy import MplPredictor
-
-# Movement, slide, speed and height of motions some time after their start.
-
-
-SPAN = 2.0
-"""Seconds up to a time over which a motion is measured: two periods of the slowest movement, half a hertz."""
-
-FEWEST = 3
-"""Fewest clips of a label whose figures are compared with those of real clips."""
-
-
-@dataclass(frozen=True)
-class Looks:
-    """Figures of N motions over some seconds."""
-
-    movement: Tensor  # [N, J] metres, see `motionkit.metrics.movement`; NaN below its shortest length
-    slide: Tensor  # [N] m/s of the lower foot, see `motionkit.metrics.lower_slide`; NaN for a body without known feet
-    speed: Tensor  # [N] m/s of the root along the ground, mean over frames
-    height: Tensor  # [N] metres of the root above the floor, mean over frames
-
-
-def looks(
-    state: MotionState,  # [N, T, ...] float64
-    offsets: Tensor,  # [N, J, 3] metres
-    body: Body,
-) -> Looks:
-    """Measure motions over all of their frames."""
-    count, frames = state.heights.shape
-    joints = state_positions(state, offsets, body.parents)
-    headings = follow(state.steps)[1]
-    moved = movement(joints, headings, torch.full((count,), frames), body.fps)
-    slide = joints.new_full((count,), torch.nan)
-    if body.feet is not None and frames > 1:
-        slide = lower_slide(joints[:, :, list(body.feet)], body.fps)
-    speed = body.fps * state.steps[..., :2].norm(dim=-1).mean(1)
-    return Looks(moved, slide, speed, state.heights.mean(1))
-
-
-def looks_at(state: MotionState, ends: Tensor, offsets: Tensor, body: Body) -> Looks:
-    """Measure motions over the last `SPAN` before frames `ends`, ``[N]`` int64 at least 1."""
-    span = max(1, round(SPAN * body.fps))
-    parts: list[Looks] = []
-    places: list[Tensor] = []
-    for end in ends.unique().tolist():
-        rows = (ends == end).nonzero()[:, 0]
-        part = state.map(lambda values, rows=rows: values[rows]).part(max(0, end - span), end)
-        parts.append(looks(part, offsets[rows], body))
-        places.append(rows)
-    order = torch.cat(places).argsort()
-    return Looks(*(torch.cat([getattr(part, name) for part in parts])[order] for name in Looks.__annotations__))
-
-
-@dataclass(frozen=True)
-class RealLabel:
-    """Figures of the real clips of a label, mean over the clips."""
-
-    clips: int  # how many there are
-    joint: int  # the joint that moves most
-    movement: float  # metres that it moves; NaN if no clip is long enough
-    slide: float  # as in `Looks`
-    speed: float  # as in `Looks`
-    height: float  # as in `Looks`
-
-
-def real_labels(clips: ClipSet, labels: Sequence[str], body: Body) -> dict[str, RealLabel]:
-    """Measure the real clips of labels, of all splits: each in stretches of `SPAN`, a shorter one as a whole."""
-    real = {}
-    for label in dict.fromkeys(labels):
-        measured = [look for clip in clips.clips if clip.label == label if (look := _looks_of(clip, body)) is not None]
-        joint, moved = (
-            leading_joint(torch.stack([look.movement for look in measured])) if measured else (0, float("nan"))
-        )
-        means = [_mean([getattr(look, name) for look in measured]) for name in ("slide", "speed", "height")]
-        real[label] = RealLabel(len(measured), joint, moved, *means)
-    return real
-
-
-def _mean(values: Sequence[Tensor]) -> float:
-    return float(torch.stack(list(values)).nanmean()) if values else float("nan")
-
-
-def _looks_of(clip: StateClip, body: Body) -> Looks | None:
-    """Measure one clip, mean over its stretches; None if it is too short to move."""
-    frames, span = clip.state.frames, round(SPAN * body.fps)
-    if frames < SHORTEST * body.fps:
-        return None
-    length = min(frames, span)
-    starts = torch.arange(0, frames - length + 1, max(1, length // 2))
-    rows = starts[:, None] + torch.arange(length)
-    parts = clip.state.map(lambda values: values[rows].double())
-    measured = looks(parts, clip.offsets.expand(len(starts), -1, -1), body)
-    return Looks(measured.movement.mean(0), measured.slide.mean(), measured.speed.mean(), measured.height.mean())
-
-
-def shares(measured: Looks, labels: Sequence[str], real: Mapping[str, RealLabel]) -> Tensor:
-    """Return the `movement` of motions as a share of that of real clips of their labels, ``[N]``; NaN as there."""
-    joint = torch.tensor([real[label].joint for label in labels])
-    size = measured.movement.new_tensor([real[label].movement for label in labels])
-    return movement_share(measured.movement, joint, size)
-
-
-# Motion matching as a baseline for long runs, freely and along a path.
-
-
-SEARCH = 0.3
-"""Seconds between two searches of motion matching, and between the points of the path that it compares."""
-
-_POINTS = 3
-_STRIDE = 2  # every second frame of the training clips can be jumped to
-
-
-class Matching:
-    """Motion matching: plays the training clips, and every `SEARCH` seconds jumps to the frame that fits best.
-
-    Compared are the pose, its change since the frame before, the height, and the path's points in the next 3 x `SEARCH`
-    seconds, relative to the root; each divided by its deviation over the training clips, so that the groups count
-    alike. The difference at a jump is added to the new frames and fades until the next search (Bollo,
-    "Inertialization", GDC 2018, with a smooth step). The root moves as in the clip. Clips that are shorter than the
-    path's points need are not used.
-    """
-
-    past = 2
-
-    def __init__(self, names: tuple[str, ...], fps: float, clips: list[StateClip]) -> None:
-        self.names, self.fps = names, fps
-        self._every = max(1, round(SEARCH * fps))
-        reach = _POINTS * self._every
-        used = [clip.state for clip in clips if clip.state.frames > reach + 1]
-        self._frames = MotionState.joined(used).map(Tensor.double)
-        self._six = matrix_to_6d(self._frames.rotations).flatten(1)
-        starts, begin = [], 0
-        for state in used:
-            starts.append(torch.arange(begin + 1, begin + state.frames - reach, _STRIDE))
-            begin += state.frames
-        self._starts = torch.cat(starts)
-        ahead = self._starts[:, None] + torch.arange(1, reach + 1)
-        points = path_points(self._frames.steps[ahead], self._every)
-        poses = self._pose(self._six[self._starts], self._six[self._starts - 1], self._frames.heights[self._starts])
-        self._scales = tuple(float(part.var(0).sum().sqrt().clamp_min(1e-6)) for part in (*poses, points))
-        self._keys = self._key((*poses, points)).float()
-
-    @property
-    def numbers(self) -> int:
-        """How many numbers it keeps: 6D, steps, height and contacts of each frame, and the search keys."""
-        return int(self._six.numel() + (3 + 1 + 2) * len(self._six) + self._keys.numel())
-
-    @staticmethod
-    def enough(clips: list[StateClip], fps: float) -> bool:
-        """Whether a clip is long enough to be played."""
-        return any(clip.state.frames > _POINTS * max(1, round(SEARCH * fps)) + 1 for clip in clips)
-
-    def predict(self, known: MotionState, frames: int, *, command: Tensor | None = None) -> MotionState:
-        """Predict the frames that follow; see `motionkit.contracts.policy.Predictor`."""
-        known = known.map(Tensor.double)
-        six, before = (matrix_to_6d(known.rotations[:, -1 - lag]).flatten(1) for lag in (0, 1))
-        heights = known.heights[:, -1]
-        path = None if command is None else longer(command.double(), frames + _POINTS * self._every)
-        made: list[MotionState] = []
-        for done in range(0, frames, self._every):
-            parts = self._pose(six, before, heights)
-            if path is not None:
-                steps = torch.cat([part.steps for part in made], dim=1) if made else known.steps[:, :0]
-                parts = (*parts, self._ahead(path, steps, done))
-            key = self._key(parts).float()
-            row = self._starts[torch.cdist(key, self._keys[:, : key.shape[1]]).argmin(1)]
-            played, six_played = self._played(row, six, heights)
-            made.append(played)
-            heights = played.heights[:, -1]
-            before, six = (six_played[:, -2] if self._every > 1 else six), six_played[:, -1]
-        return MotionState.joined(made).part(0, frames)
-
-    def _played(self, row: Tensor, six: Tensor, heights: Tensor) -> tuple[MotionState, Tensor]:
-        """Return the frames after `row`, with the difference to the current pose faded out, and their 6D."""
-        time = torch.arange(1, self._every + 1)
-        rows = row[:, None] + time
-        part = time.double() / self._every
-        left = 1.0 - part * part * (3.0 - 2.0 * part)
-        raw = self._six[rows] + left[:, None] * (six - self._six[row])[:, None]
-        rotations = matrix_from_6d(raw.unflatten(-1, (-1, 6)))
-        height = self._frames.heights[rows] + left * (heights - self._frames.heights[row])[:, None]
-        state = MotionState(rotations, self._frames.steps[rows], height, self._frames.contacts[rows])
-        return state, matrix_to_6d(rotations).flatten(2)
-
-    def _ahead(self, path: Tensor, steps: Tensor, done: int) -> Tensor:
-        """Return the path's points relative to the root, as `path_points`."""
-        still = path.new_zeros(len(path), 1, 3)
-        place, yaw = (values[:, -1:] for values in follow(torch.cat([still, steps], dim=1)))
-        there, facing = follow(torch.cat([still, path[:, : done + _POINTS * self._every]], dim=1))
-        rows = done + self._every * torch.arange(1, _POINTS + 1)
-        away, turn = there[:, rows] - place, facing[:, rows] - yaw
-        flat = torch.stack([away[..., 0], torch.zeros_like(turn), away[..., 1]], dim=-1)
-        near = rotate_yaw(flat, -yaw.expand_as(turn))[..., ::2]
-        return torch.cat([near, turn.sin()[..., None], turn.cos()[..., None]], dim=-1).flatten(-2)
-
-    @staticmethod
-    def _pose(six: Tensor, before: Tensor, heights: Tensor) -> tuple[Tensor, ...]:
-        return six, six - before, heights[:, None]
-
-    def _key(self, parts: tuple[Tensor, ...]) -> Tensor:
-        return torch.cat([part / scale for part, scale in zip(parts, self._scales, strict=False)], dim=1)
-
-
-def longer(path: Tensor, frames: int) -> Tensor:
-    """Pad a path ``[N, F, 3]`` that is shorter than `frames` with its last step."""
-    missing = max(0, frames - path.shape[1])
-    return torch.cat([path, path[:, -1:].expand(-1, missing, -1)], dim=1)
-
-
-# Drawn paths, which no clip has.
-
-
-_PACE = 1.2  # m/s of a person who walks
-
-
-@dataclass(frozen=True)
-class DrawnPath:
-    """A path from the origin, facing +Z, that faces where it goes."""
-
-    title: str  # what it is called in tables
-    speed: Callable[[float], float]  # metres per second at a time in seconds
-    turn: Callable[[float], float] = lambda time: 0.0  # radians per second to the left at a time
-
-    def steps(self, frames: int, fps: float) -> Tensor:
-        """Return the steps to `frames` frames, ``[F, 3]`` float64 as in `motionkit.motion.prediction.MotionState`.
-
-        Each is the chord of an arc: a constant turn stays on its circle.
-        """
-        rows = []
-        for frame in range(frames):
-            middle = (frame + 0.5) / fps
-            way, turn = self.speed(middle) / fps, self.turn(middle) / fps
-            chord = way * math.sin(turn / 2) / (turn / 2) if turn else way
-            rows.append((chord * math.sin(turn / 2), chord * math.cos(turn / 2), turn))
-        return torch.tensor(rows, dtype=torch.float64)
-
-
-def _straight(speed: float) -> DrawnPath:
-    return DrawnPath(f"straight, {speed:g} m/s", lambda time: speed)
-
-
-def _circle(radius: float) -> DrawnPath:
-    return DrawnPath(f"circle of {radius:g} m, {_PACE:g} m/s", lambda time: _PACE, lambda time: _PACE / radius)
-
-
-def _slalom(time: float) -> float:
-    """Return the turn of a path whose heading swings 45 degrees to each side, once in 8 metres."""
-    pace = 2 * math.pi * _PACE / 8.0
-    return math.radians(45.0) * pace * math.cos(pace * time)
-
-
-def _stopping(time: float) -> float:
-    """Return the speed of a person who walks 3 s, slows down in half a second, stands 2 s, and walks on likewise."""
-    time %= 6.0
-    return _PACE * max(min(1.0, (3.5 - time) / 0.5), (time - 5.5) / 0.5, 0.0)
-
-
-def _on_the_spot(time: float) -> float:
-    """Return the turn of a person who turns by 180 degrees in 3 s and then stands 2 s."""
-    return math.pi / 3 if time % 5.0 < 3.0 else 0.0
-
-
-DRAWN: Mapping[str, DrawnPath] = {
-    "straight-slow": _straight(0.6),
-    "straight": _straight(_PACE),
-    "straight-fast": _straight(2.0),
-    "circle-2m": _circle(2.0),
-    "circle-6m": _circle(6.0),
-    "slalom": DrawnPath(f"slalom, {_PACE:g} m/s", lambda time: _PACE, _slalom),
-    "stop-and-start": DrawnPath("stop and start", _stopping),
-    "turn-on-the-spot": DrawnPath("turn on the spot", lambda time: 0.0, _on_the_spot),
-}
-"""The paths by their names in documents."""
-
 
 MODEL, HOLD, DRAGGED, MATCHING = "model", "hold", "dragged", "matching"
 FREE, OWN, ALONG = "free", "own", "drawn"
@@ -299,12 +30,20 @@ FREE, OWN, ALONG = "free", "own", "drawn"
 END = "end"
 """Key of figures at the end of a clip's own path."""
 
+SPAN = 2.0
+"""Seconds up to a time over which a motion is measured: two periods of the slowest movement, half a hertz."""
+
+FEWEST = 3
+"""Fewest clips of a label whose figures are compared with those of real clips."""
+
 OWN_SECONDS = 7.0
 """Seconds of a clip's own path that are asked for at most."""
 
 _LEAST = 1.0  # seconds of its own path that a clip must have
 _AHEAD = 0.3  # least speed ahead, in m/s, of the beginning of a clip from which a drawn path starts
 _AT_ONCE = 32  # runs per batch: the network's memory of 30 seconds of them takes 300 MB
+
+_PACE = 1.2  # m/s of a person who walks
 
 Figures = dict[str, Tensor]
 """``[N]`` by figure and key, ``movement/10``; NaN if a run has no such figure."""
@@ -357,16 +96,23 @@ class LongRuns:
 
 @torch.no_grad()
 def measure_long(
-    # Clips of all splits: runs begin with the first frames of the split's clips, motion matching plays the training
-    # clips, and all clips of a label give its real figures
     clips: ClipSet,
-    predictor: Predictor | None,  # the model; None measures the baselines alone
-    settings: LongSettings,  # when, and on how much
+    predictor: Predictor | None,
+    settings: LongSettings,
     *,
-    past: int,  # known frames
-    progress: Callable[[], None] = lambda: None,  # called after each batch of runs
+    past: int,
+    progress: Callable[[], None] = lambda: None,
 ) -> LongRuns:
-    """Measure runs of many seconds, of the model and of the baselines."""
+    """Measure runs of many seconds, of the model and of the baselines.
+
+    Args:
+        clips: Clips of all splits: runs begin with the first frames of the split's clips, motion matching plays the
+            training clips, and all clips of a label give its real figures.
+        predictor: The model; None measures the baselines alone.
+        settings: When, and on how much.
+        past: Known frames.
+        progress: Called after each batch of runs.
+    """
     body = Body.of(clips.names, clips.parents, clips.fps)
     stride = 1 + max(clip.state.frames for clip in clips.clips)  # one window for each clip, its first
     windows = cut_windows(clips.split(settings.split), past=past, future=round(OWN_SECONDS * clips.fps), stride=stride)
@@ -526,3 +272,153 @@ def _figures(made: MotionState, runs: Runs, place: Tensor, body: Body, real: Map
                 above[row], below[row] = float(up), float(down)
         figures[f"npss_above/{key}"], figures[f"npss_below/{key}"] = above, below
     return figures
+
+
+@dataclass(frozen=True)
+class Looks:
+    """Figures of N motions over some seconds."""
+
+    movement: Tensor  # [N, J] metres, see `motionkit.metrics.movement`; NaN below its shortest length
+    slide: Tensor  # [N] m/s of the lower foot, see `motionkit.metrics.lower_slide`; NaN for a body without known feet
+    speed: Tensor  # [N] m/s of the root along the ground, mean over frames
+    height: Tensor  # [N] metres of the root above the floor, mean over frames
+
+
+def looks(
+    state: MotionState,  # [N, T, ...] float64
+    offsets: Tensor,  # [N, J, 3] metres
+    body: Body,
+) -> Looks:
+    """Measure motions over all of their frames."""
+    count, frames = state.heights.shape
+    joints = state_positions(state, offsets, body.parents)
+    headings = follow(state.steps)[1]
+    moved = movement(joints, headings, torch.full((count,), frames), body.fps)
+    slide = joints.new_full((count,), torch.nan)
+    if body.feet is not None and frames > 1:
+        slide = lower_slide(joints[:, :, list(body.feet)], body.fps)
+    speed = body.fps * state.steps[..., :2].norm(dim=-1).mean(1)
+    return Looks(moved, slide, speed, state.heights.mean(1))
+
+
+def looks_at(state: MotionState, ends: Tensor, offsets: Tensor, body: Body) -> Looks:
+    """Measure motions over the last `SPAN` before frames `ends`, ``[N]`` int64 at least 1."""
+    span = max(1, round(SPAN * body.fps))
+    parts: list[Looks] = []
+    places: list[Tensor] = []
+    for end in ends.unique().tolist():
+        rows = (ends == end).nonzero()[:, 0]
+        part = state.map(lambda values, rows=rows: values[rows]).part(max(0, end - span), end)
+        parts.append(looks(part, offsets[rows], body))
+        places.append(rows)
+    order = torch.cat(places).argsort()
+    return Looks(*(torch.cat([getattr(part, name) for part in parts])[order] for name in Looks.__annotations__))
+
+
+@dataclass(frozen=True)
+class RealLabel:
+    """Figures of the real clips of a label, mean over the clips."""
+
+    clips: int  # how many there are
+    joint: int  # the joint that moves most
+    movement: float  # metres that it moves; NaN if no clip is long enough
+    slide: float  # as in `Looks`
+    speed: float  # as in `Looks`
+    height: float  # as in `Looks`
+
+
+def real_labels(clips: ClipSet, labels: Sequence[str], body: Body) -> dict[str, RealLabel]:
+    """Measure the real clips of labels, of all splits: each in stretches of `SPAN`, a shorter one as a whole."""
+    real = {}
+    for label in dict.fromkeys(labels):
+        measured = [look for clip in clips.clips if clip.label == label if (look := _looks_of(clip, body)) is not None]
+        joint, moved = (
+            leading_joint(torch.stack([look.movement for look in measured])) if measured else (0, float("nan"))
+        )
+        means = [_mean([getattr(look, name) for look in measured]) for name in ("slide", "speed", "height")]
+        real[label] = RealLabel(len(measured), joint, moved, *means)
+    return real
+
+
+def _mean(values: Sequence[Tensor]) -> float:
+    return float(torch.stack(list(values)).nanmean()) if values else float("nan")
+
+
+def _looks_of(clip: StateClip, body: Body) -> Looks | None:
+    """Measure one clip, mean over its stretches; None if it is too short to move."""
+    frames, span = clip.state.frames, round(SPAN * body.fps)
+    if frames < SHORTEST * body.fps:
+        return None
+    length = min(frames, span)
+    starts = torch.arange(0, frames - length + 1, max(1, length // 2))
+    rows = starts[:, None] + torch.arange(length)
+    parts = clip.state.map(lambda values: values[rows].double())
+    measured = looks(parts, clip.offsets.expand(len(starts), -1, -1), body)
+    return Looks(measured.movement.mean(0), measured.slide.mean(), measured.speed.mean(), measured.height.mean())
+
+
+def shares(measured: Looks, labels: Sequence[str], real: Mapping[str, RealLabel]) -> Tensor:
+    """Return the `movement` of motions as a share of that of real clips of their labels, ``[N]``; NaN as there."""
+    joint = torch.tensor([real[label].joint for label in labels])
+    size = measured.movement.new_tensor([real[label].movement for label in labels])
+    return movement_share(measured.movement, joint, size)
+
+
+@dataclass(frozen=True)
+class DrawnPath:
+    """A path from the origin, facing +Z, that faces where it goes."""
+
+    title: str  # what it is called in tables
+    speed: Callable[[float], float]  # metres per second at a time in seconds
+    turn: Callable[[float], float] = lambda time: 0.0  # radians per second to the left at a time
+
+    def steps(self, frames: int, fps: float) -> Tensor:
+        """Return the steps to `frames` frames, ``[F, 3]`` float64 as in `motionkit.motion.prediction.MotionState`.
+
+        Each is the chord of an arc: a constant turn stays on its circle.
+        """
+        rows = []
+        for frame in range(frames):
+            middle = (frame + 0.5) / fps
+            way, turn = self.speed(middle) / fps, self.turn(middle) / fps
+            chord = way * math.sin(turn / 2) / (turn / 2) if turn else way
+            rows.append((chord * math.sin(turn / 2), chord * math.cos(turn / 2), turn))
+        return torch.tensor(rows, dtype=torch.float64)
+
+
+def _straight(speed: float) -> DrawnPath:
+    return DrawnPath(f"straight, {speed:g} m/s", lambda time: speed)
+
+
+def _circle(radius: float) -> DrawnPath:
+    return DrawnPath(f"circle of {radius:g} m, {_PACE:g} m/s", lambda time: _PACE, lambda time: _PACE / radius)
+
+
+def _slalom(time: float) -> float:
+    """Return the turn of a path whose heading swings 45 degrees to each side, once in 8 metres."""
+    pace = 2 * math.pi * _PACE / 8.0
+    return math.radians(45.0) * pace * math.cos(pace * time)
+
+
+def _stopping(time: float) -> float:
+    """Return the speed of a person who walks 3 s, slows down in half a second, stands 2 s, and walks on likewise."""
+    time %= 6.0
+    return _PACE * max(min(1.0, (3.5 - time) / 0.5), (time - 5.5) / 0.5, 0.0)
+
+
+def _on_the_spot(time: float) -> float:
+    """Return the turn of a person who turns by 180 degrees in 3 s and then stands 2 s."""
+    return math.pi / 3 if time % 5.0 < 3.0 else 0.0
+
+
+DRAWN: Mapping[str, DrawnPath] = {
+    "straight-slow": _straight(0.6),
+    "straight": _straight(_PACE),
+    "straight-fast": _straight(2.0),
+    "circle-2m": _circle(2.0),
+    "circle-6m": _circle(6.0),
+    "slalom": DrawnPath(f"slalom, {_PACE:g} m/s", lambda time: _PACE, _slalom),
+    "stop-and-start": DrawnPath("stop and start", _stopping),
+    "turn-on-the-spot": DrawnPath("turn on the spot", lambda time: 0.0, _on_the_spot),
+}
+"""The paths by their names in documents."""

@@ -1,4 +1,4 @@
-"""Paired comparison of policies on the same prompts with the same noise."""
+"""Paired comparison of policies on the same prompts with the same noise; and the policies that evaluations open."""
 
 from __future__ import annotations
 
@@ -20,20 +20,14 @@ from motionkit.errors import MotionkitError
 from motionkit.metrics import FrechetReference, distances, match_hits
 from motionkit.metrics.paired import Paired, compare
 from motionkit.text_to_motion.evaluation.heldout import pair_distances, pair_kinetic_fid, pair_npss
-from motionkit.text_to_motion.evaluation.protocol.figures import (
-    EMBEDDED,
-    MOVING,
-    QUANTITIES,
-    REWARD,
-    Sheet,
-    titled,
-    tracked,
-)
+from motionkit.text_to_motion.evaluation.protocol.figures import EMBEDDED, MOVING, QUANTITIES, REWARD, Sheet
 from motionkit.text_to_motion.evaluation.protocol.measure import Embedded, Measurement, Sampling
+from motionkit.text_to_motion.evaluation.protocol.tables import titled, tracked
 from motionkit.tracking import definition, towards
 
 _BATCH = 32
 NO_DIFFERENCE = "no difference"
+_SMALL = 4_000_000  # parameters of a network below which more threads make it slower
 
 
 @dataclass(frozen=True)
@@ -210,9 +204,6 @@ def _set_differences(
 
 def _number(value: float) -> str:
     return f"{value:.4f}" if abs(value) < 0.1 else f"{value:.3f}" if abs(value) < 100 else f"{value:.1f}"
-
-
-_SMALL = 4_000_000  # parameters of a network below which more threads make it slower
 
 
 def set_threads(policies: Sequence[DiffusionPolicy], wanted: int) -> None:

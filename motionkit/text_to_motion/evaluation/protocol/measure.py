@@ -1,4 +1,8 @@
-"""A replication: motions of every prompt, their embeddings and all their figures."""
+"""A replication: prompts with lengths, motions of every prompt, their embeddings and all their figures.
+
+`Amount` says how many replications and prompts there are, `Sampling` how the policy is sampled. `Questions` draws the
+prompts of a split anew for each replication. A `Measurement` samples, embeds and returns the figures.
+"""
 
 from __future__ import annotations
 
@@ -46,10 +50,18 @@ from motionkit.text_to_motion.evaluation.protocol.figures import (
 from motionkit.text_to_motion.evaluator.model import T2MEvaluator
 from motionkit.text_to_motion.rewards.mix import RewardMix
 
-# How a policy is sampled, and how often.
-
 MDM_PROMPTS = 1024  # the original asks for 1,000 in whole batches of 32: 32 batches
-_FEW = 5
+_FEW = 5  # steps of the deterministic sampler on the starter's data
+_UNIT = 4  # frames that lengths of questions are multiples of
+MODES: dict[str, tuple[int, int, int]] = {
+    "wo_mm": (20, 0, 0),
+    "mm_short": (5, 100, 30),
+    "debug": (5, 0, 0),
+    "full": (20, 100, 30),
+    STARTER: (5, 50, 10),
+}
+"""Replications, prompts and repeats of MultiModality: the modes of MDM's evaluation, and `STARTER`."""
+Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -66,16 +78,6 @@ class Amount:
     def motions(self) -> int:
         """Motions sampled per replication."""
         return self.prompts + self.mm_prompts * self.mm_repeats
-
-
-MODES: dict[str, tuple[int, int, int]] = {
-    "wo_mm": (20, 0, 0),
-    "mm_short": (5, 100, 30),
-    "debug": (5, 0, 0),
-    "full": (20, 100, 30),
-    STARTER: (5, 50, 10),
-}
-"""Replications, prompts and repeats of MultiModality: the modes of MDM's evaluation, and `STARTER`."""
 
 
 def amount_of(
@@ -104,17 +106,25 @@ class Sampling:
 
 
 def sampling_of(
-    model: FoundModel,  # of the policy, with its run
+    model: FoundModel,
     policy: DiffusionPolicy,
     *,
-    starter: bool,  # whether it is evaluated on the starter's data
-    # ``auto``: a few deterministic steps on the starter's data (for a run of `grpo` those of its held-out
-    # measurements), else the ancestral sampler, as MDM is evaluated.
+    starter: bool,
     kind: Literal["auto", "ddpm", "ddim"] = "auto",
-    steps: int = 0,  # number of steps; 0 leaves it to `kind` and the policy
-    guidance: float | None = None,  # guidance scale; None takes that of the run, else of the policy, else 2.5
+    steps: int = 0,
+    guidance: float | None = None,
 ) -> Sampling:
-    """Decide how a policy is sampled."""
+    """Decide how a policy is sampled.
+
+    Args:
+        model: Model of the policy, with its run.
+        policy: The policy.
+        starter: Whether it is evaluated on the starter's data.
+        kind: ``auto``: a few deterministic steps on the starter's data (for a run of `grpo` those of its held-out
+            measurements), else the ancestral sampler, as MDM is evaluated.
+        steps: Number of steps; 0 leaves it to `kind` and the policy.
+        guidance: Guidance scale; None takes that of the run, else of the policy, else 2.5.
+    """
     stored = _run_sampler(model)
     scale = guidance if guidance is not None else float(stored.get("guidance_scale", guidance_of(policy)))
     total = len(policy.schedule)
@@ -158,11 +168,6 @@ def _run_sampler(model: FoundModel) -> Mapping[str, Any]:
     return settings if isinstance(settings, Mapping) else {}
 
 
-# Prompts of a split with lengths, drawn anew for each replication.
-
-_UNIT = 4
-
-
 @dataclass(frozen=True)
 class Question:
     """A prompt and the real motion that it describes."""
@@ -176,6 +181,14 @@ class Questions:
 
     A clip becomes a question as in the public loaders: with one of its captions at random, cropped at random to a
     multiple of 4 frames, in one of three cases 4 frames shorter. A composite prompt is used as it is.
+
+    Args:
+        dataset: Where they are taken from.
+        split: The split.
+        longest: Longest motion of the policy in frames.
+        k_segments: Segments per prompt; composite data only.
+        seed: Seed of order, captions and crops.
+        trained: Training data of the policies, which are left out; `kept` has the rest.
     """
 
     def __init__(
@@ -183,10 +196,10 @@ class Questions:
         dataset: TextMotionDataset,
         split: Split,
         *,
-        longest: int,  # longest motion of the policy in frames
-        k_segments: int = 0,  # segments per prompt; composite data only
+        longest: int,
+        k_segments: int = 0,
         seed: int = 0,
-        trained: TrainedOn | None = None,  # training data of the policies, which are left out; `kept` has the rest
+        trained: TrainedOn | None = None,
     ) -> None:
         self._seed, self._longest, self._crop = seed, longest, dataset.random_crop
         splits: Sequence[Split] | None = getattr(dataset, "splits", None)
@@ -286,9 +299,6 @@ class Questions:
         start = int(rng.integers(len(clip.features) - length + 1)) if self._crop else 0
         prompt = Prompt((clip.captions[number],), (length,), f"{clip.key}#{number}/{label}", (clip.key,))
         return Question(prompt, clip.features[start : start + length])
-
-
-Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""`motionkit eval text-to-motion`: opens the inputs, measures, and writes the result."""
+"""`motionkit eval text-to-motion`: opens the inputs, measures, and writes replications, the result and its page."""
 
 from __future__ import annotations
 
@@ -12,66 +12,26 @@ from typing import Any
 
 import torch
 
-from motionkit.contracts.dataset import Split, TextClip, TextMotionDataset
+from motionkit.contracts.dataset import Split, TextMotionDataset
 from motionkit.contracts.evaluation import KIND, RECORD, find_record
 from motionkit.contracts.open_model import STARTER, FoundModel
 from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
-from motionkit.motion import Normalizer
 from motionkit.page.html import definitions, details, note, result_page
 from motionkit.page.html import table as page_table
 from motionkit.runs import LOCK, TrainedOn, disk_errors, fingerprint_tensors, hold, write_bytes_atomic
 from motionkit.text_to_motion.evaluation.judge import require_fit
-from motionkit.text_to_motion.evaluation.protocol.figures import Sheet, explain, summarise, table, verdict
+from motionkit.text_to_motion.evaluation.protocol.figures import Sheet
 from motionkit.text_to_motion.evaluation.protocol.measure import Amount, Measurement, Questions, Replication, Sampling
-from motionkit.text_to_motion.evaluation.quality import RealMotions, single_clips
-from motionkit.text_to_motion.evaluator.files import is_native, open_evaluator
+from motionkit.text_to_motion.evaluation.protocol.tables import explain, summarise, table, verdict
+from motionkit.text_to_motion.evaluation.real_motions import RealMotions, single_clips
+from motionkit.text_to_motion.evaluator.files import doubt_of, is_native, open_evaluator
 from motionkit.text_to_motion.evaluator.model import T2MEvaluator
 from motionkit.text_to_motion.rewards.mix import RewardMix
 from motionkit.version import __version__
 
-# A check on real motions that the evaluator uses its own statistics, not those of the dataset or of another body.
-
-_CLIPS = 256
-_LEAST, _MOST = 0.2, 5.0  # standard deviations of normalised real motions, median over the body's features; 1 expected
-_CENTRE = 3.0  # largest mean of normalised real motions, median over the body's features; 0 expected
-_ROOT, _CONTACTS = 4, 4
-
-
-def doubt_of(
-    evaluator: T2MEvaluator,
-    clips: Sequence[TextClip],  # real motions
-    *,
-    # Whether it has the layout of its authors, with a standard deviation of the root and the contacts 25 times smaller
-    # than the dataset's (their ``feat_bias`` of 5, applied twice).
-    released: bool,
-    dataset: Normalizer,  # mean and Std of the dataset, for the generator
-    known: Normalizer | None = None,  # the evaluator's statistics in the dataset's folder, if there are any
-) -> str:
-    """Return why the evaluator's figures are not valid; empty if no reason is known."""
-    frames = torch.cat([clip.features.float() for clip in clips[:_CLIPS]]).to(evaluator.mean)
-    body = slice(_ROOT, -_CONTACTS)
-    normal = evaluator.normalize(frames)[:, body]
-    spread, centre = float(normal.std(0).median()), float(normal.mean(0).abs().median())
-    if not (_LEAST < spread < _MOST and centre < _CENTRE):
-        return (
-            f"the evaluator's statistics do not fit these motions: normalised, real ones have a median standard "
-            f"deviation of {spread:.3g} and a mean of {centre:.3g}, instead of about 1 and 0"
-        )
-    if released and _alike(evaluator.std, dataset.std):
-        return (
-            "the evaluator was given the dataset's own Mean and Std; its own are those of Comp_v6_KLD01/meta "
-            "(t2m_mean.npy, t2m_std.npy of MDM)"
-        )
-    if released and known is not None and not _alike(evaluator.std, known.std):
-        return "the evaluator's statistics are not those that lie beside the dataset (t2m_std.npy)"
-    return ""
-
-
-def _alike(first: torch.Tensor, second: torch.Tensor) -> bool:
-    """Whether two standard deviations agree within 2 %, root and contacts included."""
-    return first.shape == second.shape and bool(torch.allclose(first.cpu(), second.cpu().to(first.dtype), rtol=0.02))
+PAGE, FOLDER = "evaluation.html", "replications"
 
 
 def page_of(title: str, sentence: str, facts: Mapping[str, str], shown: Mapping[str, Any], notes: Sequence[str]) -> str:
@@ -86,9 +46,6 @@ def page_of(title: str, sentence: str, facts: Mapping[str, str], shown: Mapping[
     meaning = {name: f"{text} Unit {unit}; better: {better}." for name, unit, better, text in explain()}
     parts.append(details("What each figure means", definitions(meaning), opened=True))
     return result_page(title, [sentence], parts, made_by="eval")
-
-
-PAGE, FOLDER = "evaluation.html", "replications"
 
 
 class ReplicationStore:
@@ -245,22 +202,36 @@ class Outcome:
 
 
 def evaluate(
-    model: FoundModel,  # of the policy, with its run
+    model: FoundModel,
     policy: DiffusionPolicy,
-    opened: Opened,  # the other inputs
+    opened: Opened,
     how: Sampling,
     amount: Amount,
-    out: Path,  # folder of the `ReplicationStore`
+    out: Path,
     *,
-    protocol: str,  # name of the protocol, for the record
-    mode: str,  # name of the mode, for the record
-    seed: int = 0,  # seed of prompts and noise
-    batch: int = 64,  # motions sampled at once; changes memory and time only
-    overwrite: bool = False,  # replace an evaluation in `out`
-    # Called with the number of motions since its last call, those of earlier attempts included
+    protocol: str,
+    mode: str,
+    seed: int = 0,
+    batch: int = 64,
+    overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Outcome:
-    """Measure a policy, or resume a measurement that was stopped."""
+    """Measure a policy, or resume a measurement that was stopped.
+
+    Args:
+        model: Model of the policy, with its run.
+        policy: What is measured.
+        opened: The other inputs.
+        how: How it is sampled.
+        amount: How much is sampled.
+        out: Folder of the `ReplicationStore`.
+        protocol: Name of the protocol, for the record.
+        mode: Name of the mode, for the record.
+        seed: Seed of prompts and noise.
+        batch: Motions sampled at once; changes memory and time only.
+        overwrite: Replace an evaluation in `out`.
+        progress: Called with the number of motions since its last call, those of earlier attempts included.
+    """
     measurement = opened.measurement(amount, seed=seed, batch=batch)
     key = {
         "policy": model.path,

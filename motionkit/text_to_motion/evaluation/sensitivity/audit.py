@@ -1,4 +1,9 @@
-"""The audit: clips are scored as they are, after each change, and with unrelated captions."""
+"""The audit: clips are scored as they are, after each change, and with unrelated captions.
+
+A `Figure` says how much of a change a reward sees: a ratio of means, with an interval over resampled clips.
+`motion_alone` and `text_alone` are classifiers that see the changed part without the other one. A reward should compare
+a motion with a text; if one of them is enough to detect a change, the reward may have learnt that instead.
+"""
 
 from __future__ import annotations
 
@@ -17,75 +22,14 @@ from motionkit.rl import stable_hash
 from motionkit.text import KINDS, Prompt, is_english, kinds_of, words_of
 from motionkit.text_to_motion.evaluation.sensitivity.bench import SOURCES, Audited, Bench, Clips, Example, Row, Scores
 
-# How often a classifier detects a change from the motion alone, or from the text alone. A reward should compare a
-# motion with a text. If one of them is enough to detect a change, a reward may have learnt that instead.
-
+PLAIN = "none of these"  # the kind of English captions that name nothing besides the action
+_UNKNOWN = frozenset({"not English"})  # the kind of other captions without a known word
 FEWEST = 20  # clips from which a classifier is trained
-_FOLDS = 5
+_FOLDS = 5  # of the classifiers' cross-validation
 _RIDGE = 0.1  # weight of the squared norm, in units of the mean squared value of a feature
-
-
-def motion_alone(examples: Sequence[Example], skeleton: Skeleton) -> float:
-    """Return the accuracy of a linear classifier of changed and real motions, without their captions.
-
-    It is the accuracy on held-out clips, chance is 0.5; NaN with fewer than `FEWEST` clips.
-    """
-    pairs = [(example.real, example.changed) for example in examples]
-    if len(pairs) < FEWEST:
-        return float("nan")
-    rows = [np.stack([summary(motion, skeleton) for motion in side]) for side in zip(*pairs, strict=True)]
-    return _accuracy(rows[0], rows[1])
-
-
-def text_alone(examples: Sequence[Example]) -> float:
-    """Return the accuracy of a linear classifier of changed and true captions by their words; as `motion_alone`."""
-    pairs = [(words_of(example.own.text), words_of(example.asked.text)) for example in examples]
-    if len(pairs) < FEWEST:
-        return float("nan")
-    known = sorted({word for pair in pairs for words in pair for word in words})
-    rows = [np.array([[float(word in words) for word in known] for words in side]) for side in zip(*pairs, strict=True)]
-    return _accuracy(rows[0], rows[1])
-
-
-def summary(features: Tensor, skeleton: Skeleton) -> NDArray[np.float64]:
-    """Return averages of a clip ``[T, D]``: mean and spread of positions, speeds and accelerations of the joints."""
-    layout = feature_layout(skeleton)
-    rows = features.double()
-    places = torch.cat([rows[:, layout.positions], rows[:, layout.root_height]], dim=1)
-    steps = rows[:, layout.velocities].unflatten(1, (skeleton.joints, 3))
-    speed, jolt = steps.norm(dim=-1), steps.diff(n=2, dim=0).norm(dim=-1)
-    root = torch.cat([rows[:, layout.yaw_rate], rows[:, layout.root_velocity]], dim=1)
-    parts = [
-        places.mean(0), places.std(0, correction=0), speed.mean(0), speed.std(0, correction=0),
-        jolt.mean(0) if len(jolt) else torch.zeros(skeleton.joints, dtype=torch.float64),
-        root.mean(0), root.std(0, correction=0), rows[:, layout.contacts].mean(0),
-    ]  # fmt: skip
-    result: NDArray[np.float64] = torch.cat(parts).numpy()
-    return result
-
-
-def _accuracy(real: NDArray[np.float64], changed: NDArray[np.float64]) -> float:
-    """Return the accuracy of ridge regression to +1 and -1; a clip and its change are always in the same fold."""
-    folds = np.random.default_rng(0).permutation(len(real)) % _FOLDS
-    right = 0
-    for fold in range(_FOLDS):
-        held_out = folds == fold
-        known = np.concatenate([real[~held_out], changed[~held_out]])
-        centre, scale = known.mean(0), known.std(0)
-        scale[scale < 1e-9] = 1.0
-        sides = [(part - centre) / scale for part in (real, changed)]
-        x = np.concatenate([part[~held_out] for part in sides])
-        y = np.repeat([1.0, -1.0], (~held_out).sum())
-        weights = np.linalg.solve(x.T @ x + _RIDGE * len(x) * np.eye(x.shape[1]), x.T @ y)
-        right += int((sides[0][held_out] @ weights > 0).sum() + (sides[1][held_out] @ weights < 0).sum())
-    return right / (2 * len(real))
-
-
-# How much of a change a reward sees: ratios of means, resampled by clip.
-
-_RESAMPLES = 1000
+_RESAMPLES = 1000  # of the interval of a figure
 _MANY = 2000  # clips from which fewer resamples are enough
-_APART = 1e-9
+_APART = 1e-9  # differences of scores up to this count as none
 
 
 @dataclass(frozen=True)
@@ -172,10 +116,6 @@ def _counts(n: int) -> NDArray[np.uint16]:
 
 def _known(value: float) -> float | None:
     return value if np.isfinite(value) else None
-
-
-PLAIN = "none of these"  # the kind of English captions that name nothing besides the action
-_UNKNOWN = frozenset({"not English"})  # the kind of other captions without a known word
 
 
 @dataclass(frozen=True)
@@ -390,3 +330,59 @@ def _notes(clips: Clips, bench: Bench) -> list[str]:
     for name, lost in bench.not_finite.items():
         notes.append(f"{name} gave no finite score {lost} times; these are left out")
     return notes
+
+
+def motion_alone(examples: Sequence[Example], skeleton: Skeleton) -> float:
+    """Return the accuracy of a linear classifier of changed and real motions, without their captions.
+
+    It is the accuracy on held-out clips, chance is 0.5; NaN with fewer than `FEWEST` clips.
+    """
+    pairs = [(example.real, example.changed) for example in examples]
+    if len(pairs) < FEWEST:
+        return float("nan")
+    rows = [np.stack([summary(motion, skeleton) for motion in side]) for side in zip(*pairs, strict=True)]
+    return _accuracy(rows[0], rows[1])
+
+
+def text_alone(examples: Sequence[Example]) -> float:
+    """Return the accuracy of a linear classifier of changed and true captions by their words; as `motion_alone`."""
+    pairs = [(words_of(example.own.text), words_of(example.asked.text)) for example in examples]
+    if len(pairs) < FEWEST:
+        return float("nan")
+    known = sorted({word for pair in pairs for words in pair for word in words})
+    rows = [np.array([[float(word in words) for word in known] for words in side]) for side in zip(*pairs, strict=True)]
+    return _accuracy(rows[0], rows[1])
+
+
+def summary(features: Tensor, skeleton: Skeleton) -> NDArray[np.float64]:
+    """Return averages of a clip ``[T, D]``: mean and spread of positions, speeds and accelerations of the joints."""
+    layout = feature_layout(skeleton)
+    rows = features.double()
+    places = torch.cat([rows[:, layout.positions], rows[:, layout.root_height]], dim=1)
+    steps = rows[:, layout.velocities].unflatten(1, (skeleton.joints, 3))
+    speed, jolt = steps.norm(dim=-1), steps.diff(n=2, dim=0).norm(dim=-1)
+    root = torch.cat([rows[:, layout.yaw_rate], rows[:, layout.root_velocity]], dim=1)
+    parts = [
+        places.mean(0), places.std(0, correction=0), speed.mean(0), speed.std(0, correction=0),
+        jolt.mean(0) if len(jolt) else torch.zeros(skeleton.joints, dtype=torch.float64),
+        root.mean(0), root.std(0, correction=0), rows[:, layout.contacts].mean(0),
+    ]  # fmt: skip
+    result: NDArray[np.float64] = torch.cat(parts).numpy()
+    return result
+
+
+def _accuracy(real: NDArray[np.float64], changed: NDArray[np.float64]) -> float:
+    """Return the accuracy of ridge regression to +1 and -1; a clip and its change are always in the same fold."""
+    folds = np.random.default_rng(0).permutation(len(real)) % _FOLDS
+    right = 0
+    for fold in range(_FOLDS):
+        held_out = folds == fold
+        known = np.concatenate([real[~held_out], changed[~held_out]])
+        centre, scale = known.mean(0), known.std(0)
+        scale[scale < 1e-9] = 1.0
+        sides = [(part - centre) / scale for part in (real, changed)]
+        x = np.concatenate([part[~held_out] for part in sides])
+        y = np.repeat([1.0, -1.0], (~held_out).sum())
+        weights = np.linalg.solve(x.T @ x + _RIDGE * len(x) * np.eye(x.shape[1]), x.T @ y)
+        right += int((sides[0][held_out] @ weights > 0).sum() + (sides[1][held_out] @ weights < 0).sum())
+    return right / (2 * len(real))

@@ -1,4 +1,7 @@
-"""Rewards under audit, and the clips and changes that they are asked to score."""
+"""Rewards under audit (`Bench`), the real clips that they score (`Clips`), and the rows of an audit (`SOURCES`).
+
+A row is one change of motions or captions. Its source makes examples: a clip, its change, and an unrelated caption.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ from motionkit.motion.changes.place_and_time import clip_features, clip_joints, 
 from motionkit.motion.changes.registry import CHANGES, Change, Scene
 from motionkit.starter import weights_path
 from motionkit.text import CAPTION_CHANGES, CaptionChange, Prompt, words_of
-from motionkit.text_to_motion.evaluation.quality import single_clips
+from motionkit.text_to_motion.evaluation.real_motions import single_clips
 from motionkit.text_to_motion.rewards.ask import ask
 from motionkit.weights import located
 
@@ -33,6 +36,9 @@ Scores = NDArray[np.float64]
 
 _BATCH = 64
 _FOLDERS = ("", "tmr", "evaluator")  # folders of a reward's weights below its option ``weights``
+_TRIES = 16  # candidates for the unrelated caption, the one that shares the fewest words, if actions are unknown
+_CAPTIONS = 3  # captions of a clip that are tried for a change that applies to some
+_PAIRS = "two clips that are short enough together"
 
 
 @dataclass(frozen=True)
@@ -173,11 +179,6 @@ def trained_kinds(
     return frozenset()
 
 
-# Real clips with joints, captions, and for each a clip of another action.
-
-_TRIES = 16  # candidates for the unrelated caption, the one that shares the fewest words, if actions are unknown
-
-
 class Clips:
     """The clips of a split, for an audit."""
 
@@ -286,11 +287,6 @@ def _others(captions: Sequence[tuple[str, ...]], actions: Sequence[str], rng: np
 
 def _shared(first: frozenset[str], second: frozenset[str]) -> float:
     return len(first & second) / max(len(first | second), 1)
-
-
-# The rows of an audit: changes of a motion, of a caption, or of two clips one after another.
-
-_CAPTIONS = 3  # captions of a clip that are tried for a change that applies to some
 
 
 @dataclass(frozen=True)
@@ -423,8 +419,6 @@ def _example(clips: Clips, place: int, caption: str, changed: Tensor | None = No
     prompt, away = (Prompt((text,), (len(real),), key) for text in (caption, clips.unrelated(place)))
     return Example(place, caption, real, changed, prompt, Prompt((asked or caption,), (len(changed),), key), away)
 
-
-_PAIRS = "two clips that are short enough together"
 
 _SOURCES: tuple[Source, ...] = (
     *(OfMotion(change) for change in CHANGES.values() if change.family in ("stillness", "order")),

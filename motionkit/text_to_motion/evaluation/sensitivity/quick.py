@@ -20,6 +20,7 @@ from motionkit.text_to_motion.evaluation.sensitivity.words import document, main
 _CLIPS, _FEW = 64, 8
 _SECONDS = 30.0
 _PASSES = len(QUICK) + 2  # how often a clip is scored: after each change, as it is, and with an unrelated caption
+_WHAT_THEN = "motionkit eval sensitivity shows it, and its gain will not be what you want"
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,6 @@ def quick_audit(
         alarms.append(f"the reward {trained.name} sees nothing of what captions ask for{why}: {_WHAT_THEN}")
     figures = {"split": split, "clips": limit, **document(result), "table": main_table(result, "")}
     return Quick(tuple(reward.sentence for reward in verdicts), tuple(alarms), figures)
-
-
-_WHAT_THEN = "motionkit eval sensitivity shows it, and its gain will not be what you want"
 
 
 def _affordable(clips: Clips, audited: Sequence[Audited], device: torch.device) -> int:

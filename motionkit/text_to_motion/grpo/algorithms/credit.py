@@ -55,16 +55,24 @@ class Credit:
 
 
 def assign_credit(
-    scored: Scored,  # scores of N samples
-    batch: Samples,  # the samples, for their groups and segments
-    settings: CreditObjective,  # which baseline, and how credit is given
-    number: int,  # number of the update; with `shuffle_seed` it decides the permutation
+    scored: Scored,
+    batch: Samples,
+    settings: CreditObjective,
+    number: int,
     *,
-    world: World,  # the processes that share the batch: baselines and scales are those of all its samples
-    # Permute the advantages over the batch (negative control); None leaves them in place.
+    world: World,
     shuffle_seed: int | None = None,
 ) -> Credit:
-    """Turn the scores of a batch into advantages, one per sample or one per segment."""
+    """Turn the scores of a batch into advantages, one per sample or one per segment.
+
+    Args:
+        scored: Scores of N samples.
+        batch: The samples, for their groups and segments.
+        settings: Which baseline, and how credit is given.
+        number: Number of the update; with `shuffle_seed` it decides the permutation.
+        world: The processes that share the batch: baselines and scales are those of all its samples.
+        shuffle_seed: Permute the advantages over the batch (negative control); None leaves them in place.
+    """
     estimate = ADVANTAGES[settings.advantage]
     options = {"std_floor": settings.std_floor, "clip": settings.advantage_clip}
     count, columns = scored.valid.shape
@@ -85,18 +93,19 @@ def assign_credit(
 
 
 def reward_credit(
-    scored: Scored,  # scores of N samples
-    batch: Samples,  # the samples, for their groups
-    number: int,  # number of the update; with `shuffle_seed` it decides the permutation
-    *,
-    antithetic: bool,  # samples 2i and 2i+1 of a group have opposite noise
-    world: World,  # the processes that share the batch
-    # Permute the advantages over the batch (negative control); None leaves them in place
-    shuffle_seed: int | None = None,
+    scored: Scored, batch: Samples, number: int, *, antithetic: bool, world: World, shuffle_seed: int | None = None
 ) -> Credit:
     """Return advantages in units of the reward, one per sample, neither divided by their spread nor clipped.
 
     Their policy gradient is an unbiased gradient of the expected reward, so that it can be added to another one.
+
+    Args:
+        scored: Scores of N samples.
+        batch: The samples, for their groups.
+        number: Number of the update; with `shuffle_seed` it decides the permutation.
+        antithetic: Samples 2i and 2i+1 of a group have opposite noise.
+        world: The processes that share the batch.
+        shuffle_seed: Permute the advantages over the batch (negative control); None leaves them in place.
     """
     count, size = len(scored.total), int((batch.groups == 0).sum())
     scored, groups = whole_batch(scored, batch.groups, world)

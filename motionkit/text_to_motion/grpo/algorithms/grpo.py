@@ -2,7 +2,8 @@
 
 Sources: Shao et al. 2024 (arXiv:2402.03300); for diffusion, Liu et al. 2025 (arXiv:2505.05470). Every reverse step in
 the window is a Gaussian action. The network predicts x0, so its log-ratio is ``s <eps, d> - s^2/2 |d|^2`` with
-``d = x0 - x0_old`` and s the step's sensitivity (see `motionkit.rl`).
+``d = x0 - x0_old`` and s the step's sensitivity (see `motionkit.rl`). `flow_grpo` is the same with the samplers of flow
+models.
 """
 
 from __future__ import annotations
@@ -48,6 +49,9 @@ from motionkit.training.world import sum_over
 
 _FIRST = 1.0
 _LIMITS = (1e-6, 1e6)
+_SAMPLERS: dict[str, Callable[[float], Sampler]] = {"flow-sde": FlowSDE, "dance-sde": DanceSDE, "cps": CPS}
+"""Samplers of `flow_grpo` by the option ``sampler.kind``."""
+_MEASURE_EVERY = 8  # without a KL term, every 8th pair is enough to log the KL
 
 
 class KLCoefficient:
@@ -152,9 +156,6 @@ class Plans:
             fix=f"sampler.window_start and sampler.window_size together at most {free}, fewer sampler.ode_steps, "
             "or more --train-timesteps.",
         )
-
-
-_MEASURE_EVERY = 8  # without a KL term, every 8th pair is enough to log the KL
 
 
 def grpo(options: GrpoOptions, **given: Any) -> Clipped:
@@ -352,17 +353,18 @@ def _moved(sums: Mapping[str, float]) -> float:
     return -sums["log_ratio_per_dim"]
 
 
-# Flow-GRPO: GRPO whose rollouts follow the stochastic differential equation of a flow model.
-#
-# Liu et al. 2025 (arXiv:2505.05470). A diffusion policy that predicts x0 is a flow model in other coordinates
-# (`motionkit.rl.FlowSDE`), so steps, log-probabilities and the exact KL are those of `Clipped` with other coefficients.
-# Rollouts visit few trained timesteps, measurements many: the paper trains with 10 and measures with 40.
-
-_SAMPLERS: dict[str, Callable[[float], Sampler]] = {"flow-sde": FlowSDE, "dance-sde": DanceSDE, "cps": CPS}
-
-
 def flow_grpo(options: FlowOptions, **given: Any) -> Clipped:
-    """Return the algorithm ``flow-grpo``; the keywords are those of `Context`."""
+    """Return ``flow-grpo``: GRPO whose rollouts follow the stochastic differential equation of a flow model.
+
+    Liu et al. 2025 (arXiv:2505.05470). A diffusion policy that predicts x0 is a flow model in other coordinates
+    (`motionkit.rl.FlowSDE`), so steps, log-probabilities and the exact KL are those of `Clipped` with other
+    coefficients. Rollouts visit few trained timesteps, measurements many: the paper trains with 10 and measures with
+    40.
+
+    Args:
+        options: Options of the algorithm.
+        **given: The fields of `Context`.
+    """
     context, sampler = Context(**given), options.sampler
     process = _SAMPLERS[sampler.kind](sampler.noise_scale)
     plans = Plans(context.policy.schedule, process, sampler, ode_steps=sampler.ode_steps)

@@ -35,6 +35,9 @@ from motionkit.training.world import sum_over
 
 # Streams of noise that no sampler uses: those are the trained timesteps, -1 (start) and -2 (shuffled advantages).
 _STREAMS = {"match": (-3, -4), "hold": (-5, -6)}
+_HELD = 4  # the hold uses every fourth sample in an update, another quarter each time
+Terms = Callable[[Tensor, Tensor], Mapping[str, Tensor]]
+"""``terms(unit [M], draw [M]) -> values [M]`` by metric name; those named ``loss/...`` carry a graph and are added."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,20 +54,31 @@ class Noised:
 
     In a draw all samples of a group get the same timestep and noise, so that differences of their losses have less
     variance. A draw depends on the seed, the update, the prompt and its number, not on micro-batches or processes.
+
+    Args:
+        batch: Finished samples; values that are not finite count as 0.
+        policy: The policy.
+        reference: The reference.
+        seed: Run seed.
+        number: Number of the update.
+        window: First timestep and the one after the last.
+        draws: Draws in the whole update. Their timesteps lie evenly over the window, from a random start.
+        guidance: Guidance scale of predictions.
+        stream: Use of the states; each has another noise stream.
     """
 
     def __init__(
         self,
-        batch: Samples,  # finished samples; values that are not finite count as 0
+        batch: Samples,
         policy: DiffusionPolicy,
         reference: Reference,
         *,
-        seed: int,  # run seed
-        number: int,  # number of the update
-        window: tuple[int, int],  # first timestep and the one after the last
-        draws: int,  # draws in the whole update. Their timesteps lie evenly over the window, from a random start.
-        guidance: float,  # guidance scale of predictions
-        stream: Literal["match", "hold"] = "match",  # use of the states; each has another noise stream
+        seed: int,
+        number: int,
+        window: tuple[int, int],
+        draws: int,
+        guidance: float,
+        stream: Literal["match", "hold"] = "match",
     ) -> None:
         x0 = batch.rollout.x0.detach()
         # [N, T, D] normalised samples, 0 at padding
@@ -115,12 +129,6 @@ def mean_frames(frames: Tensor, mask: Tensor) -> Tensor:
     return frames.sum(-1) / mask.sum(-1).clamp(min=1)
 
 
-_HELD = 4  # the hold uses every fourth sample in an update, another quarter each time
-
-Terms = Callable[[Tensor, Tensor], Mapping[str, Tensor]]
-"""``terms(unit [M], draw [M]) -> values [M]`` by metric name; those named ``loss/...`` carry a graph and are added."""
-
-
 class Matching:
     """The part of an algorithm that does not depend on its loss; see `motionkit.text_to_motion.grpo.algorithms.base`.
 
@@ -169,19 +177,29 @@ class MatchingUpdate:
     """One update of a `Matching` algorithm; see `motionkit.text_to_motion.grpo.algorithms.base.Update`.
 
     Losses are additive over micro-batches and processes, so neither changes the update.
+
+    Args:
+        rule: The algorithm.
+        batch: The finished samples.
+        number: Number of the update.
+        terms: The losses of (unit, draw) pairs; a unit is a sample, or a pair of them.
+        units: Units of this process.
+        total: Divisor of the means: units of all processes, without those left out.
+        metrics: Further metrics.
+        states: Forward passes per (unit, draw), which the micro-batch counts.
     """
 
     def __init__(
         self,
         rule: Matching,
         batch: Samples,
-        number: int,  # number of the update
-        terms: Terms,  # the losses of (unit, draw) pairs; a unit is a sample, or a pair of them
+        number: int,
+        terms: Terms,
         *,
-        units: int,  # units of this process
-        total: float,  # divisor of the means: units of all processes, without those left out
-        metrics: Mapping[str, float],  # further metrics
-        states: int = 1,  # forward passes per (unit, draw), which the micro-batch counts
+        units: int,
+        total: float,
+        metrics: Mapping[str, float],
+        states: int = 1,
     ) -> None:
         self._rule, self._batch, self._number = rule, batch, number
         self._terms, self._units, self._total, self._states = terms, units, total, states

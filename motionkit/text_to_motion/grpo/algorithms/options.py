@@ -1,7 +1,9 @@
 """The algorithms as plugins, and their options. Imports no torch.
 
 The groups of an algorithm extend and replace the settings' groups of the same name, so that its options are
-``rollout.group_size``, ``sampler.window_size``, ``objective.clip_range`` and so on.
+``rollout.group_size``, ``sampler.window_size``, ``objective.clip_range`` and so on. Groups that several algorithms
+share come first, then those of the algorithms on finished samples (`awm`, `dpo`, `nft`), then those of the others. The
+components at the end are in the order of the documentation.
 """
 
 from __future__ import annotations
@@ -133,9 +135,6 @@ class CosineOptim(GrpoOptimSettings):
     schedule: Literal["constant", "cosine"] = Field("cosine", description="Learning rate after the warm-up.")
 
 
-# Groups of options of the algorithms on finished samples: `awm`, `nft` and `dpo`.
-
-
 class MatchingRollout(GroupRollout):
     """What is sampled before each update."""
 
@@ -204,6 +203,18 @@ class DpoOptions(MatchingOptions):
     """Options of the algorithm `dpo`."""
 
     objective: DpoObjective = DpoObjective()
+
+
+class NftObjective(MatchingObjective, CreditObjective):
+    """The errors of an implicit better and an implicit worse policy that are minimised."""
+
+    nft_beta: float = Field(1.0, gt=0.0, description="Distance of the implicit policies from the sampling policy.")
+
+
+class NftOptions(MatchingOptions):
+    """Options of the algorithm `nft`."""
+
+    objective: NftObjective = NftObjective()
 
 
 class EasyTuneRollout(RolloutSettings):
@@ -440,20 +451,6 @@ class MixedOptions(Group):
     objective: MixedObjective = MixedObjective()
     optim: CosineOptim = CosineOptim()
 
-
-class NftObjective(MatchingObjective, CreditObjective):
-    """The errors of an implicit better and an implicit worse policy that are minimised."""
-
-    nft_beta: float = Field(1.0, gt=0.0, description="Distance of the implicit policies from the sampling policy.")
-
-
-class NftOptions(MatchingOptions):
-    """Options of the algorithm `nft`."""
-
-    objective: NftObjective = NftObjective()
-
-
-# The update rules as plugins, one component each, in the order of the documentation.
 
 grpo = Component(
     summary="Clipped surrogate on the Gaussian reverse steps, with an exact KL",

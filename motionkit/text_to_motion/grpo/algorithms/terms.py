@@ -1,4 +1,4 @@
-"""Loss terms of algorithms that follow a reward's gradient; the anchor that keeps predictions smooth."""
+"""Loss terms besides the reward: the anchor that keeps predictions smooth, and terms of the algorithms on gradients."""
 
 from __future__ import annotations
 
@@ -22,24 +22,37 @@ from motionkit.text_to_motion.grpo.algorithms.options import HoldObjective
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 
 _EVERY = 4
+_JERK_FLOOR = 1e-3  # m/s^3; keeps the logarithm of a still motion finite
+_SPEED_FLOOR = 1e-2  # m/s; the same
+_SPREAD_FLOOR = 1e-8  # keeps the logarithm of equal motions finite
 
 
 def add_hold(
     context: Context,
     batch: Samples,
-    trajectory: Trajectory,  # the stochastic states of the samples
-    deterministic: Visited,  # the deterministic ones
-    weight: float,  # weight of the roughness of the difference
-    number: int,  # number of the update; chooses the quarter
+    trajectory: Trajectory,
+    deterministic: Visited,
+    weight: float,
+    number: int,
     *,
-    guidance: float,  # guidance scale of the rollout
-    micro_batch: int,  # pairs per forward and backward pass
+    guidance: float,
+    micro_batch: int,
 ) -> float:
     """Add the gradient of ``weight * roughness(x0 - x0_reference)`` at visited states; return this process's loss.
 
     The noise of the policy gradient makes motions jitter long before it changes their content, at the deterministic
     steps too, which reward and KL do not measure. With this term the policy may move away from the reference, but only
     smoothly over time. A quarter of the (sample, step) pairs per update, another quarter each time, is enough.
+
+    Args:
+        context: Policy, reference and processes.
+        batch: The finished samples.
+        trajectory: The stochastic states of the samples.
+        deterministic: The deterministic ones.
+        weight: Weight of the roughness of the difference.
+        number: Number of the update; chooses the quarter.
+        guidance: Guidance scale of the rollout.
+        micro_batch: Pairs per forward and backward pass.
     """
     policy, reference, world = context.policy, context.reference, context.world
     # [S, N, T, D]: the scored steps first, then the deterministic ones.
@@ -71,11 +84,6 @@ def roughness(moved: Tensor, mask: Tensor) -> Tensor:
     valid = mask[:, 2:] & mask[:, 1:-1] & mask[:, :-2]
     bend = (moved[:, 2:] - 2 * moved[:, 1:-1] + moved[:, :-2]).square().sum(-1).masked_fill(~valid, 0.0)
     return bend.sum(1) / valid_dims(valid, moved.shape[-1])
-
-
-_JERK_FLOOR = 1e-3  # m/s^3; keeps the logarithm of a still motion finite
-_SPEED_FLOOR = 1e-2  # m/s; the same
-_SPREAD_FLOOR = 1e-8  # keeps the logarithm of equal motions finite
 
 
 class GradientTerms:
@@ -209,14 +217,15 @@ def require_graph(x0: Tensor, algorithm: str) -> None:
         )
 
 
-def log_spread(
-    batch: Samples,  # n = P x S samples
-    samples: int,  # S, at least 2
-) -> Tensor:
+def log_spread(batch: Samples, samples: int) -> Tensor:
     """Return ``log s`` of each of the P prompts, s the spread of its S motions around their mean, ``[P]``.
 
     ``s^2 = sum_i |x_i - mean_j x_j|^2 / ((S - 1) L D)`` over L valid frames and D normalised features. A motion's
     gradient is along its difference to the others, hence as smooth as they are.
+
+    Args:
+        batch: N = P x S samples.
+        samples: S, at least 2.
     """
     motions = batch.rollout.x0.unflatten(0, (-1, samples))  # [P, S, T, D]
     mask = batch.mask[::samples]  # [P, T]: motions of one prompt are equally long

@@ -1,36 +1,189 @@
-"""Motions of any rig on another one, with its names, rest pose and proportions."""
+"""Motions of other rigs on one skeleton: learned from clips (`Retarget`), or a rig in its rest pose (`onto_rig`)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.geometry import accumulate_rotations, bones_from_positions, positions_from_bones
+from motionkit.metrics import CONTACT
 from motionkit.motion.clip import BODY, joint_map_text
 from motionkit.motion.motion import END, JointMotion, Motion
 from motionkit.motion.skeleton import HUMANML
 from motionkit.rigs._contacts import find_feet, soft_contacts
 from motionkit.rigs._fix_feet import find_legs, shifted_leg
 from motionkit.rigs._solve_rotations import to_local
-from motionkit.rigs.bodymap import find_roles, is_below, joint_path, leg_length, to_body
+from motionkit.rigs.bodymap import to_body
 from motionkit.rigs.detect import rest_up
 from motionkit.rigs.named import Rig
 from motionkit.rigs.rest import rest_rig
-from motionkit.rigs.solver import Retarget, body_frames
-
-_STANDS = 0.5
-"""Soft contact above which a foot stands, as in `motionkit.metrics.CONTACT`."""
+from motionkit.rigs.roles import find_roles, is_below, joint_path, leg_length
+from motionkit.rigs.solver import solve
 
 _ENDS = {"head": "neck", "left wrist": "left_elbow", "right wrist": "right_elbow"}
 """Joints that follow rotations instead of positions, to the joint of the 22 that they turn against."""
 
 _REACH = ("left wrist", "right wrist", "left ankle", "right ankle", "head")
+
+_LOWEST = 0.05
+"""Quantile, over the frames of a clip, of the height of its lowest foot: where it stands."""
+
+_FRAMES, _FEWEST = 4000, 60
+"""Number of frames taken from the skeleton's own clips, and the fewest of each clip, from its middle."""
+
+_BODY_JOINTS = {role: HUMANML.index(joint) for role, joint in BODY.items()}
+_TRUNK = [HUMANML.index(name) for name in ("pelvis", "spine1", "spine2", "spine3", "neck")]
+"""Joints of the 22-joint body that a trunk's rotations follow, from the hips to the head."""
+
+_ANKLES = [_BODY_JOINTS["left ankle"], _BODY_JOINTS["right ankle"]]
+
+
+@dataclass(frozen=True)
+class Retarget:
+    """A skeleton that motions of other rigs are retargeted to.
+
+    A motion becomes the 22-joint body, whose rotations are solved from its joints (`solve`), so that rest poses and
+    twists of its rig do not matter. Each joint of the skeleton has the rotation of a joint of that body, times a
+    constant turn, which is the mean over the skeleton's own clips. Joints below wrists, ankles and head keep their mean
+    pose. Root and feet are scaled by the length of the legs, and stand as high as in the skeleton's own clips.
+    """
+
+    names: tuple[str, ...]  # Joint names
+    parents: tuple[int, ...]  # Parent of each joint, -1 for the root
+    offsets: Tensor  # ``[J, 3]`` metres from the parent: the body of the first clip
+    # For each joint the joint of the 22-joint body that it follows; -1 if it keeps its mean pose.
+    source: tuple[int, ...]
+    # ``[J, 3, 3]`` from the followed joint's world rotation to this one's; the mean pose relative to the parent if it
+    # follows none.
+    turns: Tensor
+    floor: float  # Metres at which its lowest foot stands
+
+    @classmethod
+    def of(cls, clips: Sequence[Motion]) -> Self:
+        """Learn a skeleton from its own clips.
+
+        Args:
+            clips: Motions of one skeleton, the first with a frame; those with other joint names are skipped.
+
+        Example:
+            >>> from motionkit.starter import OFFSETS, PARENTS, generate
+            >>> made = generate("walk", frames=60)
+            >>> offsets = torch.from_numpy(OFFSETS.copy())
+            >>> places = offsets.repeat(60, 1, 1)
+            >>> places[:, 0] = torch.from_numpy(made.root)
+            >>> turns = torch.from_numpy(made.rotations)
+            >>> walk = Motion(HUMANML.joint_names, PARENTS, offsets, turns, places, made.fps)
+            >>> again = Retarget.of([walk]).motion(walk)
+            >>> float((again.positions() - walk.positions()).norm(dim=-1).mean()) < 0.01
+            True
+        """
+        import roma
+
+        first = clips[0]
+        source = body_sources(first)
+        follows = torch.tensor(source).clamp_min(0)
+        kept = (torch.tensor(source) < 0)[:, None, None]
+        # Consecutive frames, as rotations are solved continuously in time.
+        length = max(_FEWEST, _FRAMES // len(clips))
+        turns, floors = [], []
+        for clip in clips:
+            start = max(0, (clip.frames - length) // 2)
+            part = clip.cut(start, start + length)
+            if not part.frames or set(part.names) != set(first.names):
+                continue
+            # Files of one skeleton may differ in the order of their end sites.
+            order = [part.names.index(name) for name in first.names]
+            body, _ = body_frames(part)
+            world = accumulate_rotations(part.rotations, part.parents)
+            turned = body[:, follows].mT @ world[:, order]
+            turns.append(torch.where(kept, part.rotations[:, order], turned).sum(0))
+            floors.append(_floor(clip.positions(), clip))
+        mean = roma.special_procrustes(torch.stack(turns).sum(0))
+        return cls(first.names, first.parents, first.offsets, source, mean, float(torch.tensor(floors).median()))
+
+    def motion(self, motion: Motion | JointMotion) -> Motion:
+        """Return a motion of any rig on this skeleton.
+
+        Contacts and other tracks stay as they are.
+
+        Args:
+            motion: In metres, Y up; its body is found by names.
+        """
+        body, joints = body_frames(motion)
+        frames = len(body)
+        followed = body[:, torch.tensor(self.source).clamp_min(0)] @ self.turns
+        world: list[Tensor] = []
+        for joint, parent in enumerate(self.parents):
+            keeps = self.source[joint] < 0
+            above = world[parent] if parent >= 0 else torch.eye(3, dtype=followed.dtype).expand(frames, 3, 3)
+            world.append(above @ self.turns[joint] if keeps else followed[:, joint])
+        turned = torch.stack(world, dim=1)
+        translations = self.offsets.repeat(frames, 1, 1)
+        translations[:, 0] = 0.0
+        made = Motion(
+            self.names, self.parents, self.offsets, to_local(turned, self.parents), translations, motion.fps,
+            dict(motion.tracks),
+        )  # fmt: skip
+        places = made.positions()
+        roles = find_roles(self.names, self.parents)
+        hips = places[:, [roles["left hip"], roles["right hip"]]].mean(1)
+        source_hips = joints[:, [HUMANML.index("left_hip"), HUMANML.index("right_hip")]].mean(1)
+        legs = leg_length(roles, positions_from_bones(self.offsets, self.parents))
+        scale = legs / leg_length(_BODY_JOINTS, joints[0])
+        translations[:, 0] = scale * source_hips - hips
+        places = places + translations[:, :1]
+        translations[:, 0, 1] += self.floor - _floor(places, made)
+        return replace(made, translations=translations)
+
+
+def body_frames(motion: Motion | JointMotion) -> tuple[Tensor, Tensor]:
+    """Return rotations in the world ``[T, 22, 3, 3]`` and joints ``[T, 22, 3]`` of the 22-joint body."""
+    joints = to_body(motion, HUMANML, motion.fps)
+    solved = solve(JointMotion(HUMANML.joint_names, HUMANML.parents, joints, motion.fps)).motion
+    return accumulate_rotations(solved.rotations, solved.parents)[:, : HUMANML.joints], joints
+
+
+def body_sources(motion: Motion) -> tuple[int, ...]:
+    """Return which joint of the 22-joint body each joint follows."""
+    roles = find_roles(motion.names, motion.parents)
+    to_body(motion.cut(0, 1), HUMANML, motion.fps)  # refuses a rig without a body
+    source = [-1] * len(motion.names)
+    trunk = joint_path(motion.parents, roles["head"])
+    places = positions_from_bones(motion.offsets, motion.parents)
+    hips = places[[roles["left hip"], roles["right hip"]]].mean(0)
+    height = max(float((places[roles["head"]] - hips).norm()), 1e-6)
+    parts = {joint: min(1.0, float((places[joint] - hips).norm()) / height) for joint in trunk}
+    for joint in trunk[:-1]:
+        source[joint] = _TRUNK[min(round(parts[joint] * len(_TRUNK)), len(_TRUNK) - 1)]
+    source[0] = HUMANML.index("pelvis")
+    for side in ("left", "right"):
+        for top, base in (("hip", "pelvis"), ("shoulder", f"{side}_collar")):
+            for joint in joint_path(motion.parents, roles[f"{side} {top}"])[:-1]:
+                if source[joint] < 0:
+                    source[joint] = HUMANML.index(base)
+        # Joints on the way, such as those that spread a twist, follow the last joint with a role above them.
+        for upper, lower in (("hip", "knee"), ("knee", "ankle"), ("shoulder", "elbow"), ("elbow", "wrist")):
+            way = joint_path(motion.parents, roles[f"{side} {lower}"])
+            if roles[f"{side} {upper}"] not in way:
+                raise MotionkitError(f"the {side} {lower} does not hang on the {side} {upper}.")
+            for joint in way[way.index(roles[f"{side} {upper}"]) : -1]:
+                source[joint] = HUMANML.index(BODY[f"{side} {upper}"])
+        source[roles[f"{side} ankle"]] = HUMANML.index(BODY[f"{side} ankle"])
+    return tuple(source)
+
+
+def _floor(places: Tensor, motion: Motion) -> float:
+    """Return the height at which the lowest joint of the feet stands."""
+    feet = find_feet(motion.names, motion.parents)
+    assert feet is not None, "a body has ankles"
+    lowest = places[:, [*feet[0], *feet[1]], 1].amin(-1)
+    return float(torch.quantile(lowest, _LOWEST))
 
 
 class OnRig(NamedTuple):
@@ -82,11 +235,6 @@ def onto_rig(motion: Motion | JointMotion, rig: Rig) -> OnRig:
     made = _standing(made, joints * scale)
     misses, contacts = _fit(made, joints * scale, motion, part, calm)
     return OnRig(_whole(rig, kept, carrier, made, pose), misses, contacts, scale)
-
-
-_BODY_JOINTS = {role: HUMANML.index(joint) for role, joint in BODY.items()}
-_TRUNK = [HUMANML.index(name) for name in ("pelvis", "spine1", "spine2", "spine3", "neck")]
-_ANKLES = [_BODY_JOINTS["left ankle"], _BODY_JOINTS["right ankle"]]
 
 
 def _carrier(rig: Rig) -> int:
@@ -209,8 +357,8 @@ def _fit(
     feet, before = find_feet(made.names, made.parents), find_feet(source.names, source.parents)
     if feet is None or before is None:
         return misses, math.nan
-    ours = soft_contacts(positions, made.fps, feet) > _STANDS
-    theirs = soft_contacts(source.positions(), source.fps, before) > _STANDS
+    ours = soft_contacts(positions, made.fps, feet) > CONTACT
+    theirs = soft_contacts(source.positions(), source.fps, before) > CONTACT
     return misses, float((ours == theirs).double().mean())
 
 

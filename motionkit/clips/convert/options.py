@@ -1,0 +1,149 @@
+"""Options of a conversion: from paths and options to what is to be written; options without effect are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from motionkit.clips.convert.feature_target import FeatureTarget
+from motionkit.clips.convert.targets import FileKind, FileTarget, kind_of
+from motionkit.clips.edits import UNEDITED, Edits
+from motionkit.errors import MotionkitError
+from motionkit.formats.fbx import find_blender
+
+DatasetKind = Literal["humanml", "kit"]
+
+_FOREIGN = (".gltf", ".usd", ".usdz", ".c3d", ".obj", ".mov", ".avi", ".webm", ".pkl", ".json", ".csv", ".zip")
+"""Endings of files that motionkit does not write; a folder of such a name is not made."""
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """Output options; each is refused where it has no effect."""
+
+    fps: float = 0.0  # Frames per second; 0 keeps each clip's own, joints get 20. Datasets have a fixed rate.
+    bvh_unit: Literal["cm", "m"] = "cm"  # Unit of BVH files
+    min_frames: int = 1  # Shorter clips are left out of a folder of files
+    mirror: bool = False  # Datasets: also each clip's mirror image; files: the mirror image
+    fix: bool = False  # Cut each clip to its longest clean run
+    edits: Edits = UNEDITED  # Changes of each clip
+    overwrite: bool = False  # Replace the file, or the files of an earlier conversion in the folder
+    blender: str = ""  # The Blender that writes FBX files
+
+
+@dataclass(frozen=True)
+class Request:
+    """A conversion whose options fit together."""
+
+    out: Path  # File or folder to make
+    target: FeatureTarget | FileTarget  # Writer of each clip of a folder; for a single file its options
+    file: FileKind | None  # Format of `out` if it is a single file; None for a folder
+    options: OutputOptions  # Output options
+    edits: Edits  # Changes of each clip
+
+
+def plan_conversion(
+    out: Path, inputs: Sequence[str], to: FileKind | DatasetKind | None = None, options: OutputOptions | None = None
+) -> Request:
+    """Choose the target and check the options.
+
+    Args:
+        out: File or folder to make; without `to` its ending decides, and a folder becomes a HumanML3D dataset.
+        inputs: Names of the input files: an npz made from JSON files only has the predictor's layout.
+        to: Format to write.
+        options: Output options.
+
+    Example:
+        >>> plan_conversion(Path("walk.glb"), ["walk.bvh"]).target.kind
+        'glb'
+        >>> plan_conversion(Path("folder"), ["walk.bvh"], options=OutputOptions(mirror=True)).target
+        FeatureTarget(body='humanml', mirrored=True)
+    """
+    options = options or OutputOptions()
+    kind = _kind(to, out, inputs)
+    if kind == "humanml" or kind == "kit":
+        feature = FeatureTarget(kind, options.mirror)
+        _refuse_for_datasets(feature, options)
+        return Request(out, feature, None, options, options.edits)
+    single = kind_of(out) is not None and not out.is_dir()
+    _refuse_for_files(kind, options, single=single)
+    rig = options.edits.rig
+    model = rig.model if rig is not None else ""
+    if kind == "fbx":
+        find_blender(options.blender)
+    target = FileTarget(kind, options.fps, options.bvh_unit, options.min_frames, model, options.blender)
+    edits = replace(options.edits, mirror=options.mirror)
+    return Request(out, target, kind if single else None, options, edits)
+
+
+def _kind(to: FileKind | DatasetKind | None, out: Path, inputs: Sequence[str]) -> FileKind | DatasetKind:
+    by_name = kind_of(out)
+    if to is not None:
+        if by_name is not None and by_name != to and not (to == "mpl" and by_name == "npz") and not out.is_dir():
+            raise MotionkitError(f"--to {to} does not fit the name {out}.", fix="leave one of them out.")
+        return to
+    if by_name == "npz" and all(name.lower().endswith(".json") for name in inputs):
+        return "mpl"  # what the predictor's own converter makes of its JSON
+    if by_name is not None:
+        return by_name
+    refuse_foreign(out)
+    return "humanml"
+
+
+def refuse_foreign(out: Path) -> None:
+    """Refuse a name with the ending of a format that is not written here, rather than make a folder of that name."""
+    if out.suffix.lower() in _FOREIGN and not out.is_dir():
+        raise MotionkitError(
+            f"{out.suffix} files cannot be written.",
+            why="files that can be: .bvh, .glb, .fbx, .mp4, .gif, .html, .npy (joints) and .npz; any other name is a "
+            "folder.",
+            fix="Blender and most engines read .glb, .fbx and .bvh.",
+        )
+
+
+def _refuse_for_datasets(target: FeatureTarget, options: OutputOptions) -> None:
+    """Raise MotionkitError for options that have no effect on datasets."""
+    kind, rate = target.body, target.skeleton.fps
+    if options.fps not in (0.0, rate):
+        raise MotionkitError(f"--fps {options.fps:g}: {kind} has {rate:g} frames per second.", fix="leave --fps out.")
+    if options.min_frames != 1:
+        raise MotionkitError(f"--min-frames does not act with --to {kind}.", why="its loaders fix the shortest clip.")
+    if options.bvh_unit != "cm":
+        raise MotionkitError(f"--bvh-unit does not act with --to {kind}.", fix="leave it out.")
+    for name, flag in (("yaw", "--yaw"), ("height", "--height"), ("floor", "--floor"), ("rig", "--rig")):
+        if getattr(options.edits, name):
+            raise MotionkitError(
+                f"{flag} does not act with --to {kind}.",
+                why="its clips start facing +Z, stand on the floor, and have one body.",
+                fix="leave it out.",
+            )
+
+
+def _refuse_for_files(kind: FileKind, options: OutputOptions, *, single: bool) -> None:
+    """Raise MotionkitError for options that have no effect on this format, or on a single file."""
+    if kind == "joints" and options.edits.rig is not None:
+        raise MotionkitError("--rig does not act on joints.", why="they are those of one body.", fix="leave it out.")
+    if options.bvh_unit != "cm" and kind != "bvh":
+        raise MotionkitError(f"--bvh-unit does not act with --to {kind}.", fix="leave it out.")
+    if options.min_frames != 1 and single:
+        raise MotionkitError(
+            "--min-frames does not act where OUT is a single file.",
+            why="it leaves short clips out of a folder.",
+            fix="leave it out, or give a folder as OUT.",
+        )
+
+
+def refuse_for_check(given: Mapping[str, object]) -> None:
+    """Refuse output options together with ``--check``.
+
+    Args:
+        given: Options to their values; those that are empty, 0 or False were not given.
+    """
+    if names := [name for name, value in given.items() if value]:
+        raise MotionkitError(
+            f"--check does not go together with {', '.join(names)}.",
+            why="it writes nothing.",
+            fix="check first; then convert with --fix to keep the longest clean run of each clip.",
+        )
