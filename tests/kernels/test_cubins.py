@@ -139,6 +139,7 @@ def test_a_cubin_is_made_once(cache, compiled):
     cubin_for(recover_spec(6), 90)
     assert len(compiled) == 3
     assert len(list(cache.iterdir())) == 3
+    assert compile_cubin(*compiled[0])[0] == first, "NVRTC makes the same bytes again"
 
 
 def test_another_compiler_version_is_another_cubin(cache, compiled, monkeypatch):

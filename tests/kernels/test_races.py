@@ -7,6 +7,7 @@ import subprocess
 import threading
 from functools import lru_cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -105,10 +106,11 @@ def test_its_checks_pass_on_the_kernels(emulated, small):
     assert all(outcome.passed for outcome in outcomes), outcomes
 
 
-def test_its_threads_and_processes_can_pass_and_fail(emulated):
+def test_its_threads_and_processes_can_pass_and_fail(emulated, forks, monkeypatch):
     device = torch.device("cpu")
     (outcome,) = _device_checks.threads(device)
     assert outcome.passed
+    monkeypatch.setattr(selftest, "subprocess", SimpleNamespace(run=lambda command, **_: forks.run(*command[1:])))
     (outcome,) = _device_checks.fresh_process(device)  # where the emulated GPU is not known
     assert not outcome.passed
     assert "got a tensor on cpu" in outcome.text

@@ -36,7 +36,7 @@ for line in sys.stdin:
             sys.warnoptions[:] = []
             sys.argv = order["words"]
             if sys.argv[0] == "-c":
-                exec(sys.argv[1], {"__name__": "__main__"})
+                exec(sys.argv.pop(1), {"__name__": "__main__"})
             else:
                 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
             code = 0
@@ -149,7 +149,7 @@ class Forks:
         """Start one.
 
         Args:
-            words: ``-c`` and code, or a module and its arguments.
+            words: ``-c``, code and its arguments, or a module and its arguments.
             folder: Its current folder; default: ours.
             environment: Variables on top of those of the first process.
             path: Folders in front of the import path.
