@@ -270,7 +270,7 @@ page.curves: page._curves page._parallel
 page.histogram: page._histogram
 page.html: page._copy page._elements page._page page._sorter report._stored
 page.wording: page._wording
-player._figure: player._camera player._track
+player._figure: player._camera
 player._page: player._payload
 player.video._film: player.video._encode player.video._letters
 plugins._component: plugins._metrics

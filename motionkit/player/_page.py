@@ -24,7 +24,8 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.motion.motion import ranges
-from motionkit.player._figure import Figure, PlayerTrack, figure_of
+from motionkit.player._figure import Figure, figure_of
+from motionkit.player._track import PlayerTrack
 from motionkit.rigs import find_feet, soft_contacts
 from motionkit.rigs.detect import PERSON_LEG, UNITS
 from motionkit.rigs.roles import CENTRE, SIDED, find_roles

@@ -23,7 +23,7 @@ class WindowBatch:
     """Windows of one batch, float32."""
 
     known: MotionState  # [N, P, ...]
-    truth: MotionState  # [N, F', ...] what follows, beyond the window too: where its path leads
+    truth: MotionState  # [N, F', ...] the frames that follow, also those beyond the window, where its path leads
     valid: Tensor  # [N] int64 frames of the truth that are real
     offsets: Tensor  # [N, J, 3]
     contacts_known: Tensor  # [N] bool

@@ -203,7 +203,7 @@ def on_one_skeleton(
     name, get one split: the last that any of them has, so that nothing held out is trained on. Also returns notes.
 
     Args:
-        clips: What was read of `paths`.
+        clips: Clips that were read from `paths`.
         paths: Files and folders.
         retarget: One of them, or `FIRST`.
         fps: Frames per second of the result; 0 keeps those of each clip.

@@ -247,7 +247,7 @@ def save_encoder(
     """Write an encoder: ``encoder.json``, and weights and statistics in ``model.safetensors``, renamed into place.
 
     Args:
-        folder: Created when absent.
+        folder: Created if it is missing.
         encoder: The encoder.
         extra: JSON-able additions to the document, such as the figures that it reached.
         tensors: Write the weights too; until a run ends only its checkpoints hold them.

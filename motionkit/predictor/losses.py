@@ -187,7 +187,7 @@ def rot_delta(frames: Frames, skeleton: Skeleton) -> Tensor:
 
 
 def rot_delta_root(frames: Frames, skeleton: Skeleton) -> Tensor:
-    """The same of the root alone."""
+    """Angle between the root's predicted turn since the frame before and the true one."""
     return angle(frames.predicted.turn[:, :, 0], frames.true_turn[:, :, 0])
 
 

@@ -122,6 +122,7 @@ def roll_out(
 def step_once(network: Delta, known: MotionState, condition: Tensor | None = None) -> Predicted:
     """Predict one frame after ``[N, P, ...]`` known ones; `condition` ``[N, 4 K + 1]`` of the path ahead."""
     rows = pack(known, network.fps)
+    # [N, 1, lags, D], as in `roll_out`
     earlier = torch.stack([rows[:, -1 - lag] for lag in network.lags], dim=1)[:, None]
     path = None if condition is None else condition[:, None]
     period = None if network.encoder is None else periods(network.encoder, known, known.frames - 1)
@@ -226,6 +227,7 @@ class Standing:
         # Feet as they move under a root that stays: what they move, the root must move back.
         legs = MotionState(rotations, still, torch.zeros_like(motion.heights), motion.contacts)
         feet = state_positions(legs, self._offsets.to(rotations), self._parents)[:, :, self._feet]
+        # [N, F, 2, 3]: both feet before each step of the root and after it, in the axes from before it
         before, now = feet[:, :-1], rotate_yaw(feet[:, 1:], state.steps[:, :, None, 2].expand(-1, -1, 2))
         # With this step of the root the foot stays in its place.
         way = (before - now)[..., ::2]

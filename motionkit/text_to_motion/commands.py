@@ -187,7 +187,7 @@ def generate(
     from motionkit.text_to_motion.evaluation.export import generate as write_motions
 
     settings = _with_own_prompts(settings, texts or [], prompts, out)
-    seconds, edits = read_seconds(durations, flag="--durations"), _edits(settings.files)
+    seconds, edits = read_seconds(durations, name="--durations"), _edits(settings.files)
     typed = read_prompts(texts or [], prompts) if settings.dataset is None else []
     dataset = settings.dataset.build() if settings.dataset is not None else None
     policy: DiffusionPolicy = settings.policy.build(device=resolve_device(settings.device), dataset=dataset)
@@ -408,7 +408,7 @@ def _check_generate(
     refuse_foreign(out)
     if out.suffix.lower() == ".fbx" or "fbx" in (to or []):
         find_blender(settings.files.blender)
-    read_seconds(durations, flag="--durations")
+    read_seconds(durations, name="--durations")
     _edits(settings.files)
 
 

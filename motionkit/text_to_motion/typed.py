@@ -35,27 +35,22 @@ def _lines(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def read_seconds(text: str, count: int | None = None, *, flag: str = "") -> list[float] | None:
+def read_seconds(text: str, count: int | None = None, *, name: str = "") -> list[float] | None:
     """Return the seconds of each action; None if none were given, which leaves them open.
 
     Args:
-        text: Numbers with commas between them; on the page spaces will do.
-        count: Number of actions, where it is known: one number is for each of them.
-        flag: Option that gave the text, for messages; empty for the page.
+        text: Numbers with commas or spaces between them.
+        count: Number of actions, if it is known: one number is then for each of them.
+        name: What gave the text, such as an option, for messages.
     """
-    if not text:
-        return None
-    words = text.split(",") if flag else text.replace(",", " ").split()
-    fix = f"such as {flag} 3,2" if flag else "such as 3, or 3, 2 for two actions."
+    fix = "such as 3, or 3,2 for two actions."
+    given = f"{name} {text!r}".strip()
     try:
-        values = [float(word) for word in words]
+        values = [float(word) for word in text.replace(",", " ").split()]
     except ValueError as error:
-        if flag:
-            raise MotionkitError(f"{flag} {text} are not numbers.", fix=f"write seconds, {fix}") from error
-        raise MotionkitError(f"{text!r} are not seconds.", fix=fix) from error
+        raise MotionkitError(f"{given} are not seconds.", fix=fix) from error
     if any(not 0 < value < 1e6 for value in values):
-        said = f"{flag} {text}: every duration must be above 0 s." if flag else "every action takes more than 0 s."
-        raise MotionkitError(said, fix=fix)
+        raise MotionkitError(f"{given}: every action takes more than 0 s.", fix=fix)
     if count is not None and len(values) not in (0, 1, count):
         raise MotionkitError(
             f"there are {count} actions and {len(values)} durations.",

@@ -21,8 +21,9 @@ from typing import IO, Any, Literal
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.player._figure import Camera, PlayerTrack, figure_of, fit_distance, panels
+from motionkit.player._figure import Camera, figure_of, fit_distance, panels
 from motionkit.player._page import look
+from motionkit.player._track import PlayerTrack
 from motionkit.player.video._scene import Actor, Brush, draw_scene, mix
 from motionkit.runs import write_bytes_atomic
 from motionkit.runs.atomic import sync_file, sync_folder, temporary

@@ -119,12 +119,14 @@ class Language:
         states = self._states(
             torch.cat([rows, self.embed(ids[:, :-1]).to(rows.dtype)], 1), F.pad(mask, (0, ids.shape[1] - 1), value=1)
         )
-        logits = self._logits(states[:, rows.shape[1] - 1 :]) / temperature  # the state before a token predicts it
+        # [N, A, vocabulary]: the state before a token predicts it
+        logits = self._logits(states[:, rows.shape[1] - 1 :]) / temperature
         log_probs = logits.log_softmax(-1)
         log_prob = log_probs.gather(-1, ids[..., None])[..., 0]
         # A barred token has log 0, and 0 times -inf would be NaN
         entropy = -(log_probs.exp() * log_probs.masked_fill(log_probs.isneginf(), 0.0)).sum(-1)
-        inside = F.pad((ids == self.words.end).cumsum(1)[:, :-1], (1, 0)) == 0  # up to the end, that included
+        # [N, A]: up to the end, that included
+        inside = F.pad((ids == self.words.end).cumsum(1)[:, :-1], (1, 0)) == 0
         log_prob, entropy = torch.where(inside, log_prob, 0.0), torch.where(inside, entropy, 0.0)
         return WordScores(log_prob, entropy, inside, log_probs if whole else None)
 

@@ -143,7 +143,7 @@ def parameters(folder: Path, config: Mapping[str, Any]) -> dict[str, int]:
 
 
 def by_config(config: Mapping[str, Any]) -> dict[str, int]:
-    """Return the same of a published model by its config.json; small vectors are left out."""
+    """Return the parameters of each part of a published model by its config.json; small vectors are left out."""
     dims, vision = dims_of(config), config["vision_config"]
     width, inner = int(vision["hidden_size"]), int(vision["intermediate_size"])
     patch = _integer(vision["patch_size"])

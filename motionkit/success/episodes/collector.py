@@ -208,7 +208,7 @@ class Collector:
             done: Whether the episode ends with it, one flag or ``[N]``.
             seeds: Seed of each copy's episode, for the record.
             action: Action of the step, ``[A]`` or ``[N, A]``, a choice is one number; ignored if the folder keeps none.
-            state: State vector after the step, ``[S]`` or ``[N, S]``; likewise.
+            state: State vector after the step, ``[S]`` or ``[N, S]``; ignored if the folder keeps none.
             success_once: An episode that ends with the step succeeds, even if no frame shows it.
         """
         pictures = self._checked(frames)

@@ -106,7 +106,7 @@ class EpisodeRecord(BaseModel):
 
     @property
     def positive(self) -> bool:
-        """Whether the episode has a success: said of the whole, or of a frame."""
+        """Whether the episode has a success: the environment said so at some step, or a frame is labelled as one."""
         return self.success_once or "1" in self.labels
 
     @property

@@ -178,7 +178,7 @@ class ActingSettings(TrainerSettings):
 
     @classmethod
     def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a run's settings with the environment of then; see `Translated.recorded`."""
+        """Return a run's settings with the environment as it was then; see `Translated.recorded`."""
         return with_recorded_environment(table)
 
     @classmethod
@@ -238,7 +238,7 @@ class PpoSettings(ActingSettings):
 
     @classmethod
     def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a run's settings with the environment of then; see `Translated.recorded`.
+        """Return a run's settings with the environment as it was then; see `Translated.recorded`.
 
         Older runs had neither cloning nor shifted pictures.
         """

@@ -19,7 +19,7 @@ from motionkit.rl import NoiseSource, StepPlan
 from motionkit.text import Prompt
 from motionkit.text_to_motion.crops import Crop
 from motionkit.text_to_motion.evaluation.heldout import Shown
-from motionkit.text_to_motion.evaluation.real_motions import RealMotions as RealMotions
+from motionkit.text_to_motion.evaluation.real_motions import RealMotions as RealMotions  # was imported from here
 from motionkit.text_to_motion.rewards.mix import RewardMix
 from motionkit.text_to_motion.tmr.model import TMR
 

@@ -41,6 +41,7 @@ def distances(text: Tensor, motion: Tensor) -> Tensor:
 
     By differences, since the three-term expansion of `motionkit.metrics.distances` is inexact for small distances.
     """
+    # [B, 1, D] against [1, B, D]
     return ((text[:, None] - motion[None]).square().sum(-1) + 1e-12).sqrt()
 
 

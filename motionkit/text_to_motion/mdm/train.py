@@ -257,6 +257,7 @@ def _steps(features: Tensor) -> Tensor:
     turn, step, height = features[:, :-1, 0], features[:, :-1, 1:3], features[..., 3]
     # [B, T, J - 1, 3], without the root
     local = features[..., 4:].unflatten(-1, (-1, 3))
+    # [B, T - 1, 3]: the root's step along the floor, the same for every joint
     ground = torch.stack((step[..., 0], torch.zeros_like(turn), step[..., 1]), dim=-1)
     # The heading turns by -2 turn, so a joint at rest turns by 2 turn in the later frame's axes.
     limbs = local[:, 1:] - rotate_yaw(local[:, :-1], 2 * turn[..., None]) + ground[..., None, :]

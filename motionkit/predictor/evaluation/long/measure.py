@@ -31,7 +31,7 @@ END = "end"
 """Key of figures at the end of a clip's own path."""
 
 SPAN = 2.0
-"""Seconds up to a time over which a motion is measured: two periods of the slowest movement, half a hertz."""
+"""A motion is measured over so many seconds before a time: two periods of the slowest movement, half a hertz."""
 
 FEWEST = 3
 """Fewest clips of a label whose figures are compared with those of real clips."""
@@ -401,7 +401,7 @@ def _slalom(time: float) -> float:
 
 
 def _stopping(time: float) -> float:
-    """Return the speed of a person who walks 3 s, slows down in half a second, stands 2 s, and walks on likewise."""
+    """Return the speed of a person who walks 3 s, slows down in half a second, stands 2 s and speeds up likewise."""
     time %= 6.0
     return _PACE * max(min(1.0, (3.5 - time) / 0.5), (time - 5.5) / 0.5, 0.0)
 
