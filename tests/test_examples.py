@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import functools
 import importlib
 import importlib.util
 import json
@@ -98,13 +99,18 @@ def test_a_wrong_command_would_be_noticed(dry: Callable[[list[str]], tuple[str, 
         assert dry(words)[1].exit_code == 2
 
 
+@functools.cache
+def is_there(command: str) -> bool:
+    return built_in(command) is not None
+
+
 HELP: dict[tuple[str, ...], str] = {}
 """What was shown, by the command: the rows of one need it once."""
 
 
 @pytest.mark.parametrize("row", guide_options(), ids=lambda row: f"{row.command} {row.guide[0]}")
 def test_flags_of_the_old_guides_table_exist(row: GuideOption, cli: Cli) -> None:
-    if built_in(row.command) is None:
+    if not is_there(row.command):
         pytest.skip(f"motionkit {row.command} is not built yet")
     plugin = []
     if row.command == "grpo":

@@ -209,14 +209,22 @@ def options_of(command: Any) -> dict[str, bool]:
 def _commands_with(option: str) -> list[str]:
     """Return the names of motionkit's commands that have an option, with the plugins that they choose by default."""
     names = {option, option.replace("_", "-")}
-    return [name for name in command_names() if names & options_of(built_in(name)).keys()]
+    commands = {name: built_in(name) for name in _single_names()} | _evaluations()
+    return [name for name, command in commands.items() if names & options_of(command).keys()]
 
 
 def command_names() -> list[str]:
     """Return the names of motionkit's commands; of groups only those of `eval`, which take models as others do."""
+    return [*_single_names(), *_evaluations()]
+
+
+def _single_names() -> list[str]:
     trainers = [entry.name.replace(".", " ") for entry in plugins.scan().of("trainers") if entry.builtin]
-    kinds = [f"eval {kind}" for kind in getattr(built_in("eval"), "commands", {})]
-    return [*trainers, *(row.name for row in rows() if row.name not in ("runs", "config", "plugins", "eval")), *kinds]
+    return [*trainers, *(row.name for row in rows() if row.name not in ("runs", "config", "plugins", "eval"))]
+
+
+def _evaluations() -> dict[str, Any]:
+    return {f"eval {kind}": command for kind, command in getattr(built_in("eval"), "commands", {}).items()}
 
 
 def built_in(name: str) -> Any:

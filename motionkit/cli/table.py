@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 MOTION, TRAIN, LOOK = "Motion", "Train", "Look and check"
@@ -79,9 +80,10 @@ DEFAULTS = {"pretrain": "mpl-encoder"}
 """Default trainers of prefixes, as in the training guides."""
 
 
-def rows() -> list[CommandRow]:
+@cache
+def rows() -> tuple[CommandRow, ...]:
     """Return the commands whose module is there."""
-    return [row for row in ROWS if module_exists(row.target.partition(":")[0])]
+    return tuple(row for row in ROWS if module_exists(row.target.partition(":")[0]))
 
 
 def module_exists(name: str) -> bool:

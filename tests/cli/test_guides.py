@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from motionkit import plugins
-from motionkit.cli import get_app
+from motionkit.cli import _app, get_app
 from motionkit.cli._app import built_in, command_names, options_of
 from motionkit.cli._guide import guide_options, guide_scripts
 from motionkit.cli._translate import _COMMON as SHARED
@@ -38,6 +39,14 @@ def lines_of(text: str) -> list[list[str]]:
 
 def from_guides(shared: Path) -> list[list[str]]:
     return [words for name in GUIDES for words in lines_of((shared / "guides" / name).read_text(encoding="utf-8"))]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _built_once() -> Iterator[None]:
+    """Build each command once: an old line asks for the options of a command, and there are hundreds of lines."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_app, "built_in", functools.cache(_app.built_in))
+        yield
 
 
 def words_of(command: str) -> list[str]:

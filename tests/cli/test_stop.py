@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +14,7 @@ import pytest
 from motionkit.clips.walk import in_processes
 
 from ..made.bvh_files import write_bvh
+from ..made.forks import Forked, Forks
 
 SLOW = """
 import multiprocessing, os, signal, sys, time
@@ -49,19 +48,16 @@ LONG = 60
 
 
 @pytest.fixture
-def command(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+def command(tmp_path: Path, forks: Forks) -> Iterator[Callable[..., Forked]]:
     """Start a command on 40 clips, in a process group of its own, as a terminal does."""
     (tmp_path / "in").mkdir()
     for number in range(40):
         write_bvh(tmp_path / f"in/{number:02d}.bvh", 12)
     (tmp_path / "slow.py").write_text(SLOW)
-    started: list[subprocess.Popen[str]] = []
+    started: list[Forked] = []
 
-    def start(*words: str) -> subprocess.Popen[str]:
-        line = [sys.executable, str(tmp_path / "slow.py"), *words]
-        process = subprocess.Popen(
-            line, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-        )
+    def start(*words: str) -> Forked:
+        process = forks.start(str(tmp_path / "slow.py"), *words, folder=tmp_path, session=True)
         started.append(process)
         return process
 
@@ -72,7 +68,7 @@ def command(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
         process.communicate()
 
 
-def workers(folder: Path, process: subprocess.Popen[str], count: int) -> list[int]:
+def workers(folder: Path, process: Forked, count: int) -> list[int]:
     """Wait until `count` workers have done something; return their process ids."""
     end = time.monotonic() + 2 * LONG
     while time.monotonic() < end and process.poll() is None:
@@ -127,7 +123,7 @@ def test_workers_end_with_their_parent(tmp_path, command, number):
 
 def test_ctrl_c_while_workers_start_waits_for_none_and_shows_no_traceback(tmp_path, command):
     (tmp_path / "hold").touch()
-    process = command("convert", "--check", "in", "--jobs", "4")
+    process = command("convert", "--check", "in", "--jobs", "2")
     end = time.monotonic() + 2 * LONG
     while not list(tmp_path.glob("at-*")) and time.monotonic() < end:
         time.sleep(0.02)

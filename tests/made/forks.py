@@ -30,6 +30,8 @@ for line in sys.stdin:
             os.dup2(os.open(order["streams"][stream - 1], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), stream)
         code = 1
         try:
+            if order["session"]:
+                os.setsid()
             os.chdir(order["folder"])
             os.environ.update(order["environment"])
             sys.path[:0] = order["path"]
@@ -37,6 +39,8 @@ for line in sys.stdin:
             sys.argv = order["words"]
             if sys.argv[0] == "-c":
                 exec(sys.argv.pop(1), {"__name__": "__main__"})
+            elif sys.argv[0].endswith(".py"):
+                runpy.run_path(sys.argv[0], run_name="__main__")
             else:
                 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
             code = 0
@@ -145,20 +149,22 @@ class Forks:
         folder: Path | None = None,
         environment: Mapping[str, str] | None = None,
         path: Sequence[str] = (),
+        session: bool = False,
     ) -> Forked:
         """Start one.
 
         Args:
-            words: ``-c``, code and its arguments, or a module and its arguments.
+            words: ``-c``, code and its arguments; or a module, or a file of Python, and its arguments.
             folder: Its current folder; default: ours.
             environment: Variables on top of those of the first process.
             path: Folders in front of the import path.
+            session: Whether it leads a session and a group of processes of its own.
         """
         self._started += 1
         streams = [self._folder / f"{name}-{self._started}" for name in ("stdout", "stderr")]
         order = {
             "words": words, "folder": str(folder or Path.cwd()), "environment": dict(environment or {}),
-            "path": list(path), "streams": [str(file) for file in streams],
+            "path": list(path), "streams": [str(file) for file in streams], "session": session,
         }  # fmt: skip
         pid = self._ask(order)
         assert pid is not None

@@ -121,18 +121,24 @@ def records(path: Path) -> Iterator[Any]:
             yield record
 
 
-def test_tensorboard_shows_every_run(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def boards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder ``runs`` with two runs, which nobody changes."""
+    folder = tmp_path_factory.mktemp("boards") / "runs"
     for name in ("first", "second"):
-        run("tensorboard", tmp_path / "runs" / "grpo" / name)
-    shown = scalars(tmp_path / "runs", "loss/total")
+        run("tensorboard", folder / "grpo" / name)
+    return folder
+
+
+def test_tensorboard_shows_every_run(boards: Path) -> None:
+    shown = scalars(boards, "loss/total")
     assert shown == {f"grpo/{name}/trackers/tensorboard": LOSS for name in ("first", "second")}
-    (values,) = {tuple(rows) for rows in scalars(tmp_path / "runs", "reward/mean").values()}
+    (values,) = {tuple(rows) for rows in scalars(boards, "reward/mean").values()}
     assert values == ((2, 0.25), (3, 0.25)), "NaN is left out"
 
 
-def test_tensorboard_plays_the_motions(tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    run("tensorboard", out)
+def test_tensorboard_plays_the_motions(boards: Path) -> None:
+    out = boards / "grpo" / "first"
     accumulator = importlib.import_module("tensorboard.backend.event_processing.event_accumulator")
     (place,) = {path.parent for path in (out / "trackers" / "tensorboard").glob("events.*")}
     events = accumulator.EventAccumulator(str(place))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -83,7 +81,7 @@ def test_a_folder_called_like_the_place_to_work_in_is_not_swept(tmp_path):
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_no_other_process_gets_in_while_a_folder_moves_into_place(tmp_path, monkeypatch, there):
+def test_no_other_process_gets_in_while_a_folder_moves_into_place(tmp_path, monkeypatch, forks, there):
     out = tmp_path / "out"
     if there:
         out.mkdir()
@@ -93,7 +91,7 @@ def test_no_other_process_gets_in_while_a_folder_moves_into_place(tmp_path, monk
         if self.name == ".journal.jsonl":
             code = "from pathlib import Path; from motionkit.clips.convert.resumable import ResumableFolder\n"
             code += f"with ResumableFolder(Path({str(out)!r}), {{}}, {{}}, overwrite=True) as place: print(place.path)"
-            other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+            other = forks.run("-c", code)
             seen.append(other.stdout + other.stderr)
         unlink(self, missing_ok=missing_ok)
 
