@@ -411,6 +411,7 @@ success.environments.arm: environments.reach._arm environments.reach._environmen
     environments.reach._picture
 success.environments.canvas: environments._canvas
 success.environments.open: environments._open
+success.environments.process_workers: environments._processes
 success.environments.ray_workers: environments._ray
 success.environments.registered: environments.gymnasium._adapter environments.gymnasium._environment
     environments.gymnasium._pictures environments.gymnasium._states environments.gymnasium._success
@@ -421,7 +422,7 @@ success.environments.table: environments.push._contact environments.push._enviro
 success.environments.tasks: environments.gymnasium environments.gymnasium._settings environments.maniskill
     environments.maniskill._settings environments.mujoco environments.mujoco._settings environments.push
     environments.push._settings environments.reach environments.reach._settings
-success.environments.workers: environments._processes environments._work environments._workers
+success.environments.workers: environments._work environments._workers
 success.episodes: datasets.episodes
 success.episodes.collector: datasets.episodes._collector
 success.episodes.labels: datasets.episodes._labels
