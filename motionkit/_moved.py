@@ -326,12 +326,14 @@ predictor.stages: trainers.train_mpl._stages
 predictor.start: trainers.train_mpl._initialise trainers.train_mpl._model
 predictor.train: trainers.train_mpl._facts trainers.train_mpl._trainer trainers.train_mpl._validate
 predictor.train_settings: trainers.train_mpl trainers.train_mpl._preset trainers.train_mpl._settings
+regions.datasets.arrow_files: datasets.regions._arrow
 regions.datasets.dataset: datasets.regions._dataset datasets.regions._index datasets.regions._open
     datasets.regions._split
 regions.datasets.formats: datasets.regions._coco datasets.regions._finetune datasets.regions._lines
-regions.datasets.grasp: datasets.regions._arrow datasets.regions._grasp datasets.regions._turns
-regions.datasets.images: datasets.regions._hub datasets.regions._images datasets.regions._places
+regions.datasets.grasp: datasets.regions._grasp datasets.regions._turns
+regions.datasets.images: datasets.regions._images
 regions.datasets.masks: datasets.regions._masks datasets.regions._polygons datasets.regions._rle
+regions.datasets.places: datasets.regions._hub datasets.regions._places
 regions.datasets.rows: datasets.regions._rows
 regions.datasets.scenes: datasets.shapes._dataset datasets.shapes._grammar datasets.shapes._words
 regions.datasets.settings: datasets.regions datasets.shapes
