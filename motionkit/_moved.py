@@ -272,7 +272,7 @@ page.html: page._copy page._elements page._page page._sorter report._stored
 page.wording: page._wording
 player._figure: player._camera
 player._page: player._payload
-player.video._film: player.video._encode player.video._letters
+player.video._film: player.video._encode
 plugins._component: plugins._metrics
 plugins._discovery: plugins._kinds
 plugins._lookup: plugins._fit
@@ -308,13 +308,15 @@ predictor.evaluation.measure: evaluation.mpl._by_clip evaluation.mpl._figures ev
 predictor.evaluation.run: evaluation.mpl._folder evaluation.mpl._result evaluation.mpl._run
 predictor.export: policies.mpl._export policies.mpl._legend
 predictor.features: policies.mpl._course policies.mpl._features policies.mpl._period policies.mpl._predicted
-predictor.guide_figures: trainers.train_mpl._metrics_files trainers.train_mpl._norm_template
-predictor.guide_files: trainers.train_mpl._guide_config trainers.train_mpl._guide_keys trainers.train_mpl._guide_stages
+predictor.guide_config: predictor.guide_files trainers.train_mpl._guide_config trainers.train_mpl._guide_keys
+    trainers.train_mpl._guide_stages
+predictor.guide_figures: trainers.train_mpl._metrics_files
 predictor.heads: policies.mpl._delta policies.mpl._one_shot policies.mpl._trunk
 predictor.known_frames: policies.mpl.known_frames
 predictor.losses: trainers.train_mpl.losses trainers.train_mpl.losses._frames trainers.train_mpl.losses._joint
     trainers.train_mpl.losses._motion trainers.train_mpl.losses._rotations
 predictor.network: policies.mpl._lively policies.mpl._network policies.mpl._roll_out policies.mpl._standing
+predictor.norm_template: trainers.train_mpl._norm_template
 predictor.objective: trainers.train_mpl._objective
 predictor.pages: report._evaluation report._predictor
 predictor.policy: policies.mpl._factory policies.mpl._policy policies.mpl._store
