@@ -272,7 +272,7 @@ page.html: page._copy page._elements page._page page._sorter report._stored
 page.wording: page._wording
 player._figure: player._camera
 player._page: player._payload
-player.video._film: player.video._encode player.video._letters
+player.video._film: player.video._encode
 plugins._component: plugins._metrics
 plugins._discovery: plugins._kinds
 plugins._lookup: plugins._fit
@@ -308,13 +308,15 @@ predictor.evaluation.measure: evaluation.mpl._by_clip evaluation.mpl._figures ev
 predictor.evaluation.run: evaluation.mpl._folder evaluation.mpl._result evaluation.mpl._run
 predictor.export: policies.mpl._export policies.mpl._legend
 predictor.features: policies.mpl._course policies.mpl._features policies.mpl._period policies.mpl._predicted
-predictor.guide_figures: trainers.train_mpl._metrics_files trainers.train_mpl._norm_template
-predictor.guide_files: trainers.train_mpl._guide_config trainers.train_mpl._guide_keys trainers.train_mpl._guide_stages
+predictor.guide_config: predictor.guide_files trainers.train_mpl._guide_config trainers.train_mpl._guide_keys
+    trainers.train_mpl._guide_stages
+predictor.guide_figures: trainers.train_mpl._metrics_files
 predictor.heads: policies.mpl._delta policies.mpl._one_shot policies.mpl._trunk
 predictor.known_frames: policies.mpl.known_frames
 predictor.losses: trainers.train_mpl.losses trainers.train_mpl.losses._frames trainers.train_mpl.losses._joint
     trainers.train_mpl.losses._motion trainers.train_mpl.losses._rotations
 predictor.network: policies.mpl._lively policies.mpl._network policies.mpl._roll_out policies.mpl._standing
+predictor.norm_template: trainers.train_mpl._norm_template
 predictor.objective: trainers.train_mpl._objective
 predictor.pages: report._evaluation report._predictor
 predictor.policy: policies.mpl._factory policies.mpl._policy policies.mpl._store
@@ -326,12 +328,14 @@ predictor.stages: trainers.train_mpl._stages
 predictor.start: trainers.train_mpl._initialise trainers.train_mpl._model
 predictor.train: trainers.train_mpl._facts trainers.train_mpl._trainer trainers.train_mpl._validate
 predictor.train_settings: trainers.train_mpl trainers.train_mpl._preset trainers.train_mpl._settings
+regions.datasets.arrow_files: datasets.regions._arrow
 regions.datasets.dataset: datasets.regions._dataset datasets.regions._index datasets.regions._open
     datasets.regions._split
 regions.datasets.formats: datasets.regions._coco datasets.regions._finetune datasets.regions._lines
-regions.datasets.grasp: datasets.regions._arrow datasets.regions._grasp datasets.regions._turns
-regions.datasets.images: datasets.regions._hub datasets.regions._images datasets.regions._places
+regions.datasets.grasp: datasets.regions._grasp datasets.regions._turns
+regions.datasets.images: datasets.regions._images
 regions.datasets.masks: datasets.regions._masks datasets.regions._polygons datasets.regions._rle
+regions.datasets.places: datasets.regions._hub datasets.regions._places
 regions.datasets.rows: datasets.regions._rows
 regions.datasets.scenes: datasets.shapes._dataset datasets.shapes._grammar datasets.shapes._words
 regions.datasets.settings: datasets.regions datasets.shapes
@@ -411,6 +415,7 @@ success.environments.arm: environments.reach._arm environments.reach._environmen
     environments.reach._picture
 success.environments.canvas: environments._canvas
 success.environments.open: environments._open
+success.environments.process_workers: environments._processes
 success.environments.ray_workers: environments._ray
 success.environments.registered: environments.gymnasium._adapter environments.gymnasium._environment
     environments.gymnasium._pictures environments.gymnasium._states environments.gymnasium._success
@@ -421,7 +426,7 @@ success.environments.table: environments.push._contact environments.push._enviro
 success.environments.tasks: environments.gymnasium environments.gymnasium._settings environments.maniskill
     environments.maniskill._settings environments.mujoco environments.mujoco._settings environments.push
     environments.push._settings environments.reach environments.reach._settings
-success.environments.workers: environments._processes environments._work environments._workers
+success.environments.workers: environments._work environments._workers
 success.episodes: datasets.episodes
 success.episodes.collector: datasets.episodes._collector
 success.episodes.labels: datasets.episodes._labels

@@ -113,6 +113,11 @@ class Interrupted(KeyboardInterrupt):
         self.number = number
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's text; the name of its class if it has none."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
 def signal_of(error: KeyboardInterrupt) -> int:
     """Return the number of the signal behind an interruption; a plain one is taken for Ctrl-C."""
     return error.number if isinstance(error, Interrupted) else int(signal.SIGINT)

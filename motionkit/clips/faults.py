@@ -19,7 +19,7 @@ from motionkit.geometry import bones_from_positions
 from motionkit.motion.motion import Ranges, ranges
 from motionkit.rigs.bodymap import body_height
 from motionkit.rigs.detect import PERSON_LEG, UNITS
-from motionkit.rigs.roles import find_pairs, find_roles, leg_length
+from motionkit.rigs.roles import find_pairs, find_roles, hip_to_ankle
 
 Kind = Literal[
     "nan", "jump", "rest-pose", "penetration", "floating", "scale", "frozen", "bone-length", "sides", "fps", "short"
@@ -153,7 +153,7 @@ def scale_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int
         parents: Parent of each joint.
     """
     lengths = _bone_lengths(positions, parents).median(dim=0).values
-    leg = leg_length(find_roles(names, parents), positions[0])
+    leg = hip_to_ankle(find_roles(names, parents), positions[0])
     what, size, usual, (low, high) = (
         ("legs measure", leg, PERSON_LEG, LEG_RANGE)
         if leg > 0

@@ -1,10 +1,10 @@
-// Foot skate and jerk of joint trajectories, forward and backward. The definition is motionkit/kernels/_physics.py.
+// Foot skate and jerk of joint trajectories, forward and backward. The definition is motionkit/kernels/definitions.py.
 //
 // No includes: NVRTC, nvcc and (with tests/kernels/host/cuda_host.h in front) g++ compile this very text.
-// Defined by whoever compiles (motionkit/kernels/_specs.py): MK_JOINTS, MK_FEET (how many), MK_FOOT_LIST (their joints,
-// distinct); MK_WALK (frames that a thread walks, a multiple of 4); for each of FWD and BWD MK_*_TILE (frames per step, a
-// multiple of that), MK_*_THREADS (those of the joints and those of the feet, each rounded up to whole warps) and
-// MK_*_BOUNDS (for __launch_bounds__: keeps registers low without spills).
+// Defined by whoever compiles (motionkit/kernels/_compile.py): MK_JOINTS, MK_FEET (how many), MK_FOOT_LIST (their
+// joints, distinct); MK_WALK (frames that a thread walks, a multiple of 4); for each of FWD and BWD MK_*_TILE (frames
+// per step, a multiple of that), MK_*_THREADS (those of the joints and those of the feet, each rounded up to whole
+// warps) and MK_*_BOUNDS (for __launch_bounds__: keeps registers low without spills).
 //
 // Results are per frame (fps = 1). Every sum has one order that depends on nothing but a sample's own length: two runs,
 // and two batches that hold the same sample, agree to the last bit. Frames past a length are never read.

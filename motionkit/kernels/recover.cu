@@ -1,5 +1,5 @@
 // Joint positions out of HumanML3D-style features, forward and backward. The definition is
-// motionkit/kernels/recovery.py (HumanML3D's recover_from_ric).
+// motionkit/kernels/definitions.py (HumanML3D's recover_from_ric).
 //
 // No includes; compiled like physics.cu, with MK_JOINTS and MK_RECOVER_THREADS (a multiple of 32 that divides 1024)
 // defined. A step is 32 frames, one lane of the first warp per frame in the scans. Heading and path are summed in

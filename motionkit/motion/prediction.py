@@ -100,6 +100,12 @@ def path_points(
     return points[..., every - 1 :: every, :].flatten(-2)
 
 
+def extended(path: Tensor, frames: int) -> Tensor:
+    """Pad a path ``[N, F, 3]`` that is shorter than `frames` with its last step."""
+    missing = max(0, frames - path.shape[1])
+    return torch.cat([path, path[:, -1:].expand(-1, missing, -1)], dim=1)
+
+
 def state_positions(state: MotionState, offsets: Tensor, parents: Sequence[int], *, pose_only: bool = False) -> Tensor:
     """Return joint positions ``[..., T, J, 3]`` in metres, Y up.
 

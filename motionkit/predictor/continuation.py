@@ -10,9 +10,8 @@ from torch import Tensor
 from motionkit.contracts.policy import Predictor
 from motionkit.errors import MotionkitError
 from motionkit.motion import Motion
-from motionkit.motion.prediction import MotionState, motion_of, path_errors
+from motionkit.motion.prediction import MotionState, extended, motion_of, path_errors
 from motionkit.predictor.clips import ClipSet, StateClip
-from motionkit.predictor.evaluation.baselines import longer
 from motionkit.predictor.evaluation.data import require_fit
 
 
@@ -81,7 +80,7 @@ def continue_clip(
         path = rest.steps
     covered = 0 if path is None else min(len(path), frames)
     if path is not None:
-        path = longer(path[None], frames)[0, :frames]
+        path = extended(path[None], frames)[0, :frames]
     batch_path = None if path is None else path[None]
     predicted = predictor.predict(before.map(lambda values: values[None]), frames, command=batch_path)
     after = predicted.map(lambda values: values[0].double())

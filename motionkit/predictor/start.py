@@ -15,8 +15,8 @@ from motionkit.predictor.clips import ClipSet
 from motionkit.predictor.data import TrainingData
 from motionkit.predictor.encoder import COMMAND, MotionEncoder, newest_encoder_run, open_encoder
 from motionkit.predictor.features import Statistics
-from motionkit.predictor.guide_figures import read_template, take_turn_scale
 from motionkit.predictor.network import PredictorNetwork
+from motionkit.predictor.norm_template import read_template, take_turn_scale
 from motionkit.predictor.policy import ARTIFACT, DOCUMENT, MplPredictor
 from motionkit.predictor.train_settings import TrainMplSettings
 from motionkit.runs import find_model, fingerprint_files, fingerprint_tensors

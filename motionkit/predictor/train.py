@@ -26,9 +26,10 @@ from motionkit.predictor.evaluation.long.measure import LongSettings
 from motionkit.predictor.evaluation.long.result import long_metrics
 from motionkit.predictor.evaluation.measure import Body, Horizons, Measured, Row, fit_baselines, measure, measure_row
 from motionkit.predictor.evaluation.run import evaluate
-from motionkit.predictor.guide_figures import FILE as TEMPLATE
-from motionkit.predictor.guide_figures import cut_back, write_epoch, write_template
+from motionkit.predictor.guide_figures import cut_back, write_epoch
 from motionkit.predictor.losses import share_warnings
+from motionkit.predictor.norm_template import FILE as TEMPLATE
+from motionkit.predictor.norm_template import write_template
 from motionkit.predictor.objective import Objective
 from motionkit.predictor.policy import ARTIFACT
 from motionkit.predictor.schedule import values_at

@@ -22,7 +22,7 @@ from motionkit.config import (
     with_later,
 )
 from motionkit.plugins import Component
-from motionkit.predictor.guide_files import translate
+from motionkit.predictor.guide_config import translate
 from motionkit.predictor.settings import PredictorSettings
 from motionkit.predictor.stages import Stage, refuse_gaps, refuse_unknown_losses
 

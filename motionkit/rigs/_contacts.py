@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.rigs.roles import find_roles
+from motionkit.rigs.roles import find_roles, toe_of
 
 Feet = tuple[tuple[int, ...], tuple[int, ...]]
 """Joints of the left foot and of the right one, in the same order."""
@@ -37,8 +37,7 @@ def find_feet(names: Sequence[str], parents: Sequence[int]) -> Feet | None:
         ankle = roles.get(f"{side} ankle")
         if ankle is None:
             return None
-        below = [joint for joint, parent in enumerate(parents) if parent == ankle]
-        feet.append([ankle, roles.get(f"{side} toe", below[0] if below else -1)])
+        feet.append([ankle, toe_of(roles, parents, side)])
     if min(feet[0] + feet[1]) < 0:
         feet = [foot[:1] for foot in feet]
     return tuple(feet[0]), tuple(feet[1])

@@ -23,7 +23,7 @@ from motionkit.rigs.bodymap import to_body
 from motionkit.rigs.detect import rest_up
 from motionkit.rigs.named import Rig
 from motionkit.rigs.rest import rest_rig
-from motionkit.rigs.roles import find_roles, is_below, joint_path, leg_length
+from motionkit.rigs.roles import find_roles, hip_to_ankle, is_below, joint_path
 from motionkit.rigs.solver import solve
 
 _ENDS = {"head": "neck", "left wrist": "left_elbow", "right wrist": "right_elbow"}
@@ -134,8 +134,8 @@ class Retarget:
         roles = find_roles(self.names, self.parents)
         hips = places[:, [roles["left hip"], roles["right hip"]]].mean(1)
         source_hips = joints[:, [HUMANML.index("left_hip"), HUMANML.index("right_hip")]].mean(1)
-        legs = leg_length(roles, positions_from_bones(self.offsets, self.parents))
-        scale = legs / leg_length(_BODY_JOINTS, joints[0])
+        legs = hip_to_ankle(roles, positions_from_bones(self.offsets, self.parents))
+        scale = legs / hip_to_ankle(_BODY_JOINTS, joints[0])
         translations[:, 0] = scale * source_hips - hips
         places = places + translations[:, :1]
         translations[:, 0, 1] += self.floor - _floor(places, made)
@@ -231,7 +231,8 @@ def onto_rig(motion: Motion | JointMotion, rig: Rig) -> OnRig:
     made = _with_ends(made, part, motion, calm)
     _, joints = body_frames(motion)
     roles = find_roles(made.names, made.parents)
-    scale = leg_length(roles, positions_from_bones(made.offsets, made.parents)) / leg_length(_BODY_JOINTS, joints[0])
+    legs = hip_to_ankle(roles, positions_from_bones(made.offsets, made.parents))
+    scale = legs / hip_to_ankle(_BODY_JOINTS, joints[0])
     made = _standing(made, joints * scale)
     misses, contacts = _fit(made, joints * scale, motion, part, calm)
     return OnRig(_whole(rig, kept, carrier, made, pose), misses, contacts, scale)

@@ -16,7 +16,7 @@ from motionkit.motion.clip import BODY, MAPPED
 from motionkit.motion.motion import JointMotion, Motion
 from motionkit.motion.skeleton import HUMANML, KIT, Skeleton
 from motionkit.rigs.detect import PERSON_LEG, UNITS, nearest_unit
-from motionkit.rigs.roles import CENTRE, KIT_RIG, find_doubles, find_roles, joint_path, leg_length
+from motionkit.rigs.roles import CENTRE, KIT_RIG, find_doubles, find_roles, hip_to_ankle, joint_path, toe_of
 
 _TRUNK_PARTS = {"pelvis": 0.115, "spine1": 0.293, "spine2": 0.4866, "spine3": 0.5642, "neck": 0.8608, "head": 1.0}
 """Places of the 22-joint body's trunk joints on the line from mid-hip to head, by the target's bones."""
@@ -135,13 +135,12 @@ def map_body(names: Sequence[str], parents: Sequence[int], positions: Tensor) ->
     roles = find_roles(names, parents)
     missing = [role for role in BODY if role not in roles and not role.endswith("toe")]
     for side in ("left", "right"):
-        toe, ankle = f"{side} toe", f"{side} ankle"
-        if toe not in roles and ankle in roles:
-            below = [joint for joint, parent in enumerate(parents) if parent == roles[ankle]]
-            if below:
-                roles[toe] = below[0]
+        if f"{side} ankle" in roles:
+            toe = toe_of(roles, parents, side)
+            if toe >= 0:
+                roles[f"{side} toe"] = toe
             else:
-                missing.append(toe)
+                missing.append(f"{side} toe")
     if missing:
         raise MotionkitError(
             f"the rig has no joint that looks like: {', '.join(missing)}.",
@@ -164,7 +163,7 @@ def map_body(names: Sequence[str], parents: Sequence[int], positions: Tensor) ->
         if MAPPED + joint in names and joint not in BODY.values():
             weights[row] = 0.0
             weights[row, names.index(MAPPED + joint)] = 1.0
-    leg = leg_length(roles, positions[0])
+    leg = hip_to_ankle(roles, positions[0])
     if leg <= 0:
         raise MotionkitError("the rig's legs have no length.", why="the scale of the body is taken from them.")
     unit = UNITS[nearest_unit(leg, PERSON_LEG)]
@@ -259,7 +258,7 @@ def body_height(names: Sequence[str], parents: Sequence[int], pose: Tensor) -> f
         1.77
     """
     roles = find_roles(names, parents)
-    leg = leg_length(roles, pose)
+    leg = hip_to_ankle(roles, pose)
     if leg <= 0 or not {"pelvis", "head"} <= roles.keys():
         return 0.0
     _, steps = _hips_to_head(roles, parents, pose.double())

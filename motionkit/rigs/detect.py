@@ -13,7 +13,7 @@ from torch import Tensor
 from motionkit.geometry import positions_from_bones
 from motionkit.motion.clip import ReadOptions
 from motionkit.motion.motion import END, Motion, finite_part, finite_warning
-from motionkit.rigs.roles import find_roles, leg_length
+from motionkit.rigs.roles import find_roles, hip_to_ankle
 
 
 class LengthUnit(NamedTuple):
@@ -117,7 +117,7 @@ def in_metres(
 
 def motion_leg(motion: Motion) -> float:
     """Return the length of the legs in the first frame; 0 if they are unknown by name."""
-    return leg_length(find_roles(motion.names, motion.parents), motion.cut(0, 1).positions()[0])
+    return hip_to_ankle(find_roles(motion.names, motion.parents), motion.cut(0, 1).positions()[0])
 
 
 def rest_extent(motion: Motion) -> float:

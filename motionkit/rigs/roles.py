@@ -215,7 +215,13 @@ def joint_path(parents: Sequence[int], joint: int, top: int = -1) -> list[int]:
     return path[::-1]
 
 
-def leg_length(roles: Mapping[str, int], pose: Tensor) -> float:
+def toe_of(roles: Mapping[str, int], parents: Sequence[int], side: str) -> int:
+    """Return the toe of a side with an ankle: the joint of that role, else the first below the ankle; -1 without."""
+    below = (joint for joint, parent in enumerate(parents) if parent == roles[f"{side} ankle"])
+    return roles.get(f"{side} toe", next(below, -1))
+
+
+def hip_to_ankle(roles: Mapping[str, int], pose: Tensor) -> float:
     """Return the mean length of the legs from hip to ankle in a pose ``[J, 3]``; 0 if a leg's joint is unknown.
 
     Args:

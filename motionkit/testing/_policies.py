@@ -20,10 +20,9 @@ from motionkit.plugins import Component
 from motionkit.regions.datasets.settings import ShapesOptions
 from motionkit.regions.evaluation.measure import masks_at
 from motionkit.testing._component import Findings, check_component, component_of, options_of
-from motionkit.testing._rewards import TEXTS
+from motionkit.testing._rewards import TEXTS, TOLERANCE, is_near
 from motionkit.text import Prompt
 
-TOLERANCE = 1e-4
 PREDICTOR_TOLERANCE = 1e-5
 _FRAMES, _LONGER = 4, 7  # predicted frames, and frames of a command
 
@@ -108,10 +107,10 @@ def _check_values(
     dirty = noise.clone()
     dirty[~valid] = torch.nan
     padded = _predict(policy, dirty, prompts, lengths)
-    findings.expect(_near(padded[valid], predicted[valid]), "What stands in the padding changes the prediction.")
+    findings.expect(is_near(padded[valid], predicted[valid]), "What stands in the padding changes the prediction.")
     alone = _predict(policy, noise[1:, :32], prompts[1:], lengths[1:])
     findings.expect(
-        _near(alone[0], predicted[1, :32]), "A sample predicted alone differs from the same sample in a batch."
+        is_near(alone[0], predicted[1, :32]), "A sample predicted alone differs from the same sample in a batch."
     )
     guided = _predict(policy, noise, prompts, lengths, guidance=2.5)
     findings.expect(bool(guided[valid].isfinite().all()), "predict with guidance is not finite.")
@@ -136,10 +135,6 @@ def _predict(
     timestep = torch.full((x.shape[0],), 3, dtype=torch.int64)
     with torch.no_grad():
         return policy.predict(x, timestep, policy.condition(prompts), lengths, guidance=guidance)
-
-
-def _near(first: Tensor, second: Tensor) -> bool:
-    return bool(torch.allclose(first, second, rtol=TOLERANCE, atol=TOLERANCE))
 
 
 def check_region_policy(
@@ -233,7 +228,7 @@ def _check_captions(findings: Findings, policy: RegionPolicy, seen: Any, masks: 
     findings.expect(fine, "log_prob must be finite and not above 0 for words that the policy sampled itself.")
     findings.expect(bool((scores.entropy >= -TOLERANCE).all()), "entropy must not be below 0.")
     alone = policy.score_words(seen.select(rows[:1]), masks[rows[:1]], captions.ids[rows[:1]])
-    near = torch.allclose(alone.log_prob[0], scores.log_prob[-1], atol=TOLERANCE, rtol=TOLERANCE)
+    near = is_near(alone.log_prob[0], scores.log_prob[-1])
     findings.expect(near, "A caption scored alone differs from the same caption in a batch.")
 
 

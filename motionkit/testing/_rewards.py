@@ -242,14 +242,14 @@ def _check_independence(
     findings: Findings, reward: Reward, batch: Record, prompts: list[Prompt], total: Tensor
 ) -> None:
     for changed, sentence in padded(batch):
-        findings.expect(_near(_total(reward, changed, prompts), total), sentence)
+        findings.expect(is_near(_total(reward, changed, prompts), total), sentence)
     order = list(range(len(batch)))[::-1]
     turned = _total(reward, rows(batch, order), [prompts[i] for i in order])
-    findings.expect(_near(turned[order], total), "The order of the batch changes the scores.")
+    findings.expect(is_near(turned[order], total), "The order of the batch changes the scores.")
     alone = [_total(reward, rows(batch, [i]), [prompts[i]]) for i in range(len(batch))]
-    findings.expect(_near(torch.cat(alone), total), "A sample scored alone gets another score than in a batch.")
+    findings.expect(is_near(torch.cat(alone), total), "A sample scored alone gets another score than in a batch.")
     spread = _total(reward, spoiled(batch), prompts)
-    findings.expect(_near(spread[1:], total[1:]), "A sample that is unusable changes the scores of the others.")
+    findings.expect(is_near(spread[1:], total[1:]), "A sample that is unusable changes the scores of the others.")
 
 
 def _check_segments(findings: Findings, scores: RewardScores, prompts: Sequence[Prompt]) -> None:
@@ -260,8 +260,10 @@ def _check_segments(findings: Findings, scores: RewardScores, prompts: Sequence[
     findings.expect(bool((scores.segments[~is_segment] == 0).all()), "segments must be 0 past a sample's last segment.")
     mean = (scores.segments * is_segment).sum(dim=1) / counts
     applying = scores.applying
-    findings.expect(_near(mean[applying], scores.total[applying]), "The mean of a sample's segments must be its total.")
+    equal = is_near(mean[applying], scores.total[applying])
+    findings.expect(equal, "The mean of a sample's segments must be its total.")
 
 
-def _near(first: Tensor, second: Tensor) -> bool:
+def is_near(first: Tensor, second: Tensor) -> bool:
+    """Return whether two tensors are equal within `TOLERANCE`, as scores and predictions in other batches must be."""
     return bool(torch.allclose(first, second, rtol=TOLERANCE, atol=TOLERANCE))

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from motionkit import weights
 from motionkit.documents import read_json
-from motionkit.errors import MotionkitError
+from motionkit.errors import MotionkitError, first_line
 from motionkit.plugins import install_line
 from motionkit.text._prompt import CachedEncoder, TextEncoder, TextFeatures, pad_rows
 from motionkit.text._stored import StoredEncoder
@@ -88,7 +88,7 @@ def open_model(family: Family, source: str, *, local: bool) -> tuple[Any, Any]:
     except Exception as error:
         note = "" if path.is_dir() else f", and there is no folder {source}"
         raise MotionkitError(
-            f"cannot open the text model {source!r}: {_first_line(error)}",
+            f"cannot open the text model {source!r}: {first_line(error)}",
             why=f"the {family.name} encoder needs a transformers folder with tokenizer, config and weights{note}.",
             fix=f"give its folder as the text model ({OPTIONS}), or download it once: hf download {family.default}",
         ) from error
@@ -160,10 +160,6 @@ def _largest(content: object) -> int:
     elif isinstance(content, list):
         parts = content
     return content if isinstance(content, int) else max(map(_largest, parts), default=0)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 def _not_a_folder(path: Path, family: Family) -> MotionkitError:

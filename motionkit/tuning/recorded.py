@@ -17,8 +17,8 @@ from motionkit.clips.profile.settings_file import merge_settings, read_settings
 from motionkit.config import Given, resolve
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
+from motionkit.predictor.guide_config import is_guide_config
 from motionkit.predictor.guide_figures import FOLDER, MODES, read_epochs
-from motionkit.predictor.guide_files import is_guide_config
 from motionkit.predictor.schedule import LARGEST_STEP
 from motionkit.predictor.train_settings import TrainMplSettings
 

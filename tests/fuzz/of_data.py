@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from motionkit.clips.convert import load_clips, open_sources
-from motionkit.clips.convert.feature_target import finish_folder, write_clip
+from motionkit.clips.convert.feature_target import finish_folder, write_features
 from motionkit.clips.convert.resumable import ResumableFolder, outcome_line, plan_line
 from motionkit.clips.convert.targets import Piece
 from motionkit.clips.walk import ClipOutcome
@@ -41,7 +41,7 @@ def _make_humanml(scratch: Path) -> None:
     folder = scratch / "dataset"
     folder.mkdir()
     for key, features in _FEATURES.items():
-        write_clip(folder, key, features, _CAPTIONS, HUMANML)
+        write_features(folder, key, features, _CAPTIONS, HUMANML)
     finish_folder(folder, {"000": "train", "001": "train", "002": "val"}, HUMANML)
 
 

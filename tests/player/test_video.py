@@ -15,9 +15,10 @@ from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML
 from motionkit.player import PlayerTrack
 from motionkit.player.video import _film as _encode
-from motionkit.player.video import _film as letters_module
+from motionkit.player.video import _letters as letters_module
 from motionkit.player.video import write_video
-from motionkit.player.video._film import Film, Letters, delays
+from motionkit.player.video._film import Film, delays
+from motionkit.player.video._letters import Letters
 
 from .figures import track
 

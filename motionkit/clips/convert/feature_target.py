@@ -164,7 +164,7 @@ class FeatureTarget:
         key, features, captions = part
         if len(features) < MIN_FRAMES[self.body]:
             return Piece(key, len(features), split=clip.split, group=clip.group, captions=len(captions))
-        files, joints = write_clip(folder, key, features, captions, self.skeleton)
+        files, joints = write_features(folder, key, features, captions, self.skeleton)
         skate, jerk = physics_sums(
             joints[None], torch.tensor([len(joints)]), fps=self.skeleton.fps, feet=self.skeleton.feet
         )
@@ -172,7 +172,7 @@ class FeatureTarget:
         return Piece(key, len(joints), files, clip.split, clip.group, len(captions), figures)
 
 
-def write_clip(
+def write_features(
     folder: Path, key: str, features: Tensor, captions: Sequence[Caption], skeleton: Skeleton
 ) -> tuple[tuple[str, ...], Tensor]:
     """Write ``new_joint_vecs``, ``new_joints`` and, if there are captions, ``texts`` of one clip.

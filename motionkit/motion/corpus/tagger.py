@@ -68,19 +68,8 @@ def tag_caption(text: str, *, builtin: bool = False) -> tuple[str, ...]:
         text: The caption.
         builtin: Use the built-in tagger whatever is installed: the same tokens on every machine.
     """
-    return (tag_words if builtin else _chosen()[1])(text.replace("-", ""))
-
-
-def tagger_name() -> str:
-    """Return which tagger `tag_caption` uses on this machine: ``spacy``, ``nltk`` or ``built-in``."""
-    return _chosen()[0]
-
-
-def _chosen() -> tuple[str, Callable[[str], tuple[str, ...]]]:
-    for name, tagger in (("spacy", _spacy()), ("nltk", _nltk())):
-        if tagger is not None:
-            return name, tagger
-    return "built-in", tag_words
+    tagger = tag_words if builtin else _spacy() or _nltk() or tag_words
+    return tagger(text.replace("-", ""))
 
 
 def tag_words(text: str) -> tuple[str, ...]:

@@ -81,7 +81,7 @@ from motionkit.testing import check_protocol
 
 
 def test_contract() -> None:
-    found = check_protocol("$name", "starter")
-    assert 0.0 < found.figures["$name/speed"] < 5.0
+    result = check_protocol("$name", "starter")
+    assert 0.0 < result.figures["$name/speed"] < 5.0
 ''',
 )

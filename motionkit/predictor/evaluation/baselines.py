@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from motionkit.geometry import matrix_from_6d, matrix_to_6d, rotate_yaw
-from motionkit.motion.prediction import MotionState, follow, path_points
+from motionkit.motion.prediction import MotionState, extended, follow, path_points
 from motionkit.predictor.clips import StateClip, Windows
 
 DAMPED = 0.8
@@ -243,7 +243,7 @@ class Matching:
         known = known.map(Tensor.double)
         six, before = (matrix_to_6d(known.rotations[:, -1 - lag]).flatten(1) for lag in (0, 1))
         heights = known.heights[:, -1]
-        path = None if command is None else longer(command.double(), frames + _POINTS * self._every)
+        path = None if command is None else extended(command.double(), frames + _POINTS * self._every)
         made: list[MotionState] = []
         for done in range(0, frames, self._every):
             parts = self._pose(six, before, heights)
@@ -287,9 +287,3 @@ class Matching:
 
     def _key(self, parts: tuple[Tensor, ...]) -> Tensor:
         return torch.cat([part / scale for part, scale in zip(parts, self._scales, strict=False)], dim=1)
-
-
-def longer(path: Tensor, frames: int) -> Tensor:
-    """Pad a path ``[N, F, 3]`` that is shorter than `frames` with its last step."""
-    missing = max(0, frames - path.shape[1])
-    return torch.cat([path, path[:, -1:].expand(-1, missing, -1)], dim=1)

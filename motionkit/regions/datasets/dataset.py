@@ -19,18 +19,9 @@ from motionkit.contracts.dataset import Regions, Split
 from motionkit.errors import MotionkitError
 from motionkit.regions.datasets.formats import Coco, Finetune, Lines
 from motionkit.regions.datasets.grasp import Grasp
-from motionkit.regions.datasets.images import (
-    Facts,
-    find_folder,
-    fit,
-    given,
-    load,
-    look,
-    mark_of,
-    one_file,
-    read_picture,
-)
+from motionkit.regions.datasets.images import Facts, fit, load, look, mark_of, read_picture
 from motionkit.regions.datasets.masks import area_of, draw_mask
+from motionkit.regions.datasets.places import find_folder, given, one_file
 from motionkit.regions.datasets.rows import BY_DESIGN, Record, Source, UnusableError, caption_of
 from motionkit.regions.datasets.settings import CocoOptions, FinetuneOptions, GraspOptions, JsonlOptions, RegionReading
 from motionkit.runs import write_bytes_atomic

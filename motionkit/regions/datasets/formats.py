@@ -10,7 +10,7 @@ from typing import Any
 from motionkit import weights
 from motionkit.documents import open_file, parse_json, read_json
 from motionkit.errors import MotionkitError
-from motionkit.regions.datasets.images import fingerprint, one_file, picture_folder, require_keys
+from motionkit.regions.datasets.places import fingerprint, one_file, picture_folder, require_keys
 from motionkit.regions.datasets.rows import (
     BAD_ROW,
     LONGEST_ROW,

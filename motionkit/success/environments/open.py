@@ -38,6 +38,6 @@ def open_environment(chosen: Chosen, num_envs: int, *, workers: int = 0, backend
 
         actors, release = start_ray(orders)
         return shared_environment(Team(actors, release), counts)
-    from motionkit.success.environments.workers import start_processes
+    from motionkit.success.environments.process_workers import start_processes
 
     return shared_environment(Team(start_processes(orders)), counts)

@@ -22,7 +22,7 @@ from motionkit.clips.convert import (
     messages,
     open_sources,
 )
-from motionkit.clips.convert.feature_target import FeatureTarget, finish_folder, write_clip
+from motionkit.clips.convert.feature_target import FeatureTarget, finish_folder, write_features
 from motionkit.errors import MotionkitError
 from motionkit.formats.native import read_native, write_native
 from motionkit.motion import (
@@ -72,7 +72,7 @@ def dataset(folder: Path, **texts: Sequence[Caption]) -> Path:
     """Write a folder in HumanML3D's layout, without lists."""
     folder.mkdir()
     for number, (key, captions) in enumerate(texts.items()):
-        write_clip(folder, key, features_of(60, number), captions, HUMANML)
+        write_features(folder, key, features_of(60, number), captions, HUMANML)
     return folder
 
 

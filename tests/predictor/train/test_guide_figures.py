@@ -15,16 +15,8 @@ from motionkit.errors import MotionkitError
 from motionkit.geometry import yaw_matrix
 from motionkit.motion.prediction import MotionState
 from motionkit.predictor.features import Statistics
-from motionkit.predictor.guide_figures import (
-    curve_file,
-    cut_back,
-    read_epochs,
-    read_template,
-    take_turn_scale,
-    template_of,
-    write_epoch,
-    write_template,
-)
+from motionkit.predictor.guide_figures import curve_file, cut_back, read_epochs, write_epoch
+from motionkit.predictor.norm_template import read_template, take_turn_scale, template_of, write_template
 
 
 def fill(folder: Path, epochs: int, *, first: int = 1) -> None:

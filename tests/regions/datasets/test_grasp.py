@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from motionkit.errors import MotionkitError
-from motionkit.regions.datasets import grasp as _grasp
+from motionkit.regions.datasets.arrow_files import check_batch
 from motionkit.regions.datasets.grasp import parts_of
 from motionkit.regions.datasets.rows import UnusableError, caption_of
 from motionkit.regions.datasets.settings import GraspOptions, grasp
@@ -327,12 +327,12 @@ def test_a_batch_of_many_rows_is_checked_once(tmp_path: Path, monkeypatch: pytes
     """pyarrow checks the whole batch for each of its rows: 60 ms a row for 100,000 rows."""
     pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra sa2va)")
     checked: list[int] = []
-    plain = _grasp.check_batch
-    monkeypatch.setattr(
-        _grasp,
-        "check_batch",
-        lambda batch: (checked.extend([batch.num_rows] if isinstance(batch, pa.RecordBatch) else []), plain(batch))[1],
-    )
+
+    def check(batch: object) -> str:
+        checked.extend([batch.num_rows] if isinstance(batch, pa.RecordBatch) else [])
+        return check_batch(batch)
+
+    monkeypatch.setattr("motionkit.regions.datasets.grasp.check_batch", check)
     assert len(captions(opened(written(tmp_path / "one", pa.Table.from_pylist(grasp_rows(30)))))) == 30
     assert checked == [30]
 

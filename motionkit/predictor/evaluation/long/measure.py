@@ -17,9 +17,9 @@ from motionkit.contracts.dataset import Split
 from motionkit.contracts.policy import Predictor
 from motionkit.geometry import matrix_to_6d
 from motionkit.metrics import SHORTEST, leading_joint, lower_slide, movement, movement_share, npss_terms
-from motionkit.motion.prediction import MotionState, follow, path_errors, state_positions
+from motionkit.motion.prediction import MotionState, extended, follow, path_errors, state_positions
 from motionkit.predictor.clips import ClipSet, StateClip, Windows, cut_windows
-from motionkit.predictor.evaluation.baselines import Extrapolation, Matching, longer
+from motionkit.predictor.evaluation.baselines import Extrapolation, Matching
 from motionkit.predictor.evaluation.measure import Body, predict_checked
 from motionkit.predictor.policy import MplPredictor
 
@@ -224,7 +224,7 @@ def run_figures(
     parts: list[Figures] = []
     for place in torch.arange(len(runs.index)).split(_AT_ONCE):
         index = runs.index[place]
-        path = None if runs.path is None else longer(runs.path[place], runs.frames)[:, : runs.frames]
+        path = None if runs.path is None else extended(runs.path[place], runs.frames)[:, : runs.frames]
         if row.conditioned:
             made = predict_checked(row.predictor, runs.windows.known(index), runs.frames, path)
         else:  # the same for all paths from one start
