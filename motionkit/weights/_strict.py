@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from motionkit.errors import MotionkitError
 
@@ -211,11 +212,23 @@ def build(make: Callable[[], Module], tensors: Mapping[str, Tensor], origin: str
         tensors: Name to tensor.
         origin: Their file or folder, for the message.
     """
-    with torch.device("meta"):
+    with torch.device("meta"), _Unset():
         _check(make(), tensors, origin)
     module = make()
     module.load_state_dict(dict(tensors), strict=True)
     return module
+
+
+class _Unset(TorchFunctionMode):
+    """Leaves out `normal_`, which on the meta device sets nothing, but imports torch's compiler: a second."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: object, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        named = kwargs or {}
+        if func.__name__ == "normal_":  # of a tensor, or of torch.nn.init
+            return args[0] if args else named["tensor"]
+        return func(*args, **named)
 
 
 def _check(module: nn.Module, tensors: Mapping[str, Tensor], origin: str) -> None:

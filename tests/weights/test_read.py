@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from motionkit.errors import MotionkitError
-from motionkit.weights import describe, find_tensors, load_strict, read, read_array
+from motionkit.weights import build, describe, find_tensors, load_strict, read, read_array
 
 
 class Evil:
@@ -256,6 +256,15 @@ def test_wrappings_are_looked_through():
     ):
         assert list(find_tensors(obj) or {}) == ["w"]
     assert find_tensors({"epoch": 1}) is None
+
+
+def test_a_network_is_looked_at_without_random_values_and_then_loaded(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(nn.init, "_no_grad_normal_", lambda tensor, *_, **__: drawn.append(tensor.device.type))
+    table = torch.arange(6.0).view(3, 2)
+    network = build(lambda: nn.Embedding(3, 2), {"weight": table}, "words.safetensors")
+    assert drawn == ["cpu"], "on the meta device torch would import its compiler for it"
+    assert torch.equal(network.weight, table)
 
 
 def test_load_strict_says_what_differs():
