@@ -262,7 +262,9 @@ class StoredEncoder:
             return _StandIn(self._rows, StudentEncoder(self._student), error, self._nearest)
 
     def _nearest(self, text: str) -> str:
-        """Return a phrase with the three stored texts that are nearest in spelling."""
+        """Return a phrase with the three stored texts that are nearest in spelling, or that `text` is empty."""
+        if not text.strip():
+            return "the text is empty."
         # Only texts that share most words are compared: with thousands it takes a third of a second.
         words = set(text.lower().split())
         alike = heapq.nlargest(

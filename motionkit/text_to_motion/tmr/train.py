@@ -125,11 +125,13 @@ def readable(text_model: TextEncoder, texts: Sequence[str]) -> frozenset[str]:
             return False
         return True
 
+    table = text_model.encoder if isinstance(text_model, CachedEncoder) else text_model
+    if isinstance(table, StoredEncoder):
+        known = frozenset(text for text in texts if text in table)
+        if len(known) < len(set(texts)) and table.alone:  # faster than errors, which look for the nearest spelling
+            return known
     if not texts or encodes(texts):
         return frozenset(texts)
-    table = text_model.encoder if isinstance(text_model, CachedEncoder) else text_model
-    if isinstance(table, StoredEncoder) and table.alone:  # faster than an error for each text
-        return frozenset(text for text in texts if text in table)
     return frozenset(text for text in texts if encodes([text]))
 
 
