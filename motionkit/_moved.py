@@ -389,9 +389,10 @@ rl._objective: rl._audit rl._density rl._surrogate
 rl._plan: rl._excess rl._flow rl._schedule
 rl._rollout: rl._graph
 runs._checkpoint: runs._optimizer runs._random runs._save
-runs._content: runs._mapped runs._trained_on
+runs._fingerprint: runs._content
 runs._folder: runs._lock
 runs._manage: runs._opened
+runs._model: runs._trained_on
 runs._record: runs._git runs._origin
 runs._run: runs._following runs._log runs._open runs._signals
 runs.atomic: runs._atomic runs._output runs._tree runs._writable
@@ -441,6 +442,7 @@ success.evaluation.data: evaluation.reward._data evaluation.reward._score
 success.evaluate: cli.commands._eval_reward
 success.evaluation.report: evaluation.reward._figures evaluation.reward._folder evaluation.reward._report
     evaluation.reward._strips
+success.mapped_pages: runs._mapped
 success.pages: report._collected report._reward report._success
 success.ppo.backend: trainers.ppo._backend
 success.ppo.clone: trainers.ppo._clone

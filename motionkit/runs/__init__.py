@@ -1,15 +1,7 @@
 """Run folders and other output folders: locks, checkpoints, atomic writes. Imports torch only to save and load."""
 
 from motionkit.runs._checkpoint import Checkpoint, flatten_optimizer, restore_optimizer
-from motionkit.runs._content import (
-    TRAINED_ON,
-    Kept,
-    MappedPages,
-    TrainedOn,
-    fingerprint,
-    fingerprint_files,
-    fingerprint_tensors,
-)
+from motionkit.runs._fingerprint import fingerprint, fingerprint_files, fingerprint_tensors
 from motionkit.runs._folder import LOCK, PAGE, folder_of, hold, still_holds
 from motionkit.runs._listing import (
     RunInfo,
@@ -31,7 +23,7 @@ from motionkit.runs._manage import (
     tags_of,
     users_of,
 )
-from motionkit.runs._model import TENSORS, SavedModel, find_model, write_model
+from motionkit.runs._model import TENSORS, TRAINED_ON, Kept, SavedModel, TrainedOn, find_model, write_model
 from motionkit.runs._next import generate_line, next_commands
 from motionkit.runs._resume import locate, refuse_command
 from motionkit.runs._run import FollowingRun, Run, logging_into, open_run
@@ -46,7 +38,6 @@ __all__ = [
     "Checkpoint",
     "FollowingRun",
     "Kept",
-    "MappedPages",
     "OutputFolder",
     "Run",
     "RunInfo",

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from motionkit.config import HUB_ID
-from motionkit.errors import MotionkitError
+from motionkit.errors import MotionkitError, first_line
 
 DATA = ("*.json", "*.safetensors", "*.npy", "*.md")
 """The files of a model that are downloaded."""
@@ -64,7 +64,7 @@ def download(source: str, *, revision: str = "", files: Sequence[str] = DATA) ->
     except Exception as error:
         raise MotionkitError(
             f"{source} does not exist, and the Hugging Face hub does not provide it.",
-            why=str(error).strip().partition("\n")[0],
+            why=first_line(error),
             fix=f"check the path; with a network: hf download {source}",
         ) from error
     return Path(folder), Path(folder).name  # the cache names it by the commit
@@ -107,7 +107,7 @@ def push(folder: Path, source: str, files: Sequence[str], *, public: bool = Fals
     except Exception as error:  # as above
         raise MotionkitError(
             f"the Hugging Face hub did not take {source}.",
-            why=str(error).strip().partition("\n")[0],
+            why=first_line(error),
             fix="check the name, and that the token may write there.",
             code=1,
         ) from error

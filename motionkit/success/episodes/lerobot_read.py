@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from motionkit.config import cache_folder
 from motionkit.documents import as_model, read_json
-from motionkit.errors import MotionkitError
+from motionkit.errors import MotionkitError, first_line
 from motionkit.runs import write_bytes_atomic
 from motionkit.success.episodes.collector import Collector
 from motionkit.success.episodes.lerobot import (
@@ -248,9 +248,7 @@ def _rows_of(
                     table.validate(full=True)
         # A damaged file can raise nearly any exception.
         except Exception as error:
-            raise MotionkitError(
-                f"{path} cannot be read.", why=str(error).strip().partition("\n")[0][:200], fix=_AGAIN
-            ) from error
+            raise MotionkitError(f"{path} cannot be read.", why=first_line(error)[:200], fix=_AGAIN) from error
         if rows > _ROWS or large:
             raise MotionkitError(f"{path} is larger than what is read.", why=f"at most {_ROWS:,} rows of a dataset.")
         if table is None:

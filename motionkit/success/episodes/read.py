@@ -20,7 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from motionkit.documents import as_model, read_json
 from motionkit.errors import MotionkitError
-from motionkit.runs import MappedPages, fingerprint
+from motionkit.runs import fingerprint
+from motionkit.success.mapped_pages import MappedPages
 
 ARTIFACT = "episodes"
 """Folder of a run that holds its episodes."""
