@@ -139,3 +139,12 @@ def test_comments_of_parameters_are_in_the_reference(tmp_path: Path, pages: Modu
     (tmp_path / "sample.py").write_text("\n".join((*lines, "):", '    """Read."""\n')))
     found = griffe.load("sample", search_paths=[tmp_path], extensions=griffe.load_extensions(extension))
     assert found["read"].docstring.value == "Read.\n\nArgs:\n    fps: Frames per second\n    more: [T, 3] metres"
+
+
+def test_comments_of_a_constructor_are_in_the_reference(tmp_path: Path, pages: ModuleType) -> None:
+    griffe = pytest.importorskip("griffe")
+    extension = importlib.import_module("fields").Fields()
+    text = 'class Reader:\n    """Reads."""\n    def __init__(\n        self,\n        path,  # a file\n    ): ...\n'
+    (tmp_path / "sample.py").write_text(text)
+    found = griffe.load("sample", search_paths=[tmp_path], extensions=griffe.load_extensions(extension))
+    assert found["Reader"].docstring.value == "Reads.\n\nArgs:\n    path: A file"

@@ -21,12 +21,14 @@ class Fields(Extension):
 
     def on_function_instance(self, *, node: Any, func: Function, **_: Any) -> None:
         """List the parameters that comments in the signature describe, where the docstring lists none."""
-        if func.docstring is None or "Args:" in func.docstring.value or not hasattr(node, "args"):
+        owner = func.parent if func.name == "__init__" else func  # the docstring of a class is that of its constructor
+        docstring = owner.docstring if owner is not None else None
+        if docstring is None or "Args:" in docstring.value or not hasattr(node, "args"):
             return
         every = [*node.args.posonlyargs, *node.args.args, node.args.vararg, *node.args.kwonlyargs, node.args.kwarg]
         said = {one.arg: _comment(one, func) for one in every if one is not None and one.lineno > node.lineno}
         listed = "".join(f"\n    {name}: {text[:1].upper()}{text[1:]}" for name, text in said.items() if text)
-        func.docstring.value += f"\n\nArgs:{listed}" if listed else ""
+        docstring.value += f"\n\nArgs:{listed}" if listed else ""
 
     def on_attribute_instance(self, *, node: Any, attr: Attribute, **_: Any) -> None:
         """Give an attribute a docstring, and show the default in place of the call of ``Field``."""

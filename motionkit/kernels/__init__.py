@@ -6,10 +6,9 @@ capability 7.5 or newer, and plain torch otherwise; ``$MOTIONKIT_KERNELS`` (auto
 argument choose, `motionkit doctor` reports the choice, and ``python -m motionkit.kernels.selftest`` checks it on this
 machine.
 
-What the tests cover without a GPU: the same sources compiled for the CPU against float64 autograd, their races, real
-machine code for seven architectures from NVRTC 13.0 (13.5 by hand), and the driver's calls against a libcuda that has
-no GPU; by hand, all of it under torch 2.11. What has not been run yet: the kernels on a GPU, so neither their speed
-nor the hardware's approximate `rsqrt` and `exp` (errors of 2 units in the last place are simulated); Windows.
+The tests need no GPU. They compile the same sources for the CPU and compare them with float64 autograd, look for races,
+read the machine code of seven architectures from NVRTC, and make the driver's calls against a libcuda that has no GPU.
+docs/kernels.md has what one H100 showed. The speed of `recover.cu` on a GPU and Windows have not been tried.
 """
 
 from motionkit.kernels._backend import backend_report

@@ -220,7 +220,9 @@ def label(name: str) -> str:
     if not is_file(name):
         return name.rpartition(":")[2]
     path, _, attribute = name.rpartition(":") if ":" in Path(name).name else (name, "", "component")
-    return (Path(path).stem if attribute == "component" else attribute).replace("_", "-")
+    file = Path(path)
+    stem = file.absolute().parent.name if file.name == "__init__.py" else file.stem  # a package has its folder's name
+    return (stem if attribute == "component" else attribute).replace("_", "-")
 
 
 def _load(entry: Entry) -> Component:

@@ -118,7 +118,7 @@ class _Texts(_Reward):
 
 
 class MeteorReward(_Texts):
-    """METEOR; an empty text scores 0. See `motionkit.regions.meteor.Meteor`."""
+    """METEOR; an empty text scores 0. See `motionkit.regions.meteor.score.Meteor`."""
 
     name = "meteor"
 

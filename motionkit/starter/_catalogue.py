@@ -237,7 +237,7 @@ def actions() -> dict[str, tuple[str, ...]]:
 def find(name: str) -> CatalogueEntry:
     """Return the catalogue's entry called ``action/variant``."""
     if name not in _BY_NAME:
-        raise MotionkitError(f"the starter has no movement {name!r}.", fix="motionkit.starter.actions() lists them.")
+        raise MotionkitError(f"the starter has no movement {name!r}.", fix="motionkit.starter.CATALOGUE lists them.")
     return _BY_NAME[name]
 
 

@@ -178,6 +178,7 @@ def test_files(tmp_path: Path) -> None:
     assert component.build(component.options(), device="cpu").runtime == {"device": "cpu"}
     assert plugins.get("rewards", str(path), typed=True) is not None
     assert plugins.label(f"{path}:component") == "my-reward"
+    assert plugins.label("./src/motionkit_reward_bounce/__init__.py:component") == "motionkit-reward-bounce"
     with pytest.raises(MotionkitError, match="has no 'other'"):
         plugins.get("rewards", f"{path}:other", typed=True)
     with pytest.raises(MotionkitError, match="does not exist"):

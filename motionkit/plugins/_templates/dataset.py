@@ -45,8 +45,7 @@ from motionkit.contracts.dataset import Split, TextClip
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, Normalizer, feature_stats
 from motionkit.text import Prompt
-from motionkit.text_to_motion.data.joined import join_prompts
-from motionkit.text_to_motion.data.joined import physics_medians
+from motionkit.text_to_motion.data.joined import join_prompts, physics_medians
 
 from $module import Options
 

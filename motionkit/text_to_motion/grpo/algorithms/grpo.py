@@ -255,7 +255,7 @@ class ClippedUpdate:
         return True
 
     def _surrogate(self, *, audit: bool) -> dict[str, float]:
-        """Return means over all pairs, by the names of `motionkit.rl.Terms.sums`, and ``loss``."""
+        """Return means over all pairs, by the names of `sums` of `motionkit.rl.Objective`, and ``loss``."""
         rule, batch, credit = self._rule, self._batch, self._credit
         total = self._trajectory.num_pairs * rule.world.size
         sums: dict[str, float] = defaultdict(float)
