@@ -8,6 +8,7 @@ the other, and the other columns are wrapped.
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 from functools import partial
 from types import ModuleType
@@ -109,12 +110,16 @@ def show_whole_names() -> None:
 def put_example(command: Any, path: str, *, settings: bool) -> None:
     """Put an example below the help of a command, and where its other settings are.
 
+    Lines of a paragraph are joined, since typer joins only those of the first one and would break a terminal's lines
+    twice: where they are full, and where those of the source end.
+
     Args:
         command: The command; an ``Example:`` at the end of its help is moved down.
         path: Its name, such as ``pretrain mdm``.
         settings: Whether it has settings without flags.
     """
-    command.help, _, from_help = (command.help or "").partition("\n\nExample: ")
+    text, _, from_help = inspect.cleandoc(command.help or "").partition("\n\nExample: ")
+    command.help = "\n\n".join(" ".join(paragraph.split("\n")) for paragraph in text.split("\n\n"))
     example = from_help.strip() or EXAMPLES.get(path, f"motionkit {path} --dry-run" if settings else "")
     lines = [f"Example: {example}"] if example else []
     if settings:

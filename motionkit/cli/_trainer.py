@@ -182,4 +182,5 @@ def _time(outcome: Outcome) -> str:
 
     seconds = outcome.document.get("seconds")
     steps = outcome.document.get("steps")
-    return f"{steps} steps, {duration(float(seconds))}" if isinstance(seconds, (int, float)) else f"{steps} steps"
+    count = "1 step" if steps == 1 else f"{steps} steps"
+    return f"{count}, {duration(float(seconds))}" if isinstance(seconds, (int, float)) else count

@@ -58,8 +58,12 @@ def open_model(path: str) -> FoundModel:
         return FoundModel(path, "policies", "mdm", "the starter policy")
     place = weights.located(path)
     if not place.exists():
+        run = next((info for info in runs.find() if info.directory.name == path), None)
         raise MotionkitError(
-            f"{path} does not exist.", fix="give a run folder, a checkpoint, a policy folder or a file."
+            f"{path} does not exist.",
+            fix=f"give {run.directory}, the run that is called so."
+            if run
+            else "give a run folder, a checkpoint, a policy folder or a file.",
         )
     if not place.is_dir():
         return _file(path, place)
@@ -89,12 +93,12 @@ def gives_of_model(model: FoundModel) -> str:
 
 
 def open_giving(path: str, gives: str, *, measures: str, fix: str) -> FoundModel:
-    """Return the model of a path for a protocol of `eval` that measures one kind.
+    """Return the model of a path for a command that takes one kind.
 
     Args:
         path: See `open_model`.
         gives: What its plugin must give, such as ``predictor``.
-        measures: The protocol and what it measures, for the message: ``eval mpl measures motion predictors``.
+        measures: The command and what it takes, for the message: ``eval mpl measures motion predictors``.
         fix: What to give instead, for the message.
     """
     model = open_model(path)

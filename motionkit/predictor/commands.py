@@ -82,7 +82,12 @@ def predict(
     if kind == "fbx":
         find_blender()
     console.say("predict: loading torch, model and clip")
-    predictor = open_predictor(find_predictor(model), None, device=resolve_device(settings.device))
+    found = find_predictor(
+        model,
+        measures="predict continues clips with motion predictors",
+        fix="give a run of motionkit train-mpl, or a predictor's folder.",
+    )
+    predictor = open_predictor(found, None, device=resolve_device(settings.device))
     assert predictor is not None
     start, retarget = _start(settings, model)
     clips, clip = _open(start, settings.clip, predictor.fps, predictor.names, retarget)

@@ -101,7 +101,9 @@ class Prompt:
                 fix="give --durations one value per ' | '-separated segment.",
             )
         if any(frames < 1 for frames in self.frames):
-            raise MotionkitError(f"segment lengths must be at least one frame, got {self.frames}.")
+            raise MotionkitError(
+                f"segment lengths must be at least one frame, got {self.frames}.", fix="give each segment more time."
+            )
         if any(not text.strip() for text in self.segments):
             raise MotionkitError("a prompt has an empty segment.", fix="remove the extra ' | '.")
 

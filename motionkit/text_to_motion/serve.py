@@ -74,7 +74,7 @@ class Asked(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     text: str = Field(min_length=1, max_length=4000)
-    seconds: str = Field("", max_length=400, pattern=r"^[\d., ]*$")
+    seconds: str = Field("", max_length=400)
     seed: int = Field(0, ge=0, le=2**53)
     guidance: float = Field(ge=0, le=100)
 

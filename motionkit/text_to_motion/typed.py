@@ -17,6 +17,7 @@ from motionkit.errors import MotionkitError
 
 STDIN = "-"
 _LIMIT = 16 << 20
+_MOST_SECONDS = 1_000_000
 
 
 def read_prompts(texts: Sequence[str], file: Path | None) -> list[str]:
@@ -49,8 +50,8 @@ def read_seconds(text: str, count: int | None = None, *, name: str = "") -> list
         values = [float(word) for word in text.replace(",", " ").split()]
     except ValueError as error:
         raise MotionkitError(f"{given} are not seconds.", fix=fix) from error
-    if any(not 0 < value < 1e6 for value in values):
-        raise MotionkitError(f"{given}: every action takes more than 0 s.", fix=fix)
+    if not all(0 < value < _MOST_SECONDS for value in values):
+        raise MotionkitError(f"{given}: every action takes more than 0 s and less than {_MOST_SECONDS:,} s.", fix=fix)
     if count is not None and len(values) not in (0, 1, count):
         raise MotionkitError(
             f"there are {count} actions and {len(values)} durations.",

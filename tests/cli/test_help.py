@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -136,6 +137,16 @@ def test_names_of_options_are_whole_at_80_columns(cli: Cli) -> None:
     lines = [line.strip("│ ").split("  ")[0] for line in shown.splitlines()]
     for name in ("--dataset.random-crop", "--no-dataset.random-crop", "--inference-timesteps", "--policy.text-model"):
         assert any(name in line for line in lines), name
+
+
+def test_paragraphs_are_wrapped_by_the_terminal_alone(cli: Cli) -> None:
+    for command in ("view", "generate", "predict"):
+        lines = cli(command, "--help", env={"COLUMNS": "80"}).stdout.splitlines()
+        end = next(n for n, line in enumerate(lines) if line.startswith("╭"))
+        text = [line.strip() for line in lines[:end]]
+        for line, following in pairwise(text):
+            if line and following:
+                assert len(line) + 1 + len(following.split()[0]) > 78, f"{command}: {line!r} ends early"
 
 
 def groups_and_commands() -> list[list[str]]:

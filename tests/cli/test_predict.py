@@ -190,6 +190,13 @@ def test_without_any_word_it_is_planned_on_starter_clips(cli: Cli, monkeypatch: 
     assert plan["clips"] == "288 to train on, 144 to validate, 22 joints, 10 fps"
 
 
+def test_a_model_of_another_kind_is_refused_in_the_words_of_predict(cli: Cli) -> None:
+    done = cli("predict", "starter", "walk.bvh")
+    assert done.exit_code == 2
+    assert "predict continues clips with motion predictors" in done.stderr
+    assert "eval" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -68,9 +68,17 @@ def test_an_evaluator_is_no_policy(tmp_path: Path) -> None:
         assert "evaluator" in found.what
 
 
-def test_what_is_no_model_is_named(tmp_path: Path) -> None:
+def test_what_is_no_model_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MotionkitError, match="does not exist"):
         open_model(str(tmp_path / "no"))
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "runs" / "train-mpl" / "mine"
+    folder.mkdir(parents=True)
+    RunRecord.new("train-mpl", {}).write(folder)
+    (folder / "config.json").write_text("{}")
+    with pytest.raises(MotionkitError, match="mine does not exist") as raised:
+        open_model("mine")
+    assert f"give {Path('runs/train-mpl/mine')}, the run" in raised.value.fix
     with pytest.raises(MotionkitError, match="neither a model's folder nor a run"):
         open_model(str(tmp_path))
     RunRecord.new("pretrain tmr", {}).write(tmp_path)

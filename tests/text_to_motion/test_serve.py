@@ -180,6 +180,7 @@ def test_files_and_page_have_the_edits_of_the_command() -> None:
         ('{"text": "walk", "guidance": 2, "seed": "1"}', 400, "seed"),
         ('{"text": "walk", "guidance": 2, "seconds": "0"}', 400, "more than 0 s"),
         ('{"text": "walk", "guidance": 2, "seconds": "1..2"}', 400, "are not seconds"),
+        ('{"text": "walk", "guidance": 2, "seconds": "two"}', 400, "'two' are not seconds"),
         ('{"text": "walk", "guidance": 2, "seconds": "1, 2"}', 400, "1 actions and 2 durations"),
         ('{"text": "walk", "guidance": 2, "seconds": "301"}', 400, "at most 300 s"),
         ('{"text": "walk", "guidance": 2, "seconds": "999999"}', 400, "at most 300 s"),
@@ -321,7 +322,11 @@ def test_seconds_are_for_each_action_or_for_all() -> None:
         read_seconds("1,2,3", 2)
     assert read_seconds("") is None
     assert read_seconds("3, 2") == [3.0, 2.0]
-    for text, message in (("a", "--durations 'a' are not seconds"), ("3,0", "--durations '3,0': every action takes")):
+    for text, message in (
+        ("a", "--durations 'a' are not seconds"),
+        ("3,0", "--durations '3,0': every action takes more than 0 s"),
+        ("1e9", "--durations '1e9': every action takes more than 0 s and less than 1,000,000 s"),
+    ):
         with pytest.raises(MotionkitError, match=message):
             read_seconds(text, name="--durations")
 

@@ -62,14 +62,20 @@ def open_eval_data(
     return EvalData(clips, windows, train, tuple(notes))
 
 
-def find_predictor(path: str) -> FoundModel:
-    """Say which motion predictor a run, a checkpoint or a folder holds."""
-    return open_giving(
-        path,
-        "predictor",
-        measures="eval mpl measures motion predictors",
-        fix="motionkit eval mpl without a model measures the baselines.",
-    )
+def find_predictor(
+    path: str,
+    *,
+    measures: str = "eval mpl measures motion predictors",
+    fix: str = "motionkit eval mpl without a model measures the baselines.",
+) -> FoundModel:
+    """Say which motion predictor a run, a checkpoint or a folder holds.
+
+    Args:
+        path: What the user named.
+        measures: What the command does with predictors, for the message.
+        fix: What to give instead, for the message.
+    """
+    return open_giving(path, "predictor", measures=measures, fix=fix)
 
 
 def open_predictor(model: FoundModel | None, chosen: Chosen | None, *, device: torch.device | str) -> Predictor | None:

@@ -82,7 +82,10 @@ def read_document(path: Path) -> PolicyDocument:
     """Read policy.json."""
     content = read_json(path, dict, fix="copy the folder again.")
     if content.get("kind") != KIND:
-        raise MotionkitError(f"{path} describes a {str(content.get('kind'))[:40]!r} policy, not {KIND}.")
+        raise MotionkitError(
+            f"{path} describes a {str(content.get('kind'))[:40]!r} policy, not {KIND}.",
+            fix="give a run of grpo or pretrain mdm, a folder of such a policy, or starter.",
+        )
     try:
         return PolicyDocument.model_validate(content)
     except ValidationError as error:
