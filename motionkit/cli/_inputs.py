@@ -11,6 +11,7 @@ from pydantic import Field
 from motionkit.cli.output import say, warn
 from motionkit.config import Cli, Group, Settings
 from motionkit.errors import MotionkitError
+from motionkit.page.wording import count
 
 if TYPE_CHECKING:
     from motionkit.clips.convert import Opened
@@ -109,13 +110,13 @@ def open_inputs(names: Sequence[str], settings: ReadSettings) -> Opened:
     opened = open_sources(files, options) if files else Opened()
     refuse_idle(options, opened.sources)
     if opened.skipped:
-        say(f"{len(opened.skipped)} file(s) hold no motion: {listed(opened.skipped, 5)}")
+        say(f"{count(len(opened.skipped), 'file')} without a motion: {listed(opened.skipped, 5)}")
     if opened.made:
         say(f"passed over what convert wrote: {listed(opened.made, 5)} (give it by name to read it)")
     if opened.unread:
         say(f"passed over FBX, which a Blender reads (--blender): {listed(opened.unread, 5)}")
     for body in opened.bodies:
-        whose = f"{body.skeleton} ({body.files} file(s)): " if len(opened.bodies) > 1 else ""
+        whose = f"{body.skeleton} ({count(body.files, 'file')}): " if len(opened.bodies) > 1 else ""
         (say if body.plausible else warn)(whose + body.sentence)
     if STARTER in names:
         from motionkit.contracts.dataset import dataset_sources

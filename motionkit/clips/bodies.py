@@ -20,6 +20,7 @@ from motionkit.formats.glb.read import glb_unit
 from motionkit.formats.table import FORMATS
 from motionkit.motion.clip import BODY, MAPPED, Unit, joint_map_text
 from motionkit.motion.motion import END, Motion
+from motionkit.page.wording import count
 from motionkit.rigs import body_height
 from motionkit.rigs.detect import UNITS, Axis, find_unit, motion_leg, rest_extent, rest_up
 from motionkit.rigs.roles import find_roles
@@ -71,7 +72,7 @@ class Body:
         """How the files are read, and the resulting height of the bodies."""
         how = f"read as {UNITS[self.unit].words}{' (--units)' if self.given else ''}, {self.up.upper()} up"
         if self.beside:
-            how += f", as the {self.beside} file(s) of this skeleton beside"
+            how += f", as the {count(self.beside, 'file')} of this skeleton beside"
         if self.height_m is None:
             return f"{how}: {self.doubt or 'no legs are known by name, so the height of the bodies is not known'}"
         tall = f"{how}: bodies are {_span(self.height_m)} tall"

@@ -15,6 +15,7 @@ from motionkit.metrics import joint_jerk
 from motionkit.motion.clip import Clip
 from motionkit.motion.corpus.captions import Caption
 from motionkit.motion.motion import JointMotion, Motion
+from motionkit.page.wording import count
 from motionkit.rigs import (
     Rig,
     Step,
@@ -114,7 +115,7 @@ def trimmed(clip: Clip, edits: Edits) -> Clip:
             )
     if stop - start < 2:
         raise MotionkitError(
-            f"{edits.start:g} to {stop / fps:.4g} s are {stop - start} frame(s).", fix="give a later --end."
+            f"{edits.start:g} to {stop / fps:.4g} s are {count(stop - start, 'frame')}.", fix="give a later --end."
         )
     return clip.cut(start, stop)
 

@@ -77,9 +77,11 @@ def open_model(path: str) -> FoundModel:
             if encoder_format(folder) == form:
                 return FoundModel(path, *reader, what, _run(folder.parent))
     if (info := _run(place)) is not None:
+        going_on = info.status in ("running", "interrupted")
         raise MotionkitError(
-            f"{path} is a run of `motionkit {info.command}` ({info.status}) that holds no model.",
-            fix="wait until it ends, or resume it." if info.status in ("running", "interrupted") else "",
+            f"{path} is a run of `motionkit {info.command}` ({info.status}) that holds no policy of motions or regions "
+            "and no text-motion model.",
+            fix="wait until it ends, or resume it." if going_on else "give another run.",
         )
     raise MotionkitError(
         f"{path} is neither a model's folder nor a run that trains one.",

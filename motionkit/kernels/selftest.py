@@ -20,6 +20,7 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.kernels._backend import backend_report
 from motionkit.kernels._functions import features_to_joints, physics_terms
+from motionkit.page.wording import count
 
 FORWARD, GRADIENT = 1e-6, 5e-6
 """Largest relative errors (ratio of norms) against float64."""
@@ -258,7 +259,7 @@ def main() -> int:
         for outcome in outcomes:
             failed += not outcome.passed
             sys.stdout.write(f"{'ok' if outcome.passed else 'FAIL':<4}  {outcome.name}: {outcome.text}\n")
-    sys.stdout.write(f"{failed} check(s) failed\n" if failed else "all checks passed\n")
+    sys.stdout.write(f"{count(failed, 'check')} failed\n" if failed else "all checks passed\n")
     return 1 if failed else 0
 
 

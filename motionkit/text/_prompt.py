@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
+from motionkit.page.wording import count
 
 SEPARATOR = " | "
 """Separates the segments of a prompt that is typed as one text."""
@@ -97,7 +98,7 @@ class Prompt:
     def __post_init__(self) -> None:
         if not self.segments or len(self.segments) != len(self.frames):
             raise MotionkitError(
-                f"{len(self.segments)} segment(s) need as many lengths, got {len(self.frames)}.",
+                f"{count(len(self.frames), 'length')} for {count(len(self.segments), 'segment')}.",
                 fix="give --durations one value per ' | '-separated segment.",
             )
         if any(frames < 1 for frames in self.frames):

@@ -15,6 +15,7 @@ from motionkit.config import Chosen, Cli, Group, PromptSettings, SamplerSettings
 from motionkit.contracts.console import Command, Console
 from motionkit.contracts.own_data import dataset_of
 from motionkit.errors import MotionkitError
+from motionkit.page.wording import count
 from motionkit.text_to_motion.typed import STDIN, list_prompts, read_prompts, read_seconds, refuse_loose_words
 
 if TYPE_CHECKING:
@@ -200,8 +201,8 @@ def generate(
     sampler = settings.sampler
     plan = plan_steps(policy, sampler.kind, sampler.inference_timesteps, sampler.eta, sampler.spacing)
     kinds = _kinds(to or [], out)
-    count = len(asked) * settings.num_samples
-    require_places(out, kinds, count, overwrite=overwrite)
+    total = len(asked) * settings.num_samples
+    require_places(out, kinds, total, overwrite=overwrite)
     how: dict[str, Any] = {
         "samples": settings.num_samples,
         "guidance": guidance_of(policy) if sampler.guidance_scale is None else sampler.guidance_scale,
@@ -210,7 +211,7 @@ def generate(
     }
     if kind_of(out) is not None:
         made = []
-        with console.working(count) as step:
+        with console.working(total) as step:
             for pair in generate_with_seams(policy, asked, plan, **how):
                 made.append(pair)
                 step(1)
@@ -223,23 +224,23 @@ def generate(
         measured = [item for item in seams if item is not None]
         written = {"out": str(out), "fps": fps, "frames": report.frames, "figures": report.figures}
         more = {"seams": [item and item.document() for item in seams]} if measured else {}
-        return {**written, **more, "table": [*_table(report), *_seam_table(measured, count)]}
+        return {**written, **more, "table": [*_table(report), *_seam_table(measured, total)]}
     facts = {
         "sampler": sampler.model_dump(mode="json"),
         "policy": settings.policy.options.model_dump(mode="json"),
         "dataset": _origin(settings, split) if dataset is not None else None,
     }
-    with console.working(count) as step:
+    with console.working(total) as step:
         motions = write_motions(policy, asked, out, plan, **how, facts=facts, overwrite=overwrite, progress=step)
     reports = export_motions(
         out, kinds, fps=settings.files.fps, edits=edits, overwrite=overwrite, blender=settings.files.blender
     )
     for kind, report in reports.items():
         console.say(f"wrote {out / kind}{_fit(report, console)}")
-    console.say(f"wrote {len(motions)} motion(s) to {out}; open {out / 'motions.html'} to see them")
+    console.say(f"wrote {count(len(motions), 'motion')} to {out}; open {out / 'motions.html'} to see them")
     figures = {kind: report.figures for kind, report in reports.items()}
     table = [row for report in reports.values() for row in _table(report)][:1]
-    table += _seam_table([Seams(**motion["seams"]) for motion in motions if "seams" in motion], count)
+    table += _seam_table([Seams(**motion["seams"]) for motion in motions if "seams" in motion], total)
     return {"out": str(out), "fps": policy.fps, "motions": motions, "exports": figures, "table": table}
 
 

@@ -232,18 +232,18 @@ def test_empty_dataset(model: str, data: Path, refused: Callable[..., None]) -> 
 
 def test_a_caption_without_a_motion(data: Path, cli: Cli, refused: Callable[..., None]) -> None:
     (data / "new_joint_vecs" / "000002.npy").unlink()
-    refused(pretrain(data), "1 clip(s)", "000002", "--dataset.broken skip")
+    refused(pretrain(data), "1 clip of ", "000002", "--dataset.broken skip")
     result = cli(*pretrain(data), "--dataset.broken", "skip", "--dry-run", "--json")
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["plan"]["train_clips"] == 5
-    assert "skipped 1 broken clip(s): 000002" in result.stderr
+    assert "skipped 1 broken clip: 000002" in result.stderr
 
 
 def test_a_motion_without_a_caption(data: Path, cli: Cli, refused: Callable[..., None]) -> None:
     (data / "texts" / "000002.txt").unlink()
     result = cli(*pretrain(data), "--dry-run")
     assert result.exit_code == 0
-    assert "1 clip(s) have no caption and are not used" in result.stderr
+    assert "1 clip without a caption, not used" in result.stderr
     for file in (data / "texts").iterdir():
         file.write_text("")
     refused(pretrain(data), "no usable clip", "6 without a caption", "--captions CSV")

@@ -144,6 +144,7 @@ def test_definitions_are_printed_without_loading_anything(cli: Cli) -> None:
     [
         (("TMR",), "what is measured is a policy"),
         (("EVALUATOR",), "what is measured is a policy"),
+        (("walker",), "a policy of kind mpl; what is measured is a policy of text to motion"),
         (("starter", "--evaluator", "TMR"), "is a TMR, not the text-to-motion evaluator"),
         (("starter", "--k-segments", 3), "composite data only"),
         (("starter", "--reference", "starter"), "--reference has no effect in eval"),
@@ -156,6 +157,8 @@ def test_what_cannot_be_measured_is_refused_before_anything_starts(
     words: tuple[str, ...], said: str, kept, evaluator: Path, cli: Cli, shared: Path
 ) -> None:
     Path("taken").write_text("")
+    Path("walker").mkdir()
+    Path("walker/policy.json").write_text('{"kind": "mpl"}')
     guo = shared / "fixtures/mdm/evaluator_tiny_t2m/checkpoints/t2m/text_mot_match/model/finest.tar"
     places = {"TMR": kept.tmr / "tmr", "EVALUATOR": guo, "MDM": kept.mdm}
     typed = [places.get(word, word) for word in words]

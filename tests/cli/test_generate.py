@@ -141,10 +141,10 @@ def test_sampler_options(policy: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--durations", "two"], "not numbers"),
-        (["--durations", "two", "--dry-run"], "not numbers"),
+        (["--durations", "two"], "not seconds"),
+        (["--durations", "two", "--dry-run"], "not seconds"),
         (["--dataset", "starter", "--dry-run"], "were both given"),
-        (["--durations", "-1"], "above 0"),
+        (["--durations", "-1"], "takes more than 0"),
         (["--reference", "nowhere.pt"], "--reference has no effect"),
         (["--reference", "nowhere.pt", "--dry-run"], "--reference has no effect"),
         (["--durations", "6000"], "at most 100000 are made"),

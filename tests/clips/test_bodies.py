@@ -68,7 +68,7 @@ def test_a_file_alone_is_read_as_its_folder_is(tmp_path):
     assert units(opened.sources) == {"c": "in"}
     (body,) = opened.bodies
     assert (body.files, body.beside) == (1, 2)
-    assert body.sentence.startswith("read as inches, Y up, as the 2 file(s) of this skeleton beside: bodies are 1.09 m")
+    assert body.sentence.startswith("read as inches, Y up, as the 2 files of this skeleton beside: bodies are 1.09 m")
     done = run("convert", folder / "c.bvh", tmp_path / "c.glb")
     assert "Choose with --units: asf 2.42 m, dm " in " ".join(done.stderr.split())
     typed = open_sources([folder / "c.bvh"], ReadOptions(unit="asf")).bodies[0]

@@ -81,7 +81,7 @@ def test_a_part_is_cut_out(walk, walk_file, tmp_path):
         (("--start", 9), "--start 9 is beyond the end. why the clip lasts 6 s (120 frames)"),
         (("--start", 1, "--end", 6.5), "--end 6.5 is beyond the end"),
         (("--start", 3, "--end", 2), "--end 2 is not after --start 3"),
-        (("--start", 1, "--end", 1.05), "1 frame(s)"),
+        (("--start", 1, "--end", 1.05), "are 1 frame"),
         (("--loop", "--end", 0.1), "2 frames (0.1 s) are too short for a loop"),
         (("--height", 30), "--height 30: a body is 0.1 to 10 m tall"),
         (("--fix", "feats"), "--fix feats is not a repair. fix did you mean feet?"),

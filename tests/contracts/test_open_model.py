@@ -83,7 +83,7 @@ def test_what_is_no_model_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         open_model(str(tmp_path))
     RunRecord.new("pretrain tmr", {}).write(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({}))
-    with pytest.raises(MotionkitError, match=r"a run of `motionkit pretrain tmr`.* holds no model"):
+    with pytest.raises(MotionkitError, match=r"a run of `motionkit pretrain tmr`.* holds no policy of motions"):
         open_model(str(tmp_path))
 
 

@@ -204,6 +204,19 @@ def test_tables_that_do_not_fit_are_passed_over(tmp_path: Path) -> None:
     assert "does not fit: it has 2 bones and the motion 22" in " ".join(clip.warnings)
 
 
+def test_a_bone_without_an_offset_has_no_length(tmp_path: Path) -> None:
+    motion = starter_motion()
+    hierarchy, offsets = tables(motion)
+    offsets["Bones"] = [bone for bone in offsets["Bones"] if bone["Name"] != "left_wrist"]
+    document = exported(motion, YAW)
+    document["meta"]["skeleton"] = {"bone_names": list(motion.names)}
+    save(tmp_path / "FullHierarchy.json", hierarchy)
+    save(tmp_path / "FullOffsets.json", offsets)
+    clip = read(tmp_path, document)
+    assert "gives no offset for 1 bone, so without length: left_wrist" in " ".join(clip.warnings)
+    assert float(clip.motion.offsets[motion.names.index("left_wrist")].norm()) == 0
+
+
 def test_bones_between_are_skipped_with_a_warning(tmp_path: Path) -> None:
     motion = starter_motion()
     hierarchy, offsets = tables(motion)
@@ -271,7 +284,7 @@ def test_contacts_come_from_the_file_or_the_motion(tmp_path: Path) -> None:
     del document["Frames"][7]["FootEvidence"]["R"]
     del document["Frames"][9]["FootEvidence"]
     clip = read(tmp_path, document)
-    assert "missing in 2 frame(s) (the first: frame 7, right)" in clip.warnings[0]
+    assert "missing in 2 frames (the first: frame 7, right)" in clip.warnings[0]
     mixed = told.clone()
     mixed[7, 1], mixed[9] = made[7, 1], made[9]
     torch.testing.assert_close(clip.motion.tracks["contacts"], mixed)
@@ -314,7 +327,7 @@ def test_columns_on_one_line_are_counted(tmp_path: Path) -> None:
     document["Frames"][0]["BoneRotations"][6] = [0.0] * 6
     document["Frames"][8]["BoneRotations"][2] = [2.0 * value for value in document["Frames"][8]["BoneRotations"][2]]
     clip = read(tmp_path, document)
-    assert "2 rotation(s) have two collinear columns (the first: frame 0, spine2)" in clip.warnings[0]
+    assert "2 rotations with two collinear columns (the first: frame 0, spine2)" in clip.warnings[0]
     assert "1 of 880 rotations were not orthonormal" in clip.warnings[1]
     assert clip.motion.rotations.isfinite().all()
     torch.testing.assert_close(clip.motion.rotations[3, 5], clip.motion.rotations[2, 5])
@@ -480,7 +493,7 @@ def test_contacts_that_are_not_finite_are_made_from_the_motion(tmp_path: Path) -
     document["Frames"][6]["FootEvidence"]["L"]["soft_contact_score"] = math.nan
     (clip,) = read_mpl_json(save(tmp_path / "a.json", document))
     assert clip.motion.tracks["contacts"].isfinite().all()
-    assert any("foot evidence is missing in 1 frame(s) (the first: frame 6, left)" in said for said in clip.warnings)
+    assert any("foot evidence is missing in 1 frame (the first: frame 6, left)" in said for said in clip.warnings)
 
 
 def legacy(motion: Motion, yaw: np.ndarray, offset: float = 0.0) -> dict[str, Any]:

@@ -150,7 +150,7 @@ def test_exit_code_counts_failures(monkeypatch, capsys):
     monkeypatch.setattr(selftest, "CHECKS", (check, crash))
     assert selftest.main() == 1
     assert capsys.readouterr().out.splitlines()[1:] == [
-        "ok    one: fine", "FAIL  two: not fine", "FAIL  crash: illegal memory access", "2 check(s) failed",
+        "ok    one: fine", "FAIL  two: not fine", "FAIL  crash: illegal memory access", "2 checks failed",
     ]  # fmt: skip
     monkeypatch.setattr(selftest, "CHECKS", ())
     assert selftest.main() == 0

@@ -18,6 +18,7 @@ import typer
 from motionkit import plugins
 from motionkit.cli.output import JsonFlag, finish, write
 from motionkit.errors import MotionkitError, did_you_mean
+from motionkit.page.wording import count
 from motionkit.plugins.check import ImportOutcome, diagnose, try_imports
 from motionkit.version import __version__
 
@@ -66,7 +67,9 @@ def register(app: typer.Typer) -> None:
             for check in checks:
                 write(f"{check.state:<4}  {check.name:<{width}}  {check.text}")
         failed = [check.name for check in checks if check.state == "fail"]
-        error = MotionkitError(f"{len(failed)} check(s) failed: {', '.join(failed)}.", code=1) if failed else None
+        error = (
+            MotionkitError(f"{count(len(failed), 'check')} failed: {', '.join(failed)}.", code=1) if failed else None
+        )
         finish({"command": "doctor", "checks": [check._asdict() for check in checks]}, error, json=json)
 
 

@@ -25,6 +25,7 @@ from motionkit.motion.corpus.tagger import tag_caption
 from motionkit.motion.features.layout import feature_stats, read_features
 from motionkit.motion.features.recover import features_to_joints
 from motionkit.motion.skeleton import HUMANML, KIT, Skeleton
+from motionkit.page.wording import count
 from motionkit.rigs import kit_bones, to_body
 from motionkit.runs import write_bytes_atomic
 from motionkit.text import reads_sides
@@ -88,7 +89,8 @@ class FeatureTarget:
             splits_of.setdefault(group, set()).add(splits[key])
         if leaks := sorted(group for group, names in splits_of.items() if len(names) > 1):
             report.warnings.append(
-                f"{len(leaks)} group(s) are in several splits, so held-out figures will flatter: {', '.join(leaks[:5])}"
+                f"{count(len(leaks), 'group')} in several splits, so held-out figures will flatter: "
+                f"{', '.join(leaks[:5])}"
             )
         report.uncaptioned = [piece.key for piece in pieces if not piece.captions]
         report.splits = {split: sum(value == split for value in splits.values()) for split in SPLITS}

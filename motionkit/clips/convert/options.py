@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Literal
 
 from motionkit.clips.convert.feature_target import FeatureTarget
-from motionkit.clips.convert.targets import FileKind, FileTarget, kind_of
+from motionkit.clips.convert.targets import SUFFIX, FileKind, FileTarget, kind_of
 from motionkit.clips.edits import UNEDITED, Edits
 from motionkit.errors import MotionkitError
+from motionkit.errors import edits as letters_apart
 from motionkit.formats.fbx import find_blender
 
 DatasetKind = Literal["humanml", "kit"]
@@ -93,13 +94,22 @@ def _kind(to: FileKind | DatasetKind | None, out: Path, inputs: Sequence[str]) -
 
 
 def refuse_foreign(out: Path) -> None:
-    """Refuse a name with the ending of a format that is not written here, rather than make a folder of that name."""
-    if out.suffix.lower() in _FOREIGN and not out.is_dir():
+    """Refuse a name with the ending of a format that is not written here, rather than make a folder of that name.
+
+    An ending that differs from a known one by one letter, or by two that are swapped, is refused too.
+    """
+    suffix, written = out.suffix.lower(), SUFFIX.values()
+    if suffix in written or out.is_dir():
+        return
+    meant = [ending for ending in written if letters_apart(suffix, ending) == 1]
+    if meant or suffix in _FOREIGN:
         raise MotionkitError(
             f"{out.suffix} files cannot be written.",
             why="files that can be: .bvh, .glb, .fbx, .mp4, .gif, .html, .npy (joints) and .npz; any other name is a "
             "folder.",
-            fix="Blender and most engines read .glb, .fbx and .bvh.",
+            fix=f"did you mean {out.with_suffix(meant[0])}?"
+            if meant
+            else "Blender and most engines read .glb, .fbx and .bvh.",
         )
 
 

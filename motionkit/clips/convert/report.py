@@ -16,6 +16,7 @@ from motionkit.clips.convert.targets import MAX_FRAMES, Piece
 from motionkit.clips.walk import ClipOutcome
 from motionkit.errors import MotionkitError
 from motionkit.motion.corpus.ids import original
+from motionkit.page.wording import count
 
 Message = tuple[Literal["info", "warning"], str]
 
@@ -97,20 +98,22 @@ class ConvertReport:
         """Return why clips were not used; the origin is added where a message lacks it."""
         return [reason if name in reason else f"{name}: {reason}" for name, reason in self.failed.items()]
 
-    def nothing(self, count: int) -> MotionkitError:
-        """Return the error of a conversion in which none of `count` clips could be used, with a few of the reasons."""
+    def nothing(self, number: int) -> MotionkitError:
+        """Return the error of a conversion in which none of `number` clips could be used, with a few of the reasons."""
         reasons = self.reasons()[:3]
         if self.short:
             some = ", ".join(f"{key} ({frames} frames)" for key, frames in list(self.short.items())[:3])
-            reasons.append(f"{len(self.short)} clip(s) are too short: {some}.")
-        return MotionkitError(f"none of {count} clip(s) could be used, so nothing was written.", why=" ".join(reasons))
+            reasons.append(f"{count(len(self.short), 'clip')} too short: {some}.")
+        return MotionkitError(
+            f"0 of {count(number, 'clip')} could be used, so nothing was written.", why=" ".join(reasons)
+        )
 
     def failure(self, out: object) -> MotionkitError | None:
         """Return the error at the end of a conversion in which clips could not be used."""
         if not self.failed:
             return None
         return MotionkitError(
-            f"{len(self.failed)} clip(s) could not be used; the other {len(self.written)} are in {out}.", code=1
+            f"{count(len(self.failed), 'clip')} could not be used; the other {len(self.written)} are in {out}.", code=1
         )
 
     def check_failure(self) -> MotionkitError | None:
@@ -119,7 +122,8 @@ class ConvertReport:
         if not (bad or self.failed):
             return None
         return MotionkitError(
-            f"{len(bad)} of {len(self.clips)} clip(s) have something wrong, {len(self.failed)} could not be read.",
+            f"something is wrong in {len(bad)} of {count(len(self.clips), 'clip')}, "
+            f"{len(self.failed)} could not be read.",
             fix="motionkit convert IN... OUT --fix keeps the longest clean run of each.",
             code=1,
         )
@@ -170,23 +174,23 @@ def messages(report: ConvertReport, *, fixed: bool) -> list[Message]:
     )
     if report.short:
         some = listed([f"{key} ({frames})" for key, frames in report.short.items()])
-        rows.append(("warning", f"{_counted(report, report.short)} are too short and were left out: {some}"))
+        rows.append(("warning", f"{_counted(report, report.short)} too short, left out: {some}"))
     if fixed:
         frames = {clip["clip"]: clip["frames"] for clip in report.clips}
         cuts = listed([f"{key} ({a}-{b - 1} of {frames[key]})" for key, (a, b) in report.fixed.items()])
-        rows.append(
-            ("info", f"{len(report.fixed)} clip(s) were cut to their longest clean run: {cuts or 'none had to be'}")
-        )
+        clips = count(len(report.fixed), "clip")
+        rows.append(("info", f"{clips} cut to the longest clean run: {cuts or 'none had to be'}"))
     if report.cut:
         some = listed(list(report.cut))
-        rows.append(("info", f"{len(report.cut)} clip(s) were longer than {MAX_FRAMES} frames and were cut: {some}"))
+        rows.append(("info", f"{count(len(report.cut), 'clip')} longer than {MAX_FRAMES} frames, cut: {some}"))
     if report.resumed:
-        rows.append(("info", f"{report.resumed} clip(s) were done before the last run was interrupted."))
+        rows.append(("info", f"{count(report.resumed, 'clip')} done before the last run was interrupted."))
     if report.uncaptioned:
-        text = f"{_counted(report, report.uncaptioned)} have no caption; training on text needs one (--captions CSV)."
+        text = f"{_counted(report, report.uncaptioned)} without a caption; training on text needs one (--captions CSV)."
         rows.append(("warning", text))
     if report.motionless:
-        rows.append(("warning", f"{len(report.motionless)} caption row(s) have no clip: {listed(report.motionless)}"))
+        lines = count(len(report.motionless), "caption row")
+        rows.append(("warning", f"{lines} without a clip: {listed(report.motionless)}"))
     return rows
 
 
@@ -273,8 +277,8 @@ def _counted(report: ConvertReport, keys: Collection[str]) -> str:
     clips = {clip["clip"] for clip in report.clips}
     whole_clips = sum(key in clips for key in keys)
     images = sum(key not in clips and original(key, clips) in clips for key in keys)
-    counts = ((whole_clips, "clip(s)"), (images, "mirror image(s)"), (len(keys) - whole_clips - images, "part(s)"))
-    return " and ".join(f"{count} {name}" for count, name in counts if count)
+    numbers = ((whole_clips, "clip"), (images, "mirror image"), (len(keys) - whole_clips - images, "part"))
+    return " and ".join(count(number, name) for number, name in numbers if number)
 
 
 def listed(names: Sequence[object], most: int = 10) -> str:
@@ -292,5 +296,5 @@ def finding_text(report: ConvertReport) -> str:
         blocks.append(f"{clip['clip']}: {', '.join(filter(None, (about, clip.get('format'))))}")
         blocks += [f"  {finding['severity']}, {finding['kind']}: {finding['detail']}" for finding in clip["findings"]]
     if clean:
-        blocks.append(f"nothing found in {len(clean)} of {len(report.clips)} clip(s): {listed(clean)}")
+        blocks.append(f"nothing found in {len(clean)} of {count(len(report.clips), 'clip')}: {listed(clean)}")
     return "\n".join(blocks)

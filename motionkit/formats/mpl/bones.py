@@ -19,6 +19,7 @@ from motionkit.formats.mpl.fields import Fields
 from motionkit.formats.table import TABLES
 from motionkit.geometry import accumulate_rotations
 from motionkit.motion.clip import ReadOptions
+from motionkit.page.wording import count
 from motionkit.rigs.detect import unit_called
 
 HIERARCHY, OFFSETS = TABLES
@@ -241,12 +242,12 @@ class BoneTables:
         asked = options.hierarchy is not None or options.offsets is not None
         return cls(parent, offset, source, asked) if parent else None
 
-    def bones(self, names: tuple[str, ...], count: int) -> Bones | str:
+    def bones(self, names: tuple[str, ...], number: int) -> Bones | str:
         """Return the skeleton of the named bones, of all if there are no names; or a text about what is wrong."""
         if not names:
             names = tuple(self.parent)
-            if len(names) != count:
-                return f"it has {len(names)} bones and the motion {count}, without names to match them."
+            if len(names) != number:
+                return f"it has {len(names)} bones and the motion {number}, without names to match them."
         if unknown := [name for name in names if name not in self.parent]:
             return f"it has no bone {unknown[0]}."
         index = {name: place for place, name in enumerate(names)}
@@ -263,7 +264,9 @@ class BoneTables:
             offsets.append(offset)
         warnings = []
         if short := [name for name in names if name not in self.offset]:
-            warnings.append(f"{self.source} gives no offset for {len(short)} bone(s); they have no length: {short[0]}")
+            warnings.append(
+                f"{self.source} gives no offset for {count(len(short), 'bone')}, so without length: {short[0]}"
+            )
         if left_out := [name for name in dict.fromkeys(skipped) if parents[index[name]] >= 0]:
             warnings.append(
                 f"bones between {left_out[0]} and its parent are not in the motion; lengths there are too short."

@@ -17,6 +17,7 @@ from motionkit.formats.mpl.fields import Fields, frame_rate, is_number
 from motionkit.geometry import unwrap
 from motionkit.motion.clip import ReadOptions
 from motionkit.motion.motion import Motion, check_size
+from motionkit.page.wording import count
 
 _DERIVED = ("BoneAngularVelocities", "BoneVelocities")
 """Additional fields of some exporters, which are recomputed from rotations and places."""
@@ -131,7 +132,7 @@ def _matrices(six: Tensor, rot6d: Rot6d, bones: Bones) -> tuple[Tensor, list[str
     if bool(bad.any()):
         frame, bone = (int(number) for number in bad.nonzero()[0])
         warnings.append(
-            f"{int(bad.sum())} rotation(s) have two collinear columns (the first: frame {frame}, "
+            f"{count(int(bad.sum()), 'rotation')} with two collinear columns (the first: frame {frame}, "
             f"{bones.names[bone]}); the frame before was used."
         )
         eye = torch.eye(3, dtype=rotations.dtype)

@@ -27,6 +27,7 @@ from motionkit.motion.clip import Clip, ReadOptions
 from motionkit.motion.corpus.captions import Caption
 from motionkit.motion.corpus.ids import read_split
 from motionkit.motion.motion import END, Motion, check_size, finite_warning, mark_missing
+from motionkit.page.wording import count
 from motionkit.rigs import body_yaw, find_feet, soft_contacts, soft_period
 from motionkit.runs import write_bytes_atomic
 from motionkit.weights import read_array
@@ -415,7 +416,7 @@ def _contacts(fields: Fields, motion: Motion, *, known: bool) -> tuple[Tensor | 
     if fields.has("SoftContacts") and fields.meta.get("soft_contacts") != "unknown":
         stored = fields.numbers("SoftContacts", 2)
         outside = int(((stored < 0) | (stored > 1)).sum())
-        warning = f"{outside} foot contact score(s) lay outside 0 to 1 and were brought to the nearer end."
+        warning = f"{count(outside, 'foot contact score')} outside 0 to 1, brought to the nearer end."
         return stored.clamp(0.0, 1.0), [warning] if outside else []
     feet = find_feet(motion.names, motion.parents) if known else None
     if feet is None:

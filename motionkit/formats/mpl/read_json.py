@@ -16,6 +16,7 @@ from motionkit.formats.mpl.build import build
 from motionkit.formats.mpl.fields import Fields, JsonFields, is_number, open_json
 from motionkit.motion.clip import Clip, ReadOptions
 from motionkit.motion.motion import Motion, finite_warning, mark_missing
+from motionkit.page.wording import count
 from motionkit.rigs import ContactSpec, contact_score, find_feet, soft_contacts
 
 ACTIONS = ("Idle", "Walk", "Run", "Jump")
@@ -79,7 +80,7 @@ def _contacts(fields: JsonFields, motion: Motion, *, known: bool) -> tuple[Tenso
     if not bool(lost.all()):
         frame, foot = (int(number) for number in lost.nonzero()[0])
         gap = (
-            f"foot evidence is missing in {int(lost.any(-1).sum())} frame(s) "
+            f"foot evidence is missing in {count(int(lost.any(-1).sum()), 'frame')} "
             f"(the first: frame {frame}, {('left', 'right')[foot]})"
         )
     feet = find_feet(motion.names, motion.parents) if known else None
@@ -117,7 +118,7 @@ def _stored_contacts(fields: JsonFields) -> tuple[Tensor, list[str]]:
     warnings = []
     outside = int(((scores < 0) | (scores > 1)).sum())
     if outside:
-        warnings.append(f"{outside} foot contact score(s) lay outside 0 to 1 and were brought to the nearer end.")
+        warnings.append(f"{count(outside, 'foot contact score')} outside 0 to 1, brought to the nearer end.")
     return scores.clamp(0.0, 1.0), warnings
 
 

@@ -25,6 +25,7 @@ from torch.nn import functional
 from motionkit.contracts.dataset import Split, TextMotionDataset
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
+from motionkit.page.wording import count
 from motionkit.runs import require_writable, write_bytes_atomic
 from motionkit.text import Prompt, TextEncoder
 from motionkit.text_to_motion.data.clip_sets import FittingSets, extremes, least_kept, next_total
@@ -246,7 +247,7 @@ def alike(drawing: Drawing) -> str:
 def leaks(dataset: TextMotionDataset, split: Split, sources: Sequence[Source]) -> list[str]:
     """Return a warning for each other split that has motions of `sources` too."""
     return [
-        f"{len(groups)} motion(s) of the {split} split are in the {other_split} split too (such as {groups[0]}): a "
+        f"{count(len(groups), 'motion')} of the {split} split also in the {other_split} split (such as {groups[0]}): a "
         "model trained on one split would be measured on its training data in the other."
         for other_split, groups in shared_groups(dataset, split, sources).items()
     ]

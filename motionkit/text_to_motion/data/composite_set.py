@@ -26,6 +26,7 @@ from motionkit.contracts.dataset import HasCaptionTokens, Split, TextClip, TextM
 from motionkit.documents import open_file, read_json
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, Normalizer, Skeleton
+from motionkit.page.wording import count
 from motionkit.runs import fingerprint, fingerprint_files
 from motionkit.text import Prompt
 from motionkit.text_to_motion.data.composite import KIND, LIMIT, SCHEMA, CompositeDocument, CompositeOptions
@@ -312,7 +313,9 @@ class Composite:
         self._logged = False
         if shared := shared_clips(self._files):
             _log.warning(
-                "%d source motion(s), such as %s, are in the composite prompts of two splits.", len(shared), shared[0]
+                "%s, such as %s, in the composite prompts of two splits.",
+                count(len(shared), "source motion"),
+                shared[0],
             )
 
     def __repr__(self) -> str:

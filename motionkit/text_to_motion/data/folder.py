@@ -17,6 +17,7 @@ from motionkit.contracts.dataset import Split, TextClip
 from motionkit.documents import read_text
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, Caption, Normalizer, Skeleton, read_captions, read_features
+from motionkit.page.wording import count
 from motionkit.text import Prompt
 from motionkit.text_to_motion.data.humanml import HumanMLOptions, KitOptions
 from motionkit.text_to_motion.data.joined import join_prompts, physics_medians
@@ -233,7 +234,8 @@ class HumanML:
         """Raise if clips are broken or there are none, and log which were left out."""
         if reading.broken and self._options.broken == "refuse":
             raise MotionkitError(
-                f"{len(reading.broken)} clip(s) of {self.root / split}.txt cannot be used: {_listed(reading.broken)}",
+                f"{count(len(reading.broken), 'clip')} of {self.root / split}.txt cannot be used: "
+                f"{_listed(reading.broken)}",
                 why="training on them would fail later.",
                 fix="repair them, remove them from the list, or skip them with --dataset.broken skip.",
             )
@@ -249,11 +251,13 @@ class HumanML:
                 else "lower --dataset.min-length.",
             )
         if reading.broken:
-            _log.warning("%s: skipped %d broken clip(s): %s", split, len(reading.broken), _listed(reading.broken))
+            _log.warning(
+                "%s: skipped %s: %s", split, count(len(reading.broken), "broken clip"), _listed(reading.broken)
+            )
         if reading.silent:
-            _log.warning("%s: %d clip(s) have no caption and are not used.", split, len(reading.silent))
+            _log.warning("%s: %s without a caption, not used.", split, count(len(reading.silent), "clip"))
         if reading.outside:
-            _log.info("%s: %d clip(s) are too short or too long and are not used.", split, len(reading.outside))
+            _log.info("%s: %s too short or too long, not used.", split, count(len(reading.outside), "clip"))
 
 
 def open_humanml(options: HumanMLOptions) -> HumanML:

@@ -21,6 +21,7 @@ from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
 from motionkit.motion import MotionBatch
+from motionkit.page.wording import count
 from motionkit.rl import DDIM, NoiseSource, StepPlan
 from motionkit.text import Prompt
 from motionkit.text_to_motion.data.joined import MIN_SEGMENT, shared_motions
@@ -146,7 +147,7 @@ def shared_sources(
 def describe_shared(shared: Sequence[str]) -> str:
     """Return the warning of a run with shared motions."""
     return (
-        f"{len(shared)} motion(s), such as {shared[0]}, are both trained on and measured (heldout.allow_shared); "
+        f"both trained on and measured (heldout.allow_shared): {count(len(shared), 'motion')}, such as {shared[0]}; "
         "held-out scores will be optimistic."
     )
 

@@ -20,6 +20,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord, evaluator_words, tag_caption
+from motionkit.page.wording import count
 from motionkit.rl import length_mask
 from motionkit.runs import fingerprint, fingerprint_tensors
 from motionkit.text import SEPARATOR, Prompt
@@ -321,7 +322,7 @@ class T2MEvaluator(nn.Module):
         self.check_width(features)
         if len(lengths) and int(lengths.min()) < UNIT:
             raise MotionkitError(
-                f"a motion of {int(lengths.min())} frame(s) cannot be evaluated.",
+                f"a motion of {count(int(lengths.min()), 'frame')} cannot be evaluated.",
                 why=f"the evaluator reads {UNIT} frames at a time.",
                 fix="leave such motions out.",
             )

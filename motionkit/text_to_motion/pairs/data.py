@@ -20,6 +20,7 @@ from motionkit.contracts.dataset import (
 )
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, Skeleton, mirror_features, resize_features
+from motionkit.page.wording import count
 from motionkit.rl import stable_hash
 from motionkit.runs import TrainedOn, fingerprint
 from motionkit.text import mirror_text
@@ -31,7 +32,7 @@ def usable_clips(dataset: TextMotionDataset, split: Split, label: str, *, least:
     clips = dataset.clips(split)
     if len(clips) < least:
         raise MotionkitError(
-            f"dataset {label!r} has {len(clips)} clip(s) in its {split} split, at least {least} are needed.",
+            f"dataset {label!r} has {count(len(clips), 'clip')} in its {split} split, at least {least} are needed.",
             fix="check --dataset.root and the split's list of ids.",
         )
     for clip in clips:

@@ -103,7 +103,7 @@ def test_a_table_chooses_splits(clips, tmp_path):
     report = convert(opened(clips), tmp_path / "out", FeatureTarget(), table=read_caption_table(table))
     assert report.splits == {"train": 4, "val": 1, "test": 1}
     assert names(tmp_path / "out/test.txt") == ["clip3"]
-    assert any("1 group(s) are in several splits" in warning and "g" in warning for warning in report.warnings)
+    assert any("1 group in several splits" in warning and "g" in warning for warning in report.warnings)
 
 
 def test_one_bad_file_does_not_stop_a_folder(clips, tmp_path):
@@ -121,10 +121,10 @@ def test_one_bad_file_does_not_stop_a_folder(clips, tmp_path):
         "noise.bvh",
         "not a BVH file",
         "short (38)",
-        "3 clip(s) could not be used",
+        "3 clips could not be used",
     ):
         assert word in result.stderr
-    assert "6 clip(s) have no caption" in result.stderr
+    assert "6 clips without a caption" in result.stderr
     assert len(names(out / "all.txt")) == 6
     assert list((out / "texts").iterdir()) == []
     record = json.loads((out / "convert.json").read_text())
@@ -432,6 +432,8 @@ def test_paths_say_what_to_make(out: str, to, inputs, target, file) -> None:
     [
         ("a.glb", "bvh", OutputOptions(), "--to bvh does not fit the name a.glb"),
         ("a.usd", None, OutputOptions(), ".usd files cannot be written"),
+        ("a.gbl", None, OutputOptions(), ".gbl files cannot be written"),
+        ("a.mp3", None, OutputOptions(), ".mp3 files cannot be written"),
         ("out", "kit", OutputOptions(fps=20.0), "--fps 20: kit has 12.5"),
         ("out", None, OutputOptions(min_frames=50), "--min-frames does not act with --to humanml"),
         ("a.npz", None, OutputOptions(min_frames=50), "--min-frames does not act where OUT is a single file"),

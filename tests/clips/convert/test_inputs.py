@@ -90,7 +90,7 @@ def test_empty_and_cut_json_are_failures(cli: Cli, text: str) -> None:
     document = json.loads(result.stdout)
     assert list(document["failed"]) == ["in/b.json"]
     assert sorted(document["skipped"]) == [f"in/settings{number}.json" for number in range(7)]
-    assert "7 file(s) hold no motion" in result.stderr
+    assert "7 files without a motion" in result.stderr
     assert "settings4.json, ..." in result.stderr
 
 

@@ -530,7 +530,7 @@ def test_real_clips_with_timed_captions(shared: Path, tmp_path: Path) -> None:
     assert {tuple(sorted(sample.source_ids)) for sample in composed.samples} == fitting
     assert {name for sample in composed.samples for name in sample.source_ids} <= files
     # The lists of this fixture share motions between splits.
-    assert any("are in the val split too" in text for text in composed.warnings)
+    assert any("also in the val split" in text for text in composed.warnings)
     timed = [
         (number, k)
         for number, sample in enumerate(composed.samples)

@@ -224,7 +224,7 @@ def test_broken_clips_are_named_or_skipped(folder: Path, name: str, caplog, monk
         clips = humanml.build(HumanMLOptions(root=folder, broken="skip")).clips("train")
     assert "000003" not in {clip.key for clip in clips}
     assert len(clips) == 9
-    assert "skipped 1 broken clip(s): 000003" in caplog.text
+    assert "skipped 1 broken clip: 000003" in caplog.text
 
 
 def test_clips_without_captions(folder: Path, caplog, monkeypatch):
@@ -234,7 +234,7 @@ def test_clips_without_captions(folder: Path, caplog, monkeypatch):
     monkeypatch.setattr(logging.getLogger("motionkit"), "propagate", True)
     with caplog.at_level(logging.WARNING, logger="motionkit"):
         assert len(dataset.clips("train")) == 8
-    assert "2 clip(s) have no caption" in caplog.text
+    assert "2 clips without a caption" in caplog.text
     with pytest.raises(MotionkitError, match=r"the test split of .* has no usable clip") as caught:
         dataset.clips("test")
     assert "2 without a caption" in caught.value.why

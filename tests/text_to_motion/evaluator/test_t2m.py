@@ -174,7 +174,7 @@ def test_short_and_broken_crops_are_not_finite(small, motions):
     assert got.mu[:2].abs().max() == 0
     assert small.encode_crops(motions, []).mu.shape == (0, 6)
     assert small.encode_motions(motions[:0], torch.zeros(0, dtype=torch.int64)).shape == (0, 6)
-    with pytest.raises(MotionkitError, match=r"3 frame\(s\) cannot be evaluated"):
+    with pytest.raises(MotionkitError, match=r"3 frames cannot be evaluated"):
         small.encode_motions(motions, torch.tensor([40, 3, 40, 40, 40]))
 
 

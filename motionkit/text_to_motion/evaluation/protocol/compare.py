@@ -14,7 +14,7 @@ from torch import Tensor
 
 from motionkit.config import Chosen, choose_one
 from motionkit.contracts.dataset import TextMotionDataset
-from motionkit.contracts.open_model import FoundModel, open_model
+from motionkit.contracts.open_model import FoundModel, gives_of_model, open_model
 from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.errors import MotionkitError
 from motionkit.metrics import FrechetReference, distances, match_hits
@@ -27,6 +27,7 @@ from motionkit.tracking import definition, towards
 
 _BATCH = 32
 NO_DIFFERENCE = "no difference"
+_OTHERS = {"predictor": "mpl", "regions": "sa2va"}  # kinds of `motionkit eval` for other policies, by what they give
 _SMALL = 4_000_000  # parameters of a network below which more threads make it slower
 
 
@@ -214,15 +215,18 @@ def set_threads(policies: Sequence[DiffusionPolicy], wanted: int) -> None:
 
 
 def find_policy(path: str) -> FoundModel:
-    """Return the policy that a path holds."""
+    """Return the text-to-motion policy that a path holds."""
     model = open_model(path)
-    if model.kind == "policies":
+    gives = gives_of_model(model)
+    if gives == "diffusion":
         return model
-    if "evaluator" in model.what:
+    if gives in _OTHERS:
+        fix = f"motionkit eval {_OTHERS[gives]} {shlex.quote(path)} measures it."
+    elif "evaluator" in model.what:
         fix = f"motionkit eval text-to-motion --evaluator {shlex.quote(path)}"
     else:
         fix = f"motionkit eval retrieval {shlex.quote(path)} measures a TMR."
-    raise MotionkitError(f"{model.describe()}; what is measured is a policy.", fix=fix)
+    raise MotionkitError(f"{model.describe()}; what is measured is a policy of text to motion.", fix=fix)
 
 
 def open_policy(
