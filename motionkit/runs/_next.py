@@ -215,10 +215,12 @@ def _after_collect(info: RunInfo) -> list[list[str]]:
 
 
 def _after_reward(info: RunInfo) -> list[list[str]]:
-    """Return lines for a success classifier, a reward in the environment of its pictures."""
+    """Return lines for a success classifier, a reward in the environment of its pictures unless a check failed."""
     folder = str(info.directory)
+    summary = (info.record.summary if info.record else None) or {}
+    fit = all(check.get("status") != "fail" for check in summary.get("checks", ()))
     learn = []
-    if (table := _environment(info)) is not None:
+    if fit and (table := _environment(info)) is not None:
         env = words_for(plugins.get("trainers", "ppo").options, {"env": table}, ("env",))
         learn = [["ppo", *env, "--reward", "success-classifier", "--reward.checkpoint", folder]]
     return [*learn, ["eval", "reward", folder], ["report", folder]]

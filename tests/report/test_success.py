@@ -12,6 +12,7 @@ import pytest
 
 from motionkit.report.page import run_page
 from motionkit.runs import next_commands, peek
+from motionkit.runs._record import RunRecord
 from motionkit.success.collect import RewardCollect
 from motionkit.success.collect_settings import RewardCollectSettings
 from motionkit.success.ppo.settings import PpoSettings
@@ -102,3 +103,16 @@ def test_episodes_that_are_damaged_do_not_stop_the_page(collected: Path, tmp_pat
 def test_the_next_commands_lead_through_the_three_stages(collected: Path, learned: Path) -> None:
     assert next_commands(peek(collected))[0] == f"motionkit reward-train --data {collected}"
     assert next_commands(peek(learned))[-1] == f"motionkit report {learned}"
+
+
+@pytest.mark.parametrize("status", ["warn", "fail"])
+def test_a_classifier_that_is_not_fit_is_no_reward_to_go_on_with(status: str, collected: Path, tmp_path: Path) -> None:
+    RunRecord.new("reward-train", {}).write(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"data": {"path": [str(collected)]}}))
+    record = json.loads((tmp_path / "run.json").read_text())
+    record["status"] = "done"
+    record["summary"] = {"checks": [{"name": "recall", "status": status}]}
+    (tmp_path / "run.json").write_text(json.dumps(record))
+    lines = next_commands(peek(tmp_path))
+    assert any(line.startswith("motionkit ppo ") for line in lines) == (status == "warn")
+    assert lines[-2:] == [f"motionkit eval reward {tmp_path}", f"motionkit report {tmp_path}"]
