@@ -304,8 +304,8 @@ NAN = TextClip("bad", torch.full((20, 263), float("nan")), ("a man walks",))
 @pytest.mark.parametrize(
     ("split", "clips", "message"),
     [
-        ("train", [], "0 clip.s. in its train split"),
-        ("val", [], "0 clip.s. in its val split"),
+        ("train", [], "0 clips in its train split"),
+        ("val", [], "0 clips in its val split"),
         ("train", [NAN], "'bad' holds values that are not finite"),
         ("val", [TextClip("mute", torch.zeros(20, 263), ())], "'mute' has no caption"),
     ],
