@@ -435,14 +435,13 @@ success.episodes.lerobot: datasets.episodes._lerobot datasets.episodes._lerobot_
 success.episodes.lerobot_read: datasets.episodes._lerobot_read
 success.episodes.open: datasets.episodes._open
 success.episodes.parquet: datasets.episodes._parquet_footer
-success.episodes.read: datasets.episodes._read datasets.episodes._records datasets.episodes._shards
+success.episodes.read: datasets.episodes._read datasets.episodes._records datasets.episodes._shards runs._mapped
 success.episodes.trajectories: datasets.episodes._export datasets.episodes._guide_files datasets.episodes._trajectories
 success.evaluation.checks: evaluation.reward._checks
 success.evaluation.data: evaluation.reward._data evaluation.reward._score
 success.evaluate: cli.commands._eval_reward
 success.evaluation.report: evaluation.reward._figures evaluation.reward._folder evaluation.reward._report
     evaluation.reward._strips
-success.mapped_pages: runs._mapped
 success.pages: report._collected report._reward report._success
 success.ppo.backend: trainers.ppo._backend
 success.ppo.clone: trainers.ppo._clone

@@ -37,12 +37,18 @@ def protocol_of(path: str, names: Sequence[str]) -> str:
     model = open_model(path)
     if model.kind == "rewards":
         return "text-to-motion" if "evaluator" in model.what else "retrieval"
-    gives = gives_of_model(model)
-    builtin = [entry for entry in plugins.available("protocols") if entry.builtin]
-    fitting = (
-        one.name for one in builtin if plugins.reads_of("protocols", plugins.get("protocols", one.name)) == gives
-    )
-    return next(fitting, "text-to-motion")
+    return protocol_reading(gives_of_model(model)) or "text-to-motion"
+
+
+def protocol_reading(gives: str) -> str:
+    """Return the first built-in protocol that measures models which give this; an empty text if there is none.
+
+    Args:
+        gives: What the plugin of a model gives (`motionkit.contracts.open_model.gives_of_model`).
+    """
+    names = [entry.name for entry in plugins.available("protocols") if entry.builtin]
+    fitting = (name for name in names if plugins.reads_of("protocols", plugins.get("protocols", name)) == gives)
+    return next(fitting, "")
 
 
 def claim(path: Path, protocol: str, *, overwrite: bool) -> None:

@@ -23,8 +23,8 @@ from motionkit.runs import disk_errors, find, locate, write_bytes_atomic
 from motionkit.success.classifier import CHUNK, in_words, refuse_sizes
 from motionkit.success.classifier_network import SuccessNetwork, as_images
 from motionkit.success.episodes import Episodes, label_episodes, open_episodes, open_trajectories
+from motionkit.success.episodes.read import MappedPages
 from motionkit.success.evaluation.data import Split
-from motionkit.success.mapped_pages import MappedPages
 from motionkit.success.train_settings import RewardDataSettings
 from motionkit.training.world import OneProcess, World, rows_of
 

@@ -123,7 +123,7 @@ def records(path: Path) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def boards(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder ``runs`` with two runs, which nobody changes."""
+    """A folder ``runs`` with two runs, which no test changes."""
     folder = tmp_path_factory.mktemp("boards") / "runs"
     for name in ("first", "second"):
         run("tensorboard", folder / "grpo" / name)

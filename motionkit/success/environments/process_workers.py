@@ -77,7 +77,7 @@ class ProcessWorker:
         try:
             self._receive()
         finally:
-            self._memory.unlink()  # both have it open: nothing is left behind, whoever dies
+            self._memory.unlink()  # both processes have it open; it is freed when the last of them ends
 
     def _death(self) -> Exception:
         self._process.join(_PATIENCE)

@@ -40,7 +40,7 @@ USUAL_FPS = 10
 _FEATURES = 1000
 
 _LAST_LINES = 4
-_QUALITY = "8"  # of H.264, 0 to 51: differences that nobody sees, in a tenth of the bytes
+_QUALITY = "8"  # H.264 quantiser, 0 to 51: no difference can be seen, and the file has a tenth of the bytes
 _HEADER = 1 << 16  # bytes of what ffmpeg says that are looked at
 _STREAM = re.compile(r"Stream #0:\d+.*Video:")
 _SIDES, _RATE = re.compile(r"[ ,](\d{1,5})x(\d{1,5})[ ,]"), re.compile(r"([\d.]+) fps")

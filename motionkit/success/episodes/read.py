@@ -1,11 +1,13 @@
 """Folders of episodes: their documents, their shards, and `Episodes`, which reads both.
 
-A shard holds raw uint8 frames of one camera, one after the other; the file only grows.
+A shard holds raw uint8 frames of one camera, one after the other; the file only grows. Shards are mapped, and
+`MappedPages` limits the memory of mapped files.
 """
 
 from __future__ import annotations
 
 import json
+import mmap
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -21,10 +23,15 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from motionkit.documents import as_model, read_json
 from motionkit.errors import MotionkitError
 from motionkit.runs import fingerprint
-from motionkit.success.mapped_pages import MappedPages
 
 ARTIFACT = "episodes"
 """Folder of a run that holds its episodes."""
+
+_ENOUGH = 8 * 2**20
+"""Bytes of mapped files at which `MappedPages` releases them."""
+
+_AROUND = 64 * 2**10
+"""Bytes of a mapped file that a system reads at once."""
 
 MANIFEST = "manifest.json"
 LABEL_RULE = "a frame is a success if the environment said so of the state it shows; an episode is positive if one is"
@@ -143,6 +150,39 @@ def whole_frames(folder: Path, shard: str, cameras: Mapping[str, Size]) -> int:
         path = shard_path(folder, shard, camera)
         counts.append(path.stat().st_size // frame_bytes(size) if path.is_file() else 0)
     return min(counts)
+
+
+class MappedPages:
+    """Releases the pages of mapped files when they are many; the files stay in the system's cache.
+
+    Pages that were read count as the process's memory until they are released: without it a process that reads a large
+    file at random finally holds all of it, and may exceed a limit on its memory, such as a container's.
+
+    Args:
+        enough: Bytes at which they are released.
+    """
+
+    def __init__(self, enough: int = _ENOUGH) -> None:
+        self._enough = enough
+        self._files: dict[int, np.memmap[Any, Any]] = {}
+        self._bytes = 0
+
+    def touched(self, file: np.memmap[Any, Any], rows: int) -> None:
+        """Note that rows of a file were read or written."""
+        self._files[id(file)] = file
+        self._bytes += rows * max(_AROUND, file[:1].nbytes)
+        if self._bytes >= self._enough:
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Release all pages, if the system supports it."""
+        for file in self._files.values():
+            mapping = getattr(file, "_mmap", None)
+            if isinstance(mapping, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+                # The mapping is shared: data written to the file are kept.
+                mapping.madvise(mmap.MADV_DONTNEED)
+        self._files.clear()
+        self._bytes = 0
 
 
 class ShardReader:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from motionkit.config import Chosen, choose_one
 from motionkit.contracts.dataset import TextMotionDataset
+from motionkit.contracts.evaluation import protocol_reading
 from motionkit.contracts.open_model import FoundModel, gives_of_model, open_model
 from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.errors import MotionkitError
@@ -27,7 +28,6 @@ from motionkit.tracking import definition, towards
 
 _BATCH = 32
 NO_DIFFERENCE = "no difference"
-_OTHERS = {"predictor": "mpl", "regions": "sa2va"}  # kinds of `motionkit eval` for other policies, by what they give
 _SMALL = 4_000_000  # parameters of a network below which more threads make it slower
 
 
@@ -220,8 +220,9 @@ def find_policy(path: str) -> FoundModel:
     gives = gives_of_model(model)
     if gives == "diffusion":
         return model
-    if gives in _OTHERS:
-        fix = f"motionkit eval {_OTHERS[gives]} {shlex.quote(path)} measures it."
+    if model.kind == "policies":
+        protocol = protocol_reading(gives)
+        fix = f"motionkit eval {protocol} {shlex.quote(path)} measures it." if protocol else ""
     elif "evaluator" in model.what:
         fix = f"motionkit eval text-to-motion --evaluator {shlex.quote(path)}"
     else:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from motionkit.success.mapped_pages import MappedPages
+from motionkit.success.episodes.read import MappedPages
 
 MB = 2**20
 
