@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ast
 import json
+import os
+import subprocess
 import sys
 import warnings
 from collections import Counter
@@ -221,6 +223,30 @@ def test_arguments_of_an_environment_hold_no_text_of_a_file() -> None:
         with pytest.raises(MotionkitError, match="kwargs, which counts only where it is typed") as refused:
             choose_from_file("environments", {"name": "gymnasium", "id": "X-v0", "kwargs": kwargs})
         assert json.dumps(kwargs) in str(refused.value.fix)
+
+
+def test_processes_import_nothing_from_the_current_folder(tmp_path: Path) -> None:
+    """Python starts a process by ``-c``, which looks for modules in the current folder first."""
+    there, here = tmp_path / "there", tmp_path / "here"
+    there.mkdir()
+    here.mkdir()
+    (there / "multiprocessing.py").write_text("open('ran', 'w')\n")
+    (here / "motionkit").write_text(
+        "import multiprocessing, sys\nfrom motionkit.cli import main\n"
+        "if __name__ == '__main__':\n"
+        "    sys.argv[1:] = ['--version']\n"
+        "    try:\n        main()\n    except SystemExit:\n        pass\n"
+        "    child = multiprocessing.get_context('spawn').Process(target=print, args=('child',))\n"
+        "    child.start()\n    child.join()\n    sys.exit(child.exitcode)\n"
+    )
+    path = os.pathsep.join(part for part in sys.path if part)
+    environment = {**os.environ, "PYTHONPATH": path}
+    environment.pop("PYTHONSAFEPATH", None)
+    done = subprocess.run(
+        [sys.executable, str(here / "motionkit")], cwd=there, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert not (there / "ran").exists()
 
 
 # Groups and plugins of others
