@@ -290,7 +290,7 @@ def test_more_rows_than_bytes_are_refused(tmp_path: Path) -> None:
 
 def test_a_picture_that_ends_a_byte_too_late_is_not_read(tmp_path: Path) -> None:
     """pyarrow trusts offsets unless they are checked; the byte that is too many is one of the padding."""
-    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra sa2va)")
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra sa2va)")
     sizes = [len(row["image"]["bytes"]) for row in grasp_rows(3)]
     ends = np.cumsum([0, *sizes]).astype(np.int32)
     for more in (0, 1):
