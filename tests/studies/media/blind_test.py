@@ -119,8 +119,8 @@ def enough(count: int) -> int:
 
 _INTRO = """<h1>Which one is the reference?</h1>
 <p class="lead-in">{count} captions of the starter pack. Of A and B one is the reference, a clip of the test split,
-computed by code (no motion capture), the other what the policy makes of the same caption. Press the one that you take for the
-reference; the answer is shown at once.</p>
+computed by code (no motion capture), the other what the policy makes of the same caption. Press the one that you take
+for the reference; the answer is shown at once.</p>
 <p class="sub">Somebody who guesses has {enough} or more of {count} right in {odds} of 100 tries. Drag to turn, scroll
 to zoom, space to pause.</p>"""
 
