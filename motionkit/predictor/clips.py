@@ -299,7 +299,8 @@ class Windows:
         """Return what follows the known frames of windows, beyond the window too, and how much of it is real.
 
         After the end of a clip its last pose is repeated and its root goes on by `ways` (``[C, 3]`` a step), so that a
-        path read beyond the end leads on. Returns F' `frames`, ``[N, F', ...]``, and ``[N]`` real ones, at least 1.
+        path read beyond the end leads on. Returns F' `frames`, ``[N, F', ...]``, and ``[N]``, how many are real: at
+        least 1.
         """
         rows = self.starts[index, None] + self.past + torch.arange(frames)
         end = self.spans[self.clip[index], 1]

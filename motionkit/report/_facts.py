@@ -29,7 +29,7 @@ _BETTER = {"up": "Higher is better.", "down": "Lower is better.", "one": "Best n
 
 _SAMPLED = {
     GENERATE: "of the prompts, with the settings of motionkit generate: before and after with one guidance scale; one "
-    "sample each. Real: clips of the same actions.",
+    "sample each. Reference: clips of the same actions.",
     "heldout_all_steps": "prompts sampled with every step of the ancestral sampler, one sample each.",
 }
 """What the further tables were measured on; the number of prompts stands before it."""
@@ -148,9 +148,9 @@ def sensitivity(source: Source) -> str:
         heads = [str(head) for head in columns]
         shown = table(heads, [row[: len(heads)] for row in rows], numbers=range(2, len(heads)))
     words = (
-        "Before training, real clips were changed and scored again. Seen is what the change costs, as a share of what "
-        "an unrelated caption costs, with its 95 % interval; a reward that reads no text: in standard deviations over "
-        "real clips. * trained against this change. motionkit eval sensitivity measures all changes."
+        "Before training, reference clips were changed and scored again. Seen is what the change costs, as a share of "
+        "what an unrelated caption costs, with its 95 % interval; a reward that reads no text: in standard deviations "
+        "over reference clips. * trained against this change. motionkit eval sensitivity measures all changes."
     )
     paragraphs = "".join(f"<p>{escape(text)}.</p>" for text in sentences)  # each begins with the name of a reward
     return f"<h2>What the reward does not see</h2>{paragraphs}{details('Figures', shown + note(words))}"
@@ -175,13 +175,17 @@ def _measured_on(source: Source) -> str:
     return (
         f"{n:,} held-out prompts{each}, the same noise before and after. The interval is a 95 % bootstrap over "
         f"prompts; '{NO_CHANGE}': it contains 0."
-        + (" Real: clips of the same actions, joined." if any(row.real is not None for row in source.results) else "")
+        + (
+            " Reference: clips of the same actions, joined."
+            if any(row.real is not None for row in source.results)
+            else ""
+        )
     )
 
 
 def _result_table(results: Sequence[HeldoutResult]) -> str:
     content = result_table(results)
-    # A telephone has no room for intervals, nor for changes where real motions have a column.
+    # A telephone has no room for intervals, nor for changes where reference motions have a column.
     more = {" interval": any(row.ci95 for row in results), " real": any(row.real is not None for row in results)}
     kind = "".join(word for word, wanted in more.items() if wanted)
     tones = [row.tone for row in results]

@@ -294,8 +294,8 @@ def _result(source: Source, control: Source | None) -> Iterator[str]:
     lines = ["## Held-out results", *([sentence] if sentence else [])]
     if any("before" in item["columns"] for item in tables):
         lines.append(
-            "Before and after are measured with the same prompts and noise. What was before, real clips, and a judge "
-            "that is never trained on are the controls."
+            "Before and after are measured with the same prompts and noise. What was before, reference clips, and a "
+            "judge that is never trained on are the controls."
         )
     if _is_control(source):
         lines.append("**This run is a negative control: its rewards were shuffled.**")

@@ -30,7 +30,7 @@ MIN_RATIO = 0.6
 """If the judge's gain divided by the reward's is below this, a run is said to please the reward alone."""
 
 LEAST_MOVEMENT, MOST_STATUES = 0.6, 0.05
-"""Motions hardly move below this share of the movement of real clips, or above this share of statues."""
+"""Motions hardly move below this share of the movement of reference clips, or above this share of statues."""
 
 GENERATE = "heldout_generate"
 
@@ -56,7 +56,7 @@ _ORDER = (
 """Order of the rows of a table; other quantities come after these."""
 
 _MATCHED = ("jerk",)
-"""Quantities of which neither a high nor a low value is good: the ratio to that of real motions counts."""
+"""Quantities of which neither a high nor a low value is good: the ratio to that of reference motions counts."""
 
 _OFFSET = ("reward", "judge", "skill")
 """Quantities whose 0 is not none of them, so that a share of the value before says nothing; a plugin's may be, too."""
@@ -96,10 +96,9 @@ class HeldoutResult:
     delta: float  # Mean change
     ci95: tuple[float, float] | None  # 95 % interval of the change; None if none was measured
     n: int  # Independent items: prompts, takes, regions, episodes
-    # Mean over real motions of the same actions, or over the captions of the data; None if it is not known.
+    # Mean over reference motions of the same actions, or over the captions of the data; None if it is not known.
     real: float | None = None
     trained_on: bool = False  # Whether a reward of the run is made of it, so that the run was trained to improve it
-    of: Literal["real", "data"] = "real"  # What `real` is a mean of, ``real`` motions or the ``data``
     noise: bool = False  # Whether the motions after training are noise: then nothing about them is good news
 
     @property
@@ -147,8 +146,8 @@ class HeldoutResult:
     def tone(self) -> Tone:
         """Whether the verdict is good or bad news.
 
-        Jerk has no better direction: less is bad news if real motions have more. It is judged by whether it came
-        nearer to that of real motions, and not at all if that is not known.
+        Jerk has no better direction: less is bad news if reference motions have more. It is judged by whether it came
+        nearer to that of reference motions, and not at all if that is not known.
         """
         if self.verdict == "noise":
             return ""
@@ -217,15 +216,15 @@ def results(heldout: object) -> list[HeldoutResult]:
 def result_table(measured: Sequence[HeldoutResult], title: str = "") -> dict[str, Any]:
     """Return results as a trainer's ``table``: title, columns, rows, and which columns are numbers.
 
-    Columns that no row has a value of are left out: that of real motions or of the data, and that of intervals.
+    Columns that no row has a value of are left out: that of the reference, and that of intervals.
     """
     columns: dict[str, list[str]] = {
         "": [row.label for row in measured],
         "before": [row.text(row.before) for row in measured],
         "after": [row.text(row.after) for row in measured],
     }
-    if known := [row for row in measured if row.real is not None]:
-        columns[known[0].of] = ["-" if row.real is None else row.text(row.real) for row in measured]
+    if any(row.real is not None for row in measured):
+        columns["reference"] = ["-" if row.real is None else row.text(row.real) for row in measured]
     columns["change"] = [row.text(row.delta, sign=True) for row in measured]
     if any(row.ci95 for row in measured):
         columns["95 % interval"] = [row.interval for row in measured]
@@ -322,7 +321,7 @@ def headline(measured: Sequence[HeldoutResult], others: Mapping[str, Sequence[He
 
     If a quantity is in several tables, the sentence has the one with the worst verdict; among equal verdicts, that of
     the table that is shown first. A judge that gains less than `MIN_RATIO` of the reward's gain is worse than one that
-    gains more. Movement below `LEAST_MOVEMENT` of real clips is mentioned even if it rose. What was wrong before
+    gains more. Movement below `LEAST_MOVEMENT` of reference clips is mentioned even if it rose. What was wrong before
     training comes first: a policy that makes noise, or a reward that does not prefer reference motions.
 
     Args:
@@ -383,7 +382,7 @@ def _hardly_moves(tables: Mapping[str, Sequence[HeldoutResult]]) -> str:
     if not shares:
         return ""
     _, shown, where = min(shares)
-    return f" The motions hardly move: {shown} of real ones {where}."
+    return f" The motions hardly move: {shown} of reference ones {where}."
 
 
 def _place(table: str, first: str) -> str:
@@ -471,10 +470,9 @@ def _read(name: str, block: object) -> HeldoutResult | None:
     interval = ends_of(block.get("ci95"), count)
     if not all(map(math.isfinite, (before, after, delta))):
         interval, count = None, 0
-    of: Literal["real", "data"] = "data" if "data" in block else "real"
-    real = _number(block.get(of))
+    real = _number(block.get("data" if "data" in block else "real"))
     known, trained = real if math.isfinite(real) else None, block.get("trained_on") is True
-    return HeldoutResult(name, _metric(name), before, after, delta, interval, count, known, trained, of)
+    return HeldoutResult(name, _metric(name), before, after, delta, interval, count, known, trained)
 
 
 def _metric(name: str) -> Metric:

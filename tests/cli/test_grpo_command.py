@@ -93,7 +93,7 @@ def test_the_document_is_the_contract(straight: tuple[Path, Result]) -> None:
     moving = {"movement", "statues", "side"}
     assert {"reward", "judge", "skate", "jerk", "speed", "path", "diversity"} | moving == document["heldout"].keys()
     for name, block in document["heldout"].items():
-        # A prompt has one real motion, so no diversity of them; no caption need name a side.
+        # A prompt has one reference motion, so no diversity of them; no caption need name a side.
         assert block.keys() - {"real"} == {"before", "after", "delta", "ci95", "n"}
         assert name in ("diversity", "side") or "real" in block
         if name in moving:

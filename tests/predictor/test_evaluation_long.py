@@ -380,7 +380,7 @@ def test_figures_are_defined_and_shown(followed: dict[str, Any]) -> None:
         assert definition(name).name.startswith("mpl/long/")
     assert metrics["mpl/long/path_mean/5"] == pytest.approx(0.0, abs=1e-6)
     free, _, along = long_tables(followed)
-    assert free["rows"][-1][0] == "real clips"
+    assert free["rows"][-1][0] == "reference clips"
     assert [len(row) for row in (*free["rows"], *along["rows"])] == [7] * (len(free["rows"]) + len(along["rows"]))
     assert along["rows"][0][:4] == ("own path (n = 4): model", "0.00", "0.00", "0")
 

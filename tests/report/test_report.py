@@ -129,10 +129,10 @@ def test_real_clips_stand_beside_before_and_after_and_players_begin_in_mid_actio
     page = run_page(out)
     data = [json.loads(text) for text in re.findall(r'<script type="application/json">(.*?)</script>', page)]
     assert [[track["title"] for track in one["tracks"]] for one in data] == [
-        ["before", "after", "real clips"],
+        ["before", "after", "reference clips"],
         ["before", "after"],
     ]
-    assert "0.50 → 0.60 (+0.10), real 0.90" in parsed(page).words
+    assert "0.50 → 0.60 (+0.10), reference 0.90" in parsed(page).words
     times = [float(time) for time in re.findall(r'<motionkit-player time="([\d.]+)">', page)]
     assert times[0] == 0.5
     assert 0.25 <= times[1] < 0.75  # within the middle half of the first segment
@@ -152,7 +152,7 @@ def test_the_first_table_and_the_sentence_are_of_what_generate_makes(tmp_path: P
         "With the run's own sampling steps"
     )
     assert re.findall(r"<th[^>]*>([^<]*)</th>", page)[:7] == [
-        "", "before", "after", "real", "change", "95 % interval", "verdict",
+        "", "before", "after", "reference", "change", "95 % interval", "verdict",
     ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The script behind the policy's table and plot: what it says of real clips, of statues and of other motions."""
+"""The script behind the policy's table and plot: what it says of reference clips, of statues and of other motions."""
 
 from __future__ import annotations
 

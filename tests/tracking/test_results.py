@@ -84,13 +84,13 @@ def test_movement_is_best_at_that_of_real_clips(before: float, after: float, ver
     ends = sorted((0.9 * (after - before), 1.1 * (after - before)))
     (row,) = results({"movement": block(before, after, *ends)})
     assert row.verdict == verdict
-    assert row.label == "movement, share of real"
+    assert row.label == "movement, share of reference"
 
 
 def test_a_column_of_real_motions_is_there_where_one_is_known() -> None:
     known = {"jerk": {**block(366.07, 383.62, -11.9, 47.3), "real": 42.0}, "diversity": block(0.5, 0.6, 0.05, 0.15)}
     table = result_table(results(known))
-    assert table["columns"] == ["", "before", "after", "real", "change", "95 % interval", "verdict"]
+    assert table["columns"] == ["", "before", "after", "reference", "change", "95 % interval", "verdict"]
     assert [row[3] for row in table["rows"]] == ["42.0", "-"]
     assert table["numbers"] == [1, 2, 3, 4, 5]
     assert "real" not in result_table(results({"jerk": {**known["jerk"], "real": None}}))["columns"]
@@ -99,7 +99,7 @@ def test_a_column_of_real_motions_is_there_where_one_is_known() -> None:
 def test_what_was_trained_on_says_so() -> None:
     block_ = block(0.3, 0.5, 0.1, 0.3)
     (row,) = results({"movement": {**block_, "trained_on": True}})
-    assert row.label == "movement, share of real, trained on"
+    assert row.label == "movement, share of reference, trained on"
     (row,) = results({"skate": {**block_, "trained_on": True}})
     assert row.label == "skate (m/s), trained on"
     assert results({"skate": {**block_, "trained_on": "no"}})[0].label == "skate (m/s)"
@@ -160,8 +160,8 @@ def test_the_headline_says_that_motions_hardly_move_even_where_they_move_more() 
     rows = {"reward": block(0.5, 0.6, 0.08, 0.12), "movement": block(0.2, 0.4, 0.15, 0.25)}
     still = rows | {"movement": block(0.2, 0.3, 0.05, 0.15)}
     text = headline(results(rows), other_results({"heldout_generate": still}))
-    assert text.endswith(" The motions hardly move: 0.300 of real ones as generate samples."), text
-    assert headline(results(rows)).endswith("0.400 of real ones with the run's own sampling steps.")
+    assert text.endswith(" The motions hardly move: 0.300 of reference ones as generate samples."), text
+    assert headline(results(rows)).endswith("0.400 of reference ones with the run's own sampling steps.")
     moving = rows | {"movement": block(0.5, 0.7, 0.15, 0.25)}
     assert "hardly" not in headline(results(moving))
     assert "hardly" not in headline(results(rows | {"movement": block(math.nan, math.nan, 0.0, 0.0, n=0)}))
@@ -192,7 +192,7 @@ def test_figures_of_captions_have_the_data_beside_them_and_names_for_people() ->
     flat = {"before": 0.75, "after": 0.76, "delta": 0.01, "ci95": [-0.01, 0.03], "n": 200}
     found = results({"cycle_iou_greedy": flat, "attributes_wrong_greedy": block | {"data": 0.0}, "words_greedy": words})
     table = result_table(found)
-    assert table["columns"] == ["", "before", "after", "data", "change", "95 % interval", "verdict"]
+    assert table["columns"] == ["", "before", "after", "reference", "change", "95 % interval", "verdict"]
     assert [row[0] for row in table["rows"]] == ["cycle IoU", "attributes named wrongly", "words of a caption"]
     assert [row[3] for row in table["rows"]] == ["-", "0.000", "5.200"]
     assert [row[-1] for row in table["rows"]] == ["no change", "worse", "longer"]

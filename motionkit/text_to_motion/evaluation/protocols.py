@@ -68,9 +68,9 @@ _NONE, _AUTO = "none", "auto"
 _EVALUATOR = "mdm-matching"
 _LEGEND = (
     "* trained against this change. For a reward that reads no text, or tells no captions apart: the fall in standard "
-    "deviations over real clips. For changed captions also how often the right one scores higher; chance is 50 %. Told "
-    "alone: how often a classifier detects the change from the motion without its caption, or from the caption without "
-    "its motion; chance is 50 %."
+    "deviations over reference clips. For changed captions also how often the right one scores higher; chance is 50 %. "
+    "Told alone: how often a classifier detects the change from the motion without its caption, or from the caption "
+    "without its motion; chance is 50 %."
 )
 
 

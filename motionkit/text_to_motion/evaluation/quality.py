@@ -32,14 +32,14 @@ _SHOWN = 12  # motions that are stored for the page
 class Quality:
     """The result of `measure_quality`."""
 
-    # Frechet distance between the latents of generated motions and of the real clips; biased upwards unless there are
-    # many more clips than dimensions, so figures compare only for the same number of clips.
+    # Frechet distance between the latents of generated motions and of the reference clips; biased upwards unless there
+    # are many more clips than dimensions, so figures compare only for the same number of clips.
     fid: float
     score: float  # the judge's mean score of the motions against their captions
-    real: float  # its mean score of the real clips against the same captions, for reference
+    real: float  # its mean score of the reference clips against the same captions, for reference
     count: int
     shown: Shown  # some of the motions
-    # Mean ``movement``, ``statues`` and ``side`` of the motions and of the real clips
+    # Mean ``movement``, ``statues`` and ``side`` of the motions and of the reference clips
     # (`motionkit.motion.RealActions.measure`), if both are finite.
     moving: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     jerk: tuple[float, float] = (math.nan, math.nan)  # mean jerk of the motions and of the real clips, m/s^3
@@ -62,12 +62,12 @@ def measure_quality(
 
     Args:
         policy: What is measured.
-        clips: At least two real clips.
+        clips: At least two reference clips.
         judge: Scores motions.
         tmr: The judge's encoder, whose latents are compared.
         plan: Reverse steps.
         guidance: Classifier-free guidance scale.
-        actions: Real clips by action; None leaves `Quality.moving` empty.
+        actions: Reference clips by action; None leaves `Quality.moving` empty.
     """
     mix = RewardMix([(judge, 1.0)])
     generated, real, scores, truths = [], [], [], []

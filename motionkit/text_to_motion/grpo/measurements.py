@@ -154,13 +154,13 @@ def still_alarms(compared: Mapping[str, Paired], reference_jerk: float | None = 
     movement, statues = compared.get("movement"), compared.get("statues")
     if movement is not None and movement.n and movement.after < LEAST_MOVEMENT:
         texts.append(
-            f"movement is {movement.after:.2f} of that of real clips of the same actions (below {LEAST_MOVEMENT}): "
-            "the motions are postures rather than movements"
+            f"movement is {movement.after:.2f} of that of reference clips of the same actions (below {LEAST_MOVEMENT}"
+            "): the motions are postures rather than movements"
         )
     if statues is not None and statues.n and statues.after > MOST_STATUES:
         texts.append(
             f"statues are {statues.after:.0%} of the segments (above {MOST_STATUES:.0%}): no joint moves 10 cm where "
-            "real ones do"
+            "reference ones do"
         )
     return texts
 

@@ -271,8 +271,8 @@ class RewardMixSettings(Group):
     )
     calibrate: bool = Field(
         False,
-        description="Before training, score real motions and samples, and print scale, ties, spread within groups and "
-        "what real motions score for each reward.",
+        description="Before training, score reference motions and samples, and print scale, ties, spread within groups "
+        "and what reference motions score for each reward.",
     )
 
 
@@ -281,7 +281,7 @@ class AuditSettings(Group):
 
     enabled: bool = Field(
         True,
-        description="Before training, change a few real clips and say what the rewards do not see of it; "
+        description="Before training, change a few reference clips and say what the rewards do not see of it; "
         "`motionkit eval sensitivity` is the whole of it.",
     )
 

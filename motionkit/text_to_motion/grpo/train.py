@@ -58,7 +58,7 @@ _POOL = 4  # batches that are sorted by length together
 _FEWEST = 8  # prompts beside the reported ones from which the run is watched on them
 _MANY = 100  # sampling steps up to which all of them are measured
 _GENERATED = 32  # prompts that are measured as generate samples, with guidance twice the work of the others
-_REAL, _ASKED, _SAMPLES = 64, 16, 8  # of a calibration: real motions, prompts, samples of each
+_REAL, _ASKED, _SAMPLES = 64, 16, 8  # of a calibration: reference motions, prompts, samples of each
 _MOST_POINTS, _PER_POINT = 10, 1500  # points on the way at most, and motions of training for each of them
 _ROUGH = 1.5  # noise left in fine detail, over the data's, from which a line says so
 

@@ -424,7 +424,9 @@ class PretrainMDM:
                 _logger.warning("%s: train it longer", noise_sentence(*quality.jerk))
             metrics |= {f"heldout/{name}": generated for name, (generated, _) in quality.moving.items()}
             title = f"{quality.count} held-out captions, sampled as motionkit generate does"
-            tables.append({"title": title, "columns": ["", "generated", "real clips"], "rows": rows, "numbers": [1, 2]})
+            tables.append(
+                {"title": title, "columns": ["", "generated", "reference clips"], "rows": rows, "numbers": [1, 2]}
+            )
         return {"heldout": heldout, "metrics": metrics, "table": tables}
 
     def _keep(self, run: Run, step: int) -> None:
@@ -445,13 +447,13 @@ class PretrainMDM:
         keep_point(run, step, shown, count)
 
     def _sample(self, run: Run) -> Quality | None:
-        """Compare samples with real clips, and keep some for the page; None without a judge."""
+        """Compare samples with reference clips, and keep some for the page; None without a judge."""
         clips = self._val_clips[: self.settings.train.samples]
         judge = self._judge
         tmr = getattr(judge, "space", None)
         if judge is None or tmr is None or len(clips) < 2:
             return None
-        _logger.info("sampling %d held-out captions, to compare them with real clips", len(clips))
+        _logger.info("sampling %d held-out captions, to compare them with reference clips", len(clips))
         self.policy.network.eval()
         policy = cast(DiffusionPolicy, self.policy)
         plan, guidance = plan_steps(policy), guidance_of(policy)

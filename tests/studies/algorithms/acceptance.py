@@ -123,7 +123,7 @@ def segments(tmr: TMR, policy: DiffusionPolicy, prompts: Sequence[Prompt], steps
 
 @torch.no_grad()
 def clips(tmr: TMR, dataset: TextMotionDataset, split: Any) -> Tensor:
-    """Return ``[C, D]``, the real clips of a split."""
+    """Return ``[C, D]``, the reference clips of a split."""
     found = []
     for clip in dataset.clips(split):
         features = clip.features[None]

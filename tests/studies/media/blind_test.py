@@ -1,10 +1,10 @@
-"""Write a page of pairs: a real clip beside one that the starter's policy made of the same caption; which is real?
+"""Write a page of pairs: a reference clip beside one that the starter's policy made of the same caption; which is real?
 
     python tests/studies/media/blind_test.py OUT.html
 
 The captions are those of the test split, each of another action, drawn by the seed. The policy's motions are made as
-`motionkit generate` makes them, one for each caption and as long as the real clip; none is chosen. Sides are shuffled
-by the seed, as often A as B. The page needs no network.
+`motionkit generate` makes them, one for each caption and as long as the reference clip; none is chosen. Sides are
+shuffled by the seed, as often A as B. The page needs no network.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def page(policy: DiffusionPolicy, dataset: TextMotionDataset, count: int, seed: 
     """Return the page.
 
     Args:
-        policy: What is compared with real clips.
+        policy: What is compared with reference clips.
         dataset: The starter's dataset.
         count: Pairs, at most as many as there are actions.
         seed: Chooses the captions and the sides.
@@ -118,7 +118,7 @@ def enough(count: int) -> int:
 
 
 _INTRO = """<h1>Which one is real?</h1>
-<p class="lead-in">{count} captions of the starter pack. Of A and B one is a real clip of the test split, the other
+<p class="lead-in">{count} captions of the starter pack. Of A and B one is a reference clip of the test split, the other
 what the policy makes of the same caption. Press the one that you take for real; the answer is shown at once.</p>
 <p class="sub">Somebody who guesses has {enough} or more of {count} right in {odds} of 100 tries. Drag to turn, scroll
 to zoom, space to pause.</p>"""
@@ -156,7 +156,7 @@ _SCRIPT = """
         const right = button.value === pair.dataset.real;
         const output = pair.querySelector('output');
         output.className = right ? 'good' : 'bad';
-        output.textContent = `${right ? 'Right' : 'Wrong'}: ${pair.dataset.real} is the real clip.`;
+        output.textContent = `${right ? 'Right' : 'Wrong'}: ${pair.dataset.real} is the reference clip.`;
         say();
       });
     }

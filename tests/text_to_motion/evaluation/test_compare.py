@@ -61,7 +61,7 @@ def test_movement_is_paired_beside_that_of_real_motions(compared: Comparison) ->
     assert compared.truth["movement"] == pytest.approx(1.0, abs=0.05)
     assert "npss" not in compared.truth
     rows = {row[0]: row for row in compared.table("")["rows"]}
-    assert rows["movement, share of real"][4] == f"{compared.truth['movement']:.3f}"
+    assert rows["movement, share of reference"][4] == f"{compared.truth['movement']:.3f}"
     for name in ("movement", "statues"):
         pair = compared.differences[name]["shaken"]
         assert 40 < pair.n <= 70

@@ -158,7 +158,7 @@ def test_its_state_is_put_back(tmp_path: Path) -> None:
 
 
 class Asked:
-    """A held-out set that notes the guidance it is measured with; movement is a tenth of it, of the real ones 1."""
+    """A held-out set that notes the guidance it is measured with; movement is a tenth of it, of the reference 1."""
 
     def __init__(self, count: int, guidance: float) -> None:
         self.prompts, self.samples, self.guidance = [None] * count, 1, guidance
@@ -211,7 +211,7 @@ def test_the_first_table_is_of_what_generate_makes(tmp_path: Path) -> None:
     assert "trained_on" not in summary["heldout"]["movement"]
     assert summary["heldout_all_steps"]["movement"]["before"] == pytest.approx(0.1)
     for table in summary["table"]:
-        assert table["columns"][:4] == ["", "before", "after", "real"]
+        assert table["columns"][:4] == ["", "before", "after", "reference"]
 
 
 def test_what_all_steps_have_measured_is_not_measured_again(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ class Comparison:
     names: list[str]  # the policies; the others are compared with the first
     means: dict[str, dict[str, float]]  # figure of each policy, by quantity
     differences: dict[str, dict[str, Paired]]  # by quantity and other policy
-    truth: dict[str, float]  # figures of the real motions
+    truth: dict[str, float]  # figures of the reference motions
     missing: dict[str, str] = field(default_factory=dict)  # by quantity, why it could not be measured
     notes: dict[str, str] = field(default_factory=dict)  # by quantity, a remark on its figures
     prompts: int = 0  # prompts per policy
@@ -79,7 +79,7 @@ class Comparison:
     def table(self, title: str) -> dict[str, Any]:
         """Return a row per quantity: the figure of every policy, then each difference with its interval."""
         base, *others = self.names
-        heads = ["", base, *others, "real"]
+        heads = ["", base, *others, "reference"]
         for name in others:
             heads += [f"{name} - {base}" if len(others) > 1 else "difference", "95 %", "verdict"]
         rows: list[tuple[str, ...]] = []
@@ -111,7 +111,7 @@ def compare_policies(
     """Sample every policy with the same prompts and noise, and compare each with the first.
 
     Differences are paired by prompt; the interval is a percentile bootstrap over prompts. For the FID, each resample
-    gives both covariances, and the real motions stay fixed. The variance of training seeds is not included.
+    gives both covariances, and the reference motions stay fixed. The variance of training seeds is not included.
     """
     evaluator, questions = measurement.evaluator, measurement.questions
     asked = questions.draw(0, measurement.amount.prompts)
@@ -122,7 +122,7 @@ def compare_policies(
     embedded = {name: measurement.generated(policy, how, asked, progress) for name, (policy, how) in policies.items()}
     sheets = {name: measurement.sheet(text, motions, reference, measurement.seed) for name, motions in embedded.items()}
     truth = measurement.sheet(real_text, real, reference, measurement.seed)
-    truth.values.pop("npss", None)  # a real motion is compared with itself
+    truth.values.pop("npss", None)  # a reference motion is compared with itself
     base, *others = embedded
     columns = {name: _per_prompt(text, motions) for name, motions in embedded.items()}
     means: dict[str, dict[str, float]] = {}

@@ -178,10 +178,10 @@ def _run_sampler(model: FoundModel) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Question:
-    """A prompt and the real motion that it describes."""
+    """A prompt and the reference motion that it describes."""
 
     prompt: Prompt  # as long as `truth`; its key, which seeds the noise, is unique in the evaluation
-    truth: Tensor | None  # [T, F] unnormalised features; None if there is no real motion
+    truth: Tensor | None  # [T, F] unnormalised features; None if there is no reference motion
 
 
 class Questions:
@@ -221,7 +221,7 @@ class Questions:
         if not self.composite and k_segments > 1:
             raise MotionkitError(
                 f"--k-segments {k_segments} acts with composite data only.",
-                why="prompts that are joined from single clips have no real motion to compare with.",
+                why="prompts that are joined from single clips have no reference motion to compare with.",
                 fix=f"motionkit compose --k-segments {k_segments} --split {split} ... OUT, then --dataset composite.",
             )
         self._prompts = list(dataset.prompts(split, k_segments=k_segments)) if self.composite else []
@@ -250,7 +250,7 @@ class Questions:
 
     @property
     def clips(self) -> Sequence[TextClip]:
-        """The real clips of the split."""
+        """The reference clips of the split."""
         return self._clips
 
     @property
@@ -284,7 +284,7 @@ class Questions:
         return [self._question(rng, place, f"{replication}.{n}") for n, place in enumerate(order[:count])]
 
     def real(self, replication: int) -> list[Question]:
-        """Return every item of the split that has a real motion once, in a new random order."""
+        """Return every item of the split that has a reference motion once, in a new random order."""
         rng = self._generator("real", replication)
         result = [self._question(rng, place, f"real {replication}") for place in rng.permutation(self.count).tolist()]
         return [question for question in result if question.truth is not None]
@@ -314,7 +314,7 @@ class Replication:
     """The figures of one replication."""
 
     metrics: Sheet  # of the policy
-    truth: Sheet  # of the real motions
+    truth: Sheet  # of the reference motions
 
 
 @dataclass(frozen=True)
@@ -334,7 +334,7 @@ class Measurement:
         evaluator: T2MEvaluator,  # embeds texts and motions
         questions: Questions,
         *,
-        actions: RealActions,  # real clips by action
+        actions: RealActions,  # reference clips by action
         amount: Amount,
         seed: int = 0,  # seed of the noise and of pairs
         batch: int = 64,  # motions that are sampled at once
@@ -357,7 +357,7 @@ class Measurement:
     def replicate(
         self, policy: DiffusionPolicy, how: Sampling, replication: int, progress: Progress | None = None
     ) -> Replication:
-        """Measure a policy and the real motions."""
+        """Measure a policy and the reference motions."""
         asked = self.questions.draw(replication, self.amount.prompts)
         generated = self.generated(policy, how, asked, progress)
         text = self.evaluator.encode_texts([self.evaluator.whole_text(question.prompt) for question in asked])
@@ -375,9 +375,9 @@ class Measurement:
         # Another pass over the split: the same clips, cropped and captioned anew, as in the original's ground truth.
         _, again = self.real(policy, replication - 1)
         truth = self.sheet(real_text, real, again, seed)
-        truth.missing["multimodality"] = "a text has one real motion"
+        truth.missing["multimodality"] = "a text has one reference motion"
         truth.values.pop("npss", None)
-        truth.missing["npss"] = "a real motion is compared with itself"
+        truth.missing["npss"] = "a reference motion is compared with itself"
         self._passes = {key: value for key, value in self._passes.items() if key >= replication}
         for sheet in (metrics, truth):
             self._withhold(sheet)
@@ -399,7 +399,7 @@ class Measurement:
         return self._in_batches(asked, make, "generated", padded=not exact)
 
     def _embed(self, policy: DiffusionPolicy, questions: Sequence[Question]) -> Embedded:
-        """Return the real motions of questions."""
+        """Return the reference motions of questions."""
 
         def read(part: list[int]) -> MotionBatch:
             truths = [questions[i].truth for i in part]
@@ -408,7 +408,7 @@ class Measurement:
             lengths = torch.tensor([questions[i].prompt.length for i in part], device=device)
             return MotionBatch(features.float().to(device), lengths, skeleton=policy.skeleton, fps=policy.fps)
 
-        return self._in_batches(questions, read, "real")
+        return self._in_batches(questions, read, "reference")
 
     def _repeated(
         self, policy: DiffusionPolicy, how: Sampling, asked: Sequence[Question], progress: Progress | None
@@ -426,7 +426,7 @@ class Measurement:
         return require_finite(torch.cat(result), "generated")
 
     def real(self, policy: DiffusionPolicy, replication: int) -> tuple[Tensor, Embedded]:
-        """Return the embeddings of texts and real motions of one pass over the split; each pass is embedded once."""
+        """Return the embeddings of texts and reference motions of a pass over the split; each is embedded once."""
         if replication not in self._passes:
             questions = self.questions.real(replication)
             text = self.evaluator.encode_texts([self.evaluator.whole_text(question.prompt) for question in questions])
@@ -434,9 +434,9 @@ class Measurement:
         return self._passes[replication]
 
     def sheet(self, text: Tensor, motions: Embedded, real: Embedded, seed: int) -> Sheet:
-        """Return the figures of motions compared with real ones."""
+        """Return the figures of motions compared with reference ones."""
         if not len(motions.motion):
-            return Sheet(missing=dict.fromkeys(QUANTITIES, "the set holds no real motions"))
+            return Sheet(missing=dict.fromkeys(QUANTITIES, "the set holds no reference motions"))
         sheet = embedding_figures(text, motions.motion, real.motion, count=len(real.motion), seed=seed)
         plain = {name: values for name, values in motions.columns.items() if name not in MOVING}
         sheet.values |= {name: float(values.double().nanmean()) for name, values in plain.items()}

@@ -1,4 +1,4 @@
-"""Rewards under audit (`Bench`), the real clips that they score (`Clips`), and the rows of an audit (`SOURCES`).
+"""Rewards under audit (`Bench`), the reference clips that they score (`Clips`), and the rows of an audit (`SOURCES`).
 
 A row is one change of motions or captions. Its source makes examples: a clip, its change, and an unrelated caption.
 """

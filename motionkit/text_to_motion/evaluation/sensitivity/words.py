@@ -13,7 +13,7 @@ from motionkit.text_to_motion.evaluation.sensitivity.audit import PLAIN, Audit, 
 from motionkit.text_to_motion.evaluation.sensitivity.bench import SOURCES
 
 UNSEEN, SEEN = 0.2, 0.6  # a change is not seen below the first and seen from the second on, else seen in part
-UNSEEN_STD, SEEN_STD = 0.2, 1.0  # the same for rewards that read no text, in standard deviations over real clips
+UNSEEN_STD, SEEN_STD = 0.2, 1.0  # the same for rewards that read no text, in standard deviations over reference clips
 DISTURBED = 0.1  # largest cost of a change that should not matter
 FEWEST = 5  # clips from which a figure is shown and used in the sentence
 _WIDEST = 1.0  # widest interval of a figure that is used in the sentence
