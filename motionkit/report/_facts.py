@@ -150,7 +150,8 @@ def sensitivity(source: Source) -> str:
     words = (
         "Before training, reference clips were changed and scored again. Seen is what the change costs, as a share of "
         "what an unrelated caption costs, with its 95 % interval; a reward that reads no text: in standard deviations "
-        "over reference clips. * trained against this change. motionkit eval sensitivity measures all changes."
+        "over reference clips. * trained against this change. motionkit eval sensitivity measures all changes. Of the "
+        "starter's rewards, the order of events and how often something is done are from the audit in docs/rewards.md."
     )
     paragraphs = "".join(f"<p>{escape(text)}.</p>" for text in sentences)  # each begins with the name of a reward
     return f"<h2>What the reward does not see</h2>{paragraphs}{details('Figures', shown + note(words))}"

@@ -364,7 +364,7 @@ class Measurements:
         changes = self.guidance_after != self.guidance
         if self.started is not None:
             later = {name: heldout for name, heldout in heldouts.items() if name != "reported"}
-            later |= {"switched": self.heldout["switched"]} if changes else {}
+            later = {**({"switched": self.heldout["switched"]} if changes else {}), **later}
             alike = measured | ({"switched": measured["generate"]} if changes else {})
             for name, result in self._at_start(run, later, alike).items():
                 self._before[name].tensors = result.tensors()
@@ -377,7 +377,7 @@ class Measurements:
                 motions.keep(run, name)
         starts = {name: self._start("switched" if changes and name == "generate" else name) for name in measured}
         pairs = {name: compare_measured(starts[name], result) for name, result in measured.items()}
-        self._warn(pairs, None if real is None else real.mean("jerk"))
+        self._warn(pairs, _real(real, "jerk").get("real"))
         summary[GUIDANCE] = {"before": self.guidance, "after": self.guidance_after}
         if changes:
             alone = compare_measured(self._start("generate"), self._start("switched"))
