@@ -67,7 +67,7 @@ def main() -> None:
         print(f"{kind}: the first {len(places)} of {len(prompts)} prompts")
         for place in sorted(places, key=lambda place: before[place] - after[place]):
             mark = "*" if rows[kind] == place else " "
-            scores = f"{before[place]:.2f} -> {after[place]:.2f}, real {real[place]:.2f}"
+            scores = f"{before[place]:.2f} -> {after[place]:.2f}, reference {real[place]:.2f}"
             print(f"{mark} {scores}  {prompts[place].text}")
     if asked.out is not None:
         tracks = [track(name, shown, wanted.index(place)) for place in rows.values() for name, shown in columns.items()]

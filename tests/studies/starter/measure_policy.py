@@ -69,7 +69,7 @@ NAMED = 5
 """Classes at either end of the plot that are named."""
 
 ROWS = (
-    ("movement", "movement as a share of real, median over the classes", "{:.2f}"),
+    ("movement", "movement as a share of reference clips, median over the classes", "{:.2f}"),
     ("inside", f"classes between {BAND[0]:g} and {BAND[1]:g}", "{:.0%}"),
     ("statues", "statues", "{:.1%}"),
     ("side", "named side right", "{:.2f}"),
@@ -286,7 +286,7 @@ def steps(motions: MotionBatch) -> list[Tensor]:
 def table(results: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:
     """Return a table with a column for each policy, and the reference clips of the last one."""
     last = results[-1]
-    lines = [f"| {last['captions']} test captions | {' | '.join(names)} | real |", "|--" * (len(names) + 2) + "|"]
+    lines = [f"| {last['captions']} test captions | {' | '.join(names)} | reference |", "|--" * (len(names) + 2) + "|"]
     for key, words, form in ROWS:
         values = [*(result["policy"][key] for result in results), last["real"][key]]
         cells = ["" if value is None else form.format(value).replace("%", " %") for value in values]
@@ -329,7 +329,7 @@ def plot(first: Mapping[str, Any], now: Mapping[str, Any]) -> str:
         shares = [result["classes"][name][0] for name in order]
         middle = float(np.median(shares))
         for place, (name, share) in enumerate(zip(order, shares, strict=True)):
-            tip = f"{name}, {named}: {share:.2f} of real"
+            tip = f"{name}, {named}: {share:.2f} of reference"
             parts.append(_dot(kind, across(place, len(order), left, end), up(share), tip, share > most))
         parts.append(f'<line class="curve {kind}" x1="{left}" x2="{end}" y1="{up(middle):.1f}" y2="{up(middle):.1f}"/>')
         words = f"{named}: median {middle:.2f}"
@@ -359,7 +359,7 @@ def _quiet(
 ) -> list[str]:
     """Return the dots of the classes whose reference clips hardly move, over an axis of centimetres."""
     (start, stop), (top, floor) = sides, ends
-    series = [(first, "c7", 0, "before"), (now, "c2", 0, "now"), (now, "control", 1, "real")]
+    series = [(first, "c7", 0, "before"), (now, "c2", 0, "now"), (now, "control", 1, "reference")]
     most = max(
         1.0, math.ceil(100 * max(result["quiet"][name][place] for result, _, place, _ in series for name in names))
     )
@@ -372,14 +372,14 @@ def _quiet(
             size = 100 * result["quiet"][name][place]
             x = start + (number + 0.5) / len(names) * (stop - start)
             level = floor - size / most * (floor - top)
-            if named == "real":
+            if named == "reference":
                 parts.append(
                     f'<line class="tick" x1="{x - 4:.1f}" x2="{x + 4:.1f}" y1="{level:.1f}" y2="{level:.1f}"/>'
                 )
             else:
                 parts.append(_dot(kind, x, level, f"{name}, {named}: {size:.1f} cm", False))
     parts.append(_text(stop, 18, f"{len(names)} that hardly move", "end", "axis"))
-    parts.append(_text(stop, 34, "swing in cm; bars: real", "end"))
+    parts.append(_text(stop, 34, "swing in cm; bars: reference", "end"))
     parts.append(_text(stop, floor + 18, ", ".join(names[:2]), "end"))
     return parts
 
