@@ -87,7 +87,7 @@ def data() -> Named:
 @pytest.fixture(scope="module")
 def many() -> Named:
     """As many clips as a verdict needs."""
-    return some_clips(3)
+    return some_clips(7)
 
 
 @dataclass
@@ -217,7 +217,8 @@ def test_the_row_that_is_seen_least_counts(many: Named) -> None:
     assert sees.topics("seen") == ["movement", "path"]
     assert sees.disturbed == {"smaller-body": pytest.approx(0.9)}
     assert sees.sentence == (
-        "known misses nothing of what was tried; it sees: movement, path; falls where nothing is wrong: smaller-body (90%)"
+        "known misses nothing of what was tried; it sees: movement, path; falls where nothing is wrong: smaller-body "
+        "(90%)"
     )
 
 
