@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -55,6 +55,10 @@ class ReadSettings(Group):
     clips: Annotated[int, Cli("--clips", "Reading")] = Field(
         _STARTER_CLIPS, ge=1, description="starter: training clips; val and test in proportion."
     )
+
+    def code(self) -> Mapping[str, str]:
+        """The program is started; see `Group.code`."""
+        return {"blender": "it is a program that is started."} if self.blender else {}
 
 
 class CaptionSettings(Group):
