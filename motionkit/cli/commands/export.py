@@ -37,7 +37,7 @@ class ExportSettings(Settings):
         pattern=r"^([a-z0-9][a-z0-9.-]{0,40})?$",
         description="Licence of a hub folder, by its identifier there, such as cc-by-4.0.",
     )
-    fps: Annotated[int, Cli("--fps")] = Field(
+    fps: Annotated[float, Cli("--fps")] = Field(
         0, ge=0, le=1000, description="Frames a second of a LeRobot dataset; 0: those of the episodes, 10 if unknown."
     )
     overwrite: Annotated[bool, Cli("--overwrite")] = Field(
@@ -105,7 +105,7 @@ def _export_episodes(run: str, out: Path, settings: ExportSettings, console: Con
         console.warn(note)
     if settings.to == "lerobot":
         dataset = export_lerobot(episodes, out, fps=settings.fps, overwrite=settings.overwrite)
-        console.say(f"wrote {dataset['episodes']} episodes of {dataset['fps']} frames a second into {out}")
+        console.say(f"wrote {dataset['episodes']} episodes of {dataset['fps']:g} frames a second into {out}")
         return {"to": "lerobot", "out": str(out), **dataset}
     counts = export_trajectories(episodes, out, overwrite=settings.overwrite)
     console.say(

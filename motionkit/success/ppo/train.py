@@ -25,8 +25,9 @@ from motionkit.errors import MotionkitError
 from motionkit.plugins import reads_of
 from motionkit.rl import stable_hash
 from motionkit.runs import Run, find_model, fingerprint_tensors, write_bytes_atomic
-from motionkit.success.actor import ARTIFACT, DOCUMENT, Actor, is_actor, load_actor, save_actor
+from motionkit.success.actor import ARTIFACT, DOCUMENT, Actor, is_actor, load_actor, require_same_state, save_actor
 from motionkit.success.actor_settings import ActorSettings, spec_of
+from motionkit.success.environments.observed import observation_notes, observation_of
 from motionkit.success.environments.open import open_environment
 from motionkit.success.environments.tasks import as_recorded
 from motionkit.success.episodes import ARTIFACT as EPISODES
@@ -87,8 +88,9 @@ class PpoTrainer:
         self.environment = open_environment(
             settings.env, episodes.num_envs, workers=episodes.workers, backend=episodes.backend
         )
+        require_same_state(settings.run.resume, self.environment)
         self.terms: list[Term] = []
-        self.notes: list[str] = []
+        self.notes = observation_notes(self.environment)
         for chosen in settings.reward:
             reads = reads_of(chosen.kind, chosen.component)
             refuse_unreadable(chosen.label, reads, self.environment)
@@ -181,6 +183,8 @@ class PpoTrainer:
         settings = self.settings
         for note in self.notes:
             _logger.info("%s", note)
+        if shown := observation_of(self.environment):
+            run.annotate(observation=shown)
         alarm = SuccessAlarm(settings.alarm.gap, settings.alarm.window)
         best, start = Best(), Kept()
         parts: Parts = {**self.learner.parts(), "alarm": alarm, "best": best, "before": start}

@@ -232,7 +232,9 @@ def test_an_older_run_goes_on_with_the_policy_of_true_success_and_says_so(cli: C
     assert card.pop("chosen_by") == "last"
     document.write_text(json.dumps(card))
     plan = json.loads(cli("ppo", "--init", "run", "--reward", "env", "--dry-run", "--json").stdout)
-    assert any("run is of an older version: its policy was chosen by true success" in it for it in plan["plan"]["notes"])
+    assert any(
+        "run is of an older version: its policy was chosen by true success" in it for it in plan["plan"]["notes"]
+    )
     found = cli("ppo", "--resume", "run", "--num-steps", "2")
     assert found.exit_code == 0, found.stderr
     assert "the policy that is kept is the one of highest true success (--keep oracle)" in found.stderr
