@@ -348,6 +348,8 @@ SYSTEMS: Rows = (
         3,
     ),
     ("supervised/loss", "1", "down", "Loss of the data's own captions and masks, before its weight."),
+    ("supervised/unknown_words", "1", "down", "Share of their words that the policy does not know: left out of it."),
+    ("<loop>/cycle_iou", "1", "up", "IoU of a region and the partner's mask of the sampled caption, mean of a step."),
     ("rollout/temperature", "1", "none", "Temperature that captions are sampled with."),
     ("balance/<loop>", "1", "none", "Factor on the weight of a loop, from its gradient or its progress."),
     ("grad/cos_<loop>_<other>", "1", "none", "Cosine between the gradients of two loops; below 0 they conflict."),
