@@ -17,7 +17,7 @@ import json
 import re
 import stat
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, time
 from functools import cache
@@ -185,7 +185,14 @@ def _too_large(path: Path, size: int, limit: int) -> MotionkitError:
 
 
 def read_json(
-    path: str | Path, kind: type[T], *, limit: int = LIMIT, surrogates: bool = False, bulk: bool = False, fix: str = ""
+    path: str | Path,
+    kind: type[T],
+    *,
+    limit: int = LIMIT,
+    surrogates: bool = False,
+    bulk: bool = False,
+    unique: bool = False,
+    fix: str = "",
 ) -> T:
     """Read a JSON file that may have comments and trailing commas.
 
@@ -195,6 +202,7 @@ def read_json(
         limit: Largest file in bytes.
         surrogates: See `parse_json`.
         bulk: See `parse_json`.
+        unique: See `parse_json`.
         fix: Fix for the error if the file cannot be read.
 
     Example:
@@ -204,13 +212,16 @@ def read_json(
         {'steps': 3}
     """
     try:
-        return parse_json(read_text(path, limit=limit), str(path), kind, surrogates=surrogates, bulk=bulk)
+        text = read_text(path, limit=limit)
+        return parse_json(text, str(path), kind, surrogates=surrogates, bulk=bulk, unique=unique)
     except MotionkitError as error:
         error.fix = error.fix or fix
         raise
 
 
-def parse_json(text: str, origin: str, kind: type[T], *, surrogates: bool = False, bulk: bool = False) -> T:
+def parse_json(
+    text: str, origin: str, kind: type[T], *, surrogates: bool = False, bulk: bool = False, unique: bool = False
+) -> T:
     """Parse JSON that may have comments and trailing commas.
 
     Comments are removed only if the text is not plain JSON.
@@ -222,6 +233,7 @@ def parse_json(text: str, origin: str, kind: type[T], *, surrogates: bool = Fals
         surrogates: Whether text may hold lone surrogates, as in file names that are not UTF-8.
         bulk: Skip the checks of depth, whole numbers and texts, for files of millions of numbers whose caller checks
             every value.
+        unique: Refuse a key that a table has twice, for files that people write; else the last one counts.
 
     Returns:
         The content; NaN and infinities are read as by Python's parser.
@@ -231,10 +243,10 @@ def parse_json(text: str, origin: str, kind: type[T], *, surrogates: bool = Fals
     if text.count("{") + text.count("[") > _MANY:
         raise MotionkitError(f"{origin} has more than {_MANY} tables and lists.")
     try:
-        document = _parse(text, origin)
+        document = _parse(text, origin, unique)
     except json.JSONDecodeError:
         try:
-            document = _parse(plain_json(text), origin)
+            document = _parse(plain_json(text), origin, unique)
         except json.JSONDecodeError as error:
             raise _malformed(text, origin, error) from error
     if not bulk:
@@ -265,9 +277,14 @@ def plain_json(text: str) -> str:
     return _COMMA.sub(lambda match: " " if match[0] == "," else match[0], plain)
 
 
-def _parse(text: str, origin: str) -> object:
+def _parse(text: str, origin: str, unique: bool) -> object:
+    def table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if (twice := _twice([key for key, _ in pairs])) is not None:
+            raise MotionkitError(f"{origin} has the key {twice[:40]!r} twice in one table.", fix="take one out.")
+        return dict(pairs)
+
     try:
-        document: object = json.loads(text)
+        document: object = json.loads(text, object_pairs_hook=table if unique else None)
     except json.JSONDecodeError:
         raise
     except RecursionError as error:
@@ -275,6 +292,16 @@ def _parse(text: str, origin: str) -> object:
     except ValueError as error:  # raised for a number of thousands of digits
         raise MotionkitError(f"{origin} cannot be read as JSON.", why=str(error)) from error
     return document
+
+
+def _twice(names: Sequence[str]) -> str | None:
+    """Return the first name that is there a second time; None if there is none."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 def _blank(match: re.Match[str]) -> str:
@@ -407,6 +434,12 @@ def _loader() -> type[yaml.SafeLoader]:
                 raise yaml.YAMLError(f"it holds more than {_VALUES} values, counting what its aliases stand for")
             return node
 
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            keys = [key.value for key, _ in node.value if isinstance(key.value, str)]
+            if (twice := _twice(keys)) is not None:
+                raise yaml.YAMLError(f"it has the key {twice[:40]!r} twice in one table")
+            return super().construct_mapping(node, deep)
+
         def construct_scalar(self, node: Any) -> Any:
             value = super().construct_scalar(node)
             if node.tag.endswith((":int", ":float")) and len(value) > _SCALAR:
@@ -475,8 +508,8 @@ class CsvTable:
             names.pop()
         if len(names) > _COLUMNS:
             raise MotionkitError(f"{self.path} has {len(names)} columns; at most {_COLUMNS} are read.")
-        if twice := [name for place, name in enumerate(names) if name in names[:place]]:
-            called = f"called {twice[0][:40]!r}" if twice[0] else "without a name"
+        if (twice := _twice(names)) is not None:
+            called = f"called {twice[:40]!r}" if twice else "without a name"
             raise MotionkitError(
                 f"{self.path}, line {line} has two columns {called}.", fix="give each column a name of its own."
             )

@@ -295,6 +295,16 @@ def test_no_cell_is_lost(tmp_path: Path, text: str, said: str) -> None:
     assert str(path) in caught.value.message
 
 
+def test_a_key_that_is_there_twice_is_refused_where_people_write(tmp_path: Path) -> None:
+    """Else the parsers take the last one and say nothing; in files of programs that stays."""
+    (tmp_path / "a.json").write_text('{"a": 1, "b": {"c": 1, "c": 2}}')
+    assert read_json(tmp_path / "a.json", dict) == {"a": 1, "b": {"c": 2}}
+    with pytest.raises(MotionkitError, match="the key 'c' twice"):
+        read_json(tmp_path / "a.json", dict, unique=True)
+    with pytest.raises(MotionkitError, match="the key 'c' twice"):
+        parse_yaml("a: 1\nb:\n  c: 1\n  c: 2\n", "a.yaml", dict)
+
+
 def test_text_of_windows_is_read(tmp_path: Path) -> None:
     """PowerShell's ``>`` writes UTF-16 with a byte order mark."""
     path = tmp_path / "a.txt"
