@@ -141,5 +141,7 @@ def open_table(settings: CaptionSettings) -> CaptionTable | None:
             raise MotionkitError("a column was named, but no table.", fix="add --captions CSV.")
         return None
     table = read_caption_table(settings.table, caption_columns=settings.caption_column, **columns)
+    if table.note:
+        say(table.note)
     say(f"columns of {settings.table}: " + ", ".join(f"{role} = {name}" for role, name in table.columns.items()))
     return table

@@ -55,6 +55,8 @@ class ConvertReport:
     fixed: dict[str, tuple[int, int]] = field(default_factory=dict)
     clips: list[dict[str, Any]] = field(default_factory=list)  # Frames, fps, notes and findings of each clip read
     uncaptioned: list[str] = field(default_factory=list)  # Ids written without a caption (datasets)
+    # Ids of clips that are copies of another clip, which share its split, with the id of that one (datasets).
+    copies: dict[str, str] = field(default_factory=dict)
     motionless: list[str] = field(default_factory=list)  # Ids of the caption table that no clip has
     skipped: list[str] = field(default_factory=list)  # Files that hold no motion, such as statistics and settings
     warnings: list[str] = field(default_factory=list)  # Messages for the user
@@ -183,6 +185,10 @@ def messages(report: ConvertReport, *, fixed: bool) -> list[Message]:
     if report.cut:
         some = listed(list(report.cut))
         rows.append(("info", f"{count(len(report.cut), 'clip')} longer than {MAX_FRAMES} frames, cut: {some}"))
+    if report.copies:
+        some = listed([f"{copy} (of {clip})" for copy, clip in report.copies.items()])
+        text = "put into the split of the same motion under another name"
+        rows.append(("info", f"{count(len(report.copies), 'copy', 'copies')} {text}: {some}"))
     if report.resumed:
         rows.append(("info", f"{count(report.resumed, 'clip')} done before the last run was interrupted."))
     if report.uncaptioned:

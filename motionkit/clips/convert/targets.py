@@ -151,6 +151,7 @@ class Piece:
     figures: dict[str, float] = field(default_factory=dict)
     clip: str = ""  # Id of the clip that it was made from
     skeleton: str = ""  # `skeleton_mark`, for ``mpl``; else empty
+    motion: str = ""  # Fingerprint of the features, for datasets: copies of a motion share it
 
 
 class Target(Protocol):
