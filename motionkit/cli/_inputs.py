@@ -25,8 +25,8 @@ _TEXT = "Captions and splits"
 class ReadSettings(Group):
     """Facts that files may lack."""
 
-    up: Annotated[Literal["auto", "y", "z"], Cli("--up", "Reading")] = Field(
-        "auto", description="Vertical axis of the files."
+    up: Annotated[Literal["auto", "x", "-x", "y", "-y", "z", "-z"], Cli("--up", "Reading")] = Field(
+        "auto", description="Direction of up in the files; auto: weighed by the body. -y is Y down."
     )
     units: Annotated[Literal["auto", "m", "dm", "cm", "mm", "in", "asf"], Cli("--units", "Reading")] = Field(
         "auto", description="Unit of the files."

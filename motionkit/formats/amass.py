@@ -22,9 +22,10 @@ from motionkit import weights
 from motionkit.errors import MotionkitError
 from motionkit.geometry import bones_from_positions, positions_from_bones
 from motionkit.motion.clip import Clip, ReadOptions
-from motionkit.motion.motion import Motion, check_size, finite_warning, is_fps
+from motionkit.motion.motion import Motion, check_size, finite_part, finite_warning, is_fps
 from motionkit.motion.skeleton import HUMANML
 from motionkit.rigs.rest import default_rest
+from motionkit.rigs.upright import Upright, turn_up, weigh
 from motionkit.weights import read, read_array
 
 LIMIT = 2 << 30
@@ -35,6 +36,9 @@ _MODEL_LIMIT = 4 << 30
 
 _PIECE = 4096
 """Frames computed at once."""
+
+_FLOOR, _LAID = (-0.05, 0.25), (0.06, 0.4)
+"""Heights in metres of the lowest joint and of the pelvis of a body that lies on the floor; a camera is further off."""
 
 _PLAIN = ReadOptions()
 
@@ -68,7 +72,7 @@ def read_amass(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip]:
     Args:
         path: ``poses [T, 66 | 72 | 156 | 165]`` axis-angle (or ``root_orient`` and ``pose_body``), ``trans [T, 3]``
             in metres, ``mocap_framerate`` or another name for it, ``betas``, ``gender``.
-        options: ``fps`` for files without; ``up`` is Z as in AMASS unless the trunk points along Y; ``smpl_model``,
+        options: ``fps`` for files without; ``up`` is Z as in AMASS unless the trunk points elsewhere (`_weighed`); ``smpl_model``,
             a file or a folder with one per gender.
 
     Returns:
@@ -116,15 +120,23 @@ def _build(recording: Recording, rest: Tensor, options: ReadOptions) -> tuple[Mo
     motion = Motion(HUMANML.joint_names, HUMANML.parents, offsets, rotations, translations, recording.fps)
     up = options.up
     if up == "auto":
-        up = "y" if _trunk(motion, finite)[1] > 0.8 else "z"
-        if up == "y":
-            warnings.append("the trunk points along Y, so Y was taken for the vertical: if that is wrong, pass --up z.")
-    if up == "z":
-        turn = rest.new_tensor(_TO_HOUSE)
+        up, said = _weighed(motion, finite)
+        warnings += filter(None, (said,))
+    if up != "y":
+        turn = rest.new_tensor(_TO_HOUSE) if up == "z" else turn_up(up)
         rotations[:, 0] = turn @ rotations[:, 0]
         translations[:, 0] = translations[:, 0] @ turn.T
         motion = replace(motion, rotations=rotations, translations=translations)
     return motion, up, warnings
+
+
+def _weighed(motion: Motion, finite: Tensor) -> Upright:
+    """Find which way is up: Z as in AMASS, Y, or minus Y as in the axes of cameras, unless the body lies on AMASS' floor."""
+    clean = finite_part(motion, finite)
+    places = clean.cut(0, min(clean.frames, _PIECE)).positions()
+    low, hips = float(places[..., 2].min()), float(places[:, 0, 2].median())
+    lies = _FLOOR[0] < low < _FLOOR[1] and _LAID[0] < hips < _LAID[1]
+    return weigh(places, motion.names, motion.parents, motion.fps, "z", usual=["y"] if lies else ["y", "-y"])
 
 
 def _matrices(vectors: Tensor) -> Tensor:
@@ -136,17 +148,6 @@ def _matrices(vectors: Tensor) -> Tensor:
         part = slice(start, start + _PIECE)
         matrices[part] = roma.rotvec_to_rotmat(vectors[part])
     return matrices
-
-
-def _trunk(motion: Motion, finite: Tensor) -> Tensor:
-    """Return the median direction from pelvis to neck in the file's world; in an AMASS world it is along Z."""
-    frames = finite.nonzero()[:, 0]
-    frames = frames[:: max(1, len(frames) // _PIECE)]  # a sample of a long motion
-    positions = replace(
-        motion, rotations=motion.rotations[frames], translations=motion.translations[frames]
-    ).positions()
-    trunk = positions[:, HUMANML.index("neck")] - positions[:, 0]
-    return torch.nn.functional.normalize(trunk, dim=-1).median(dim=0).values
 
 
 @dataclass(frozen=True)

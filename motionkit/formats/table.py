@@ -39,7 +39,7 @@ TABLES = ("FullHierarchy.json", "FullOffsets.json")
 """File names of the tables of a whole skeleton, which Unreal's exporter writes next to motions."""
 
 _PLACED = ("up", "unit")
-_EXPORTED = ("fps", "rot6d_columns", "hierarchy", "offsets")
+_EXPORTED = ("fps", "up", "rot6d_columns", "hierarchy", "offsets")
 
 FORMATS = {
     entry.name: entry

@@ -21,6 +21,7 @@ from motionkit.formats.bvh.euler import euler_to_matrix
 from motionkit.motion.clip import Clip, JointMap, ReadOptions
 from motionkit.motion.motion import END, Motion, check_size, finite_frames
 from motionkit.rigs.detect import UNITS, in_metres
+from motionkit.rigs.upright import AXES
 
 MAX_BYTES = 512 * 2**20
 """Largest file; an hour of 60 joints at 60 fps has about 400 MB."""
@@ -46,8 +47,8 @@ def read_bvh(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
 
     Args:
         path: The file.
-        options: Unit and vertical axis, if they are known. Otherwise the axis is the one that the legs go down in the
-            rest pose, and the unit is the one in which they have the length of a person's.
+        options: Unit and vertical axis, if they are known. Otherwise rest pose and motion give the axis
+            (`motionkit.rigs.upright`), and the unit is the one in which they have the length of a person's.
 
     Returns:
         One clip. Its `Motion` is in metres and Y up, with every frame and joint of the file; notes hold format, unit,
@@ -71,8 +72,8 @@ def read_bvh(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
     """
     if options.unit != "auto" and options.unit not in UNITS:
         raise MotionkitError(f"there is no unit {options.unit!r}.", fix=f"known: auto, {', '.join(UNITS)}.")
-    if options.up not in ("auto", "y", "z"):
-        raise MotionkitError(f"{options.up!r} is not a vertical axis.", fix="known: auto, y, z.")
+    if options.up not in ("auto", *AXES):
+        raise MotionkitError(f"{options.up!r} is not a direction of up.", fix=f"known: auto, {', '.join(AXES)}.")
     data = _data(path)
     try:
         motion, finite, warnings = _parse(_text(data), options.joint_map)
