@@ -180,7 +180,7 @@ def read(
         path: BVH, GLB, FBX, Unreal / MPL JSON, AMASS or SMPL npz, joints or features as .npy, motionkit npz.
         up: Direction of up in the file; ``auto`` weighs rest pose and motion of the body (docs/formats.md).
         units: Unit of BVH and GLB files and joint arrays; ``auto`` looks at the length of the legs.
-        source_fps: Frames per second of files that do not say; 0 takes 20.
+        source_fps: Frames per second, also where the file says another; 0 takes its own, else 20.
         blender: Your Blender, or a Python with bpy, which reads FBX; default: ``$MOTIONKIT_BLENDER``.
 
     Returns:

@@ -41,6 +41,9 @@ _BESIDE = 64
 _ADULT, _NEAREST = 1.7, 3
 """An adult's height in metres, and the number of units that are suggested if the chosen one gives no adults."""
 
+_FAR_OFF = 0.5
+"""Log of the ratio, 1.65, by which a body's height must be nearer to an adult's in another unit than the legs'."""
+
 _POSES = {"bvh": read_bvh_pose, "glb": read_glb_pose, "fbx": read_fbx_pose}
 """Readers of the first pose, by format, for the formats that are voted on."""
 
@@ -143,8 +146,11 @@ def _body(poses: Sequence[Pose], up: Axis, neighbours: Sequence[Pose] = ()) -> B
     middle = voters[(len(voters) - 1) // 2]
     guess = find_unit(middle) if poses[0][0].format == "bvh" else (glb_unit(middle)[0], "")
     unit, doubt = (options.unit, "") if options.unit != "auto" else guess
+    sizes = [body_height(pose.names, pose.parents, pose.positions()[0]) for pose in motions]
+    if options.unit == "auto" and min(sizes) > 0:
+        unit = _nearer(unit, math.sqrt(min(sizes) * max(sizes)))
     scale = UNITS[unit].metres
-    heights = [scale * body_height(pose.names, pose.parents, pose.positions()[0]) for pose in motions]
+    heights = [scale * size for size in sizes]
     tall = (min(heights), max(heights)) if min(heights) > 0 else None
     joints = sum(not name.endswith(END) for name in first.names)
     rig = (
@@ -154,6 +160,19 @@ def _body(poses: Sequence[Pose], up: Axis, neighbours: Sequence[Pose] = ()) -> B
         min(source.origin for source, _ in poses),
     )
     return Body(*rig, len(poses), unit, up, tall, doubt, options.unit != "auto", len(neighbours))
+
+
+def _nearer(unit: str, size: float) -> str:
+    """Return the unit by the legs, or the one that makes a body of `size` an adult if the legs' is far from that.
+
+    The legs of an animal are short for its length.
+    """
+
+    def off(name: str) -> float:
+        return abs(math.log(size * UNITS[name].metres / _ADULT))
+
+    best = min(UNITS, key=off)
+    return best if off(best) < off(unit) - _FAR_OFF else unit
 
 
 def _neighbours(poses: Sequence[Pose], sources: Sequence[FileSource]) -> list[Pose]:
@@ -201,6 +220,7 @@ def write_joint_map(path: Path, bodies: Sequence[Body]) -> str:
     matches = [(body, find_roles(body.names, body.parents)) for body in bodies]
     body, roles = next((match for match in matches if _gaps(match[1])), matches[0])
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_bytes_atomic(path, joint_map_text(body.names, roles, body.example).encode())
     except OSError as error:
         raise MotionkitError(f"{path} cannot be written: {error.strerror or error}.", code=1) from error

@@ -51,7 +51,7 @@ class ReadOptions:
     up: Up = "auto"
     # Unit of BVH and GLB files and joint arrays; ``auto`` looks at the length of the legs, ``asf`` is CMU's (5.64 cm).
     unit: Unit = "auto"
-    fps: float = 0.0  # Frames per second of files without (joint arrays); 0 takes 20
+    fps: float = 0.0  # Frames per second, in place of what the file says; 0 takes that, or 20 where it says none
     # Which two columns of a rotation matrix the six numbers of a JSON file are; ``auto`` takes what ``meta.rot6d_spec``
     # names, else xy.
     rot6d_columns: Columns = "auto"

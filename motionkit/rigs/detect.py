@@ -14,7 +14,7 @@ from motionkit.geometry import positions_from_bones
 from motionkit.motion.clip import Axis, ReadOptions
 from motionkit.motion.motion import END, Motion, finite_part, finite_warning
 from motionkit.rigs.roles import find_roles, hip_to_ankle
-from motionkit.rigs.upright import AXES, Upright, axis_of, trunk_of, turn_motion, weigh
+from motionkit.rigs.upright import AXES, Upright, axis_of, lies_at_rest, trunk_of, turn_motion, weigh
 
 
 class LengthUnit(NamedTuple):
@@ -45,6 +45,11 @@ _PERSON = 0.35, 1.35
 
 _HEIGHT = 1.75
 _HEIGHT_SPREAD = 1.5
+
+ANIMAL = (
+    "its spine is level and its legs stand in the rest pose, as an animal's do: --rig and data sets would make it walk as "
+    "a person."
+)
 
 _LOOKS = 32
 """Number of frames that are looked at first, spread over the motion."""
@@ -111,7 +116,8 @@ def in_metres(
         "joints": str(sum(not name.endswith(END) for name in motion.names)),
         "up": up,
     }
-    return motion, notes, [*finite_warning(finite), *filter(None, (doubt, guess))]
+    animal = ANIMAL if lies_at_rest(motion) else ""
+    return motion, notes, [*finite_warning(finite), *filter(None, (doubt, guess, animal))]
 
 
 def motion_leg(motion: Motion) -> float:

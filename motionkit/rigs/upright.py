@@ -21,6 +21,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from motionkit.geometry import positions_from_bones
 from motionkit.motion.clip import Axis
 from motionkit.motion.motion import Motion
 from motionkit.rigs.roles import find_roles, hip_to_ankle, toe_of
@@ -69,8 +70,18 @@ _LEVEL = 0.6
 _RISE = 0.8
 """Legs by which the hips of a lying body do not rise and sink."""
 
+_LEVEL_SPINE = 0.5
+"""Most cosine between the spine and the legs of a body on four legs; people's are in line at rest."""
+
 _SECONDS = 0.1
 """Time of the steps by which speeds are measured."""
+
+
+UP_TABLE = {
+    "turns": _TURNS, "clear": CLEAR, "share": _SHARE, "over": _OVER, "hanging": _HANGING, "speed": _SPEED,
+    "planted": _PLANTED, "carried": _CARRIED, "travel": _TRAVEL, "level": _LEVEL, "rise": _RISE, "seconds": _SECONDS,
+}  # fmt: skip
+"""The rotations and limits, for the player, which reads dropped files by the same rule."""
 
 
 class Upright(NamedTuple):
@@ -125,6 +136,18 @@ def trunk_of(places: Tensor, names: Sequence[str], parents: Sequence[int]) -> Te
         return None
     directions = torch.nn.functional.normalize(top - low, dim=-1)
     return directions if bool(directions.any()) else None  # a skeleton whose lengths are not known
+
+
+def lies_at_rest(motion: Motion) -> bool:
+    """Whether the spine is level while the legs stand in the rest pose, as an animal's is."""
+    places = positions_from_bones(motion.offsets, motion.parents)[None]
+    roles = find_roles(motion.names, motion.parents)
+    trunk, hips = trunk_of(places, motion.names, motion.parents), _middle(places, roles, "hip")
+    feet = _middle(places, roles, "ankle")
+    if trunk is None or hips is None or feet is None:
+        return False
+    legs = torch.nn.functional.normalize((hips - feet)[0], dim=0)
+    return axis_of(legs) is not None and abs(float(trunk[0] @ legs)) < _LEVEL_SPINE
 
 
 def weigh(

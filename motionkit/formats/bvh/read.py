@@ -19,7 +19,7 @@ from motionkit.documents import open_file
 from motionkit.errors import MotionkitError
 from motionkit.formats.bvh.euler import euler_to_matrix
 from motionkit.motion.clip import Clip, JointMap, ReadOptions
-from motionkit.motion.motion import END, Motion, check_size, finite_frames
+from motionkit.motion.motion import END, Motion, check_size, finite_frames, numbered
 from motionkit.rigs.detect import UNITS, in_metres
 from motionkit.rigs.upright import AXES
 
@@ -340,6 +340,7 @@ def parse_number(word: str) -> float | None:
 def _unique_names(tree: Hierarchy) -> None:
     """Number joints that share a name, with a warning unless they are end sites."""
     used: set[str] = set()
+    doubles: dict[str, int] = {}
     written = list(tree.names)
     everything = set(written)
     for joint, name in enumerate(written):
@@ -353,7 +354,9 @@ def _unique_names(tree: Hierarchy) -> None:
         used.add(unique)
         tree.names[joint] = unique
         if unique != name and not name.endswith(END):
-            tree.warnings.append(f"several joints are called {name!r}; one of them is called {unique!r} here.")
+            doubles[name] = written.count(name)
+    if doubles:
+        tree.warnings.append(numbered(doubles))
 
 
 # The MOTION section: number of frames, their rate, and their values.
