@@ -17,7 +17,7 @@ from motionkit.errors import MotionkitError
 from motionkit.report._facts import flat, value_at
 from motionkit.runs import TENSORS, TRAINED_ON, OutputFolder, SavedModel, TrainedOn
 from motionkit.runs.source import Source, read_source
-from motionkit.tracking import headline
+from motionkit.tracking import result_sentence
 from motionkit.version import __version__
 from motionkit.weights import located
 
@@ -290,12 +290,12 @@ def _result(source: Source, control: Source | None) -> Iterator[str]:
     if not tables:
         yield f"## Held-out results\n\nNone: the run is {source.info.status}."
         return
-    sentence = headline(source.results, source.others)
+    sentence = result_sentence(source.info.summary)
     lines = ["## Held-out results", *([sentence] if sentence else [])]
     if any("before" in item["columns"] for item in tables):
         lines.append(
-            "Before and after are measured with the same prompts and noise. What was before, real clips, and a judge "
-            "that is never trained on are the controls."
+            "Before and after are measured with the same prompts and noise. What was before, reference clips, and a "
+            "judge that is never trained on are the controls."
         )
     if _is_control(source):
         lines.append("**This run is a negative control: its rewards were shuffled.**")

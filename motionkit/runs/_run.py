@@ -85,7 +85,7 @@ class Run:
         self._record = record
         self._lock = lock
         self._checkpoint = checkpoint
-        self._typed = typed_flags(snapshot)
+        self._typed = typed_flags(snapshot, command)
         self._keep = _keep(snapshot)
         self._finished = False
         self._step = self.start_step

@@ -124,7 +124,7 @@ SYSTEMS: Rows = (
         "mpl/long/movement/<s>",
         "1",
         "up",
-        "Movement of a free run over the 2 s before, as a share of that of real clips of the same label.",
+        "Movement of a free run over the 2 s before, as a share of that of reference clips of the same label.",
         "movement",
         2,
     ),

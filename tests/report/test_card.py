@@ -40,7 +40,7 @@ def make(out: Path, **config: Any) -> Path:
         rewards = {"tmr-dense": {"sentence": "tmr-dense does not see: counts; sees: movement"}}
         run.annotate(sensitivity={"rewards": rewards, "table": {"columns": [], "rows": []}})
         rows = [["reward", "0.5", "0.6", "0.8"]]
-        run.annotate(tables=[{"title": "Held out", "columns": ["", "before", "after", "real"], "rows": rows}])
+        run.annotate(tables=[{"title": "Held out", "columns": ["", "before", "after", "reference"], "rows": rows}])
         run.finish({"heldout": {"reward": block, "skate": skate}})
     return out
 
@@ -59,7 +59,7 @@ def test_a_card_says_what_the_run_found(tmp_path: Path) -> None:
         "- Data set: `humanml`.",
         "- 2 clips, episodes or pictures, by fingerprint",
         "The reward rose from 0.500 to 0.600",
-        "|  | before | after | real |\n| --- | --- | --- | --- |\n| reward | 0.5 | 0.6 | 0.8 |",
+        "|  | before | after | reference |\n| --- | --- | --- | --- |\n| reward | 0.5 | 0.6 | 0.8 |",
         "## What its reward does not see\n\n- tmr-dense does not see: counts; sees: movement.",
         "- Worse than before: skate (m/s) (0.200 to 0.300).",
         "| `reward.tmr-dense.alpha` | 0.25 |",

@@ -198,7 +198,7 @@ def test_what_has_no_such_body_is_refused():
 
 
 def test_a_public_clip_lies_where_kit_features_lie(shared: Path):
-    """Real motion on KIT's joints is near the public mean, in the units of the public deviations."""
+    """Reference motion on KIT's joints is near the public mean, in the units of the public deviations."""
     joints = torch.from_numpy(np.load(shared / "fixtures/mdm/features_012314.npz")["new_joints"]).double()
     motion = JointMotion(HUMANML.joint_names, HUMANML.parents, joints, 20.0)
     features = joints_to_features(to_body(motion, KIT, 12.5), KIT, bones=kit_bones())

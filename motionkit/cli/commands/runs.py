@@ -105,7 +105,7 @@ def show_run(
     Example: motionkit runs show
     """
     from motionkit import runs
-    from motionkit.tracking import HELDOUT_TABLES, headline, other_results, result_table, results
+    from motionkit.tracking import HELDOUT_TABLES, result_sentence, result_table, results
 
     info = runs.find_one(run, root) if run else _newest(root)
     info = runs.load(info.directory)  # refuses a damaged one, and says why
@@ -123,7 +123,7 @@ def show_run(
     if info.record and info.record.error:
         write(f"error    {info.record.error}")
     heldout = results(info.summary.get("heldout"))
-    if sentence := headline(heldout, other_results(info.summary)):
+    if sentence := result_sentence(info.summary):
         write(f"result   {sentence}")
     _curve(info)
     if (page := info.directory / runs.PAGE).is_file():
@@ -240,7 +240,7 @@ def compare_runs(
     Example: motionkit runs compare first second
     """
     from motionkit import runs
-    from motionkit.tracking import compared_rows, flatten, results
+    from motionkit.tracking import compared_rows, flatten, measured_apart, results
 
     if len(names) < 2:
         raise MotionkitError("runs compare takes two runs or more.", fix="motionkit runs list")
@@ -265,6 +265,8 @@ def compare_runs(
     if any(info.chosen_by for info in infos):
         rows.append(("policy chosen by", *(info.chosen_by or "-" for info in infos)))
     table("After training (change, verdict)", ["", *heads], rows)
+    if apart := measured_apart([info.config for info in infos]):
+        write(apart)
     if differing:
         table("Settings that differ", ["", *heads], differing)
     say(f"as a page: {shlex.join(['motionkit', 'report', *(str(info.directory) for info in infos)])}", whole=True)

@@ -38,7 +38,7 @@ from motionkit.success.ppo.mining import Miner
 from motionkit.success.ppo.scored_env import ScoredEnv, Scorer, Term, refuse_unreadable
 from motionkit.success.ppo.settings import STEPS, CloneSettings, PpoSettings
 from motionkit.success.true_success import Episodes, change_of, rate_interval, run_episodes, start_seeds
-from motionkit.tracking import result_table, results
+from motionkit.tracking import TOO_FEW, result_table, results
 from motionkit.training.base import REWARD, Figure, inputs_of
 from motionkit.training.device import describe_device, set_up
 from motionkit.training.learner import Best
@@ -371,12 +371,14 @@ def drawn_better(change: Mapping[str, Any]) -> str:
 
 def verdict(success: Mapping[str, Any], alarm: SuccessAlarm) -> str:
     """Return the run's result in a sentence."""
-    low, high = success["ci95"]
-    before, after = success["before"], success["after"]
-    if low > 0:
+    (row,) = results({"success/true": success})
+    before, after = row.before, row.after
+    if row.verdict == TOO_FEW:
+        sentence = f"true success went from {before:.0%} to {after:.0%} in {row.n} episodes: too few to say more."
+    elif row.verdict == "better":
         head = "the policy learned the task: " if after >= _LEARNED else ""
         sentence = f"{head}true success rose from {before:.0%} to {after:.0%}."
-    elif high < 0:
+    elif row.verdict == "worse":
         sentence = f"the policy got worse: true success fell from {before:.0%} to {after:.0%}."
     else:
         sentence = f"true success went from {before:.0%} to {after:.0%}, which is no more than chance."

@@ -68,9 +68,9 @@ _NONE, _AUTO = "none", "auto"
 _EVALUATOR = "mdm-matching"
 _LEGEND = (
     "* trained against this change. For a reward that reads no text, or tells no captions apart: the fall in standard "
-    "deviations over real clips. For changed captions also how often the right one scores higher; chance is 50 %. Told "
-    "alone: how often a classifier detects the change from the motion without its caption, or from the caption without "
-    "its motion; chance is 50 %."
+    "deviations over reference clips. For changed captions also how often the right one scores higher; chance is 50 %. "
+    "Told alone: how often a classifier detects the change from the motion without its caption, or from the caption "
+    "without its motion; chance is 50 %."
 )
 
 
@@ -192,6 +192,11 @@ class Compare:
         title = f"{comparison.prompts} prompts of the {settings.split} split of {label}, same noise; {words}"
         tables = [comparison.table(title)]
         notes = [*filter(None, [opened.questions.kept.sentence(opened.questions.what)])]
+        if len({sampling.words for sampling in how.values()}) > 1:
+            notes.append(
+                "the policies are sampled in different ways, and a difference may be that of the sampling alone: "
+                "--inference-timesteps N and --sampler KIND take one for all"
+            )
         closing = [*notes, *comparison.remarks()]
         document: dict[str, Any] = {
             "models": comparison.names, "base": comparison.names[0], "dataset": label, "split": settings.split,

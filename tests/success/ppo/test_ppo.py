@@ -140,7 +140,10 @@ def test_a_verdict_says_worse_or_better_where_the_interval_does(
     after: float, ci95: tuple[float, float], said: str
 ) -> None:
     alarm = trainer_module.SuccessAlarm(0.2, 200)
-    assert trainer_module.verdict({"before": 0.3, "after": after, "ci95": ci95}, alarm) == said
+    block = {"before": 0.3, "after": after, "delta": after - 0.3, "ci95": ci95, "n": 200}
+    assert trainer_module.verdict(block, alarm) == said
+    few = trainer_module.verdict({**block, "n": 19}, alarm)
+    assert few == f"true success went from 30% to {after:.0%} in 19 episodes: too few to say more."
 
 
 def test_there_must_be_a_classifier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,7 +135,7 @@ class Opened:
     evaluator: T2MEvaluator
     questions: Questions
     singles: Questions | None  # the single clips that a composite set was made from, if they are known
-    real: RealMotions  # real motions of the split, by action
+    real: RealMotions  # reference motions of the split, by action
     doubt: str  # why the evaluator's figures are not valid; empty if they are
     dataset: str  # name of the data
     split: Split
@@ -316,7 +316,7 @@ def _outcome(
         "out": str(out),
         "page": str(out / PAGE),
     }
-    return Outcome(document, table(title, {"policy": metrics, "ground truth": truth}), notes, sentence)
+    return Outcome(document, table(title, {"policy": metrics, "reference": truth}), notes, sentence)
 
 
 def _notes(opened: Opened, amount: Amount, protocol: str) -> list[str]:
