@@ -264,13 +264,17 @@ def compare_runs(
         if len({str(values.get(key)) for values in settings}) > 1
     ]
     if json:
-        both = [{**_row(info), "heldout": info.summary.get("heldout", {})} for info in infos]
+        both = [
+            {**_row(info), "heldout": info.summary.get("heldout", {}), "chosen_by": info.chosen_by} for info in infos
+        ]
         emit({"command": "runs compare", "runs": both, "settings": {key: rest for key, *rest in differing}}, json=True)
         return
     heads = [info.directory.name for info in infos]
     heads = heads if len(set(heads)) == len(heads) else [str(info.directory) for info in infos]
     rows = compared_rows([results(info.summary.get("heldout")) for info in infos])
     rows.append(("steps", *(_steps(info) for info in infos)))
+    if any(info.chosen_by for info in infos):
+        rows.append(("policy chosen by", *(info.chosen_by or "-" for info in infos)))
     table("After training (change, verdict)", ["", *heads], rows)
     if apart := measured_apart([info.config for info in infos]):
         write(apart)
