@@ -29,6 +29,10 @@ def get_app() -> Any:
 
 def main() -> None:
     """Run the ``motionkit`` command in a process of its own."""
+    # Python lets the processes that it starts import from the current folder, which may hold anybody's files. Ours do
+    # so only if this one does.
+    if not {"", os.getcwd()} & set(sys.path):
+        os.environ.setdefault("PYTHONSAFEPATH", "1")
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, leave)
     from motionkit.cli._streams import own_stdout

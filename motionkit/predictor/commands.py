@@ -93,7 +93,7 @@ def predict(
     clips, clip = _open(start, settings.clip, predictor.fps, predictor.names, retarget)
     path = None
     if settings.path and settings.path != _OWN:
-        path = read_path(Path(settings.path), predictor.fps)
+        path = read_path(Path(settings.path), predictor.fps, say=console.say)
     known = max(settings.warmup, predictor.past)
     continued = continue_clip(
         predictor, clips, clip, start=round(settings.at * predictor.fps), known=known,

@@ -104,7 +104,7 @@ def _lines(commands: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _resumed(info: RunInfo) -> str:
-    return f"{resume_line(info.command, info.directory)} {typed_flags(info.config)}".rstrip()
+    return f"{resume_line(info.command, info.directory)} {typed_flags(info.config, info.command)}".rstrip()
 
 
 def _on_starter(config: Mapping[str, Any]) -> bool:
@@ -271,7 +271,7 @@ def _after_self_play(info: RunInfo) -> list[list[str]]:
     return [
         ["report", folder],
         ["eval", "sa2va", folder, *chosen, *trusted],
-        ["sa2va-rl", *further, *shlex.split(typed_flags(info.config))],
+        ["sa2va-rl", *further, *shlex.split(typed_flags(info.config, info.command))],
     ]
 
 

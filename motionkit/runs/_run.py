@@ -94,7 +94,7 @@ class Run:
         self._record = record
         self._lock = lock
         self._checkpoint = checkpoint
-        self._typed = typed_flags(snapshot)
+        self._typed = typed_flags(snapshot, command)
         self._keep = _keep(snapshot)
         self._finished = False
         self._not_finite: set[str] = set()  # losses that this attempt has warned of

@@ -135,7 +135,7 @@ def last_metrics(path: Path) -> dict[str, Any]:
 def _object(text: bytes) -> dict[str, Any]:
     try:
         value = json.loads(text) if text.endswith(b"\n") else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 

@@ -280,7 +280,7 @@ def _show(
     output.say(f"page: {folder / PAGE}")
     lines = []
     if not plugins.is_file(settings.trainer):  # which is not a command
-        code = shlex.split(typed_flags(result.base.table))
+        code = shlex.split(typed_flags(result.base.table, result.base.command))
         lines.append([*result.base.command.split(), "--config", str(folder / BEST_TOML), *code])
     trials = ["--trials", str(2 * settings.trials)]
     lines.append([_COMMAND, "--resume", str(folder), *_code_again(settings, result.base.code), *trials])
