@@ -113,7 +113,7 @@ def test_the_readme_says_first_what_the_starter_pack_is(root: Path, page: str, w
 
 
 def test_csv_files_are_read_in_one_place(root: Path) -> None:
-    """`read_csv` limits bytes, rows and cells, and its errors name the file."""
+    """`CsvTable` limits bytes, rows and cells, and its errors name the file."""
     readers = re.compile(r"\bcsv\.(reader|DictReader)\b|\bgenfromtxt\(|\bpd\.read_csv\b")
     found = {str(path.relative_to(root)) for path in modules(root) if readers.search(path.read_text())}
     assert found == {"motionkit/documents.py"}

@@ -253,7 +253,8 @@ def _segment_captions(segments: Sequence[Mapping[str, Any]], fps: float) -> tupl
 
 
 def _lines(path: Path) -> list[str]:
-    return read_text(path, limit=_LIMIT).split() if path.exists() else []
+    lines = read_text(path, limit=_LIMIT).splitlines() if path.exists() else []
+    return [line.strip() for line in lines if line.strip()]
 
 
 def unique_keys(files: Sequence[tuple[Path, Path]]) -> list[str]:

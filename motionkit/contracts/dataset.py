@@ -8,6 +8,7 @@ gives the clips of a dataset to ``motionkit convert``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -252,6 +253,16 @@ def is_generated(dataset: object) -> bool:
     """Whether a dataset is generated: it has ``inputs``, and they are empty. Its splits share nothing by design."""
     inputs = getattr(dataset, "inputs", None)
     return isinstance(inputs, Mapping) and not inputs
+
+
+def count_takes(clips: Iterable[TextClip]) -> int:
+    """Return the number of takes that clips are of: a clip, its mirror image ``M...`` and its parts ``..._p0`` are one.
+
+    Clips of one take are not independent: a figure over them is one of so many items.
+    """
+    keys = [re.sub(r"_p\d+$", "", clip.key) or clip.key for clip in clips]
+    present = set(keys)
+    return len({key[1:] if key.startswith("M") and key[1:] in present else key for key in keys})
 
 
 def clip_fingerprint(clip: TextClip) -> str:

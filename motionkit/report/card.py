@@ -21,7 +21,7 @@ from motionkit.report._facts import flat, value_at
 from motionkit.runs import TENSORS, TRAINED_ON, OutputFolder, SavedModel, TrainedOn
 from motionkit.runs.source import Source, read_source
 from motionkit.text_to_motion.evaluation.heldout import Shown
-from motionkit.tracking import headline
+from motionkit.tracking import result_sentence
 from motionkit.version import __version__
 from motionkit.weights import located
 
@@ -369,7 +369,7 @@ def _result(source: Source, control: Source | None) -> Iterator[str]:
     if not tables:
         yield f"## Held-out results\n\nNone: the run is {source.info.status}."
         return
-    sentence = headline(source.results, source.others)
+    sentence = result_sentence(source.info.summary)
     lines = ["## Held-out results", *([_said(sentence)] if sentence else [])]
     if any("before" in item["columns"] for item in tables):
         lines.append(

@@ -257,7 +257,7 @@ def test_exports(policy: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in (out / "bvh").glob("*.bvh")) == [f"{name}_s0.bvh", f"{name}_s1.bvh"]
     assert (out / f"glb/{name}_s0.glb").read_bytes()[:4] == b"glTF"
     figures = json.loads(result.stdout)["exports"]["bvh"]
-    assert "skeleton fit: " in result.stderr, "an untrained policy makes no body"
+    assert "so that bones keep their length: look there" in result.stderr, "an untrained policy makes no body"
     # An untrained policy makes no body: neither its size nor its legs tell unit and vertical axis.
     read = read_bvh(out / f"bvh/{name}_s1.bvh", ReadOptions(up="y", unit="cm"))[0].motion
     assert (read.frames, read.fps) == (40, 20.0)

@@ -26,7 +26,7 @@ class ExportSettings(Settings):
             "vector and a reader of BVH files and poses. Of Sa2VA: hf, a folder like its base. "
             "Of collected episodes: npy, the reward-model guide's trajectories; lerobot, a LeRobot dataset of "
             "version 3. Of any model that motionkit trained: hub, a folder with a model card for `motionkit push`. "
-            "Default: the first that the model has.",
+            "Default: the first that the model has, hub if it has no other.",
         )
     )
     control: Annotated[str, Cli("--control")] = Field(
@@ -48,7 +48,7 @@ class ExportSettings(Settings):
         pattern=r"^([a-z0-9][a-z0-9.-]{0,40})?$",
         description="Licence of these data, by its identifier of the hub, for the card.",
     )
-    fps: Annotated[int, Cli("--fps")] = Field(
+    fps: Annotated[float, Cli("--fps")] = Field(
         0, ge=0, le=1000, description="Frames a second of a LeRobot dataset; 0: those of the episodes, 10 if unknown."
     )
     overwrite: Annotated[bool, Cli("--overwrite")] = Field(
@@ -68,7 +68,7 @@ def export(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to make.")],
 ) -> Mapping[str, Any]:
     """Write a policy, a motion predictor or collected episodes for another tool; LoRA adapters are merged."""
-    from motionkit.contracts.open_model import export_model
+    from motionkit.contracts.open_model import export_model, formats_of
     from motionkit.success.episodes import is_episodes
 
     if settings.fps and settings.to != "lerobot":
@@ -82,6 +82,8 @@ def export(
         return _export_hub(run, out, settings, console)
     if settings.to in _EPISODES or is_episodes(Path(run)):
         return _export_episodes(run, out, settings, console)
+    if settings.to is None and not formats_of(run):
+        return _export_hub(run, out, settings, console)
     model, to, path, obstacles = export_model(run, settings.to, out, overwrite=settings.overwrite)
     console.say(model.describe())
     if obstacles:
@@ -125,7 +127,7 @@ def _export_episodes(run: str, out: Path, settings: ExportSettings, console: Con
         console.warn(note)
     if settings.to == "lerobot":
         dataset = export_lerobot(episodes, out, fps=settings.fps, overwrite=settings.overwrite)
-        console.say(f"wrote {dataset['episodes']} episodes of {dataset['fps']} frames a second into {out}")
+        console.say(f"wrote {dataset['episodes']} episodes of {dataset['fps']:g} frames a second into {out}")
         return {"to": "lerobot", "out": str(out), **dataset}
     counts = export_trajectories(episodes, out, overwrite=settings.overwrite)
     console.say(

@@ -124,7 +124,7 @@ class Shown:
             skeleton, fps = str(about["skeleton"]), float(about["fps"])
         except FileNotFoundError as error:
             raise MotionkitError(f"{path} is missing.") from error
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        except (OSError, ValueError, KeyError, TypeError, EOFError, RecursionError, zipfile.BadZipFile) as error:
             raise MotionkitError(f"{path} cannot be read as held-out motions.", why=str(error)) from error
         ends = np.cumsum([spans[-1][1] if spans else 0 for spans in bounds])
         sizes = {len(texts), len(bounds), len(rewards), len(segments)}

@@ -193,6 +193,11 @@ class Compare:
         title = f"{comparison.prompts} prompts of the {settings.split} split of {opened.called}, same noise; {words}"
         tables = [comparison.table(title)]
         notes = [*filter(None, [opened.questions.kept.sentence(opened.questions.what)])]
+        if len({sampling.words for sampling in how.values()}) > 1:
+            notes.append(
+                "the policies are sampled in different ways, and a difference may be that of the sampling alone: "
+                "--inference-timesteps N and --sampler KIND take one for all"
+            )
         closing = [*notes, *comparison.remarks()]
         document: dict[str, Any] = {
             "models": comparison.names, "base": comparison.names[0], "dataset": chosen.label, "split": settings.split,

@@ -322,6 +322,7 @@ class GrpoTrainer:
             # Training may have changed the guidance: which of the two is kept is decided on the other prompts.
             if others and every["guidance"] != self.as_it_starts:
                 result["guided"] = HeldOut(others, **every)
+                result["switched"] = result["generate"]
         return result
 
     def describe(self) -> Mapping[str, object]:
@@ -390,6 +391,8 @@ class GrpoTrainer:
         if finished:
             if self.measurements.choose_guidance(run) and isinstance(self.policy, StoresGuidance):
                 self.policy.guidance = self.as_it_starts
+                if self.world.main and (run.directory / "best").is_dir():
+                    self.policy.save(run.directory / "best", tensors=False)
             with self.grpo.averaged():
                 if self.world.main:
                     self.policy.save(run.artifact("policy"))

@@ -33,8 +33,8 @@ END = "end"
 SPAN = 2.0
 """A motion is measured over so many seconds before a time: two periods of the slowest movement, half a hertz."""
 
-FEWEST = 3
-"""Fewest clips of a label whose figures are compared with those of reference clips."""
+LISTED = 3
+"""Fewest clips of a label that has a row of its own in the table; a verdict needs more, `motionkit.tracking.FEWEST`."""
 
 OWN_SECONDS = 7.0
 """Seconds of a clip's own path that are asked for at most."""

@@ -13,8 +13,8 @@ from motionkit.predictor.evaluation.long.measure import (
     ALONG,
     DRAWN,
     END,
-    FEWEST,
     FREE,
+    LISTED,
     MATCHING,
     MODEL,
     OWN,
@@ -24,7 +24,7 @@ from motionkit.predictor.evaluation.long.measure import (
     RealLabel,
 )
 from motionkit.predictor.evaluation.measure import finite
-from motionkit.tracking import LEAST_MOVEMENT, Metric, definition
+from motionkit.tracking import FEWEST, LEAST_MOVEMENT, TOO_FEW, Metric, definition
 
 FIGURES = ("movement", "npss", "slide", "speed", "height", "path_mean", "path_end", "heading")
 """Figures of a document, in its order; `motionkit.tracking` defines each as ``mpl/long/NAME``."""
@@ -218,6 +218,7 @@ def _mean(groups: Sequence[Mapping[str, Any]]) -> dict[str, Table]:
 def _by_label(long: LongRuns) -> dict[str, Any]:
     """Return the first row's free runs by label."""
     runs = long.runs[FREE]
+    takes = runs.windows.takes[runs.windows.clip[runs.index]]
     figures = next(iter(long.rows[FREE].values()))
     names = ("movement", "slide", "speed", "height")
     labels = {}
@@ -226,7 +227,8 @@ def _by_label(long: LongRuns) -> dict[str, Any]:
         real = long.real[label]
         labels[label] = {
             "clips": int(chosen.sum()),
-            "goal": (judged := int(chosen.sum()) >= FEWEST),
+            "takes": len(takes[chosen].unique()),
+            "goal": (judged := int(chosen.sum()) >= LISTED),
             "wanted": list(GOING if GOES.search(label) else OTHER) if judged else None,
             "real": {"clips": real.clips, **{name: finite(getattr(real, name)) for name in names}},
             **_mean_figures(figures, tuple(runs.ends), chosen),
@@ -245,6 +247,7 @@ def _labels_table(document: Mapping[str, Any], key: str) -> dict[str, Any] | Non
         low, high = group["wanted"]
         moved = group["movement"][key]
         met = "" if moved is None else "yes" if low <= moved <= high else "no"
+        met = TOO_FEW if met and group["takes"] < FEWEST else met
         pairs = [_cell(name, value) for name in ("slide", "speed") for value in (group[name][key], group["real"][name])]
         goal = f"{low:g} to {high:g}"
         rows.append((label or "without a caption", f"{group['clips']}", _cell("movement", moved), goal, met, *pairs))
@@ -264,7 +267,7 @@ def _labels_table(document: Mapping[str, Any], key: str) -> dict[str, Any] | Non
         ]
         moved = mean([group["movement"][key] for group in few])
         rows.append(
-            (f"{len(few)} with fewer than {FEWEST} clips", f"{clips}", _cell("movement", moved), "", "", *pairs)
+            (f"{len(few)} with fewer than {LISTED} clips", f"{clips}", _cell("movement", moved), "", "", *pairs)
         )
     movement, slide, speed = (_metric(name).heading for name in ("movement", "slide", "speed"))
     columns = ["", "clips", movement, "wanted", "met", slide, "of reference clips", speed, "of reference clips"]

@@ -123,10 +123,12 @@ def sampling_of(
         kind: ``auto``: a few deterministic steps on the starter's data (for a run of `grpo` those of its held-out
             measurements), else the ancestral sampler, as MDM is evaluated.
         steps: Number of steps; 0 leaves it to `kind` and the policy.
-        guidance: Guidance scale; None takes that of the run, else of the policy, else 2.5.
+        guidance: Guidance scale; None takes that of the policy, as ``motionkit generate`` does, else of the run,
+            else 2.5.
     """
     stored = _run_sampler(model)
-    scale = guidance if guidance is not None else float(stored.get("guidance_scale", guidance_of(policy)))
+    own = _own_guidance(model, policy)
+    scale = guidance if guidance is not None else guidance_of(policy) if own is None else own
     total = len(policy.schedule)
     if kind == "auto" and starter and not steps:
         count = min(int(stored.get("inference_timesteps") or _FEW), total)
@@ -145,11 +147,7 @@ def common_guidance(policies: Sequence[tuple[FoundModel, DiffusionPolicy]], guid
     """Return one guidance scale for several policies: `guidance`, else that of the tuned policies, else 2.5."""
     if guidance is not None:
         return guidance
-    stored = (
-        _run_sampler(model).get("guidance_scale", policy.guidance if isinstance(policy, StoresGuidance) else None)
-        for model, policy in policies
-    )
-    scales = {float(scale) for scale in stored if scale is not None}
+    scales = {scale for model, policy in policies if (scale := _own_guidance(model, policy)) is not None}
     if len(scales) > 1:
         listed = ", ".join(f"{scale:g}" for scale in sorted(scales))
         raise MotionkitError(
@@ -158,6 +156,16 @@ def common_guidance(policies: Sequence[tuple[FoundModel, DiffusionPolicy]], guid
             fix="--guidance-scale X",
         )
     return scales.pop() if scales else GUIDANCE
+
+
+def _own_guidance(model: FoundModel, policy: DiffusionPolicy) -> float | None:
+    """Return the guidance scale that a policy stores, else that of the run that tuned it; None for neither.
+
+    A run may keep the scale that the policy had before it was tuned at another one.
+    """
+    stored = policy.guidance if isinstance(policy, StoresGuidance) else None
+    scale = _run_sampler(model).get("guidance_scale") if stored is None else stored
+    return None if scale is None else float(scale)
 
 
 def _run_sampler(model: FoundModel) -> Mapping[str, Any]:
