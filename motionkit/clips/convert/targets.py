@@ -37,6 +37,9 @@ PICTURES = ("mp4", "gif", "html")
 SEAMS = "seams"
 """Note of a clip on the seams of the blocks that it was made of, a sentence."""
 
+WORDING = "wording"
+"""Note of a clip on what the texts that it was made of are read as, sentences."""
+
 MAX_FRAMES = 199
 """Feature frames of the longest clip that HumanML3D's loaders take; a dataset gets longer ones in parts."""
 
@@ -136,7 +139,7 @@ def shown_track(clip: Clip, title: str) -> PlayerTrack:
         clip.motion,
         clip.captions[0].text if clip.captions else title,
         segments=[(caption.text, caption.start, caption.end) for caption in clip.timed],
-        notes=[clip.notes[SEAMS]] if SEAMS in clip.notes else (),
+        notes=[clip.notes[key] for key in (WORDING, SEAMS) if key in clip.notes],
     )
 
 
