@@ -73,6 +73,14 @@ class RunInfo:
         return dict(self.record.summary or {}) if self.record else {}
 
     @property
+    def chosen_by(self) -> str:
+        """How the policy that it kept was chosen, such as ``last``; empty if the run does not say so."""
+        summary = self.summary
+        if self.command == "ppo" and "success" in summary and "chosen_by" not in summary:
+            return "true success (older version)"
+        return str(summary.get("chosen_by", ""))
+
+    @property
     def tables(self) -> list[dict[str, Any]]:
         """The tables of its result, as on the console; damaged ones are skipped."""
         tables = self.record.tables if self.record else []

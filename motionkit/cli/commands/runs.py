@@ -107,7 +107,7 @@ def show_run(
     Example: motionkit runs show
     """
     from motionkit import runs
-    from motionkit.tracking import HELDOUT_TABLES, headline, other_results, result_table, results
+    from motionkit.tracking import HELDOUT_TABLES, result_sentence, result_table, results
 
     info = _newest(root) if run is None else runs.find_one(run, root)
     info = runs.load(info.directory)  # refuses a damaged one, and says why
@@ -125,7 +125,7 @@ def show_run(
     if info.record and info.record.error:
         write(f"error    {info.record.error}")
     heldout = results(info.summary.get("heldout"))
-    if sentence := headline(heldout, other_results(info.summary)):
+    if sentence := result_sentence(info.summary):
         write(f"result   {sentence}")
     _curve(info)
     if (page := info.directory / runs.PAGE).is_file():
@@ -251,7 +251,7 @@ def compare_runs(
     Example: motionkit runs compare first second
     """
     from motionkit import runs
-    from motionkit.tracking import compared_rows, flatten, results
+    from motionkit.tracking import compared_rows, flatten, measured_apart, results
 
     if len(names) < 2:
         raise MotionkitError("runs compare takes two runs or more.", fix="motionkit runs list")
@@ -264,14 +264,20 @@ def compare_runs(
         if len({str(values.get(key)) for values in settings}) > 1
     ]
     if json:
-        both = [{**_row(info), "heldout": info.summary.get("heldout", {})} for info in infos]
+        both = [
+            {**_row(info), "heldout": info.summary.get("heldout", {}), "chosen_by": info.chosen_by} for info in infos
+        ]
         emit({"command": "runs compare", "runs": both, "settings": {key: rest for key, *rest in differing}}, json=True)
         return
     heads = [info.directory.name for info in infos]
     heads = heads if len(set(heads)) == len(heads) else [str(info.directory) for info in infos]
     rows = compared_rows([results(info.summary.get("heldout")) for info in infos])
     rows.append(("steps", *(_steps(info) for info in infos)))
+    if any(info.chosen_by for info in infos):
+        rows.append(("policy chosen by", *(info.chosen_by or "-" for info in infos)))
     table("After training (change, verdict)", ["", *heads], rows)
+    if apart := measured_apart([info.config for info in infos]):
+        write(apart)
     if differing:
         table("Settings that differ", ["", *heads], differing)
     say(f"as a page: {shlex.join(['motionkit', 'report', *(str(info.directory) for info in infos)])}", whole=True)
