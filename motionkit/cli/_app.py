@@ -129,11 +129,19 @@ class CommandTree(TyperGroup):
     default = ""  # The trainer that runs if none is named; empty: help is shown
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the default trainer before options without one; ``--help`` alone is the group's."""
+        """Put the default trainer before options without one; ``--help`` alone is the group's.
+
+        Options of the guides before any command are answered with their new names.
+        """
         named = bool(args) and not args[0].startswith("-")
         if self.default and not named and args not in (["--help"], ["-h"]) and not ctx.resilient_parsing:
             args = [self.default, *args]
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, list(args))
+        except typer.TyperException as error:
+            if not self.prefix and (answer := _answer_options(args)):
+                raise answer from error
+            raise
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the list of commands."""
@@ -163,15 +171,6 @@ class CommandTree(TyperGroup):
             if full in entries or ":" in full:
                 return LazyCommand(cmd_name, _summary(full), TRAIN, partial(_trainer, full), full.replace(".", " "))
         return None
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the options before a command; those of the guides are answered with their new names."""
-        try:
-            return super().parse_args(ctx, list(args))
-        except typer.TyperException as error:
-            if not self.prefix and (answer := _answer_options(args)):
-                raise answer from error
-            raise
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Find the command that `args` begin with.

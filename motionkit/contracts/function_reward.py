@@ -90,7 +90,7 @@ def _odd_kind(value: Tensor) -> str:
         return " without values (device meta)"
     if value.is_complex():
         return " of complex numbers"
-    return "" if value.layout is torch.strided and not value.is_quantized else " that is sparse or quantized"
+    return "" if value.layout is torch.strided else " that is sparse"
 
 
 def of_file(function: Function, name: str, **runtime: Any) -> FunctionReward:

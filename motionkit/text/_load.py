@@ -236,9 +236,9 @@ class _TransformersEncoder:
         return hidden
 
 
-def _shown(text: str) -> str:
-    """Return a text for a message."""
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+def shortened(text: str, most: int = _LONGEST) -> str:
+    """Return a text for a message: the beginning of a long one."""
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 class _Cuts:
@@ -252,7 +252,7 @@ class _Cuts:
 
     def note(self, text: str, lost: int) -> None:
         self._cut += 1
-        self._example = f"{lost} of {len(text.split())} words of {_shown(text)!r}"
+        self._example = f"{lost} of {len(text.split())} words of {shortened(text)!r}"
 
     def report(self, texts: int, tokens: int) -> None:
         """Log a warning if one is due, after `texts` more texts of at most `tokens` tokens each."""
