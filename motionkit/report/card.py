@@ -347,7 +347,7 @@ def _data(called: str, given: DataNotes, known: TrainedOn) -> str:
             lines.append(f"- Licence of the data, by who published it: `{given.license}`.")
         if not given.source or not given.license:
             what = " and ".join(
-                text for text, there in (("where they come from", given.source), ("their licence", given.license))
+                text for text, there in (("where they come from", given.source), ("what their licence is", given.license))
                 if not there
             )  # fmt: skip
             lines.append(f"- Who published it has not said {what}.")

@@ -210,9 +210,7 @@ def turn_motion(motion: Motion, up: Axis, rest: Axis | None = None) -> Motion:
 class _Body:
     """What a body does, measured against directions that may be up."""
 
-    def __init__(
-        self, places: Tensor, names: Sequence[str], parents: Sequence[int], fps: float, trunk: Tensor
-    ) -> None:
+    def __init__(self, places: Tensor, names: Sequence[str], parents: Sequence[int], fps: float, trunk: Tensor) -> None:
         self.places, self.fps, self.trunk = places, fps, trunk
         self.roles = find_roles(names, parents)
         legs = all(f"{side} {joint}" in self.roles for side in ("left", "right") for joint in ("hip", "ankle"))

@@ -87,7 +87,11 @@ def _kind(to: FileKind | DatasetKind | None, out: Path, inputs: Sequence[str]) -
                 f"--to {to} writes {SUFFIX[to] if to in SUFFIX else 'a folder'}, and OUT is called {out.name}.",
                 why=f"by its ending {out.name} is a {out.suffix} file.",
                 fix=f"leave --to {to} out, or choose a name for OUT "
-                + (f"that ends in {SUFFIX[to]}, or a folder's without an ending." if to in SUFFIX else "without ending."),
+                + (
+                    f"that ends in {SUFFIX[to]}, or a folder's without an ending."
+                    if to in SUFFIX
+                    else "without ending."
+                ),
             )
         return to
     if by_name == "npz" and all(name.lower().endswith(".json") for name in inputs):
