@@ -48,8 +48,8 @@ _OVER = 0.3
 """Median part of the trunk along the chosen axis below which the head is not over the hips."""
 
 _HANGING = 0.3
-"""Part of an arm's length by which the wrists of a handstand are beyond the shoulders, in the median. Beside the head of
-a headstand they are half an arm beyond, held out sideways they are level with them."""
+"""Part of an arm's length by which the wrists of a handstand are beyond the shoulders, in the median. Beside the head
+of a headstand they are half an arm beyond, held out sideways they are level with them."""
 
 _SPEED = 0.4
 """Legs per second above which the hips travel: 0.33 m/s of an adult."""
@@ -254,7 +254,7 @@ class _Body:
         return float((foot[travels] < _PLANTED * speed[travels]).double().mean()) > _CARRIED
 
     def rises(self, up: Axis, default: Axis) -> bool:
-        """Whether the hips would rise while the body lies, if the default were up, and feet keep their height if not."""
+        """Whether the hips of a lying body would rise if the default were up; feet keep their height along `up`."""
         level = self.trunk @ _vector(up) > CLEAR
         if self.hips is None or not self.leg > 0 or int(level.sum()) < 2:
             return False

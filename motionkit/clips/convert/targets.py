@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from motionkit.clips.bodies import skeleton_mark
 from motionkit.errors import MotionkitError
@@ -44,11 +44,13 @@ MAX_FRAMES = 199
 """Feature frames of the longest clip that HumanML3D's loaders take; a dataset gets longer ones in parts."""
 
 
-class Fit(NamedTuple):
+@dataclass(frozen=True)
+class Fit:
     """How well a skeleton with bones of one length follows joints."""
 
-    figures: dict[str, float] = {}  # ``residual_mean``, ``residual_max`` (metres) and ``flips``; empty where none were
-    worst: str = ""  # Joint and frame of the largest
+    # ``residual_mean``, ``residual_max`` (metres) and ``flips``; empty where no rotations were solved.
+    figures: dict[str, float] = field(default_factory=dict)
+    worst: str = ""  # Joint and frame of the largest residual
 
 
 def write_file(
