@@ -139,6 +139,18 @@ def test_a_rate_that_is_given_wins_and_both_are_named(cli: Cli, kind: str) -> No
     assert "--source-fps" not in again.stderr
 
 
+def test_a_rate_that_cannot_act_on_one_of_the_files_is_an_error_of_that_file(cli: Cli) -> None:
+    Path("in").mkdir()
+    write_bvh(Path("in/a.bvh"), 60, fps=30.0)
+    assert cli("convert", "in/a.bvh", "in/b.glb").exit_code == 0
+    assert cli("convert", "in/b.glb", "alone.npz", "--source-fps", "60").exit_code == 2
+    result = cli("convert", "in", "out", "--to", "npz", "--source-fps", "60")
+    assert result.exit_code == 1
+    assert "--source-fps 60 does not act on in/b.glb" in " ".join(result.stderr.split())
+    assert read_clips("out/a.npz")[0].motion.fps == 60.0
+    assert not Path("out/b.npz").exists()
+
+
 def test_options_act_where_one_reader_looks_at_them(cli: Cli) -> None:
     write_bvh(Path("a.bvh"), 60)
     np.save("b.npy", walker(60).float().numpy())
