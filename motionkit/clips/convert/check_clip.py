@@ -104,7 +104,7 @@ def check_clip(clip: Clip, key: str, *, target: Target | None = None, fix: bool 
 
 
 def _after_rest(motion: Motion | JointMotion, start: int, rate: float) -> int:
-    """Return the first frame of the motion: a rest pose that is mixed into several frames is one at the rate written."""
+    """Return the first frame of the motion: a rest pose mixed into several frames is one frame at the rate written."""
     if not 0 < rate < motion.fps:
         return start
     beginning = motion.cut(start, start + math.ceil(_BEGINNING * motion.fps))

@@ -25,6 +25,7 @@ from motionkit.errors import MotionkitError
 from motionkit.formats.bvh import read_bvh
 from motionkit.formats.table import read_clips
 from motionkit.motion import HUMANML, Caption, Clip, JointMotion, joints_to_features
+from motionkit.starter import generate
 from motionkit.weights import read_array
 
 from ...made.bodies import walker
@@ -110,6 +111,29 @@ def test_options_that_no_reader_looks_at_are_refused(cli: Cli, words: list[str],
         assert result.exit_code == 2
         assert said in result.stderr
     assert cli("convert", "a.bvh", "out.npz", "--up", "y", "--units", "cm").exit_code == 0
+
+
+def test_a_body_upside_down_is_turned_said_and_can_be_kept(cli: Cli) -> None:
+    """Joints in the axes of a camera, as methods that look at videos write them."""
+    np.save("down.npy", generate("walk", frames=60).joints * np.array([1.0, -1.0, -1.0]))
+
+    def rise(*words: str) -> float:
+        assert cli("convert", "down.npy", "out.npz", "--overwrite", *words).exit_code == 0
+        motion = read_clips("out.npz")[0].motion
+        places = motion.positions()
+        return float((places[:, motion.names.index("head"), 1] - places[:, 0, 1]).mean())
+
+    result = cli("convert", "--check", "down.npy")
+    assert "down: the trunk points along -Y: Y down was taken; if that is wrong, pass --up y." in result.stderr
+    assert "head-down" not in result.stdout
+    assert rise() > 0.5
+    assert rise("--up", "-y") > 0.5
+    assert rise("--up=y") < -0.5
+    told = cli("convert", "--check", "down.npy", "--up", "-y")
+    assert (told.exit_code, "trunk" in told.stderr) == (0, False)
+    kept = cli("convert", "--check", "down.npy", "--up", "y")
+    assert "head-down: the head is below the hips in 60 of 60 frames" in kept.stdout
+    assert "'-y', 'z' or '-z'" in cli("convert", "--check", "down.npy", "--up", "w").stderr
 
 
 @pytest.mark.parametrize("kind", ["bvh", "npz", "json", "mpl", "joints"])
