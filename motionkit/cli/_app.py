@@ -164,6 +164,15 @@ class CommandTree(TyperGroup):
                 return LazyCommand(cmd_name, _summary(full), TRAIN, partial(_trainer, full), full.replace(".", " "))
         return None
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the options before a command; those of the guides are answered with their new names."""
+        try:
+            return super().parse_args(ctx, list(args))
+        except typer.TyperException as error:
+            if not self.prefix and (answer := _answer_options(args)):
+                raise answer from error
+            raise
+
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Find the command that `args` begin with.
 
@@ -244,6 +253,20 @@ def _answer_script(args: Sequence[str]) -> MotionkitError | None:
     from motionkit.cli._translate import answer_script
 
     return answer_script(args, lambda name: options_of(built_in(name)))
+
+
+def _answer_options(args: Sequence[str]) -> MotionkitError | None:
+    """Return the answer to old options without a command."""
+    from motionkit.cli._guide import row_of
+    from motionkit.cli._translate import refuse_old_options
+
+    row = row_of(args[0], "grpo") if args and args[0].startswith("--") else None
+    if row is not None:
+        try:
+            refuse_old_options(row.command, args, options_of(built_in(row.command)))
+        except MotionkitError as error:
+            return error
+    return None
 
 
 def load_register(target: str) -> Register:

@@ -330,6 +330,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _get(self) -> None:
         studio, path = self._studio(), self.path
+        # A page of another site can name these addresses, and each of them is work in the queue.
+        if path.startswith("/motions") and self.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
+            raise _RefusedError(403, "only the page of this server may ask for motions.", fix=self.server.address)
         if path in ("/", "/index.html"):
             self._send(200, self.server.page.encode(), "text/html; charset=utf-8", self.server.rules)
         elif path == "/motions":

@@ -34,7 +34,7 @@ DAMAGE = {
     "no-time": (lambda t: t[: t.index("Frame Time")], "does not begin with 'Frames: ...' and 'Frame Time: ...'"),
     "fewer": (lambda t: t.replace("Frames: 3", "Frames: 4"), r"= 64, found 48 \(3 frames\)"),
     "more": (lambda t: t.replace("Frames: 3", "Frames: 2"), r"= 32, found 48 \(3 frames\)"),
-    "bomb": (lambda t: t.replace("Frames: 3", f"Frames: {10**12}"), "expected 1000000000000 frames"),
+    "many": (lambda t: t.replace("Frames: 3", "Frames: 3000"), "expected 3000 frames"),
     "negative": (lambda t: t.replace("Frames: 3", "Frames: -3"), "'Frames: -3' is not a number of frames"),
     "long": (lambda t: t.replace("Frames: 3", "Frames: " + "9" * 5000), "is not a number of frames"),
     "cut": (lambda t: t[: t.rindex(" 0 0 0 0")], r"found 44 \(frame 3 is incomplete\)"),
