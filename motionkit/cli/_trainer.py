@@ -155,9 +155,8 @@ def show_end(outcome: Outcome, *, as_json: bool) -> None:
             return
         if outcome.page is not None:
             output.say(f"page: {outcome.page}")
-        if outcome.status == "done":
-            for line in output.as_next(next_commands(peek(outcome.directory))):
-                output.say(line, whole=True)
+        for line in output.as_next(next_commands(peek(outcome.directory))):
+            output.say(line, whole=True)
 
 
 def _tell(outcome: Outcome) -> None:

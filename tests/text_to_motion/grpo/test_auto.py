@@ -58,8 +58,8 @@ def test_the_line_says_what_decided() -> None:
 
     others = "--algorithm NAME (docs/algorithms/README.md)"
     assert line() == (
-        "grpo trains with the algorithm reward-gradient, because every reward has a gradient; grpo itself and 6 others: "
-        f"{others}"
+        "grpo trains with the algorithm reward-gradient, because every reward has a gradient; grpo itself and 6 "
+        f"others: {others}"
     )
     assert line("rollout.group_size") == (
         f"grpo trains with the algorithm grpo, because reward-gradient has no rollout.group_size; 7 others: {others}"
