@@ -14,6 +14,7 @@ In ``wording.json`` ``phrases`` are patterns of the text and what they become, `
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,13 +24,20 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from motionkit.motion.corpus.tagger import tag_words
-from motionkit.text import SEPARATOR, KnownTexts
+from motionkit.text import SEPARATOR, KnownTexts, usual_seconds
 
 _REASON = re.compile(r",?\s+(?:as if|as though|because)\b.*", re.IGNORECASE)
 _JOINED = re.compile(r"\s*(?:[,;]\s*(?:and\s+)?(?:then\s+)?|\b(?:and\s+then|then|and|while|before)\s+)", re.IGNORECASE)
+_SUBJECT = re.compile(r"^\s*(?:a person|the person|someone|a man|a woman)\s")
+"""Subjects that captions of the starter have."""
+
 _SIDES = frozenset(("left", "right"))
 _PLURAL = frozenset(("hands", "arms", "fists", "palms"))
 _COUNT = "count"
+
+
+LONGEST = 6.0
+"""Seconds of a text whose length is not given, unless it is done once."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,8 @@ class Reading:
     text: str  # As typed, one action
     caption: str = ""  # Known caption that says the same; empty if none does
     left_out: tuple[str, ...] = ()  # Typed words that the caption does not follow
+    counts: tuple[str, ...] = ()  # Typed words for a count that the usual length of the action, so many times, follows
+    times: int = 1  # How often the text asks for it; 0: it says only that it is repeated
     strange: tuple[str, ...] = ()  # Typed words that no known caption has
     nearest: str = ""  # Known caption that is nearest by embedding, if none says the same
     similarity: float = 0.0  # Its cosine
@@ -46,15 +56,16 @@ class Reading:
 
     @property
     def changed(self) -> bool:
-        """Whether the caption has other words than the text, apart from articles and who does it."""
-        return bool(self.caption) and _bare(_words(self.text)) != _bare(_words(self.caption))
+        """Whether the caption has other words than the text, case, punctuation and `_SUBJECT` apart."""
+        return bool(self.caption) and _said(self.text) != _said(self.caption)
 
     @property
     def sentence(self) -> str:
         """Return what is said of it."""
         if self.caption:
+            counts = f"; {', '.join(self.counts)}: by its length" if self.counts else ""
             left = f"; not followed: {', '.join(self.left_out)}" if self.left_out else ""
-            return f"{self.text!r} is read as {_shown(self.caption)!r}{left}"
+            return f"{self.text!r} is read as {_shown(self.caption)!r}{counts}{left}"
         if self.strange:
             why = f"no caption has {' or '.join(map(repr, self.strange))}"
         elif self.in_turn:
@@ -71,6 +82,10 @@ class Reading:
         if not self.caption:
             return {"warning": self.sentence}
         return {"read_as": _shown(self.caption)} | ({"left_out": list(self.left_out)} if self.left_out else {})
+
+    def with_given_length(self) -> Reading:
+        """Return the reading for a length that was given: no count is followed."""
+        return replace(self, left_out=(*self.left_out, *self.counts), counts=(), times=1)
 
 
 class _Word(NamedTuple):
@@ -96,6 +111,7 @@ class Wordings:
         self._plain: list[str] = []  # A caption of each meaning
         self._captions: list[_Caption] = []
         self._exact: dict[tuple[str, ...], str] = {}
+        self._typed: dict[tuple[str, ...], str] = {}
         self._of_meaning: list[frozenset[str]] = []
         people, verbs = _table()["people"], set[str]()
         for number, meaning in enumerate(meanings):
@@ -103,6 +119,7 @@ class Wordings:
             bags = set[frozenset[str]]()
             for caption in meaning:
                 words = _words(caption)
+                self._typed.setdefault(tuple(_said(caption)), caption)
                 if _bare(words) in self._exact:
                     continue
                 self._exact[_bare(words)] = caption
@@ -122,7 +139,7 @@ class Wordings:
         if (reason := _REASON.search(text)) and reason.start():
             without = self._read(text[: reason.start()])
             if without.caption:
-                return Reading(text, without.caption, (*without.left_out, reason[0].strip(" ,.")))
+                return replace(without, text=text, left_out=(*without.left_out, reason[0].strip(" ,.")))
         parts = [self._read(part) for part in _JOINED.split(text) if part.strip(" .")]
         if len(parts) > 1 and all(part.caption for part in parts):
             return replace(reading, in_turn=SEPARATOR.join(_shown(part.caption) for part in parts))
@@ -131,7 +148,7 @@ class Wordings:
     def _read(self, text: str) -> Reading:
         """Return what a text is read as by its words alone."""
         table, words = _table(), _words(text)
-        if (same := self._exact.get(_bare(words))) is not None:
+        if same := self._typed.get(tuple(_said(text)), self._exact.get(_bare(words))):
             return Reading(text, same)
         asked, strange, moods = self._asked(text, words)
         if strange or not asked:
@@ -155,16 +172,25 @@ class Wordings:
             if rest & table["shape"] or not rest <= self._of_meaning[number]:
                 continue
             left_out = [word for word in asked if word in extra & loose]
-            rank = (len(left_out), len(rest), len(caption - asked.keys()), len(extra), place)
+            lacks = caption - asked.keys()
+            # One hand rather than both, the right one rather than the left, if nothing is said.
+            side = len(lacks & {"both", "left"})
+            rank = (len(left_out), len(rest), len(lacks), side, len(extra), place)
             if best is None or rank < best[0]:
                 best = (rank, number, left_out)
         if best is None:
             return Reading(text)
         _, number, left_out = best
-        return Reading(text, self._plain[number], (*moods, *dict.fromkeys(asked[word] for word in left_out)))
+        said = [asked[word] for word in left_out]
+        counts = [asked[word] for word in left_out if word == _COUNT or word in table["count"]]
+        caption, times = self._plain[number], _times(counts)
+        followed = 0 < times * (usual_seconds(caption) or math.inf) <= LONGEST
+        counts = counts if followed else []
+        left = dict.fromkeys((*moods, *(word for word in said if word not in counts)))
+        return Reading(text, caption, tuple(left), tuple(counts), times)
 
     def _asked(self, text: str, words: Sequence[_Word]) -> tuple[dict[str, str], tuple[str, ...], tuple[str, ...]]:
-        """Return the plain words of a text, each with what was typed, the words of no caption, and the subject's mood."""
+        """Return the plain words of a text, each with what was typed, those of no caption, and the subject's mood."""
         table = _table()
         rest, moods = self._without_subject(words)
         asked: dict[str, str] = {}
@@ -277,6 +303,7 @@ def _table() -> dict[str, Any]:
         **{name: frozenset(words.split()) for name, words in table.items() if isinstance(words, str)},
         "phrases": [(re.compile(rf"\b(?:{old})(?!\w)"), new) for old, new in table["phrases"].items()],
         "same": {tuple(old.split()): tuple(new.split()) for old, new in table["same"].items()},
+        "numbers": table["numbers"].split(),
         "given": {word: frozenset(words.split()) for word, words in table["given"].items()},
     }
 
@@ -324,11 +351,24 @@ def _bare(words: Sequence[_Word]) -> tuple[str, ...]:
     return tuple(word.meaning for word in words if word.meaning not in _table()["nobody"] | _table()["people"])
 
 
+def _said(text: str) -> list[str]:
+    return re.findall(r"\w+", _SUBJECT.sub("", text.lower()))
+
+
 def _may_go(word: str) -> bool:
     """Whether a word may be left out, which is said: a tempo, a count, a mood, a manner."""
     table = _table()
     known = word == _COUNT or word in table["tempo"] | table["count"] | table["mood"]
     return known or (word.endswith("ly") and len(word) > 4)
+
+
+def _times(counts: Sequence[str]) -> int:
+    """Return the number that words for a count name: 1 if there are none, 0 if they name none."""
+    if not counts:
+        return 1
+    numbers = {"twice": 2, "thrice": 3, **{word: number for number, word in enumerate(_table()["numbers"], start=1)}}
+    first = counts[0].split()[0]
+    return int(first) if first.isdigit() and len(first) < 4 else numbers.get(first, 0)
 
 
 def _shown(caption: str) -> str:
