@@ -26,7 +26,12 @@ from typing import Any, NamedTuple
 from motionkit.motion.corpus.tagger import tag_words
 from motionkit.text import SEPARATOR, KnownTexts, usual_seconds
 
-_REASON = re.compile(r",?\s+(?:as if|as though|because)\b.*", re.IGNORECASE)
+_REASON = re.compile(
+    r",?\s+(?:(?:as if|as though|because|in order to)\b|"
+    r"to (?!(?:the|an?|his|her|their|its|left|right|front|back|side|one|another|some\w+|him|them|and)\b)\w).*",
+    re.IGNORECASE,
+)
+"""Why something is done; left out only where the rest is known."""
 _JOINED = re.compile(r"\s*(?:[,;]\s*(?:and\s+)?(?:then\s+)?|\b(?:and\s+then|then|and|while|before)\s+)", re.IGNORECASE)
 _SUBJECT = re.compile(r"^\s*(?:a person|the person|someone|a man|a woman)\s")
 """Subjects that captions of the starter have."""
@@ -125,11 +130,19 @@ class Wordings:
                 self._exact[_bare(words)] = caption
                 meant = [word for word in _meant(caption, words) if word.meaning not in people]
                 verbs.update(word.meaning for word in meant if word.tag == "VERB")
+                # The tagger takes "salutes" for a noun; a caption's verb stands first.
+                verbs.update(_table()["same"].get(_bare(words)[:1], _bare(words)[:1]))
                 bags.add(frozenset(word.meaning for word in meant))
             self._captions += [_Caption(number, bag, bag & _SIDES) for bag in sorted(bags, key=sorted)]
             self._of_meaning.append(frozenset().union(*bags))
         self._known = frozenset[str]().union(*self._of_meaning)
-        self._actions = verbs - _table()["shape"] - _table()["tempo"] - (_table()["light"] - {"stand", "get", "come"})
+        self._actions = (
+            verbs
+            - _table()["shape"]
+            - _table()["tempo"]
+            - _table()["quiet"]
+            - (_table()["light"] - {"stand", "get", "come"})
+        )
 
     def read(self, text: str) -> Reading:
         """Return what a text of one action is read as; its caption is empty if none says the same."""
@@ -195,15 +208,23 @@ class Wordings:
         rest, moods = self._without_subject(words)
         asked: dict[str, str] = {}
         strange: list[str] = []
-        before = ""
-        for word in _meant(text, self._without_scenery(rest)):
+        before, objects = "", self._actions | table["light"]
+        rest = self._without_scenery(rest)
+        placed = {word.typed for before_it, word in pairwise(_without_articles(rest)) if before_it.tag == "ADP"}
+        for word in _meant(text, rest):
             name = word.meaning
             if name in table["people"] | table["places"] and name not in self._actions:
                 continue
             if name in self._known or name == "thing" or _may_go(name):
                 asked.setdefault(name, word.typed)
-            elif word.tag == "NOUN" and before in self._actions and name not in table["never"] | table["animals"]:
+            elif (
+                word.tag == "NOUN"
+                and before in objects
+                and word.typed not in placed
+                and name not in table["never"] | table["animals"]
+            ):
                 asked.setdefault("thing", word.typed)  # what is thrown, pushed, drunk
+                objects |= {name}
             elif name not in table["looks"]:
                 strange.append(word.typed)
             before = name
@@ -349,6 +370,10 @@ def _meant(text: str, words: Sequence[_Word]) -> list[_Word]:
 def _bare(words: Sequence[_Word]) -> tuple[str, ...]:
     """Return the words of a text without articles and the person that it is about."""
     return tuple(word.meaning for word in words if word.meaning not in _table()["nobody"] | _table()["people"])
+
+
+def _without_articles(words: Sequence[_Word]) -> list[_Word]:
+    return [word for word in words if word.tag not in ("DET", "ADJ")]
 
 
 def _said(text: str) -> list[str]:
