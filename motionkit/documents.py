@@ -1,7 +1,7 @@
 """Untrusted text documents: JSON, TOML, YAML and CSV, with checks of size, depth and types.
 
-The size is checked before a file is opened, text that is not UTF-8 or nested too deep is refused, and every fault is a
-`MotionkitError` that names the file. Imports neither torch nor numpy.
+The size is checked before a file is opened, text that is neither UTF-8 nor UTF-16 with a byte order mark, or nested too
+deep, is refused, and every fault is a `MotionkitError` that names the file. Imports neither torch nor numpy.
 
 In this order: text of any kind; JSON, also with comments and trailing commas, and as a pydantic model; TOML; YAML, of
 which only plain values are read, and aliases with a limit on their expansion; CSV, row by row; and the checks of a
@@ -10,15 +10,18 @@ parsed document (`check_values`).
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
 import re
 import stat
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date, time
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
@@ -29,12 +32,12 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 __all__ = [
+    "CsvTable",
     "as_model",
     "open_file",
     "parse_json",
     "parse_toml",
     "parse_yaml",
-    "read_csv",
     "read_json",
     "read_jsonl",
     "read_model",
@@ -89,6 +92,17 @@ _EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$")
 _COLUMNS = 1000
 """Most columns of a CSV file."""
 
+_SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
+"""What may separate the columns of a CSV file, in words."""
+
+_QUOTED = re.compile(r'"[^"]*"?')
+"""A name in quotes, which may contain a separator."""
+
+_NUL = "NUL, as UTF-16 without a byte order mark and binary files do"
+
+_MARK = 2
+"""Bytes of UTF-16's byte order mark."""
+
 _ROW = 4 << 20
 """Most characters of a row of a CSV file."""
 
@@ -101,12 +115,12 @@ _WORDS |= {float: "a number", type(None): "nothing"}
 
 
 def read_text(path: str | Path, *, limit: int = LIMIT, mark: bool = False) -> str:
-    """Read a UTF-8 text file.
+    """Read a text file: UTF-8, or UTF-16 with a byte order mark, as Windows PowerShell writes it.
 
     Args:
         path: The file; devices and pipes are refused.
         limit: Largest file in bytes.
-        mark: Whether a byte order mark stays in the text.
+        mark: Whether a byte order mark stays in the text, which is then UTF-8.
     """
     path = Path(path)
     try:
@@ -117,9 +131,12 @@ def read_text(path: str | Path, *, limit: int = LIMIT, mark: bool = False) -> st
     if len(data) > limit:
         raise _too_large(path, len(data), limit)
     try:
-        return data.decode("utf-8" if mark else "utf-8-sig")
+        text = data.decode("utf-8" if mark else _encoding(data))
     except UnicodeDecodeError as error:
-        raise not_text(path, error) from error
+        raise not_text(path, f"byte {error.start} is not part of such a text.") from error
+    if "\0" in text[:2]:
+        raise not_text(path, f"it begins with {_NUL}.")
+    return text
 
 
 def open_file(path: str | Path, limit: int | None = None) -> io.BufferedReader | io.BytesIO:
@@ -150,9 +167,14 @@ def unreadable(path: Path, error: OSError) -> MotionkitError:
     return MotionkitError(f"{path} cannot be read.", why=error.strerror or str(error))
 
 
-def not_text(path: Path, error: UnicodeDecodeError) -> MotionkitError:
+def _encoding(start: bytes) -> str:
+    """Return the encoding of a text that begins with these bytes."""
+    return "utf-16" if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+
+
+def not_text(path: Path, why: str) -> MotionkitError:
     """Return the error for a file that is not UTF-8."""
-    return MotionkitError(f"{path} is not a text file (UTF-8).", why=f"byte {error.start} is not part of such a text.")
+    return MotionkitError(f"{path} is not a text file (UTF-8).", why=why, fix="save it as UTF-8 if it is one.")
 
 
 def _too_large(path: Path, size: int, limit: int) -> MotionkitError:
@@ -163,7 +185,14 @@ def _too_large(path: Path, size: int, limit: int) -> MotionkitError:
 
 
 def read_json(
-    path: str | Path, kind: type[T], *, limit: int = LIMIT, surrogates: bool = False, bulk: bool = False, fix: str = ""
+    path: str | Path,
+    kind: type[T],
+    *,
+    limit: int = LIMIT,
+    surrogates: bool = False,
+    bulk: bool = False,
+    unique: bool = False,
+    fix: str = "",
 ) -> T:
     """Read a JSON file that may have comments and trailing commas.
 
@@ -173,6 +202,7 @@ def read_json(
         limit: Largest file in bytes.
         surrogates: See `parse_json`.
         bulk: See `parse_json`.
+        unique: See `parse_json`.
         fix: Fix for the error if the file cannot be read.
 
     Example:
@@ -182,13 +212,16 @@ def read_json(
         {'steps': 3}
     """
     try:
-        return parse_json(read_text(path, limit=limit), str(path), kind, surrogates=surrogates, bulk=bulk)
+        text = read_text(path, limit=limit)
+        return parse_json(text, str(path), kind, surrogates=surrogates, bulk=bulk, unique=unique)
     except MotionkitError as error:
         error.fix = error.fix or fix
         raise
 
 
-def parse_json(text: str, origin: str, kind: type[T], *, surrogates: bool = False, bulk: bool = False) -> T:
+def parse_json(
+    text: str, origin: str, kind: type[T], *, surrogates: bool = False, bulk: bool = False, unique: bool = False
+) -> T:
     """Parse JSON that may have comments and trailing commas.
 
     Comments are removed only if the text is not plain JSON.
@@ -200,6 +233,7 @@ def parse_json(text: str, origin: str, kind: type[T], *, surrogates: bool = Fals
         surrogates: Whether text may hold lone surrogates, as in file names that are not UTF-8.
         bulk: Skip the checks of depth, whole numbers and texts, for files of millions of numbers whose caller checks
             every value.
+        unique: Refuse a key that a table has twice, for files that people write; else the last one counts.
 
     Returns:
         The content; NaN and infinities are read as by Python's parser.
@@ -209,10 +243,10 @@ def parse_json(text: str, origin: str, kind: type[T], *, surrogates: bool = Fals
     if text.count("{") + text.count("[") > _MANY:
         raise MotionkitError(f"{origin} has more than {_MANY} tables and lists.")
     try:
-        document = _parse(text, origin)
+        document = _parse(text, origin, unique)
     except json.JSONDecodeError:
         try:
-            document = _parse(plain_json(text), origin)
+            document = _parse(plain_json(text), origin, unique)
         except json.JSONDecodeError as error:
             raise _malformed(text, origin, error) from error
     if not bulk:
@@ -243,9 +277,14 @@ def plain_json(text: str) -> str:
     return _COMMA.sub(lambda match: " " if match[0] == "," else match[0], plain)
 
 
-def _parse(text: str, origin: str) -> object:
+def _parse(text: str, origin: str, unique: bool) -> object:
+    def table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if (twice := _twice([key for key, _ in pairs])) is not None:
+            raise MotionkitError(f"{origin} has the key {twice[:40]!r} twice in one table.", fix="take one out.")
+        return dict(pairs)
+
     try:
-        document: object = json.loads(text)
+        document: object = json.loads(text, object_pairs_hook=table if unique else None)
     except json.JSONDecodeError:
         raise
     except RecursionError as error:
@@ -253,6 +292,16 @@ def _parse(text: str, origin: str) -> object:
     except ValueError as error:  # raised for a number of thousands of digits
         raise MotionkitError(f"{origin} cannot be read as JSON.", why=str(error)) from error
     return document
+
+
+def _twice(names: Sequence[str]) -> str | None:
+    """Return the first name that is there a second time; None if there is none."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 def _blank(match: re.Match[str]) -> str:
@@ -385,6 +434,12 @@ def _loader() -> type[yaml.SafeLoader]:
                 raise yaml.YAMLError(f"it holds more than {_VALUES} values, counting what its aliases stand for")
             return node
 
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            keys = [key.value for key, _ in node.value if isinstance(key.value, str)]
+            if (twice := _twice(keys)) is not None:
+                raise yaml.YAMLError(f"it has the key {twice[:40]!r} twice in one table")
+            return super().construct_mapping(node, deep)
+
         def construct_scalar(self, node: Any) -> Any:
             value = super().construct_scalar(node)
             if node.tag.endswith((":int", ":float")) and len(value) > _SCALAR:
@@ -407,34 +462,114 @@ def _unfolded(node: Any, sizes: dict[int, float]) -> float:
     return sizes[id(node)]
 
 
-def read_csv(path: str | Path, *, limit: int = CSV_LIMIT) -> Iterator[dict[str, str]]:
-    """Yield the rows of a CSV file as tables, by the names of its first line.
+class CsvTable:
+    r"""A CSV file: its columns, and its rows, which are read one by one.
 
-    Missing cells are empty; cells beyond the last name and empty lines are left out. A cell may have 131,072
-    characters, a row 4 million.
+    The separator is the one of comma, semicolon and tab that the first line has; the text is UTF-8, or UTF-16 with a
+    byte order mark. A cell may have 131,072 characters, a row 4 million.
 
-    Args:
-        path: The file, UTF-8 (a byte order mark is fine).
-        limit: Largest file in bytes.
+    Raises:
+        MotionkitError: The file is no such table, or two of its columns have one name.
+
+    Example:
+        >>> size = Path("clips.csv").write_text("clip;caption\nwalk;he walks, then turns\n")
+        >>> table = CsvTable("clips.csv")
+        >>> table.note, next(table.rows())
+        ('clips.csv: a semicolon separates its columns', (2, {'clip': 'walk', 'caption': 'he walks, then turns'}))
     """
-    path = Path(path)
-    try:
-        with io.TextIOWrapper(open_file(path, limit), encoding="utf-8-sig", newline="") as file:
+
+    columns: tuple[str, ...]  # Names of the first line, without blanks around them; none of an empty file
+    note: str  # How the file is read where it is not UTF-8 with commas, for a message; else empty
+
+    def __init__(self, path: str | Path, *, limit: int = CSV_LIMIT) -> None:
+        """Read the first line.
+
+        Args:
+            path: The file.
+            limit: Largest file in bytes.
+        """
+        self.path, self._limit = Path(path), limit
+        self._encoding, self._separator = "utf-8-sig", ","
+        with self._opened() as file:
+            self._encoding = _encoding(file.buffer.read(_MARK))
+        with self._opened() as file:
+            header = _QUOTED.sub("", next((line for line in _Lines(file) if line.strip()), ""))
+        found = [mark for mark in _SEPARATORS if mark in header]
+        if len(found) > 1:
+            raise MotionkitError(
+                f"the first line of {self.path} has {' and '.join(_SEPARATORS[mark] for mark in found)}.",
+                why="one of them separates the columns.",
+                fix="put names that contain the other in double quotes.",
+            )
+        self._separator = found[0] if found else ","
+        line, names = next(self._read(), (1, []))
+        names = [name.strip() for name in names]
+        while names and not names[-1]:  # spreadsheets write empty columns
+            names.pop()
+        if len(names) > _COLUMNS:
+            raise MotionkitError(f"{self.path} has {len(names)} columns; at most {_COLUMNS} are read.")
+        if (twice := _twice(names)) is not None:
+            called = f"called {twice[:40]!r}" if twice else "without a name"
+            raise MotionkitError(
+                f"{self.path}, line {line} has two columns {called}.", fix="give each column a name of its own."
+            )
+        self.columns = tuple(names)
+        odd = ["it is UTF-16"] if self._encoding == "utf-16" else []
+        odd += [f"{_SEPARATORS[self._separator]} separates its columns"] if self._separator != "," else []
+        self.note = f"{self.path}: {', '.join(odd)}" if odd else ""
+
+    def rows(self, *required: str) -> Iterator[tuple[int, dict[str, str]]]:
+        """Yield the line in which each row begins, and its cells by column; rows without any text are left out.
+
+        Args:
+            required: Columns whose cell has to be there (it may be empty); other cells that are missing are empty.
+
+        Raises:
+            MotionkitError: A row has more cells than there are columns, or lacks a required one.
+        """
+        rows = self._read()
+        next(rows, None)
+        for line, row in rows:
+            if any(cell.strip() for cell in row[len(self.columns) :]):
+                raise MotionkitError(
+                    f"{self.path}, line {line} has {len(row)} cells for {len(self.columns)} columns.",
+                    why=f"{_SEPARATORS[self._separator]} separates cells.",
+                    fix="put a text that contains one in double quotes.",
+                )
+            if missing := [name for name in required if self.columns.index(name) >= len(row)]:
+                raise MotionkitError(
+                    f"{self.path}, line {line} has no {missing[0]!r}.",
+                    why=f"it has {len(row)} of {len(self.columns)} cells.",
+                )
+            yield line, dict(zip_longest(self.columns, row[: len(self.columns)], fillvalue=""))
+
+    def _read(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the line and the cells of each row that has text, the names of the columns first."""
+        with self._opened() as file:
             lines = _Lines(file)
-            rows = csv.reader(lines)
-            names = next(rows, [])
-            if len(names) > _COLUMNS:
-                raise MotionkitError(f"{path} has {len(names)} columns; at most {_COLUMNS} are read.")
-            for row in rows:
-                lines.taken = 0
-                if row:
-                    yield {name: row[index] if index < len(row) else "" for index, name in enumerate(names)}
-    except OSError as error:
-        raise unreadable(path, error) from error
-    except UnicodeDecodeError as error:
-        raise not_text(path, error) from error
-    except csv.Error as error:
-        raise MotionkitError(f"{path} is not a CSV file: {error}.") from error
+            # Strict: a quote that is never closed would take all rows after it into one cell.
+            rows = csv.reader(lines, delimiter=self._separator, skipinitialspace=True, strict=True)
+            end = 0
+            try:
+                for row in rows:
+                    lines.taken = 0
+                    line, end = end + 1, rows.line_num
+                    if any(map(str.strip, row)):
+                        yield line, row
+            except csv.Error as error:
+                raise csv.Error(f"line {end + 1}: {error}") from error
+
+    @contextmanager
+    def _opened(self) -> Iterator[TextIO]:
+        try:
+            with io.TextIOWrapper(open_file(self.path, self._limit), encoding=self._encoding, newline="") as file:
+                yield file
+        except OSError as error:
+            raise unreadable(self.path, error) from error
+        except UnicodeDecodeError as error:  # its place is one in the piece that was decoded
+            raise not_text(self.path, "a byte is not part of such a text.") from error
+        except csv.Error as error:
+            raise MotionkitError(f"{self.path} is not a CSV file: {error}.") from error
 
 
 class _Lines:
@@ -454,6 +589,8 @@ class _Lines:
             raise StopIteration
         if self.taken >= _ROW:
             raise csv.Error(f"a row has more than {_ROW} letters")
+        if "\0" in line:
+            raise csv.Error(f"it holds {_NUL}")
         return line
 
 

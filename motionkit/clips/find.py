@@ -79,7 +79,7 @@ def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> O
 
     A folder in HumanML3D's layout, or one that `motionkit generate` made, gives its features with their captions and
     splits; its joints are the same motions again and are skipped. A file that several paths or links lead to is read
-    once. Unit and vertical axis of BVH and GLB files are decided once for each skeleton (`vote`). Folders that
+    once. Unit and direction of up of BVH and GLB files are decided once for each skeleton (`vote`). Folders that
     `convert` wrote are skipped if the given folder holds anything else; give them by name to read them. Ids are file
     names without suffix; see `unique_keys`.
 
@@ -253,7 +253,8 @@ def _segment_captions(segments: Sequence[Mapping[str, Any]], fps: float) -> tupl
 
 
 def _lines(path: Path) -> list[str]:
-    return read_text(path, limit=_LIMIT).split() if path.exists() else []
+    lines = read_text(path, limit=_LIMIT).splitlines() if path.exists() else []
+    return [line.strip() for line in lines if line.strip()]
 
 
 def unique_keys(files: Sequence[tuple[Path, Path]]) -> list[str]:

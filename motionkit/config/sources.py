@@ -185,7 +185,7 @@ def _parse(file: Path) -> dict[str, Any]:
     if suffix == ".toml":
         return read_toml(file)
     if suffix in (".json", ".jsonc"):
-        return read_json(file, dict)
+        return read_json(file, dict, unique=True)
     if suffix in (".yaml", ".yml"):
         return read_yaml(file, dict)
     raise MotionkitError(

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from motionkit.documents import read_csv
+from motionkit.documents import CsvTable
 from motionkit.errors import MotionkitError
 from motionkit.geometry import positions_from_bones, rotate_yaw, rotations_above, unwrap, yaw_matrix
 from motionkit.metrics import yaw_degrees
@@ -191,39 +191,51 @@ _NEEDED = "seconds", "x", "z"
 _FIX = "columns seconds, x, z and, if wanted, yaw: metres to the left and ahead of the start pose, degrees to the left."
 
 
-def read_path(file: Path, fps: float) -> Tensor:
+def read_path(file: Path, fps: float, *, say: Callable[[str], None] | None = None) -> Tensor:
     """Read a CSV file of points and return steps ``[F, 3]`` as in `MotionState`, from time 0 to the last point.
 
     Between the points the path is straight; without a column ``yaw`` it faces where it goes. The body stands at the
     file's place at second 0; a file that begins later begins at the origin. A yaw turns the shorter way to the next
     one, as 350 and 10 are 20 degrees apart, unless they differ by 360 or more.
+
+    Args:
+        file: The file.
+        fps: Frames per second of the steps.
+        say: Is given a sentence where the file is not UTF-8 with commas, and one about columns that are not used.
     """
-    cells: dict[str, list[float]] = {}
-    columns: Sequence[str] = ()
-    for number, row in enumerate(read_csv(file, limit=_BYTES), 1):
-        columns = tuple(row)
-        for name in (*_NEEDED, "yaw"):
-            if name in row:
-                cells.setdefault(name, []).append(_value(row[name], f"{file}, row {number}, column {name}"))
-    if not set(_NEEDED) <= cells.keys():
-        raise MotionkitError(f"{file} is not a path.", why=f"its columns are {', '.join(columns) or 'none'}.", fix=_FIX)
-    table = {name: np.array(values) for name, values in cells.items()}
+    source = CsvTable(file, limit=_BYTES)
+    if not set(_NEEDED) <= set(source.columns):
+        found = f"its columns are {', '.join(source.columns)}." if source.columns else "it is empty."
+        raise MotionkitError(f"{file} is not a path.", why=found, fix=_FIX)
+    used = [name for name in (*_NEEDED, "yaw") if name in source.columns]
+    rows, lines = [], []
+    for line, row in source.rows(*used):
+        rows.append([_value(row[name], f"{file}, line {line}, column {name}") for name in used])
+        lines.append(line)
+    if not rows:
+        raise MotionkitError(f"{file} has no point: it ends after the names of its columns.", fix=_FIX)
+    table = dict(zip(used, np.array(rows).T, strict=True))
+    if say is not None and source.note:
+        say(source.note)
+    if say is not None and (idle := [name for name in source.columns if name not in used]):
+        say(f"{file}: not used, as a path has no such column: {', '.join(idle[:8])}")
     yaws = np.radians(_turned(table["yaw"])) if "yaw" in table else None
-    times = np.concatenate([[0.0], table["seconds"]]) if table["seconds"][0] > 0 else table["seconds"]
-    _refuse_times(file, times, first=1 + len(table["seconds"]) - len(times))
+    added = int(table["seconds"][0] > 0)  # the origin, where the file begins later
+    times = np.concatenate([[0.0] * added, table["seconds"]])
+    lines = [1] * added + lines
+    _refuse_times(file, times, lines)
     if times[-1] * fps < 1 or times[-1] > 3600:
         raise MotionkitError(
             f"{file} lasts {times[-1]:g} seconds; one frame to an hour is possible.",
             fix="give it a point for a later second, or fewer of them; points are in seconds.",
         )
-    added = len(times) - len(table["seconds"])  # the origin, where the file begins later
     points = np.stack([np.concatenate([[0.0] * added, table[name]]) for name in "xz"], axis=-1)
-    _refuse_jumps(file, times, np.hypot(*np.diff(points, axis=0).T), "m", _FASTEST, first=1 - added)
+    _refuse_jumps(file, times, np.hypot(*np.diff(points, axis=0).T), "m", _FASTEST, lines)
     frames = np.arange(math.floor(times[-1] * fps) + 1) / fps
     place = np.stack([np.interp(frames, times, points[:, column]) for column in range(2)], axis=-1)
     if yaws is not None:
         turned = np.concatenate([[0.0] * added, yaws])
-        _refuse_jumps(file, times, np.abs(np.degrees(np.diff(turned))), "degrees", _FASTEST_TURN, first=1 - added)
+        _refuse_jumps(file, times, np.abs(np.degrees(np.diff(turned))), "degrees", _FASTEST_TURN, lines)
         yaw = np.interp(frames, times, turned)
     else:
         yaw = _headings(place, fps)
@@ -240,31 +252,37 @@ def _value(cell: str, location: str) -> float:
     return value
 
 
-def _refuse_times(file: Path, times: NDArray[np.float64], *, first: int) -> None:
-    """Refuse times that do not rise from 0; `first` is the row of the first one."""
+def _refuse_times(file: Path, times: NDArray[np.float64], lines: Sequence[int]) -> None:
+    """Refuse times that do not rise from 0; `lines` are those of the file."""
     if times[0] < 0:
         raise MotionkitError(
-            f"{file}, row {first}: {times[0]:g} seconds is before the start.", fix="second 0 is where the body stands."
+            f"{file}, line {lines[0]}: {times[0]:g} seconds is before the start.",
+            fix="second 0 is where the body stands.",
         )
     if (back := np.diff(times) <= 0).any():
         place = int(back.argmax())
         before, after = times[place : place + 2]
         raise MotionkitError(
-            f"{file}, row {place + 1 + first}: seconds "
+            f"{file}, line {lines[place + 1]}: seconds "
             + (f"go back from {before:g} to {after:g}." if after < before else f"are {after:g} for the second time."),
             fix="a row for each time, the earliest first.",
         )
 
 
 def _refuse_jumps(
-    file: Path, times: NDArray[np.float64], far: NDArray[np.float64], unit: str, fastest: float, *, first: int
+    file: Path,
+    times: NDArray[np.float64],
+    far: NDArray[np.float64],
+    unit: str,
+    fastest: float,
+    lines: Sequence[int],
 ) -> None:
-    """Refuse a path whose points lie too far apart, `far` in `unit`; `first` is the row of the first point."""
+    """Refuse a path whose points lie too far apart, `far` in `unit`; `lines` are those of the file."""
     speeds = far / np.diff(times)
     place = int(speeds.argmax())
     if speeds[place] > fastest:
         raise MotionkitError(
-            f"{file}: the path jumps before row {place + 1 + first}.",
+            f"{file}: the path jumps before line {lines[place + 1]}.",
             why=f"it {'goes' if unit == 'm' else 'turns by'} {far[place]:.3g} {unit} in "
             f"{times[place + 1] - times[place]:.3g} s, {speeds[place]:.3g} {unit}/s; up to {fastest:g} is possible.",
             fix="points in metres, headings in degrees, seconds in seconds, and none left out.",

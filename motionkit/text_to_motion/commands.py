@@ -85,6 +85,10 @@ class FileSettings(Group):
         "", description="Repairs: feet (held where they stand), jitter (filtered); joined by commas."
     )
 
+    def code(self) -> Mapping[str, str]:
+        """The program is started; see `Group.code`."""
+        return {"blender": "it is a program that is started."} if self.blender else {}
+
 
 class GenerateSettings(Settings):
     """Settings of `motionkit generate`."""

@@ -44,7 +44,7 @@ PRUNERS: tuple[str, ...] = get_args(Pruner)
 _MOST_DIMENSIONS, _MOST_TRIALS = 20, 100
 """Largest search for which `auto` takes the Gaussian process; docs/tuning.md has the measurements."""
 
-_READERS = {".json": read_json, ".jsonc": read_json, ".yaml": read_yaml, ".yml": read_yaml}
+_JSON, _YAML = (".json", ".jsonc"), (".yaml", ".yml")
 _EXAMPLE = '"optim.learning_rate" = [1e-5, 1e-3, "log"]'
 """A line of a file of a space, for errors."""
 
@@ -203,8 +203,8 @@ def read_space(path: Path) -> dict[str, Range | Choice]:
         raise MotionkitError(f"--space {path} does not exist.", fix="check the path.")
     if suffix == ".toml":
         table = read_toml(path)
-    elif suffix in _READERS:
-        table = _READERS[suffix](path, dict)
+    elif suffix in (*_JSON, *_YAML):
+        table = read_json(path, dict, unique=True) if suffix in _JSON else read_yaml(path, dict)
     else:
         raise MotionkitError(f"--space {path} is neither TOML, JSON nor YAML.", fix="name it .toml, .json or .yaml")
     space = dict(_entries(table, "", path))

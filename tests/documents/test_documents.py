@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from motionkit.documents import (
+    CsvTable,
     parse_json,
     parse_toml,
     parse_yaml,
-    read_csv,
     read_json,
     read_jsonl,
+    read_text,
     read_toml,
     read_yaml,
 )
@@ -245,14 +246,73 @@ def test_a_large_toml_file_is_not_opened(tmp_path: Path) -> None:
 
 def test_rows_are_tables_by_the_first_line(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
-    path.write_bytes(b'\xef\xbb\xbfid,text\na,"one, two\nthree"\n\nb\nc,x,y,z\n')
-    assert list(read_csv(path)) == [
-        {"id": "a", "text": "one, two\nthree"},
-        {"id": "b", "text": ""},
-        {"id": "c", "text": "x"},
+    path.write_bytes(b'\xef\xbb\xbfid, text ,,\na,"one, two\nthree",,\n\n,,\nb\nc, "x, y"\n')
+    table = CsvTable(path)
+    assert (table.columns, table.note) == (("id", "text"), "")
+    assert list(table.rows()) == [
+        (2, {"id": "a", "text": "one, two\nthree"}),
+        (6, {"id": "b", "text": ""}),
+        (7, {"id": "c", "text": "x, y"}),
     ]
     path.write_text("")
-    assert list(read_csv(path)) == []
+    assert (CsvTable(path).columns, list(CsvTable(path).rows())) == ((), [])
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize(("mark", "words"), [(",", ""), (";", "a semicolon"), ("\t", "a tab")])
+def test_the_separator_is_that_of_the_first_line(tmp_path: Path, mark: str, words: str, encoding: str) -> None:
+    """Both are said where they are not commas and UTF-8, and other marks in cells are text."""
+    path = tmp_path / "a.csv"
+    text = "he, she; or\tthey – all"
+    path.write_text(f'clip{mark}caption\nwalk{mark}"{text}"\n', encoding=encoding)
+    table = CsvTable(path)
+    assert list(table.rows("clip", "caption")) == [(2, {"clip": "walk", "caption": text})]
+    said = ["it is UTF-16"] * (encoding == "utf-16") + [f"{words} separates its columns"] * bool(words)
+    assert table.note == (f"{path}: {', '.join(said)}" if said else "")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("clip,caption\nwalk,he walks, then turns\n", "line 2 has 3 cells for 2 columns"),
+        ('clip,caption\nwalk,"two\nlines"\n\nrun,he runs,fast\n', "line 5 has 3 cells for 2 columns"),
+        ("clip,caption,caption\nwalk,a,b\n", "line 1 has two columns called 'caption'"),
+        ("clip,,,caption\nwalk,a,b,c\n", "line 1 has two columns without a name"),
+        ("clip,caption\nwalk,he walks\nrun\n", "line 3 has no 'caption'"),
+        ("clip;caption,long\nwalk;a,b\n", "has a comma and a semicolon"),
+        ('clip,caption\nwalk,"he walks\nrun,he runs\nsit,he sits\n', "line 2: unexpected end of data"),
+        ('clip,caption\nwalk,"he" walks\n', "line 2: ',' expected"),
+        ("clip,caption\nwalk,a\0b\n", "NUL"),
+    ],
+    ids=map(str, count()),
+)
+def test_no_cell_is_lost(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(text)
+    with pytest.raises(MotionkitError) as caught:
+        list(CsvTable(path).rows("clip", "caption"))
+    assert said in caught.value.message
+    assert str(path) in caught.value.message
+
+
+def test_a_key_that_is_there_twice_is_refused_where_people_write(tmp_path: Path) -> None:
+    """Else the parsers take the last one and say nothing; in files of programs that stays."""
+    (tmp_path / "a.json").write_text('{"a": 1, "b": {"c": 1, "c": 2}}')
+    assert read_json(tmp_path / "a.json", dict) == {"a": 1, "b": {"c": 2}}
+    with pytest.raises(MotionkitError, match="the key 'c' twice"):
+        read_json(tmp_path / "a.json", dict, unique=True)
+    with pytest.raises(MotionkitError, match="the key 'c' twice"):
+        parse_yaml("a: 1\nb:\n  c: 1\n  c: 2\n", "a.yaml", dict)
+
+
+def test_text_of_windows_is_read(tmp_path: Path) -> None:
+    """PowerShell's ``>`` writes UTF-16 with a byte order mark."""
+    path = tmp_path / "a.txt"
+    path.write_text("he walks – slowly\n", encoding="utf-16")
+    assert read_text(path) == "he walks – slowly\n"
+    path.write_text("he walks", encoding="utf-16-le")  # without the mark
+    with pytest.raises(MotionkitError, match="not a text file"):
+        read_text(path)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +322,7 @@ def test_rows_are_tables_by_the_first_line(tmp_path: Path) -> None:
         (b'id\n"' + b"x" * 200_000, "not a CSV file"),
         (b"id\n" + b"a," * 3_000_000, "a row has more than"),
         (b"id\n" + b'"\n",' * 2_000_000, "a row has more than"),
-        (b"a," * 2000, "2001 columns"),
+        (b"a," * 2000, "2000 columns"),
     ],
     ids=map(str, count()),
 )
@@ -270,12 +330,12 @@ def test_what_is_no_table_is_refused(tmp_path: Path, data: bytes, said: str) -> 
     path = tmp_path / "a.csv"
     path.write_bytes(data)
     with pytest.raises(MotionkitError, match=said):
-        list(read_csv(path))
+        list(CsvTable(path).rows())
 
 
 def test_files_are_looked_at_before_they_are_read(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"id\n" * 100)
     with pytest.raises(MotionkitError, match="too large"):
-        list(read_csv(tmp_path / "a.csv", limit=100))
+        CsvTable(tmp_path / "a.csv", limit=100)
     with pytest.raises(MotionkitError, match="does not exist"):
-        list(read_csv(tmp_path / "b.csv"))
+        CsvTable(tmp_path / "b.csv")

@@ -380,7 +380,7 @@ def test_figures_are_defined_and_shown(followed: dict[str, Any]) -> None:
         assert definition(name).name.startswith("mpl/long/")
     assert metrics["mpl/long/path_mean/5"] == pytest.approx(0.0, abs=1e-6)
     free, _, along = long_tables(followed)
-    assert free["rows"][-1][0] == "real clips"
+    assert free["rows"][-1][0] == "reference clips"
     assert [len(row) for row in (*free["rows"], *along["rows"])] == [7] * (len(free["rows"]) + len(along["rows"]))
     assert along["rows"][0][:4] == ("own path (n = 4): model", "0.00", "0.00", "0")
 
@@ -390,21 +390,28 @@ def test_free_runs_are_shown_by_label_beside_what_is_wanted(followed: dict[str, 
 
     def label(clips: int, wanted: list[float] | None, movement: float | None, slide: float) -> dict[str, Any]:
         figures = {"movement": {"5": movement}, "slide": {"5": slide}, "speed": {"5": 1.0}}
-        return {"clips": clips, "goal": wanted is not None, "wanted": wanted, "real": real, **figures}
+        group = {"clips": clips, "takes": clips, "goal": wanted is not None, "wanted": wanted, "real": real, **figures}
+        return {**group, "takes": 19} if clips == 30 else group
 
     document = {
         **followed,
         "labels": {
-            "walks": label(3, [0.85, 1.2], 0.84, 0.25), "": label(4, [0.7, 1.3], 0.84, 0.25),
+            "walks": label(20, [0.85, 1.2], 0.84, 0.25), "": label(21, [0.7, 1.3], 0.84, 0.25),
+            "runs": label(3, [0.85, 1.2], 0.84, 0.25), "pieces": label(30, [0.85, 1.2], 0.84, 0.25),
             "a": label(2, None, 0.5, 0.1), "b": label(1, None, None, 0.4),
         },
     }  # fmt: skip
     found = long_tables(document)[1]
     rest = ["0.25", "0.20", "1.00", "1.10"]
-    assert [list(row) for row in found["rows"]] == [
-        ["walks", "3", "0.84", "0.85 to 1.2", "no", *rest],
-        ["without a caption", "4", "0.84", "0.7 to 1.3", "yes", *rest],
-        ["2 with fewer than 3 clips", "3", "0.50", "", "", "0.20", *rest[1:]],
-    ]
+    assert (
+        [list(row) for row in found["rows"]]
+        == [
+            ["walks", "20", "0.84", "0.85 to 1.2", "no", *rest],
+            ["without a caption", "21", "0.84", "0.7 to 1.3", "yes", *rest],
+            ["runs", "3", "0.84", "0.85 to 1.2", "too few", *rest],
+            ["pieces", "30", "0.84", "0.85 to 1.2", "too few", *rest],  # of 19 takes
+            ["2 with fewer than 3 clips", "3", "0.50", "", "", "0.20", *rest[1:]],
+        ]
+    )
     few = {**document, "labels": {"a": label(2, None, 0.5, 0.1)}}
     assert len(long_tables(few)) == 2, "nothing is wanted of labels with few clips"

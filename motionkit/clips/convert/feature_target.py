@@ -27,7 +27,7 @@ from motionkit.motion.features.recover import features_to_joints
 from motionkit.motion.skeleton import HUMANML, KIT, Skeleton
 from motionkit.page.wording import count
 from motionkit.rigs import kit_bones, to_body
-from motionkit.runs import write_bytes_atomic
+from motionkit.runs import fingerprint, write_bytes_atomic
 from motionkit.text import reads_sides
 
 MIN_FRAMES = {"humanml": 40, "kit": 24}
@@ -82,7 +82,7 @@ class FeatureTarget:
 
     def finish(self, folder: Path, pieces: Sequence[Piece], report: ConvertReport) -> None:
         """Assign splits without leaks; write split lists and statistics."""
-        groups = {piece.key: piece.group for piece in pieces}
+        groups, report.copies = put_together(pieces)
         splits = complete_splits({piece.key: piece.split for piece in pieces}, groups)
         splits_of: dict[str, set[str]] = {}
         for key, group in groups.items():
@@ -171,7 +171,32 @@ class FeatureTarget:
             joints[None], torch.tensor([len(joints)]), fps=self.skeleton.fps, feet=self.skeleton.feet
         )
         figures = {"skate": float(skate), "jerk": float(jerk)}
-        return Piece(key, len(joints), files, clip.split, clip.group, len(captions), figures)
+        motion = fingerprint(features.float())
+        return Piece(key, len(joints), files, clip.split, clip.group, len(captions), figures, motion=motion)
+
+
+def put_together(pieces: Sequence[Piece]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the group of each piece, one for all copies of a motion; and each clip that is a copy, with its original.
+
+    The first clip by its id is the original; copies have the same features to the last bit.
+
+    Example:
+        >>> pieces = [Piece(key, 60, group=key, clip=key, motion=mark) for key, mark in ("ax", "by", "cx")]
+        >>> put_together(pieces)
+        ({'a': 'a', 'b': 'b', 'c': 'a'}, {'c': 'a'})
+    """
+    ordered = sorted(pieces, key=lambda piece: piece.key)
+    first: dict[str, Piece] = {}
+    joined = {piece.group: piece.group for piece in pieces}
+    copies: dict[str, str] = {}
+    for piece in ordered:
+        twin = first.setdefault(piece.motion, piece)
+        if twin.clip != piece.clip:
+            copies.setdefault(piece.clip, twin.clip)
+        old, new = joined[piece.group], joined[twin.group]
+        if old != new:
+            joined.update({group: new for group, name in joined.items() if name == old})
+    return {piece.key: joined[piece.group] for piece in pieces}, copies
 
 
 def write_features(

@@ -7,10 +7,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path, PurePosixPath
 
-from motionkit.documents import read_csv, read_text
+from motionkit.documents import CsvTable, read_text
 from motionkit.errors import MotionkitError
 from motionkit.motion.corpus.ids import SPLIT_NAMES, plain_id
 
@@ -94,6 +93,11 @@ class Caption:
             raise MotionkitError(
                 f"not a caption line: {line.strip()[:80]!r}.", why="expected caption#tokens#start#end."
             )
+        if any(field.strip() for field in fields[4:]):
+            raise MotionkitError(
+                f"a caption line has {len(fields)} parts: {line.strip()[:80]!r}.",
+                why="expected caption#tokens#start#end.",
+            )
         try:
             start, end = (0.0 if math.isnan(value) else value for value in map(float, fields[2:4]))
         except ValueError as error:
@@ -161,6 +165,7 @@ class CaptionTable:
 
     rows: dict[str, CaptionRow]  # Id, as a path without ending (``a/walk``), to the row of the clip
     columns: dict[str, str]  # Role (id, caption, split, group) to the column or columns used
+    note: str = ""  # How the file was read where it is not UTF-8 with commas
 
     def match(self, clips: Mapping[str, str]) -> dict[str, str]:
         """Return the id of the row that belongs to each clip; clips without a row are absent. See `match_rows`."""
@@ -201,10 +206,8 @@ def read_caption_table(
         >>> read_caption_table(Path("captions.csv")).rows["walk"]
         CaptionRow(captions=('a person walks',), split='train', group='')
     """
-    records = read_csv(path, limit=_TABLE_LIMIT)
-    if (first := next(records, None)) is None:
-        raise MotionkitError(f"{path} has no rows.", why="the first line names the columns, the others are clips.")
-    header = list(first)
+    table = CsvTable(path, limit=_TABLE_LIMIT)
+    header = table.columns
     ids = _column(header, path, "id", id_column, required=True)
     texts = list(caption_columns) or [_column(header, path, "caption", "", required=True)]
     for name in caption_columns:
@@ -212,10 +215,10 @@ def read_caption_table(
     split = _column(header, path, "split", split_column, required=bool(split_column))
     group = _column(header, path, "group", group_column, required=bool(group_column))
     by_id: dict[str, _Row] = {}
-    for number, record in enumerate(chain([first], records), start=2):
+    for number, record in table.rows(ids, *texts):
         name = record[ids].strip().replace("\\", "/")
         if not name:
-            continue
+            raise MotionkitError(f"{path}, line {number} has no id.", why=f"its column {ids!r} is empty.")
         row = by_id.setdefault(_without_ending(name), _Row())
         captions = [clean_caption(record[column]) for column in texts]
         row.captions.update(dict.fromkeys(text for text in captions if text))
@@ -225,11 +228,20 @@ def read_caption_table(
                 f"{path}, line {number}: {value!r} is not a split.",
                 why="splits are train, val (dev, validation) and test.",
             )
-        row.split = SPLIT_NAMES.get(value, row.split)
-        row.group = (record[group].strip() if group else "") or row.group
+        row.split = _same(row.split, SPLIT_NAMES.get(value, ""), "split", path, number, name)
+        row.group = _same(row.group, record[group].strip() if group else "", "group", path, number, name)
+    if not by_id:
+        raise MotionkitError(f"{path} has no rows.", why="the first line names the columns, the others are clips.")
     rows = {key: CaptionRow(tuple(row.captions), row.split, row.group) for key, row in by_id.items()}
     columns = {"id": ids, "caption": ", ".join(texts), "split": split, "group": group}
-    return CaptionTable(rows, {role: name for role, name in columns.items() if name})
+    return CaptionTable(rows, {role: name for role, name in columns.items() if name}, table.note)
+
+
+def _same(before: str, value: str, what: str, path: Path, number: int, name: str) -> str:
+    """Return the value of the rows of a clip, of which some may have none; refuse two."""
+    if before and value and before != value:
+        raise MotionkitError(f"{path}, line {number}: {name} has the {what} {value}, and {before} in an earlier line.")
+    return value or before
 
 
 def _without_ending(name: str) -> str:
@@ -248,7 +260,9 @@ def _column(header: Sequence[str], path: Path, role: str, name: str, *, required
             return usual_name
     missing = f"no column {name!r}" if name else f"no column for the {role}"
     raise MotionkitError(
-        f"{path} has {missing}.", why=f"its columns are {', '.join(header)}.", fix=f"name it with --{role}-column."
+        f"{path} has {missing}.",
+        why=f"its columns are {', '.join(header)}." if header else "it is empty.",
+        fix=f"name it with --{role}-column.",
     )
 
 

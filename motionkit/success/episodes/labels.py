@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from motionkit.documents import read_csv
+from motionkit.documents import CsvTable
 from motionkit.errors import MotionkitError, nearest
 from motionkit.success.episodes.read import EpisodeRecord, Episodes
 
@@ -35,9 +35,9 @@ def label_episodes(episodes: Episodes, path: Path) -> Episodes:
     """
     names = _names(episodes.records)
     rows: dict[int, list[_Row]] = {}
-    for number, cells in enumerate(read_csv(path), 2):
-        if number == 2:
-            _require_columns(path, list(cells))
+    table = CsvTable(path)
+    _require_columns(path, table.columns)
+    for number, cells in table.rows(*_COLUMNS[:2]):
         place, row = _read(path, number, cells, names, episodes.records)
         rows.setdefault(place, []).append(row)
     if not rows:
@@ -49,6 +49,8 @@ def label_episodes(episodes: Episodes, path: Path) -> Episodes:
         records.append(record.model_copy(update={"labels": labels, "success_once": "1" in labels}))
     missing = [record.id for place, record in enumerate(episodes.records) if place not in rows]
     note = f"labels are those of {path}, of {len(records)} of {len(episodes.records)} episodes."
+    if table.note:
+        note += f" {table.note}."
     if missing:
         shown = ", ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else "")
         note += f" Episodes without a row are left out: {shown}."
@@ -67,7 +69,7 @@ def _names(records: Sequence[EpisodeRecord]) -> dict[str, int | None]:
     return places
 
 
-def _require_columns(path: Path, names: list[str]) -> None:
+def _require_columns(path: Path, names: Sequence[str]) -> None:
     if missing := [name for name in _COLUMNS[:2] if name not in names]:
         raise MotionkitError(
             f"{path} has no column {missing[0]}.", why=f"it has {', '.join(names[:8]) or 'none'}.", fix=_FIX

@@ -209,7 +209,7 @@ def _named(sources: Sequence[FileSource], motions: Sequence[dict[str, Any]]) -> 
 
 
 def _write_page(folder: Path, path: Path, sources: Sequence[FileSource], rate: float, edits: Edits) -> None:
-    """Write a page of motions, called by their ids: the texts of a prompt set often begin alike."""
+    """Write a page of motions, called by their texts."""
     document = read_json(folder / RECORD, dict, limit=_LIMIT)
     motions, fps = document["motions"], float(document["fps"])
     tracks = []
@@ -221,7 +221,7 @@ def _write_page(folder: Path, path: Path, sources: Sequence[FileSource], rate: f
             segments = [(caption.text, caption.start, caption.end) for caption in clip.timed]
             segments = segments or [(entry["text"], 0.0, 0.0)]
         notes = [*_said(entry["segments"]), *([Seams(**entry["seams"]).sentence(fps)] if "seams" in entry else [])]
-        tracks.append(track_of(clip.motion, entry["id"], segments=segments, notes=notes))
+        tracks.append(track_of(clip.motion, entry["text"] or entry["id"], segments=segments, notes=notes))
     count = f"{len(tracks)} of {len(motions)}" if len(tracks) < len(motions) else f"{len(motions)}"
     write_player(path, tracks, title=motions[0]["text"] if len(motions) == 1 else f"{count} generated motions")
 

@@ -19,6 +19,7 @@ from motionkit.clips.convert import (
     OutputOptions,
     check,
     convert,
+    messages,
     open_sources,
     plan_conversion,
 )
@@ -94,6 +95,49 @@ def test_a_complete_folder(clips, tmp_path):
     assert np.array_equal(np.load(out / "Std.npy"), std.numpy())
     dataset = humanml.build(HumanMLOptions(root=out))
     assert len(dataset.clips("train")) == len([name for name in parts[0] if name != "turned"])
+
+
+def test_copies_of_a_recording_share_its_split(clips, tmp_path):
+    """Whatever they are called: else held-out clips are trained on. Parts and mirror images go with them."""
+    for file in [*clips.glob("*.bvh")]:
+        (tmp_path / "again").mkdir(exist_ok=True)
+        (tmp_path / "again" / f"take-{file.stem}.bvh").write_bytes(file.read_bytes())
+    write_bvh(tmp_path / "again/long.bvh", 900, speed=0.9)
+    write_bvh(tmp_path / "again/other.bvh", 900, speed=0.9)
+    write_bvh(tmp_path / "again/longer.bvh", 960, speed=0.9)
+    report = convert(opened(clips, tmp_path / "again"), tmp_path / "out", FeatureTarget(mirrored=True))
+    expected = {f"take-clip{number}": f"clip{number}" for number in range(5)} | {"other": "long"}
+    assert report.copies == expected
+    split = {key: name for name in ("train", "val", "test") for key in names(tmp_path / f"out/{name}.txt")}
+    for copy, clip in expected.items():
+        endings = ["_p0", "_p1"] if clip == "long" else [""]
+        for ending in endings:
+            found = {split[f"{mirror}{key}{ending}"] for mirror in ("", "M") for key in (copy, clip)}
+            assert len(found) == 1, (copy, found)
+    assert len({split[key] for key in split}) == 3
+    (message,) = (text for _, text in messages(report, fixed=False) if "copies" in text)
+    assert message.startswith("6 copies put into the split of the same motion under another name: other (of long), ")
+
+
+def test_copies_that_a_table_deals_apart_are_a_leak(clips, tmp_path):
+    (clips / "same.bvh").write_bytes((clips / "clip0.bvh").read_bytes())
+    table = tmp_path / "c.csv"
+    table.write_text("id,text,split\nclip0,x,train\nsame,x,test\nclip1,x,train\n")
+    report = convert(opened(clips), tmp_path / "out", FeatureTarget(), table=read_caption_table(table))
+    assert any("1 group in several splits" in warning and "clip0" in warning for warning in report.warnings)
+
+
+def test_ids_of_split_lists_may_have_blanks(clips, tmp_path):
+    """One id a line, as the loaders of datasets read it."""
+    convert(opened(clips), tmp_path / "a", FeatureTarget())
+    for file in (tmp_path / "a").glob("*/clip3.*"):
+        file.rename(file.with_stem("take 3"))
+    (tmp_path / "a/test.txt").write_bytes("take 3\r\n\r\n".encode("utf-16"))
+    (tmp_path / "a/train.txt").write_text("clip1\nclip2\n")
+    (tmp_path / "a/val.txt").write_text("")
+    found = {source.path.stem: source.splits for source in opened(tmp_path / "a")}
+    assert found["take 3"] == ("test",)
+    assert found["clip1"] == ("train",)
 
 
 def test_a_table_chooses_splits(clips, tmp_path):
@@ -389,7 +433,7 @@ def test_a_held_rest_pose_is_left_out_of_datasets_only(tmp_path: Path):
 
 def test_a_clip_of_several_splits_is_never_trained_on_and_warned_of(tmp_path: Path) -> None:
     for number in range(4):
-        write_bvh(tmp_path / "in" / f"c{number}.bvh", 150) if number else (tmp_path / "in").mkdir()
+        write_bvh(tmp_path / "in" / f"c{number}.bvh", 150 + 6 * number) if number else (tmp_path / "in").mkdir()
     first = tmp_path / "first"
     convert(open_sources([tmp_path / "in"]).sources, first, FeatureTarget())
     (first / "train.txt").write_text("c1\nc2\nc3\n")
@@ -430,7 +474,7 @@ def test_paths_say_what_to_make(out: str, to, inputs, target, file) -> None:
 @pytest.mark.parametrize(
     ("out", "to", "options", "said"),
     [
-        ("a.glb", "bvh", OutputOptions(), "--to bvh does not fit the name a.glb"),
+        ("a.glb", "bvh", OutputOptions(), r"--to bvh writes .bvh, and OUT is called a.glb"),
         ("a.usd", None, OutputOptions(), ".usd files cannot be written"),
         ("a.gbl", None, OutputOptions(), ".gbl files cannot be written"),
         ("a.mp3", None, OutputOptions(), ".mp3 files cannot be written"),

@@ -262,12 +262,53 @@ def test_timed_captions_of_a_part():
         ("id,text\na,b\n", {"id_column": "clip"}, "no column 'clip'"),
         ("id,text,split\na,b,half\n", {}, "line 2: 'half' is not a split"),
         ("id,text\n", {}, "has no rows"),
+        ("", {}, "no column for the id"),
+        ("id,text\nwalk,he walks, then turns\n", {}, "line 2 has 3 cells for 2 columns"),
+        ("id,text\n\nwalk\n", {}, "line 3 has no 'text'"),
+        ("id,text\n,he walks\n", {}, "line 2 has no id"),
+        ("id,text,text\na,b,c\n", {}, "two columns called 'text'"),
+        ("id,text,split\na,b,train\na,c,test\n", {}, "line 3: a has the split test, and train in an earlier line"),
+        ("id,text,group\na,b,g\na,c,\na,c,h\n", {}, "line 4: a has the group h, and g in an earlier line"),
+        ("HIERARCHY\nROOT Hips\n{\n", {}, "no column for the id"),
     ],
-    ids=["caption", "id", "named", "split", "empty"],
+    ids=[
+        "caption",
+        "id",
+        "named",
+        "split",
+        "rows",
+        "empty",
+        "cells",
+        "short",
+        "no id",
+        "twice",
+        "splits",
+        "groups",
+        "BVH",
+    ],
 )
 def test_bad_tables(tmp_path, text, options, words):
     with pytest.raises(MotionkitError, match=words):
         read_caption_table(table(tmp_path / "c.csv", text), **options)
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+def test_no_end_of_a_caption_is_lost(tmp_path, mark):
+    """Of tables that spreadsheets write, too; how they were read is said."""
+    caption = "a person walks slowly, then turns; left"
+    path = tmp_path / "c.csv"
+    path.write_text(f'clip{mark}caption\nwalk{mark}"{caption}"\n', encoding="utf-16")
+    found = read_caption_table(path)
+    assert found.rows["walk"].captions == (caption,)
+    assert "UTF-16" in found.note
+    assert ("separates its columns" in found.note) == (mark != ",")
+
+
+def test_a_line_of_texts_with_a_fifth_part_is_refused(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("he walks#he/PRON walk/VERB#0.0#0.0\nhe runs#he/PRON#0.0#0.0#and stops\n")
+    with pytest.raises(MotionkitError, match=r"line 2: .* 5 parts"):
+        read_captions(path)
 
 
 def test_a_missing_table(tmp_path):

@@ -73,12 +73,23 @@ def test_episodes_without_a_row_are_left_out_and_said(tmp_path: Path) -> None:
         ("episode,success\n0,1\n", "has no column label"),
         ("episode,label,frames\n0,1,2\n", "column frames, and none that is called frame"),
         ("episode,label\n", "has no row"),
-        ("", "has no row"),
+        ("", "has no column episode"),
+        ("episode,label\n0,1,2\n", "line 2 has 3 cells for 2 columns"),
+        ("episode,label\n\n0,1\n1\n", "line 4 has no 'label'"),
+        ("episode,label,label\n0,1,0\n", "two columns called 'label'"),
     ],
 )
 def test_what_does_not_fit_is_said_with_its_line(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(MotionkitError, match=said):
         labelled(tmp_path, text)
+
+
+def test_labels_of_a_spreadsheet_are_read_and_said(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text("episode;label\n0;1\n1;0\n2;0\n", encoding="utf-16")
+    found = label_episodes(write(tmp_path / "data"), path)
+    assert [record.positive for record in found.records] == [True, False, False]
+    assert "it is UTF-16, a semicolon separates its columns" in found.notes[-1]
 
 
 def test_a_name_of_two_folders_is_refused(tmp_path: Path) -> None:

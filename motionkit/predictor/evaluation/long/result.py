@@ -13,8 +13,8 @@ from motionkit.predictor.evaluation.long.measure import (
     ALONG,
     DRAWN,
     END,
-    FEWEST,
     FREE,
+    LISTED,
     MATCHING,
     MODEL,
     OWN,
@@ -24,7 +24,7 @@ from motionkit.predictor.evaluation.long.measure import (
     RealLabel,
 )
 from motionkit.predictor.evaluation.measure import finite
-from motionkit.tracking import LEAST_MOVEMENT, Metric, definition
+from motionkit.tracking import FEWEST, LEAST_MOVEMENT, TOO_FEW, Metric, definition
 
 FIGURES = ("movement", "npss", "slide", "speed", "height", "path_mean", "path_end", "heading")
 """Figures of a document, in its order; `motionkit.tracking` defines each as ``mpl/long/NAME``."""
@@ -33,11 +33,11 @@ FAR_OFF = 0.3
 """Metres of mean distance to the timed point above which a path is reported as not followed."""
 
 _SLIDES, _SLIDES_AT_LEAST = 2.0, 0.05
-"""Feet are reported to slide above 2 times the slide of real clips plus 0.05 m/s: that of starter clips is 0."""
+"""Feet are reported to slide above 2 times the slide of reference clips plus 0.05 m/s: that of starter clips is 0."""
 
 GOES, GOING, OTHER = re.compile(r"\b(walk|run|jog)"), (0.85, 1.2), (0.7, 1.3)
-"""Labels of walking and running, and the ranges of movement, as shares of real clips, that free runs of these and of
-other labels should have: walks and runs are alike, other motions less so."""
+"""Labels of walking and running, and the ranges of movement, as shares of reference clips, that free runs of these
+and of other labels should have: walks and runs are alike, other motions less so."""
 
 Table = dict[str, dict[str, float | None]]
 """By figure and key; None if it has no meaning."""
@@ -47,9 +47,9 @@ def long_document(long: LongRuns) -> dict[str, Any]:
     """Return the part ``long`` of a ``--json`` document.
 
     ``free``, ``own`` and each of ``drawn.paths`` have ``runs`` (how many) and ``rows``: by predictor, figure and
-    seconds. ``drawn.mean`` is the mean over the drawn paths. ``real`` has the figures of real clips of the same labels.
-    ``labels`` has the free runs of the model by label; ``wanted`` is the range of movement that they should have. A
-    label with fewer than 3 clips has ``goal`` false and no such range. ``alarms`` are sentences.
+    seconds. ``drawn.mean`` is the mean over the drawn paths. ``real`` has the figures of reference clips of the same
+    labels. ``labels`` has the free runs of the model by label; ``wanted`` is the range of movement that they should
+    have. A label with fewer than 3 clips has ``goal`` false and no such range. ``alarms`` are sentences.
     """
     paths = {name: _group(long, ALONG, name) for name in DRAWN}
     document = {
@@ -81,9 +81,9 @@ def long_tables(document: Mapping[str, Any]) -> list[dict[str, Any]]:
         for row, figures in free["rows"].items()
         for at in document["seconds"]
     ]
-    rows.append(("real clips", *(_cell(name, free["real"].get(name)) for name in shown)))
+    rows.append(("reference clips", *(_cell(name, free["real"].get(name)) for name in shown)))
     over = f"the last {document['over']:g} s before each time"
-    tables = [_table(f"{free['runs']} free runs: {over}; movement 1 is that of real clips", shown, rows)]
+    tables = [_table(f"{free['runs']} free runs: {over}; movement 1 is that of reference clips", shown, rows)]
     if labels := _labels_table(document, key):
         tables.append(labels)
     shown = ("path_mean", "path_end", "heading", "movement", "slide", "speed")
@@ -118,12 +118,12 @@ def long_alarms(document: Mapping[str, Any]) -> list[str]:
         low = [at for at in document["seconds"] if (moved[at] or 1.0) < LEAST_MOVEMENT or moved[at] == 0.0]
         if low:
             alarms.append(
-                f"the motion dies out: after {low[0]} s it moves {moved[low[0]]:.2f} as much as real clips of the "
+                f"the motion dies out: after {low[0]} s it moves {moved[low[0]]:.2f} as much as reference clips of the "
                 f"same labels (below {LEAST_MOVEMENT})."
             )
         slide, real = free["rows"][MODEL]["slide"][key], free["real"]["slide"]
         if slide is not None and real is not None and slide > _SLIDES * real + _SLIDES_AT_LEAST:
-            alarms.append(f"feet slide: {slide:.2f} m/s after {key} s, in real clips {real:.2f} m/s.")
+            alarms.append(f"feet slide: {slide:.2f} m/s after {key} s, in reference clips {real:.2f} m/s.")
     if MODEL in drawn["mean"]:
         off = {path: group["rows"][MODEL]["path_mean"][key] for path, group in drawn["paths"].items()}
         far = {path: value for path, value in off.items() if value is not None and value > FAR_OFF}
@@ -192,7 +192,7 @@ def _mean_figures(figures: Figures, keys: Sequence[str], chosen: Tensor) -> Tabl
 
 
 def _real(labels: Sequence[str], real: Mapping[str, RealLabel]) -> dict[str, float | None]:
-    """Return the figures of real clips, mean over the labels."""
+    """Return the figures of reference clips, mean over the labels."""
     rows = [real[label] for label in labels]
     means = {
         name: finite(float(torch.tensor([getattr(row, name) for row in rows]).nanmean()))
@@ -218,6 +218,7 @@ def _mean(groups: Sequence[Mapping[str, Any]]) -> dict[str, Table]:
 def _by_label(long: LongRuns) -> dict[str, Any]:
     """Return the first row's free runs by label."""
     runs = long.runs[FREE]
+    takes = runs.windows.takes[runs.windows.clip[runs.index]]
     figures = next(iter(long.rows[FREE].values()))
     names = ("movement", "slide", "speed", "height")
     labels = {}
@@ -226,7 +227,8 @@ def _by_label(long: LongRuns) -> dict[str, Any]:
         real = long.real[label]
         labels[label] = {
             "clips": int(chosen.sum()),
-            "goal": (judged := int(chosen.sum()) >= FEWEST),
+            "takes": len(takes[chosen].unique()),
+            "goal": (judged := int(chosen.sum()) >= LISTED),
             "wanted": list(GOING if GOES.search(label) else OTHER) if judged else None,
             "real": {"clips": real.clips, **{name: finite(getattr(real, name)) for name in names}},
             **_mean_figures(figures, tuple(runs.ends), chosen),
@@ -245,6 +247,7 @@ def _labels_table(document: Mapping[str, Any], key: str) -> dict[str, Any] | Non
         low, high = group["wanted"]
         moved = group["movement"][key]
         met = "" if moved is None else "yes" if low <= moved <= high else "no"
+        met = TOO_FEW if met and group["takes"] < FEWEST else met
         pairs = [_cell(name, value) for name in ("slide", "speed") for value in (group[name][key], group["real"][name])]
         goal = f"{low:g} to {high:g}"
         rows.append((label or "without a caption", f"{group['clips']}", _cell("movement", moved), goal, met, *pairs))
@@ -264,10 +267,10 @@ def _labels_table(document: Mapping[str, Any], key: str) -> dict[str, Any] | Non
         ]
         moved = mean([group["movement"][key] for group in few])
         rows.append(
-            (f"{len(few)} with fewer than {FEWEST} clips", f"{clips}", _cell("movement", moved), "", "", *pairs)
+            (f"{len(few)} with fewer than {LISTED} clips", f"{clips}", _cell("movement", moved), "", "", *pairs)
         )
     movement, slide, speed = (_metric(name).heading for name in ("movement", "slide", "speed"))
-    columns = ["", "clips", movement, "wanted", "met", slide, "of real clips", speed, "of real clips"]
+    columns = ["", "clips", movement, "wanted", "met", slide, "of reference clips", speed, "of reference clips"]
     title = f"the model's free runs by label, {document['over']:g} s before {key} s"
     return {"title": title, "columns": columns, "rows": rows, "numbers": [1, 2, 5, 6, 7, 8]}
 

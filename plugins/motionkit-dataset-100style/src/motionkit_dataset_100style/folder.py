@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from motionkit.documents import read_csv
+from motionkit.documents import CsvTable
 from motionkit.errors import MotionkitError
 
 CUTS, STYLES = "Frame_Cuts.csv", "Dataset_List.csv"
@@ -81,10 +81,18 @@ def captions_of(style: str, content: str, description: str) -> tuple[str, ...]:
 
 def _table(path: Path, key: str) -> dict[str, Mapping[str, str]]:
     """Return the rows of a table by the column `key`."""
-    rows = [{name.strip(): value.strip() for name, value in row.items()} for row in read_csv(path)]
-    if not rows or key not in rows[0]:
+    table = CsvTable(path)
+    if key not in table.columns:
         raise MotionkitError(f"{path} has no column {key!r}.", fix="take the table that 100STYLE comes with.")
-    return {row[key]: row for row in rows if row[key]}
+    rows: dict[str, Mapping[str, str]] = {}
+    for line, cells in table.rows(key):
+        row = {name: value.strip() for name, value in cells.items()}
+        if not row[key]:
+            continue
+        if row[key] in rows:
+            raise MotionkitError(f"{path}, line {line} is the second row of {row[key]!r}.", fix="take one of them out.")
+        rows[row[key]] = row
+    return rows
 
 
 def _frame(value: str | None, root: Path, name: str) -> int:
