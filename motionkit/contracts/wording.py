@@ -170,6 +170,8 @@ class Wordings:
         close = frozenset[str]().union(*(table["given"].get(word, ()) for word in asked))
         given = close | table["given"]["*"] | table["light"]
         actions, sides = asked.keys() & self._actions, asked.keys() & _SIDES
+        if not actions and len(asked.keys() - loose - _SIDES - {"both", "thing"}) < 2:
+            return Reading(text)  # "hands up" names a posture, "up" nothing
         best: tuple[tuple[int, ...], int, list[str]] | None = None
         for place, (number, caption, named) in enumerate(self._captions):
             if (
@@ -206,6 +208,8 @@ class Wordings:
         """Return the plain words of a text, each with what was typed, those of no caption, and the subject's mood."""
         table = _table()
         rest, moods = self._without_subject(words)
+        rest, props = self._without_props(rest)
+        moods = (*moods, *props)
         asked: dict[str, str] = {}
         strange: list[str] = []
         before, objects = "", self._actions | table["light"]
@@ -247,6 +251,18 @@ class Wordings:
                 end = place + 1
             place = end
         return kept
+
+    def _without_props(self, words: Sequence[_Word]) -> tuple[list[_Word], tuple[str, ...]]:
+        """Leave out what is held, "with a backpack": a noun that is in no caption; also returns it."""
+        for place, word in enumerate(words):
+            if word.meaning == "with":
+                noun = place + 1
+                while noun < len(words) and self._describes(words[noun]):
+                    noun += 1
+                if noun < len(words) and place and self._is_scenery(words[noun]):
+                    prop = " ".join(one.typed for one in words[place : noun + 1])
+                    return [*words[:place], *words[noun + 1 :]], (prop,)
+        return list(words), ()
 
     def _describes(self, word: _Word) -> bool:
         known = word.meaning in self._known or self._is_scenery(word)
@@ -364,7 +380,8 @@ def _meant(text: str, words: Sequence[_Word]) -> list[_Word]:
         place += min(size, len(kept) - place)
     if _SIDES.union(("both",)).isdisjoint(word.meaning for word in meant):
         meant += [_Word("both", word, "DET") for word in re.findall("[a-z]+", text.lower()) if word in _PLURAL][:1]
-    return [word._replace(meaning="thing") if word.meaning in table["things"] else word for word in meant]
+    things = table["things"]
+    return [one._replace(meaning="thing") if one.meaning in things and one.tag != "VERB" else one for one in meant]
 
 
 def _bare(words: Sequence[_Word]) -> tuple[str, ...]:
