@@ -311,7 +311,9 @@ def test_the_fit_of_a_skeleton_is_said_where_it_is_bad_or_asked_for() -> None:
         figures = {"residual_mean": mean, "residual_max": most, "flips": flips}
         return fit_text(ConvertReport(figures=figures, worst="left_wrist in frame 41"), **how)
 
-    moved = "joints were moved {} mm in the mean, {} mm at most, left_wrist in frame 41, so that bones keep their length: "
+    moved = (
+        "joints were moved {} mm in the mean, {} mm at most, left_wrist in frame 41, so that bones keep their length: "
+    )
     assert said(0.0077, 0.038) == ""
     assert said(0.0077, 0.038, always=True) == moved.format(8, 38) + "too little to be seen"
     assert said(0.0012, 0.0345, 2.0) == (
