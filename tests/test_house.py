@@ -91,6 +91,27 @@ def test_the_clips_of_a_data_set_are_called_reference(root: Path) -> None:
     assert found == REAL
 
 
+def test_documents_say_reference_or_captured(root: Path) -> None:
+    word = re.compile(
+        r"\breal\s+(clip|motion|one|movement|walk)s?\b|\b(share of|near|\d of) real\b|真实(片段|动作)", re.I
+    )
+    pages = [root / "README.md", root / "README.zh-CN.md", root / "motionkit" / "starter" / "README.md"]
+    pages += [path for name in ("docs", "examples", "plugins") for path in (root / name).rglob("*.md")]
+    found = [
+        f"{path.relative_to(root)}: {match[0]}" for path in pages for match in word.finditer(path.read_text("utf-8"))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(("page", "words"), [("README.md", "computed by code"), ("README.zh-CN.md", "由程序计算得出")])
+def test_the_readme_says_first_what_the_starter_pack_is(root: Path, page: str, words: str) -> None:
+    """In the sentence below the first line, and in the caption of the picture."""
+    blocks = (root / page).read_text("utf-8").split("\n\n")
+    picture = next(place for place, block in enumerate(blocks) if block.startswith("!["))
+    assert words in blocks[2]
+    assert words in blocks[picture + 1]
+
+
 def test_csv_files_are_read_in_one_place(root: Path) -> None:
     """`CsvTable` limits bytes, rows and cells, and its errors name the file."""
     readers = re.compile(r"\bcsv\.(reader|DictReader)\b|\bgenfromtxt\(|\bpd\.read_csv\b")

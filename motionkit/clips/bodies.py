@@ -1,4 +1,4 @@
-"""One decision on unit and vertical axis for all files of a skeleton (BVH, GLB), from their joints and first frames."""
+"""One decision on unit and direction of up for all files of a skeleton (BVH, GLB), from their joints and first frames."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PEOPLE = 2.0
 2.54 cm."""
 
 _LOOKS = 3
-"""Files of a skeleton that are read completely to find its vertical axis, if it may be Z."""
+"""Files of a skeleton that are read completely to find its direction of up, if it may not be Y."""
 
 _BESIDE = 64
 """Most other files in the same folders, by name, that vote on a doubtful unit."""
@@ -103,7 +103,7 @@ class Body:
 
 
 def vote(sources: Sequence[FileSource]) -> tuple[tuple[FileSource, ...], tuple[Body, ...]]:
-    """Decide unit and vertical axis once for all BVH or GLB files of a skeleton; options that were given stay.
+    """Decide unit and direction of up once for all BVH or GLB files of a skeleton; options that were given stay.
 
     Files are of one skeleton if they have the same format, the same names and parents of joints, rest poses along the
     same axis, and sizes within one unit (`_PEOPLE`). The unit follows from the median length of their legs, the axis

@@ -23,8 +23,8 @@ from motionkit.rigs.roles import find_pairs, find_roles, hip_to_ankle
 from motionkit.rigs.upright import trunk_of
 
 Kind = Literal[
-    "nan", "jump", "rest-pose", "penetration", "floating", "scale", "head-down", "frozen", "bone-length", "sides", "fps",
-    "short",
+    "nan", "jump", "rest-pose", "penetration", "floating", "scale", "head-down", "frozen", "bone-length", "sides",
+    "fps", "short",
 ]  # fmt: skip
 Severity = Literal["error", "warning"]
 
@@ -215,6 +215,10 @@ def side_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int]
     return Finding("sides", (), detail, "warning")
 
 
+_DOWN = 0.3
+"""Part of the trunk by which the head is below the hips: 17 degrees. Who lies is level."""
+
+
 def head_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int]) -> Finding | None:
     """Find a body whose head, or shoulders, are below its hips in most frames: it stands on its hands, or upside down.
 
@@ -226,13 +230,13 @@ def head_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int]
     trunk = trunk_of(positions, names, parents)
     if trunk is None:
         return None
-    down = trunk[:, 1] < 0
+    down = trunk[:, 1] < -_DOWN
     frames = int(down.sum())
     if 2 * frames <= len(down):
         return None
     detail = (
-        f"the head is below the hips in {frames} of {len(down)} frames: a handstand, or another direction of the file is "
-        "up (--up)."
+        f"the head is below the hips in {frames} of {len(down)} frames: a handstand, or another direction is up in the "
+        "file (--up)."
     )
     return Finding("head-down", ranges(down), detail, "warning")
 

@@ -490,7 +490,9 @@ def _code_below(value: object, key: str, *, plugin: bool, many: bool = False) ->
         yield from code_in(value, key, plugin=plugin)
     elif isinstance(value, (tuple, list)):
         for index, item in enumerate(value):
-            yield from _code_below(item, key if isinstance(item, Chosen) else f"{key}.{index}", plugin=plugin, many=True)
+            yield from _code_below(
+                item, key if isinstance(item, Chosen) else f"{key}.{index}", plugin=plugin, many=True
+            )
     elif isinstance(value, Mapping):
         for name, item in value.items():
             yield from _code_below(item, f"{key}.{name}", plugin=plugin)

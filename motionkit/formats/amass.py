@@ -72,7 +72,7 @@ def read_amass(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip]:
     Args:
         path: ``poses [T, 66 | 72 | 156 | 165]`` axis-angle (or ``root_orient`` and ``pose_body``), ``trans [T, 3]``
             in metres, ``mocap_framerate`` or another name for it, ``betas``, ``gender``.
-        options: ``fps`` in place of the file's; ``up`` is Z as in AMASS unless the trunk points elsewhere (`_weighed`); ``smpl_model``,
+        options: ``fps`` in place of the file's; ``up`` is Z as in AMASS unless the body says else; ``smpl_model``,
             a file or a folder with one per gender.
 
     Returns:
@@ -136,7 +136,7 @@ def _build(recording: Recording, rest: Tensor, options: ReadOptions) -> tuple[Mo
 
 
 def _weighed(motion: Motion, finite: Tensor) -> Upright:
-    """Find which way is up: Z as in AMASS, Y, or minus Y as in the axes of cameras, unless the body lies on AMASS' floor."""
+    """Find which way is up: Z as in AMASS, Y, or -Y as cameras have it, unless the body lies on the floor of AMASS."""
     clean = finite_part(motion, finite)
     places = clean.cut(0, min(clean.frames, _PIECE)).positions()
     low, hips = float(places[..., 2].min()), float(places[:, 0, 2].median())

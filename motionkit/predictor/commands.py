@@ -14,11 +14,19 @@ from motionkit.config import Cli, Settings
 from motionkit.contracts.console import Command, Console
 from motionkit.contracts.own_data import clips_of, retarget_of
 from motionkit.errors import MotionkitError
+from motionkit.page.wording import count
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from motionkit.contracts.policy import Predictor
     from motionkit.motion import Motion
+    from motionkit.predictor.clips import ClipSet, StateClip
 
 _OWN = "own"
+
+_GLIDES = 0.25
+"""Share of the seconds of a prediction from which gliding is warned of."""
 
 
 class PredictSettings(Settings):
@@ -28,10 +36,15 @@ class PredictSettings(Settings):
         "", description="Clip that is continued: a motion file, a folder, or starter; default: the run's data."
     )
     clip: Annotated[str, Cli("--clip")] = Field(
-        "", description="Id of the clip, where --start holds several; default: the first of the validation split."
+        "",
+        description="Id of the clip, where --start holds several; default: one that goes as --path does, else the "
+        "first of the validation split.",
     )
-    at: Annotated[float, Cli("--at")] = Field(
-        0.0, ge=0, description="Second of the clip at which the known frames begin."
+    at: Annotated[float | None, Cli("--at")] = Field(
+        None,
+        ge=0,
+        description="Second of the clip at which the known frames begin; default: 0, or where the clip that was found "
+        "for --path goes as it does.",
     )
     warmup: Annotated[int, Cli("--warmup")] = Field(25, ge=2, le=10_000, description="Known frames.")
     seconds: Annotated[float, Cli("--seconds")] = Field(3.0, gt=0, le=3600, description="Seconds to predict.")
@@ -57,9 +70,10 @@ def predict(
     """Continue a clip with a motion predictor, freely or along a path.
 
     A page (.html) or a film (.mp4, .gif) shows the clip itself beside the prediction, if it is long enough, and
-    the path as a dashed line. How far the root was from the path is printed; above 0.3 m in the mean it is a
-    warning. --fix feet holds feet where they stand, in the known frames too, and prints how fast they slid before
-    and after.
+    the path as a dashed line. A path begins from a clip that goes as it does, of the validation split, else of the
+    training split; --clip and --at name another start. How far the root was from the path is printed; above 0.3 m in
+    the mean it is a warning, and so are feet that glide. --fix feet holds feet where they stand, in the known frames
+    too, and prints how fast they slid before and after.
 
     Example: motionkit predict runs/train-mpl/first walk.html --start walk.bvh --at 1 --path path.csv
     """
@@ -69,7 +83,7 @@ def predict(
     from motionkit.formats.fbx import find_blender
     from motionkit.motion import Caption, Clip
     from motionkit.motion.prediction import read_path
-    from motionkit.predictor.continuation import continue_clip
+    from motionkit.predictor.continuation import continue_clip, glides
     from motionkit.predictor.evaluation.data import find_predictor, open_predictor
     from motionkit.predictor.evaluation.long.result import FAR_OFF
 
@@ -89,14 +103,14 @@ def predict(
     )
     predictor = open_predictor(found, None, device=resolve_device(settings.device))
     assert predictor is not None
-    start, retarget = _start(settings, model)
-    clips, clip = _open(start, settings.clip, predictor.fps, predictor.names, retarget)
     path = None
     if settings.path and settings.path != _OWN:
         path = read_path(Path(settings.path), predictor.fps, say=console.say)
+    start, retarget = _start(settings, model)
     known = max(settings.warmup, predictor.past)
+    clips, clip, first = _begin(settings, console, predictor, start, retarget, known, path)
     continued = continue_clip(
-        predictor, clips, clip, start=round(settings.at * predictor.fps), known=known,
+        predictor, clips, clip, start=first, known=known,
         frames=max(1, round(settings.seconds * predictor.fps)), path=path, own_path=settings.path == _OWN,
     )  # fmt: skip
     motions = [continued.predicted]
@@ -129,10 +143,18 @@ def predict(
                 f"{error.wanted_speed:.1f} m/s in the mean, the root at {error.speed:.1f} m/s. Predictors follow "
                 "paths like those of the clips they were trained on."
             )
+    glide = glides(continued.predicted, known)
+    if glide is not None and glide.seconds >= _GLIDES * glide.of:
+        console.warn(
+            f"the body glides in {glide.seconds} of {count(glide.of, 'second')}: its standing foot slides at "
+            f"{glide.slide:.1f} m/s where the root goes {glide.speed:.1f} m/s. A start or a path that moves more like "
+            "the training clips may help."
+        )
     return {
-        "model": model, "file": str(out), "clip": clip.key, "fps": fps, "known": known,
+        "model": model, "file": str(out), "clip": clip.key, "at": first / predictor.fps, "fps": fps, "known": known,
         "frames": continued.predicted.frames - known, "path": settings.path or None,
         "path_error": None if error is None else error._asdict(), "feet": feet,
+        "glide": None if glide is None else glide._asdict(),
     }  # fmt: skip
 
 
@@ -159,18 +181,55 @@ def _start(settings: PredictSettings, model: str) -> tuple[tuple[str, ...], str]
     return clips_of(model, given, flag="--start"), retarget_of(model, given)
 
 
-def _open(start: Sequence[str], key: str, fps: float, names: tuple[str, ...], retarget: str) -> Any:
-    """Return the set of clips and the clip that is continued."""
-    from motionkit.predictor.data import open_clip_set
+def _begin(
+    settings: PredictSettings,
+    console: Console,
+    predictor: Predictor,
+    start: Sequence[str],
+    retarget: str,
+    known: int,  # known frames
+    path: Tensor | None,  # a path of the user's; None without one
+) -> tuple[ClipSet, StateClip, int]:
+    """Return the set of clips, the clip that is continued and its first known frame.
 
-    clips = open_clip_set(start, fps, ("val",), retarget=retarget).in_order(names)
-    if not key:
-        return clips, next((clip for clip in clips.clips if clip.split == "val"), clips.clips[0])
-    for clip in clips.clips:
-        if clip.key == key:
-            return clips, clip
-    keys = ", ".join(clip.key for clip in clips.clips[:5])
-    raise MotionkitError(f"{', '.join(start)} has no clip {key}.", why=f"it has {keys}, ...")
+    Along a path it is the start that goes as the path does, unless the user named another; where none does, or the one
+    that was named does not, a warning says so.
+    """
+    from motionkit.predictor.data import open_clip_set
+    from motionkit.predictor.path_start import SPLITS, find_start, first_way, start_at
+
+    fps = predictor.fps
+    splits = ("val",) if path is None else SPLITS
+    clips = open_clip_set(start, fps, splits, retarget=retarget).in_order(predictor.names)
+    if settings.clip and settings.clip not in [clip.key for clip in clips.clips]:
+        keys = ", ".join(clip.key for clip in clips.clips[:5])
+        raise MotionkitError(f"{', '.join(start)} has no clip {settings.clip}.", why=f"it has {keys}, ...")
+    usual = next((clip for clip in clips.clips if clip.split == "val"), clips.clips[0])
+    clip = next((clip for clip in clips.clips if clip.key == settings.clip), usual)
+    first = round((settings.at or 0.0) * fps)
+    if path is None:
+        return clips, clip, first
+    wanted = first_way(path, fps)
+    nearest = find_start(clips, wanted, known)
+    named = bool(settings.clip) or settings.at is not None or len(clips.clips) == 1
+    if nearest is not None and not named:
+        clip, first = nearest.clip, nearest.frame
+        where = "" if clip.split == "val" else ", as no validation clip goes so"
+        console.say(
+            f"start: {clip.key} from {first / fps:.2f} s, of the {clip.split} split{where}: it {nearest.way.words()}, "
+            f"the path {wanted.words()} at first; --clip and --at name another"
+        )
+    if first + known > clip.state.frames:
+        return clips, clip, first  # which is refused
+    way = start_at(clips, clip, first, known).way
+    if not way.fits(wanted):
+        advice = "no validation or training clip goes so."
+        if len(clips.clips) == 1:
+            advice = "another --start or --at may go so."
+        elif nearest is not None and nearest.way.fits(wanted):
+            advice = f"--clip {nearest.clip.key} --at {nearest.frame / fps:.2f} goes so."
+        console.warn(f"the start {way.words()}, the path {wanted.words()} at first, so the body may glide: {advice}")
+    return clips, clip, first
 
 
 PREDICT = Command(predict, PredictSettings, plan=lambda settings, model, out: {"start": _start(settings, model)[0]})

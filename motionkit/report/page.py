@@ -177,6 +177,8 @@ def _results(sources: dict[str, Source]) -> str:
     if not cells:
         return note("None of these runs has a final measurement.")
     cells.append(("steps", *(f"{source.steps:,}" for source in sources.values())))
+    if any(source.info.chosen_by for source in sources.values()):
+        cells.append(("policy chosen by", *(source.info.chosen_by or "-" for source in sources.values())))
     befores = [row.text(row.before) for source in sources.values() for row in source.results if row.name == "reward"]
     text = f"After training, with the change since its own start in brackets. {_ORDER}"
     if apart := measured_apart([source.info.config for source in sources.values()]):

@@ -47,8 +47,8 @@ _HEIGHT = 1.75
 _HEIGHT_SPREAD = 1.5
 
 ANIMAL = (
-    "its spine is level and its legs stand in the rest pose, as an animal's do: --rig and data sets would make it walk as "
-    "a person."
+    "its spine is level and its legs stand in the rest pose, as an animal's do: --rig and data sets would make it walk "
+    "as a person."
 )
 
 _LOOKS = 32

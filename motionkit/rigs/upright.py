@@ -48,8 +48,8 @@ _OVER = 0.3
 """Median part of the trunk along the chosen axis below which the head is not over the hips."""
 
 _HANGING = 0.3
-"""Part of an arm's length by which the wrists of a handstand are beyond the shoulders, in the median. Beside the head of
-a headstand they are half an arm beyond, held out sideways they are level with them."""
+"""Part of an arm's length by which the wrists of a handstand are beyond the shoulders, in the median. Beside the head
+of a headstand they are half an arm beyond, held out sideways they are level with them."""
 
 _SPEED = 0.4
 """Legs per second above which the hips travel: 0.33 m/s of an adult."""
@@ -210,9 +210,7 @@ def turn_motion(motion: Motion, up: Axis, rest: Axis | None = None) -> Motion:
 class _Body:
     """What a body does, measured against directions that may be up."""
 
-    def __init__(
-        self, places: Tensor, names: Sequence[str], parents: Sequence[int], fps: float, trunk: Tensor
-    ) -> None:
+    def __init__(self, places: Tensor, names: Sequence[str], parents: Sequence[int], fps: float, trunk: Tensor) -> None:
         self.places, self.fps, self.trunk = places, fps, trunk
         self.roles = find_roles(names, parents)
         legs = all(f"{side} {joint}" in self.roles for side in ("left", "right") for joint in ("hip", "ankle"))
@@ -256,7 +254,7 @@ class _Body:
         return float((foot[travels] < _PLANTED * speed[travels]).double().mean()) > _CARRIED
 
     def rises(self, up: Axis, default: Axis) -> bool:
-        """Whether the hips would rise while the body lies, if the default were up, and feet keep their height if not."""
+        """Whether the hips of a lying body would rise if the default were up; feet keep their height along `up`."""
         level = self.trunk @ _vector(up) > CLEAR
         if self.hips is None or not self.leg > 0 or int(level.sum()) < 2:
             return False

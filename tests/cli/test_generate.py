@@ -188,7 +188,7 @@ def test_only_what_generate_made_is_replaced(policy: Path, tmp_path: Path) -> No
     ("arguments", "message"),
     [
         ((FIRST, SECOND, "two.bvh"), "2 clips do not fit into one file"),
-        ((FIRST, "nowhere/one.bvh"), "there is no folder nowhere"),
+        ((FIRST, "mine.bvh/one.bvh"), "there is no folder mine.bvh"),
         ((FIRST, "folder.bvh", "--overwrite"), "is a folder"),
         ((FIRST, "mine.bvh"), "already exists"),
     ],
@@ -266,10 +266,10 @@ def test_exports(policy: Path, tmp_path: Path) -> None:
     assert float((ours - joints).norm(dim=-1).max()) <= figures["residual_max"] + 1e-4
     page = (out / "motions.html").read_text()
     assert FIRST.rstrip(".") in page
-    # Motions go by their ids: texts of one set often begin alike.
+    # Motions go by their words; the player numbers two of one text.
     data = json.loads(page.split('<script type="application/json">')[1].split("</script>")[0])
     assert (data["title"], [track["title"] for track in data["tracks"]]) == (
-        "2 generated motions", ["0000_00", "0000_01"]
+        "2 generated motions", [f"{FIRST} | {SECOND}"] * 2
     )  # fmt: skip
     assert [[part["text"] for part in track["segments"]] for track in data["tracks"]] == [[FIRST, SECOND]] * 2
     assert "://" not in page

@@ -148,7 +148,7 @@ OPTIONS = [
 def test_no_option_of_a_plugin_starts_anything(kind: str, name: str, evil: None, cli: Cli) -> None:
     component = plugins.get(kind, name)
     required = {key: "x" for key, field in component.options.model_fields.items() if field.is_required()}
-    runtime = {word: None for word in plugins.KINDS[kind].runtime}
+    runtime = dict.fromkeys(plugins.KINDS[kind].runtime)
     runtime |= {"num_envs": 1} if "num_envs" in runtime else {"device": "cpu"} if "device" in runtime else {}
     wrong = []
     for key, value in takes_text(component.options):
@@ -210,8 +210,9 @@ def test_the_program_of_a_file_is_refused_with_the_words_to_type(label: str, evi
         assert done.exit_code == 2
         said = json.loads(done.stdout)["error"]
         assert f"{group}.blender" in said["message"] + said["why"]
-        assert f"counts only where it is typed: it is a program that is started; if you trust it, add to the command: " \
-               f"--blender {EVIL}" in " ".join(str(part) for part in said.values())  # fmt: skip
+        words = " ".join(str(part) for part in said.values())
+        assert "counts only where it is typed: it is a program that is started" in words
+        assert f"if you trust it, add to the command: --blender {EVIL}" in words
         typed = cli(label, *INPUTS[label], *way, "--blender", EVIL)
         assert started(), typed.stderr
 
@@ -379,7 +380,7 @@ PLACES = {
     "tracking/_trackers.py _show_tensorboard import_module": FIXED,
     "tracking/_trackers.py _show_wandb import_module": FIXED,
     "tuning/search.py run_processes Popen": SELF,
-    "tuning/storage.py open_storage RDBStorage": "SQLAlchemy imports its own dialects, and drivers by their names there",
+    "tuning/storage.py open_storage RDBStorage": "SQLAlchemy imports its dialects, and drivers by their names",
     "tuning/storage.py open_storage get_storage": "the same",
 }
 """What is started or imported: file, function and call, and why no file chooses it."""
@@ -401,7 +402,7 @@ class Calls(ast.NodeVisitor):
         self.generic_visit(node)
         self._inside.pop()
 
-    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _named
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _named  # noqa: N815 - names of `ast`
 
     def visit_Call(self, node: ast.Call) -> None:
         called = ast.unparse(node.func) if isinstance(node.func, (ast.Name, ast.Attribute)) else ""

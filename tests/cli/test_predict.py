@@ -66,7 +66,7 @@ def test_along_a_path(model: Path, cli: Cli) -> None:
 def test_what_is_far_from_its_path_is_said_and_the_player_draws_the_path(model: Path, cli: Cli) -> None:
     """An untrained predictor goes on as it went: it is not 9 m to the side after 2 s."""
     Path("path.csv").write_text("seconds,x,z\n1.5,9,0\n")
-    done = cli("predict", model, "walk.html", "--seconds", 2, "--path", "path.csv", "--json")
+    done = cli("predict", model, "walk.html", "--at", 0, "--seconds", 2, "--path", "path.csv", "--json")
     assert done.exit_code == 0, done.stderr
     error = json.loads(done.stdout)["path_error"]
     assert error["seconds"] == 1.5, "where the file ends there is no path"
@@ -80,6 +80,40 @@ def test_what_is_far_from_its_path_is_said_and_the_player_draws_the_path(model: 
     free = cli("predict", model, "free.html", "--seconds", 1, "--json")
     assert json.loads(free.stdout)["path_error"] is None
     assert "The dashed line" not in Path("free.html").read_text()
+
+
+def test_a_path_begins_from_a_clip_that_goes_as_it_does(model: Path, cli: Cli) -> None:
+    """The first validation clip stands and was taken, so that the body glided; --clip and --at are obeyed."""
+    Path("clips").mkdir()
+    for name, action, split in (("a", "wave/right", "val"), ("b", "walk/normal", "val"), ("c", "run/normal", "train")):
+        made = _motion(perform([Order(action, 120, 0)], fps=30.0)[0])
+        write_mpl_npz(Path("clips", f"{name}.npz"), Clip(made, split=split), source_hash="")
+
+    def predict(*words: object) -> tuple[dict[str, object], str]:
+        done = cli("predict", model, "out.npz", "--start", "clips", "--seconds", 1, "--overwrite", "--json", *words)
+        assert done.exit_code == 0, done.stderr
+        return json.loads(done.stdout), " ".join(done.stderr.split())
+
+    Path("walk.csv").write_text("seconds,x,z\n0,0,0\n3,0,3.6\n")
+    Path("run.csv").write_text("seconds;x;z;y\n0;0;0;1\n3;0;8.1;1\n")
+    found, said = predict("--path", "walk.csv")
+    assert found["clip"] == "b"
+    assert f"start: b from {found['at']:.2f} s, of the val split: it goes 1." in said
+    assert "may glide" not in said
+    found, said = predict("--path", "run.csv")
+    assert found["clip"] == "c"
+    assert "of the train split, as no validation clip goes so" in said
+    assert "run.csv: a semicolon separates its columns" in said
+    assert "run.csv: not used, as a path has no such column: y" in said
+    named, said = predict("--path", "walk.csv", "--clip", "a", "--at", 1)
+    assert (named["clip"], named["at"]) == ("a", 1.0)
+    warning = "warning: the start stands, the path goes 1.2 m/s at first, so the body may glide: --clip b --at"
+    assert warning in said
+    assert said.index(warning) < said.index("wrote out.npz")
+    for words in ((), ("--path", "own")):
+        free, said = predict(*words)
+        assert (free["clip"], free["at"]) == ("a", 0.0), "without a path of the user's all is as it was"
+        assert "start:" not in said
 
 
 def test_feet_are_fixed_on_request_only(model: Path, cli: Cli) -> None:
@@ -123,13 +157,19 @@ def test_feet_are_fixed_on_request_only(model: Path, cli: Cli) -> None:
         (("out.bvh", "--path", "absent.csv"), "absent.csv"),
         (("out.bvh", "--start", "absent.bvh"), "absent.bvh"),
         (("out.bvh", "--fix", "hands"), "feet"),
-        (("out.bvh", "--path", "jump.csv"), "jump.csv: the path jumps before row 2"),
+        (("out.bvh", "--path", "jump.csv"), "jump.csv: the path jumps before line 3"),
+        (("out.bvh", "--path", "cells.csv"), "cells.csv, line 2 has 4 cells for 3 columns"),
+        (("out.bvh", "--path", "one.csv"), "one.csv has no point"),
+        (("out.bvh", "--path", "empty.csv"), "it is empty"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_written(
     model: Path, cli: Cli, words: tuple[object, ...], said: str
 ) -> None:
     Path("jump.csv").write_text("seconds,x,z\n0,0,0\n0.1,4,0\n")
+    Path("cells.csv").write_text("seconds,x,z\n0,5,0,0\n")
+    Path("one.csv").write_text("seconds,x,z\n")
+    Path("empty.csv").write_text("")
     done = cli("predict", model, *words)
     assert done.exit_code == 2
     assert said in done.stderr

@@ -9,12 +9,12 @@ import pytest
 import roma
 import torch
 
-from motionkit.formats.bvh import read_bvh
+from motionkit.clips.find import open_sources
+from motionkit.formats.bvh import read_bvh, write_bvh
 from motionkit.geometry import yaw_matrix
 from motionkit.motion import HUMANML, Motion
 from motionkit.rigs.detect import UNITS, find_unit, find_up, unit_called
-from motionkit.rigs.upright import AXES, turn_motion, turn_points, turn_up, weigh
-
+from motionkit.rigs.upright import AXES, lies_at_rest, turn_motion, turn_points, turn_up, weigh
 from motionkit.starter import CATALOGUE, Order, generate, perform
 
 from .test_kit import rig
@@ -287,3 +287,44 @@ def test_units_have_one_name_in_every_file(said: str, metres: float) -> None:
     assert unit is not None
     assert unit.metres == metres
     assert unit_called("cubits") is None
+
+
+def animal() -> Motion:
+    """A body on four legs, its spine along Z: one metre of it, half a metre of legs."""
+    places = {
+        "hips": (0, 0.5, 0), "spine": (0, 0.5, 0.5), "neck": (0, 0.5, 1.0), "head": (0, 0.75, 1.25),
+        **{f"{side}_{joint}": (x, y, 0) for side, x in (("left", 0.1), ("right", -0.1))
+           for joint, y in (("upleg", 0.5), ("knee", 0.25), ("foot", 0.0))},
+        **{f"{side}_{joint}": (x, y, 1.0) for side, x in (("left", 0.1), ("right", -0.1))
+           for joint, y in (("arm", 0.5), ("forearm", 0.25), ("hand", 0.0))},
+    }  # fmt: skip
+    above = {"spine": "hips", "neck": "spine", "head": "neck"}
+    for side in ("left", "right"):
+        above |= {f"{side}_upleg": "hips", f"{side}_knee": f"{side}_upleg", f"{side}_foot": f"{side}_knee"}
+        above |= {f"{side}_arm": "neck", f"{side}_forearm": f"{side}_arm", f"{side}_hand": f"{side}_forearm"}
+    names = tuple(places)
+    parents = tuple(names.index(above[name]) if name in above else -1 for name in names)
+    at = torch.tensor([places[name] for name in names], dtype=torch.float64)
+    offsets = at - torch.where(torch.tensor(parents)[:, None] < 0, 0.0, at[[max(parent, 0) for parent in parents]])
+    rotations = EYE.repeat(40, len(names), 1, 1)
+    return Motion(names, parents, offsets, rotations, offsets.repeat(40, 1, 1), 30.0)
+
+
+def test_an_animal_is_named_and_a_person_is_not(tmp_path):
+    assert lies_at_rest(animal())
+    assert not lies_at_rest(still())
+    write_bvh(tmp_path / "fox.bvh", animal())
+    (clip,) = read_bvh(tmp_path / "fox.bvh")
+    assert any("as an animal's do: --rig and data sets" in warning for warning in clip.warnings)
+
+
+def test_the_unit_is_the_one_that_is_nearest_to_a_body(tmp_path):
+    """The legs of this animal are a person's in inches; so its body is 3.4 m tall, and 1.3 m in centimetres."""
+    motion = animal()
+    size = 33.0 / 0.5 / 100.0  # the writer's centimetres: legs of 33
+    write_bvh(
+        tmp_path / "fox.bvh", replace(motion, offsets=size * motion.offsets, translations=size * motion.translations)
+    )
+    assert read_bvh(tmp_path / "fox.bvh")[0].notes["unit"] == "inches", "by its legs"
+    (body,) = open_sources([tmp_path / "fox.bvh"]).bodies
+    assert (body.unit, body.plausible) == ("cm", False)

@@ -83,11 +83,12 @@ def _kind(to: FileKind | DatasetKind | None, out: Path, inputs: Sequence[str]) -
     by_name = kind_of(out)
     if to is not None:
         if by_name is not None and by_name != to and not (to == "mpl" and by_name == "npz") and not out.is_dir():
+            ending = SUFFIX.get(to, "")
             raise MotionkitError(
-                f"--to {to} writes {SUFFIX[to] if to in SUFFIX else 'a folder'}, and OUT is called {out.name}.",
+                f"--to {to} writes {ending or 'a folder'}, and OUT is called {out.name}.",
                 why=f"by its ending {out.name} is a {out.suffix} file.",
-                fix=f"leave --to {to} out, or choose a name for OUT "
-                + (f"that ends in {SUFFIX[to]}, or a folder's without an ending." if to in SUFFIX else "without ending."),
+                fix=f"leave --to {to} out, or give OUT a name {f'that ends in {ending}, or ' if ending else ''}"
+                "without an ending, for a folder.",
             )
         return to
     if by_name == "npz" and all(name.lower().endswith(".json") for name in inputs):

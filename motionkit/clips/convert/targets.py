@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from motionkit.clips.bodies import skeleton_mark
 from motionkit.errors import MotionkitError
@@ -37,15 +37,20 @@ PICTURES = ("mp4", "gif", "html")
 SEAMS = "seams"
 """Note of a clip on the seams of the blocks that it was made of, a sentence."""
 
+WORDING = "wording"
+"""Note of a clip on what the texts that it was made of are read as, sentences."""
+
 MAX_FRAMES = 199
 """Feature frames of the longest clip that HumanML3D's loaders take; a dataset gets longer ones in parts."""
 
 
-class Fit(NamedTuple):
+@dataclass(frozen=True)
+class Fit:
     """How well a skeleton with bones of one length follows joints."""
 
-    figures: dict[str, float] = {}  # ``residual_mean``, ``residual_max`` (metres) and ``flips``; empty where none were
-    worst: str = ""  # Joint and frame of the largest
+    # ``residual_mean``, ``residual_max`` (metres) and ``flips``; empty where no rotations were solved.
+    figures: dict[str, float] = field(default_factory=dict)
+    worst: str = ""  # Joint and frame of the largest residual
 
 
 def write_file(
@@ -134,7 +139,7 @@ def shown_track(clip: Clip, title: str) -> PlayerTrack:
         clip.motion,
         clip.captions[0].text if clip.captions else title,
         segments=[(caption.text, caption.start, caption.end) for caption in clip.timed],
-        notes=[clip.notes[SEAMS]] if SEAMS in clip.notes else (),
+        notes=[clip.notes[key] for key in (WORDING, SEAMS) if key in clip.notes],
     )
 
 

@@ -38,7 +38,7 @@ def read_glb(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip, ...]:
 
     Args:
         path: The file.
-        options: Unit and vertical axis, if the file does not follow glTF's metres and Y up; names of joints.
+        options: Unit and direction of up, if the file does not follow glTF's metres and Y up; names of joints.
 
     Returns:
         The clips; `Clip.part` is the animation's name if there are several. A motion is in metres and Y up, at the

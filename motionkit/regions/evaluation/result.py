@@ -204,7 +204,8 @@ def attribute_table(
     for name, values in figures.items():
         rows.append((label_of(name), *(_text(name, values[side]) if side in values else "-" for side in sides)))
     title = "Attributes, as share of the captions"
-    table = {"title": title, "columns": ["", *sides], "rows": rows, "numbers": list(range(1, len(sides) + 1))}
+    heads = ["reference" if side == "data" else side for side in sides]
+    table = {"title": title, "columns": ["", *heads], "rows": rows, "numbers": list(range(1, len(sides) + 1))}
     return [table] if rows else []
 
 
@@ -216,7 +217,7 @@ def _values(figures: Figures, title: str) -> dict[str, Any]:
         low, high = figure["after_ci95"]
         data = [_text(name, figure["data"]) if "data" in figure else "-"] if known else []
         rows.append((label_of(name), _text(name, figure["after"]), *data, f"{_text(name, low)} to {_text(name, high)}"))
-    columns = ["", "value", *(["data"] if known else []), "95 % interval"]
+    columns = ["", "value", *(["reference"] if known else []), "95 % interval"]
     return {"title": title, "columns": columns, "rows": rows, "numbers": list(range(1, len(columns)))}
 
 

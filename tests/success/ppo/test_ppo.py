@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -275,3 +276,20 @@ def test_both_ways_to_act_are_in_the_table(tmp_path: Path, monkeypatch: pytest.M
     assert (found["success"]["after"], found["sampled_success"]["after"]) == (0.0, 1.0)
     assert [row[0] for row in found["table"][0]["rows"]] == ["true success", "true success, actions drawn"]
     assert "With actions drawn, as in training, it succeeds more often: in 100%, not 0%." in found["verdict"]
+
+
+def test_runs_that_chose_otherwise_are_not_compared_without_a_word(cli: Callable[..., Result]) -> None:
+    for name in ("old", "new"):
+        assert cli("ppo", *SHORT, "--num-steps", "1", "--out", name).exit_code == 0
+    record = Path("old/run.json")
+    table = json.loads(record.read_text())
+    assert table["summary"].pop("chosen_by") == "last"
+    record.write_text(json.dumps(table))
+    found = cli("runs", "compare", "old", "new")
+    assert found.exit_code == 0, found.stderr
+    assert re.search(r"policy chosen by +true success \(older version\) +last", found.stdout)
+    assert cli("report", "old", "new", "--out", "both.html").exit_code == 0
+    assert "true success (older version)" in Path("both.html").read_text()
+    assert cli("report", "old").exit_code == 0
+    assert "The policy was chosen by true success on other starts." in Path("old/report.html").read_text()
+    assert "chosen by true success" not in Path("new/report.html").read_text()

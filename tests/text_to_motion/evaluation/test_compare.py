@@ -144,6 +144,7 @@ def test_published_rows_and_what_compares() -> None:
     assert comparable("humanml", "test", "t2m", "whole", width=512).startswith(
         "R-precision and MM-Dist compare with every row but DiP's"
     )
+    assert "nothing compares if it is not" in comparable("humanml", "test", "t2m", "whole", width=512)
     assert {row.prompts for row in PUBLISHED if row.name.startswith("DiP")} == {"1,024 of 60 frames or more"}
 
 

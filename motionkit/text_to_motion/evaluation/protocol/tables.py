@@ -219,7 +219,8 @@ def comparable(dataset: str, split: str, evaluator: str, protocol: str, *, width
     return (
         "R-precision and MM-Dist compare with every row but DiP's, whose prompts are of clips of 60 frames or more "
         f"(--dataset.min-length 60 measures on those); FID with rows over as many motions ({motions}) only; "
-        "published rows are means over 20 replications, ours is one draw of prompts."
+        "published rows are means over 20 replications, ours is one draw of prompts. The layout of a folder does "
+        "not say whether HumanML3D is in it: nothing compares if it is not."
     )
 
 

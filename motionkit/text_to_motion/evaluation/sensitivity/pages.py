@@ -27,12 +27,12 @@ _TOLD_ALONE = (
 )
 
 
-def sensitivity_page(document: Mapping[str, Any], audit: Audit, clips: Clips) -> str:
-    """Return the page as HTML without external files."""
+def sensitivity_page(document: Mapping[str, Any], audit: Audit, clips: Clips, data: str) -> str:
+    """Return the page as HTML without external files; `data` is the dataset in words."""
     title = f"eval sensitivity: {', '.join(audit.names)}"
     main, *further = tables(audit, "")
     facts = {
-        "clips": f"{document['clips']} of the {document['split']} split of {document['dataset']}, at most "
+        "clips": f"{document['clips']} of the {document['split']} split of {data}, at most "
         f"{document['most_clips_a_change'] or 'all'} for a change; {document['cpu_seconds']:.0f} CPU-seconds",
         "seen": "(mean reference - mean changed) / (mean reference - mean with an unrelated caption), a ratio of "
         "means; its 95 % interval is a bootstrap over clips",

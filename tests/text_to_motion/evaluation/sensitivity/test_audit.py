@@ -356,7 +356,9 @@ def test_a_page_names_each_change_first_and_keeps_the_names_of_rewards(data: Nam
     clips = Clips(data, "val")
     found = run(clips, Known(clips), rows=("mean-pose",))
     how = {"clips": 16, "split": "val", "dataset": "named", "most_clips_a_change": 0, "cpu_seconds": 1.0}
-    page = sensitivity_page({**how, "notes": ["known cannot read a caption", "no judge"]}, found, clips)
+    page = sensitivity_page(
+        {**how, "notes": ["known cannot read a caption", "no judge"]}, found, clips, "mocap (layout humanml)"
+    )
     assert '<td>mean-pose</td><td data-label="kind">stillness</td>' in page
     assert ">known cannot read a caption<" in page
     assert ">No judge<" in page
