@@ -216,6 +216,31 @@ def test_the_truth_has_its_own_figures(clips: ClipSet) -> None:
     assert found["own"]["rows"]["model"]["path_end"]["end"] == pytest.approx(0.0, abs=1e-9)
 
 
+def test_met_is_said_of_slide_and_speed_too(clips: ClipSet) -> None:
+    """Walks that moved as much as captured ones were met while they slid twice as much and went a third faster."""
+
+    class Hurried(Oracle):
+        def predict(self, known: MotionState, frames: int, *, command: Tensor | None = None) -> MotionState:
+            made = super().predict(known, frames, command=command)
+            return replace(made, steps=made.steps * torch.tensor([1.4, 1.4, 1.0], dtype=made.steps.dtype))
+
+    def table(predictor: Oracle) -> tuple[dict[str, Any], tuple[str, ...]]:
+        document = long_document(measure_long(clips, predictor, SHORT, past=PAST))
+        (found,) = [each for each in long_tables(document) if "by label" in each["title"]]
+        return document["labels"], next(row for row in found["rows"] if row[0] == "walks")
+
+    labels, row = table(Oracle(clips))
+    assert labels["walks"]["missed"]["2"] == []
+    assert labels["waves"]["missed"] is None
+    assert row[4] == "yes"
+    labels, row = table(Hurried(clips))
+    walks = labels["walks"]
+    assert walks["movement"]["2"] == pytest.approx(1.0, abs=0.1), "which alone is met"
+    assert walks["speed"]["2"] == pytest.approx(1.4 * walks["real"]["speed"], rel=0.15)
+    assert walks["missed"]["2"] == ["slide", "speed"]
+    assert row[4] == "no: slide, speed"
+
+
 def test_labels_with_few_clips_are_reported_and_held_to_nothing(followed: dict[str, Any]) -> None:
     labels = followed["labels"]
     assert {label: (one["clips"], one["goal"]) for label, one in labels.items()} == {
@@ -402,7 +427,7 @@ def test_free_runs_are_shown_by_label_beside_what_is_wanted(followed: dict[str, 
     found = long_tables(document)[1]
     rest = ["0.25", "0.20", "1.00", "1.10"]
     assert [list(row) for row in found["rows"]] == [
-        ["walks", "3", "0.84", "0.85 to 1.2", "no", *rest],
+        ["walks", "3", "0.84", "0.85 to 1.2", "no: movement", *rest],
         ["without a caption", "4", "0.84", "0.7 to 1.3", "yes", *rest],
         ["2 with fewer than 3 clips", "3", "0.50", "", "", "0.20", *rest[1:]],
     ]
