@@ -169,7 +169,7 @@ def load_run(name: str | Path, *, root: str | Path = "runs") -> Run:
 def read(
     path: str | Path,
     *,
-    up: Literal["auto", "y", "z"] = "auto",
+    up: Literal["auto", "x", "-x", "y", "-y", "z", "-z"] = "auto",
     units: Literal["auto", "m", "dm", "cm", "mm", "in", "asf"] = "auto",
     source_fps: float = 0.0,
     blender: str | Path = "",
@@ -178,9 +178,9 @@ def read(
 
     Args:
         path: BVH, GLB, FBX, Unreal / MPL JSON, AMASS or SMPL npz, joints or features as .npy, motionkit npz.
-        up: Vertical axis of BVH and GLB files and joint arrays; ``auto`` looks at the rest pose.
+        up: Direction of up in the file; ``auto`` weighs rest pose and motion of the body (docs/formats.md).
         units: Unit of BVH and GLB files and joint arrays; ``auto`` looks at the length of the legs.
-        source_fps: Frames per second of files that do not say; 0 takes 20.
+        source_fps: Frames per second, also where the file says another; 0 takes its own, else 20.
         blender: Your Blender, or a Python with bpy, which reads FBX; default: ``$MOTIONKIT_BLENDER``.
 
     Returns:
@@ -206,7 +206,7 @@ def read(
 def read_all(
     path: str | Path,
     *,
-    up: Literal["auto", "y", "z"] = "auto",
+    up: Literal["auto", "x", "-x", "y", "-y", "z", "-z"] = "auto",
     units: Literal["auto", "m", "dm", "cm", "mm", "in", "asf"] = "auto",
     source_fps: float = 0.0,
     blender: str | Path = "",
@@ -262,7 +262,7 @@ def convert(
     floor: bool = False,
     rig: str | Path = "",
     overwrite: bool = False,
-    up: Literal["auto", "y", "z"] = "auto",
+    up: Literal["auto", "x", "-x", "y", "-y", "z", "-z"] = "auto",
     units: Literal["auto", "m", "dm", "cm", "mm", "in", "asf"] = "auto",
     blender: str | Path = "",
     jobs: int = 1,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -13,6 +13,7 @@ from pydantic import Field
 from motionkit.config import Chosen, Cli, TrainerSettings, slot, slots
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
+from motionkit.training.base import Checked
 
 
 class CountSettings(TrainerSettings):
@@ -20,8 +21,9 @@ class CountSettings(TrainerSettings):
 
     reward: tuple[Chosen, ...] = slots("rewards", ("near",))
     policy: Chosen = slot("policies", "small")
+    check: Annotated[bool, Cli("--check")] = Field(False, description="Check and end.")
     data: Annotated[Path | None, Cli("--data")] = Field(None, description="A file that must exist.")
-    end: Annotated[Literal["well", "error", "bug", "disk", "interrupt", "terminate"], Cli("--end")] = Field(
+    end: Annotated[Literal["well", "error", "bug", "disk", "interrupt", "terminate", "nan"], Cli("--end")] = Field(
         "well", description="How it ends [of all ways]."
     )
     width: Annotated[int | str, Cli("--width")] = Field(4, description="A number or a word.")
@@ -42,6 +44,10 @@ class CountTrainer:
         if self.settings.data is not None:
             self.settings.data.read_bytes()
 
+    def check(self) -> Iterator[Checked]:
+        gap = float("nan") if self.settings.end == "nan" else 0.5
+        yield Checked("the mask is read", gap != 0, f"scores move by {gap:.2g} with the mask")
+
     def describe(self) -> Mapping[str, object]:
         return {"parameters": 1}
 
@@ -54,7 +60,8 @@ class CountTrainer:
         while step < self.settings.run.num_steps and not run.stop_requested:
             step += 1
             count = count + 1
-            run.log(step, {"loss/total": 1.0 / step})
+            loss = float("inf") if self.settings.end == "nan" and step in (2, 3) else 1.0 / step
+            run.log(step, {"loss/total": loss, "reward/near/mean": float("nan")})
             if step == 2:
                 self._end(run)
         run.save(step, {"model": {"count": count}}, {})

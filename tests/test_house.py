@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 LIMIT = 700
+
+# Texts with the word "real", by file below motionkit/. The clips of a data set are "reference clips" in every text
+# that is shown: a run cannot know whether they were captured.
+REAL = {
+    # The key of JSON documents and archives, which stays (docs/evaluation.md defines it).
+    "predictor/evaluation/long/result.py": {"real"},
+    "predictor/pages.py": {"real"},
+    "text_to_motion/evaluation/pages.py": {"real"},
+    "text_to_motion/evaluation/sensitivity/audit.py": {"real"},
+    "text_to_motion/grpo/measurements.py": {"real"},
+    "text_to_motion/grpo/train.py": {"real"},
+    "tracking/_results.py": {"real"},
+    # Words of which a random stream's seed is made.
+    "text_to_motion/evaluation/protocol/measure.py": {"real", "real "},
+    # A class of style.css.
+    "regions/pages.py": {" real"},
+    "report/_facts.py": {"plain result interval real", " real"},
+    # A row of a published table, as the paper calls it.
+    "text_to_motion/evaluation/protocol/tables.py": {"real motions"},
+}
 
 
 def modules(root: Path) -> list[Path]:
@@ -43,6 +65,51 @@ def test_no_loose_ends(root: Path) -> None:
     marks = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
     found = [str(path.relative_to(root)) for path in modules(root) if marks.search(path.read_text())]
     assert found == []
+
+
+def texts(path: Path) -> Iterator[tuple[str, bool]]:
+    """Yield each text of a module, and whether it is a docstring."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value, id(node) in alone
+
+
+def test_the_clips_of_a_data_set_are_called_reference(root: Path) -> None:
+    word, of_clips = re.compile(r"\breals?\b", re.I), re.compile(r"\breal\s+(clip|motion|one)s?\b", re.I)
+    found: dict[str, set[str]] = {}
+    for path in (root / "motionkit").rglob("*"):
+        if path.suffix == ".py":
+            wrong = {text for text, alone in texts(path) if (of_clips if alone else word).search(text)}
+        elif path.suffix in (".html", ".js"):
+            wrong = set(word.findall(path.read_text(encoding="utf-8")))
+        else:
+            continue
+        if wrong:
+            found[path.relative_to(root / "motionkit").as_posix()] = wrong
+    assert found == REAL
+
+
+def test_documents_say_reference_or_captured(root: Path) -> None:
+    word = re.compile(
+        r"\breal\s+(clip|motion|one|movement|walk)s?\b|\b(share of|near|\d of) real\b|真实(片段|动作)", re.I
+    )
+    pages = [root / "README.md", root / "README.zh-CN.md", root / "motionkit" / "starter" / "README.md"]
+    pages += [path for name in ("docs", "examples", "plugins") for path in (root / name).rglob("*.md")]
+    found = [
+        f"{path.relative_to(root)}: {match[0]}" for path in pages for match in word.finditer(path.read_text("utf-8"))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(("page", "words"), [("README.md", "computed by code"), ("README.zh-CN.md", "由程序计算得出")])
+def test_the_readme_says_first_what_the_starter_pack_is(root: Path, page: str, words: str) -> None:
+    """In the sentence below the first line, and in the caption of the picture."""
+    blocks = (root / page).read_text("utf-8").split("\n\n")
+    picture = next(place for place, block in enumerate(blocks) if block.startswith("!["))
+    assert words in blocks[2]
+    assert words in blocks[picture + 1]
 
 
 def test_csv_files_are_read_in_one_place(root: Path) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import suppress
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 raw_arguments: ContextVar[tuple[str, ...]] = ContextVar("raw_arguments", default=())
@@ -29,6 +31,11 @@ def get_app() -> Any:
 
 def main() -> None:
     """Run the ``motionkit`` command in a process of its own."""
+    # Python lets the processes that it starts import from the current folder, which may hold anybody's files. Ours do
+    # so only if this one does.
+    with suppress(FileNotFoundError):  # the current folder is gone
+        if not {"", str(Path.cwd())} & set(sys.path):
+            os.environ.setdefault("PYTHONSAFEPATH", "1")
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, leave)
     from motionkit.cli._streams import own_stdout

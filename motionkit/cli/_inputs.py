@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -25,14 +25,14 @@ _TEXT = "Captions and splits"
 class ReadSettings(Group):
     """Facts that files may lack."""
 
-    up: Annotated[Literal["auto", "y", "z"], Cli("--up", "Reading")] = Field(
-        "auto", description="Vertical axis of the files."
+    up: Annotated[Literal["auto", "x", "-x", "y", "-y", "z", "-z"], Cli("--up", "Reading")] = Field(
+        "auto", description="Direction of up in the files; auto: weighed by the body. -y is Y down."
     )
     units: Annotated[Literal["auto", "m", "dm", "cm", "mm", "in", "asf"], Cli("--units", "Reading")] = Field(
         "auto", description="Unit of the files."
     )
     source_fps: Annotated[float, Cli("--source-fps", "Reading")] = Field(
-        0.0, ge=0, description="Rate of files that do not say; 0: 20, MPL npz 60."
+        0.0, ge=0, description="Frames per second, also where a file says another; 0: its own, else 20, MPL npz 60."
     )
     rot6d_columns: Annotated[Literal["auto", "xy", "xz", "yz", "yx", "zx", "zy"], Cli("--rot6d-columns", "Reading")] = (
         Field("auto", description="Matrix columns of 6D rotations in JSON.")
@@ -55,6 +55,10 @@ class ReadSettings(Group):
     clips: Annotated[int, Cli("--clips", "Reading")] = Field(
         _STARTER_CLIPS, ge=1, description="starter: training clips; val and test in proportion."
     )
+
+    def code(self) -> Mapping[str, str]:
+        """The program is started; see `Group.code`."""
+        return {"blender": "it is a program that is started."} if self.blender else {}
 
 
 class CaptionSettings(Group):

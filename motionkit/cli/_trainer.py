@@ -155,15 +155,14 @@ def show_end(outcome: Outcome, *, as_json: bool) -> None:
             return
         if outcome.page is not None:
             output.say(f"page: {outcome.page}")
-        if outcome.status == "done":
-            for line in output.as_next(next_commands(peek(outcome.directory))):
-                output.say(line, whole=True)
+        for line in output.as_next(next_commands(peek(outcome.directory))):
+            output.say(line, whole=True)
 
 
 def _tell(outcome: Outcome) -> None:
-    from motionkit.tracking import binned, headline, other_results, read_metrics, results, series, sparkline
+    from motionkit.tracking import binned, read_metrics, result_sentence, series, sparkline
 
-    if sentence := headline(results(outcome.document.get("heldout")), other_results(outcome.document)):
+    if sentence := result_sentence(outcome.document):
         output.say(sentence)
     lines = list(read_metrics(outcome.directory / "metrics.jsonl"))
     for name, label in _CURVES.items():

@@ -268,7 +268,7 @@ def _physics(draft: Draft) -> None:
     draft.add("reward", "--reward", _weighted("physics", weight))
     if draft.whole:
         draft.add("reward.shape", "--reward.shape", "guide")
-        draft.changes.append(("jerk in physics", "lower is better", "best at that of real clips"))
+        draft.changes.append(("jerk in physics", "lower is better", "best at that of reference clips"))
 
 
 def _sizes(draft: Draft) -> None:

@@ -276,7 +276,7 @@ def _draft(model: type[S], raw: Sequence[str], command: str) -> tuple[Draft[S], 
     files = [Path(item) for item in typed.get("--config", ())]
     try:
         files[:0] = [
-            _config_of(Path(resumed), command, init="init" in model.model_fields)
+            _config_of(resumed, command, init="init" in model.model_fields)
             for resumed in typed.get("--resume", ())[-1:]
         ]
         layers = read_layers(model, Given(chosen, typed.get("--set", ()), files))
@@ -299,16 +299,17 @@ def _typed(raw: Sequence[str]) -> dict[str, list[str]]:
     return options
 
 
-def _config_of(path: Path, command: str, *, init: bool) -> Path:
+def _config_of(name: str, command: str, *, init: bool) -> Path:
     """Return the settings file of the run that is resumed: the lowest layer, so that flags and files win.
 
     Args:
-        path: The run.
+        name: The run: its folder, a checkpoint in it, or its whole name.
         command: Name of the command.
         init: Whether the command can start from the weights in a file.
     """
-    from motionkit.runs import locate, refuse_command
+    from motionkit.runs import locate, refuse_command, to_change
 
+    path = Path(name)
     if path.suffix.lower() in _WEIGHTS and path.is_file():
         raise MotionkitError(
             f"{path} is a file of weights, which cannot be resumed.",
@@ -317,7 +318,8 @@ def _config_of(path: Path, command: str, *, init: bool) -> Path:
             if init
             else "--resume RUN continues a run.",
         )
-    directory, _, record, _ = locate(str(path))
+    to_change(name, checkpoint=True)
+    directory, _, record, _ = locate(path)
     refuse_command(record, command, directory)
     return directory / "config.json"
 

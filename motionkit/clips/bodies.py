@@ -1,9 +1,10 @@
-"""One decision on unit and vertical axis for all files of a skeleton (BVH, GLB), from their joints and first frames."""
+"""One decision on unit and direction of up for all files of a skeleton (BVH, GLB), from their joints and first frames."""
 
 from __future__ import annotations
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -18,12 +19,13 @@ from motionkit.formats.fbx import read_fbx_pose
 from motionkit.formats.glb import read_glb_pose
 from motionkit.formats.glb.read import glb_unit
 from motionkit.formats.table import FORMATS
-from motionkit.motion.clip import BODY, MAPPED, Unit, joint_map_text
+from motionkit.motion.clip import BODY, MAPPED, Axis, Unit, joint_map_text
 from motionkit.motion.motion import END, Motion
 from motionkit.page.wording import count
 from motionkit.rigs import body_height
-from motionkit.rigs.detect import UNITS, Axis, find_unit, motion_leg, rest_extent, rest_up
+from motionkit.rigs.detect import UNITS, find_unit, motion_leg, rest_extent, rest_up
 from motionkit.rigs.roles import find_roles
+from motionkit.rigs.upright import AXES, axis_of, in_words, trunk_of
 from motionkit.runs import write_bytes_atomic
 
 _PEOPLE = 2.0
@@ -31,13 +33,16 @@ _PEOPLE = 2.0
 2.54 cm."""
 
 _LOOKS = 3
-"""Files of a skeleton that are read completely to find its vertical axis, if it may be Z."""
+"""Files of a skeleton that are read completely to find its direction of up, if it may not be Y."""
 
 _BESIDE = 64
 """Most other files in the same folders, by name, that vote on a doubtful unit."""
 
 _ADULT, _NEAREST = 1.7, 3
 """An adult's height in metres, and the number of units that are suggested if the chosen one gives no adults."""
+
+_FAR_OFF = 0.5
+"""Log of the ratio, 1.65, by which a body's height must be nearer to an adult's in another unit than the legs'."""
 
 _POSES = {"bvh": read_bvh_pose, "glb": read_glb_pose, "fbx": read_fbx_pose}
 """Readers of the first pose, by format, for the formats that are voted on."""
@@ -55,12 +60,13 @@ class Body:
     example: str  # One of the files
     files: int  # Number of files
     unit: str  # Their unit, a key of `UNITS`
-    up: Axis  # Their vertical axis
+    up: Axis  # The direction of up in them
     # Height of the smallest and of the tallest body, upright; None without legs known by name.
     height_m: tuple[float, float] | None
     doubt: str = ""  # Why the unit is doubtful; empty if it is not
     given: bool = False  # Whether the unit was given and not guessed
     beside: int = 0  # Number of other files in the same folders that voted on the unit
+    why: str = ""  # Why that direction was taken, in brackets; empty if it is usual or was given
 
     @property
     def plausible(self) -> bool:
@@ -70,7 +76,7 @@ class Body:
     @property
     def sentence(self) -> str:
         """How the files are read, and the resulting height of the bodies."""
-        how = f"read as {UNITS[self.unit].words}{' (--units)' if self.given else ''}, {self.up.upper()} up"
+        how = f"read as {UNITS[self.unit].words}{' (--units)' if self.given else ''}, {in_words(self.up)}{self.why}"
         if self.beside:
             how += f", as the {count(self.beside, 'file')} of this skeleton beside"
         if self.height_m is None:
@@ -97,7 +103,7 @@ class Body:
 
 
 def vote(sources: Sequence[FileSource]) -> tuple[tuple[FileSource, ...], tuple[Body, ...]]:
-    """Decide unit and vertical axis once for all BVH or GLB files of a skeleton; options that were given stay.
+    """Decide unit and direction of up once for all BVH or GLB files of a skeleton; options that were given stay.
 
     Files are of one skeleton if they have the same format, the same names and parents of joints, rest poses along the
     same axis, and sizes within one unit (`_PEOPLE`). The unit follows from the median length of their legs, the axis
@@ -114,9 +120,11 @@ def vote(sources: Sequence[FileSource]) -> tuple[tuple[FileSource, ...], tuple[B
         reading = poses[0][0].options
         up = reading.up if reading.up != "auto" else _up(poses)
         body = _body(poses, up or "y")
+        if reading.up == "auto" and up not in (None, "y", "z"):
+            body = replace(body, why=f" (the trunk points along {up.upper()}; --up to change)")
         in_doubt = poses[0][0].format != "fbx" and reading.unit == "auto" and not body.plausible
         if in_doubt and (neighbours := _neighbours(poses, sources)):
-            body = _body(poses, up or "y", neighbours)
+            body = replace(_body(poses, up or "y", neighbours), why=body.why)
         bodies.append(body)
         options = replace(reading, unit=cast("Unit", body.unit), up=up or reading.up)
         chosen |= {source.key: replace(source, options=options) for source, _ in poses}
@@ -138,8 +146,11 @@ def _body(poses: Sequence[Pose], up: Axis, neighbours: Sequence[Pose] = ()) -> B
     middle = voters[(len(voters) - 1) // 2]
     guess = find_unit(middle) if poses[0][0].format == "bvh" else (glb_unit(middle)[0], "")
     unit, doubt = (options.unit, "") if options.unit != "auto" else guess
+    sizes = [body_height(pose.names, pose.parents, pose.positions()[0]) for pose in motions]
+    if options.unit == "auto" and min(sizes) > 0:
+        unit = _nearer(unit, math.sqrt(min(sizes) * max(sizes)))
     scale = UNITS[unit].metres
-    heights = [scale * body_height(pose.names, pose.parents, pose.positions()[0]) for pose in motions]
+    heights = [scale * size for size in sizes]
     tall = (min(heights), max(heights)) if min(heights) > 0 else None
     joints = sum(not name.endswith(END) for name in first.names)
     rig = (
@@ -149,6 +160,19 @@ def _body(poses: Sequence[Pose], up: Axis, neighbours: Sequence[Pose] = ()) -> B
         min(source.origin for source, _ in poses),
     )
     return Body(*rig, len(poses), unit, up, tall, doubt, options.unit != "auto", len(neighbours))
+
+
+def _nearer(unit: str, size: float) -> str:
+    """Return the unit by the legs, or the one that makes a body of `size` an adult if the legs' is far from that.
+
+    The legs of an animal are short for its length.
+    """
+
+    def off(name: str) -> float:
+        return abs(math.log(size * UNITS[name].metres / _ADULT))
+
+    best = min(UNITS, key=off)
+    return best if off(best) < off(unit) - _FAR_OFF else unit
 
 
 def _neighbours(poses: Sequence[Pose], sources: Sequence[FileSource]) -> list[Pose]:
@@ -196,6 +220,7 @@ def write_joint_map(path: Path, bodies: Sequence[Body]) -> str:
     matches = [(body, find_roles(body.names, body.parents)) for body in bodies]
     body, roles = next((match for match in matches if _gaps(match[1])), matches[0])
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_bytes_atomic(path, joint_map_text(body.names, roles, body.example).encode())
     except OSError as error:
         raise MotionkitError(f"{path} cannot be written: {error.strerror or error}.", code=1) from error
@@ -211,7 +236,7 @@ def _gaps(roles: Mapping[str, int]) -> list[str]:
 
 def _skeletons(sources: Iterable[FileSource]) -> Iterator[list[Pose]]:
     """Yield the files of each skeleton in the order of their sizes, with their first poses."""
-    groups: dict[tuple[str, str, bool], list[Pose]] = {}
+    groups: dict[tuple[str, str, Axis], list[Pose]] = {}
     for source in sources:
         if source.format not in _POSES:
             continue
@@ -219,7 +244,7 @@ def _skeletons(sources: Iterable[FileSource]) -> Iterator[list[Pose]]:
             motion = _POSES[source.format](source.path, source.options)
         except MotionkitError:
             continue  # its reader raises the same error
-        key = source.format, skeleton_mark(motion.names, motion.parents), rest_up(motion) == "z"
+        key = source.format, skeleton_mark(motion.names, motion.parents), _stands(motion)
         groups.setdefault(key, []).append((source, motion))
     for poses in groups.values():
         yield from _of_one_unit(poses)
@@ -248,15 +273,30 @@ def _span(heights: tuple[float, float]) -> str:
 def _up(poses: Sequence[Pose]) -> Axis | None:
     """Return the axis of most files; None leaves each file to its reader.
 
-    If the rest poses do not stand along Z, the reader takes Y and warns of a lying body. Else the motion decides, so
-    `_LOOKS` files, spread over the group, are read completely.
+    It is asked where the rest poses stand along Z, or where every first frame stands along one axis that is not Y: then
+    `_LOOKS` files, spread over the group, are read completely. Else the readers take Y, and warn of a lying body.
     """
-    if rest_up(poses[0][1]) != "z":
+    along_z = _stands(poses[0][1]) == "z"
+    first = {_first_up(motion) for _, motion in poses}
+    if not along_z and (len(first) > 1 or first <= {"y", None}):
         return None
     sources = sorted((source for source, _ in poses), key=lambda source: source.origin)
-    axes: list[str] = []
+    axes: Counter[str] = Counter()
     for source in sources[:: -(-len(sources) // _LOOKS)]:
         with suppress(MotionkitError):
             clips = FORMATS[source.format].read(source.path, replace(source.options, unit="m"))
-            axes.append(clips[0].notes["up"])
-    return "y" if axes.count("y") > axes.count("z") else "z"
+            axes[clips[0].notes["up"]] += 1
+    most = max(AXES, key=lambda axis: (axes[axis], axis == ("z" if along_z else "y")))
+    return None if most == "y" and not along_z else most
+
+
+def _stands(motion: Motion) -> Axis:
+    """Return Z if the rest pose stands along it, another axis if the first frame does so too, else Y."""
+    rest = rest_up(motion)
+    return rest if rest is not None and rest in ("z", _first_up(motion)) else "y"
+
+
+def _first_up(motion: Motion) -> Axis | None:
+    """Return the axis along which the trunk points in the first frame."""
+    trunk = trunk_of(motion.positions()[:1], motion.names, motion.parents)
+    return None if trunk is None else axis_of(trunk[0])

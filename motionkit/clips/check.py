@@ -13,6 +13,7 @@ from motionkit.clips.faults import (
     floor_findings,
     frames_at_rest,
     frozen,
+    head_finding,
     root_shift,
     scale_finding,
     side_finding,
@@ -89,6 +90,7 @@ def check_motion(
                 turn_jumps(motion.rotations[index].where(finite[:, None, None, None], torch.nan), names, fps)
             )
         findings.append(scale_finding(sound, names, parents))
+        findings.append(head_finding(sound, names, parents))
         findings.append(bone_finding(sound, names, parents))
         findings.append(side_finding(sound, names, parents))
         findings.extend(floor_findings(sound, names, fps, floor))

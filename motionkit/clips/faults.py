@@ -20,10 +20,12 @@ from motionkit.motion.motion import Ranges, ranges
 from motionkit.rigs.bodymap import body_height
 from motionkit.rigs.detect import PERSON_LEG, UNITS
 from motionkit.rigs.roles import find_pairs, find_roles, hip_to_ankle
+from motionkit.rigs.upright import trunk_of
 
 Kind = Literal[
-    "nan", "jump", "rest-pose", "penetration", "floating", "scale", "frozen", "bone-length", "sides", "fps", "short"
-]
+    "nan", "jump", "rest-pose", "penetration", "floating", "scale", "head-down", "frozen", "bone-length", "sides",
+    "fps", "short",
+]  # fmt: skip
 Severity = Literal["error", "warning"]
 
 KINDS: dict[Kind, str] = {
@@ -33,6 +35,7 @@ KINDS: dict[Kind, str] = {
     "penetration": "a joint is below the floor",
     "floating": "no joint is near the floor for longer than a jump lasts",
     "scale": "the body is not the size of an adult: a wrong unit, or a child",
+    "head-down": "the head is below the hips in most frames: a handstand, or a wrong axis",
     "frozen": "nothing moves at all",
     "bone-length": "bones change their length",
     "sides": "a bone is longer on one side of the body",
@@ -210,6 +213,32 @@ def side_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int]
         f"{amount(100 * lengths[right], 1)} cm{more}: left and right of a body are alike."
     )
     return Finding("sides", (), detail, "warning")
+
+
+_DOWN = 0.3
+"""Part of the trunk by which the head is below the hips: 17 degrees. Who lies is level."""
+
+
+def head_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int]) -> Finding | None:
+    """Find a body whose head, or shoulders, are below its hips in most frames: it stands on its hands, or upside down.
+
+    Args:
+        positions: ``[T, J, 3]`` metres, Y up; finite.
+        names: Joint names.
+        parents: Parent of each joint.
+    """
+    trunk = trunk_of(positions, names, parents)
+    if trunk is None:
+        return None
+    down = trunk[:, 1] < -_DOWN
+    frames = int(down.sum())
+    if 2 * frames <= len(down):
+        return None
+    detail = (
+        f"the head is below the hips in {frames} of {len(down)} frames: a handstand, or another direction is up in the "
+        "file (--up)."
+    )
+    return Finding("head-down", ranges(down), detail, "warning")
 
 
 def bone_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int]) -> Finding | None:

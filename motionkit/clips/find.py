@@ -79,7 +79,7 @@ def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> O
 
     A folder in HumanML3D's layout, or one that `motionkit generate` made, gives its features with their captions and
     splits; its joints are the same motions again and are skipped. A file that several paths or links lead to is read
-    once. Unit and vertical axis of BVH and GLB files are decided once for each skeleton (`vote`). Folders that
+    once. Unit and direction of up of BVH and GLB files are decided once for each skeleton (`vote`). Folders that
     `convert` wrote are skipped if the given folder holds anything else; give them by name to read them. Ids are file
     names without suffix; see `unique_keys`.
 

@@ -27,7 +27,7 @@ from pydantic import AfterValidator, BaseModel, ValidationError, create_model
 from motionkit import plugins
 from motionkit.config._problems import Problem
 from motionkit.config._slots import Chosen, Cli, Group, Slot, slots_of
-from motionkit.config._tree import dotted, group_of, leaves
+from motionkit.config._tree import as_text, dotted, group_of, leaves
 from motionkit.config.sources import Layer, dotted_keys
 from motionkit.errors import MotionkitError, did_you_mean
 
@@ -395,25 +395,29 @@ def choose_from_file(kind: str, table: object) -> Chosen | None:
     """
     if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
         return None
-    flag = "--" + plugins.KINDS[kind].singular
-    name = str(table["name"])
+    singular, name = plugins.KINDS[kind].singular, str(table["name"])
     chosen = choose_one(kind, name, {str(key): value for key, value in table.items() if key != "name"})
-    for option, why, words in code_words(chosen.options, flag[2:]):
+    for found in code_in(chosen.options, singular, plugin=True):
         raise MotionkitError(
-            f"the file sets {option}, which counts only where it is typed.",
-            why=why,
-            fix=f"if you trust it, add to the command: {flag} {name} {words}",
+            f"the file sets {found.key.removeprefix(f'{singular}.')}, which counts only where it is typed.",
+            why=found.why,
+            fix=f"if you trust it, add to the command: --{singular} {name} {found.words}",
         )
     return chosen
 
 
-def typed_flags(snapshot: Mapping[str, Any]) -> str:
+def typed_flags(snapshot: Mapping[str, Any], command: str = "") -> str:
     """Return the flags that must be typed again to use these settings, since they run code; usually empty.
 
     Args:
         snapshot: Settings as `Resolved.snapshot` returns them; values of other forms are skipped.
+        command: Command of a trainer, whose own groups are asked too; empty for plugins alone.
     """
     kinds = {row.singular: kind for kind, row in plugins.KINDS.items()}
+    groups: dict[str, type[BaseModel]] = {}
+    with suppress(MotionkitError):  # the trainer may be gone
+        fields = plugins.get("trainers", command.replace(" ", ".")).options.model_fields if command else {}
+        groups = {name: group for name, field in fields.items() if (group := group_of(field)) is not None}
     flags = []
     for name, value in snapshot.items():
         table = value if isinstance(value, Mapping) else {"name": value}
@@ -423,23 +427,75 @@ def typed_flags(snapshot: Mapping[str, Any]) -> str:
             if isinstance(plugin, str)
             else [word for word, inner in table.items() if isinstance(inner, Mapping)]
         )
-        if any(plugins.is_file(word) for word in words):
+        if name in groups:
+            flags += _code_again(groups[name], table, name)
+        elif any(plugins.is_file(word) for word in words):
             flags.append(shlex.join(typed_again(name, words)))
-        elif isinstance(plugin, str) and name in kinds:
-            options = {key: inner for key, inner in table.items() if key != "name"}
-            with suppress(MotionkitError, ValidationError):  # a plugin may be gone, or another version
-                model = plugins.get(kinds[name], plugin).options
-                flags += [words for *_, words in code_words(model.model_validate(options), name)]
+        elif name in kinds:
+            for word in words:
+                options, prefix = (table, name) if word == plugin else (table[word], f"{name}.{plugins.label(word)}")
+                options = {key: inner for key, inner in options.items() if key not in ("name", "weight")}
+                with suppress(MotionkitError):  # a plugin may be gone
+                    flags += _code_again(plugins.get(kinds[name], word).options, options, prefix, plugin=True)
     return " ".join(flags)
 
 
-def code_words(options: BaseModel, prefix: str) -> Iterator[tuple[str, str, str]]:
-    """Yield each option whose value runs code, the reason, and the words that set it on the command line."""
-    for option, why in options.code().items() if isinstance(options, Group) else ():
-        value = getattr(options, option)
-        marks = (mark.flag for mark in type(options).model_fields[option].metadata if isinstance(mark, Cli))
-        flag = next(marks, "") or f"--{prefix}.{option.replace('_', '-')}"
-        yield option, why, flag if value is True else shlex.join((flag, str(value)))
+def _code_again(model: type[BaseModel], table: Mapping[str, Any], prefix: str, *, plugin: bool = False) -> list[str]:
+    """Return the words for each setting that runs code; none if another version wrote the table."""
+    try:
+        return [found.words for found in code_in(model.model_validate(table), prefix, plugin=plugin)]
+    except ValidationError:
+        return []
+
+
+@dataclass(frozen=True)
+class Code:
+    """A setting whose value runs code."""
+
+    key: str  # Dotted key
+    value: str  # Its value as text
+    why: str  # The reason
+    words: str  # The words that set it on the command line
+
+
+def code_in(options: BaseModel, prefix: str = "", *, plugin: bool = False) -> Iterator[Code]:
+    """Yield the settings whose values run code: of a group, of the groups in it, and of the plugins in its slots.
+
+    Args:
+        options: The group.
+        prefix: Its key.
+        plugin: Whether it is of a plugin, each option of which has a flag.
+    """
+    if not isinstance(options, Group):
+        return
+    start = f"{prefix}." if prefix else ""
+    for option, why in options.code().items():
+        key, value = f"{start}{option}", getattr(options, option)
+        mark = next((mark for mark in type(options).model_fields[option].metadata if isinstance(mark, Cli)), None)
+        if (mark is None and not plugin) or (mark is not None and mark.hidden):
+            words = ["--set", f"{key}={as_text(value)}"]
+        else:
+            flag = (mark.flag if mark is not None else "") or dotted((key,))
+            words = [flag] if value is True else [flag, as_text(value)]
+        yield Code(key, as_text(value), why, shlex.join(words))
+    for name, value in options:
+        yield from _code_below(value, f"{start}{name}", plugin=plugin)
+
+
+def _code_below(value: object, key: str, *, plugin: bool, many: bool = False) -> Iterator[Code]:
+    """Yield what runs code in a field's value: a group, a plugin, or several of them."""
+    if isinstance(value, Chosen):
+        yield from code_in(value.options, f"{key}.{value.name}" if many else key, plugin=True)
+    elif isinstance(value, Group):
+        yield from code_in(value, key, plugin=plugin)
+    elif isinstance(value, (tuple, list)):
+        for index, item in enumerate(value):
+            yield from _code_below(
+                item, key if isinstance(item, Chosen) else f"{key}.{index}", plugin=plugin, many=True
+            )
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from _code_below(item, f"{key}.{name}", plugin=plugin)
 
 
 def _problem(path: Sequence[int | str], kind: str, message: str, known: Sequence[str]) -> str:

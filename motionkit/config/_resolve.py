@@ -18,7 +18,7 @@ from pydantic import BaseModel, SerializerFunctionWrapHandler, ValidationError, 
 from motionkit.config._choose import (
     belongs,
     choose,
-    code_words,
+    code_in,
     concrete,
     idle,
     own_table,
@@ -176,6 +176,7 @@ class Draft(Generic[S]):
             if not errors:
                 values = settings_of(validated, self.picks)
                 self._refuse_idle(validated)
+                self._refuse_code(validated, values)
         except ValidationError as error:
             problems += from_validation(error, self._origins)
         if errors and not problems:
@@ -227,7 +228,6 @@ class Draft(Generic[S]):
                     for option in chosen.options.idle():
                         default = type(chosen.options).model_fields[option].default
                         self._look_idle(chosen.options, option, f"{prefix}.{option}", default)
-                    self._refuse_code(chosen.options, prefix)
         if isinstance(settings, Settings):  # options without effect because of other groups
             declared = {leaf.key: leaf.default for leaf in leaves(self.model)}
             for key, why in settings.idle().items():
@@ -245,19 +245,33 @@ class Draft(Generic[S]):
         elif origin == "command line":  # a run's config.json holds every option
             self.picks.notes.append(f"{key} has no effect: {why}")
 
-    def _refuse_code(self, group: Group, prefix: str) -> None:
-        """Refuse values that run code and come from a file."""
+    def _refuse_code(self, settings: BaseModel, values: Mapping[str, Any]) -> None:
+        """Refuse values that run code and come from a file, of every group and plugin."""
         typed = {text for layer in self.layers for text in layer.code or ()}
-        for option, why, words in code_words(group, prefix):
-            key = f"{prefix}.{option}"
-            mark = f"{key}={getattr(group, option)}"
-            if self._given.get(key) or mark in typed:
+        found = [*code_in(settings)]
+        for name, slot in self.picks.slots.items():
+            if slot.spread:  # its groups are among those of the settings
+                found += code_in(values[name].options, plugin=True)
+        for one in {one.key: one for one in reversed(found)}.values():
+            mark = f"{one.key}={one.value}"
+            if self._is_typed(one.key) or mark in typed:
                 self.code.add(mark)
             else:
-                origin = self._origins.get(key, "default")
-                fix = f"if you trust it, add to the command: {words}"
-                message = f"counts only where it is typed: {why.rstrip('.')}"
-                self._problems.append(Problem(key, message, origin, repr(getattr(group, option)), fix))
+                origin = self._origins.get(one.key, "default")
+                fix = f"if you trust it, add to the command: {one.words}"
+                message = f"counts only where it is typed: {one.why.rstrip('.')}"
+                self._problems.append(Problem(one.key, message, origin, repr(one.value), fix))
+
+    def _is_typed(self, key: str) -> bool:
+        """Whether a setting, or the table or plugin that holds it, was typed or given in Python."""
+        for name, picks in self.picks.of.items():
+            for pick in picks:
+                whole = f"{name}.{pick.name}." if self.picks.slots[name].many else f"{name}."
+                if pick.given is not None and key.startswith(whole):
+                    return True
+        parts = key.split(".")
+        above = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
+        return next((self._given[part] for part in above if part in self._given), False)
 
     def _lay(
         self,
@@ -282,7 +296,8 @@ class Draft(Generic[S]):
                 continue
             into[str(name)] = from_text(declared.annotation, value)
             self._origins[".".join(here)] = self.layers[index].origin_of(here)
-            self._given[".".join(here)] = self.layers[index].typed
+            # No file holds a group as an object: it was made in Python.
+            self._given[".".join(here)] = self.layers[index].typed or isinstance(value, BaseModel)
 
     def _unknown(self, path: tuple[str, ...], value: Any, index: int) -> None:
         key, origin = ".".join(path), self.layers[index].origin_of(path)

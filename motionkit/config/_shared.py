@@ -53,8 +53,15 @@ class PlaceSettings(Group):
         False, description="Replace an existing run folder."
     )
     resume: Annotated[Path | None, Cli("--resume", panel="Run")] = Field(
-        None, description="Run folder, or one of its checkpoints, to continue in place."
+        None, description="Run to continue in place: its folder or whole name, or one of its checkpoints."
     )
+
+    @field_validator("out", "resume", mode="before")
+    @classmethod
+    def _not_empty(cls, value: object) -> object:
+        if value == "":  # as a path it would be the current folder
+            raise ValueError("is empty: a variable that is not set?")
+        return value
 
     @field_validator("resume")
     @classmethod

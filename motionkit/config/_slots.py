@@ -33,9 +33,10 @@ class Group(BaseModel):
         return {}
 
     def code(self) -> Mapping[str, str]:
-        """Return the options of a plugin whose values run code, each with the reason.
+        """Return the options whose values start a program or import a module, each with the reason.
 
-        They are accepted only if typed: on the command line or in a ``MOTIONKIT_*`` variable, never from a file.
+        They are accepted only if typed: on the command line or in a ``MOTIONKIT_*`` variable, never from a file. It is
+        asked of the settings of every command and plugin, and of the groups in them.
         """
         return {}
 

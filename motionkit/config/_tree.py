@@ -322,20 +322,20 @@ def _words(leaf: Leaf, value: Any, flag: str, *, key: str = "") -> Iterator[str]
     if value is MISSING or to_jsonable_python(value, fallback=str) == default:
         return
     if not flag or value is None:
-        yield from ("--set", f"{key or leaf.key}={_text(value)}")
+        yield from ("--set", f"{key or leaf.key}={as_text(value)}")
     elif leaf.is_switch:
         positive = "--" + flag.removeprefix("--no-") if flag.startswith("--no-") else flag
         yield positive if value else f"--no-{positive.removeprefix('--')}"
     elif isinstance(value, (list, tuple)) and leaf.cli is not None and leaf.cli.values > 1:
         yield flag
-        yield from map(_text, value)
+        yield from map(as_text, value)
     elif leaf.is_many and isinstance(value, (list, tuple)):
         for item in value:
             yield flag
-            yield _text(item)
+            yield as_text(item)
     else:
         yield flag
-        yield _text(value)
+        yield as_text(value)
 
 
 def _at(table: Mapping[str, Any], path: Sequence[str]) -> Any:
@@ -347,11 +347,12 @@ def _at(table: Mapping[str, Any], path: Sequence[str]) -> Any:
     return value
 
 
-def _text(value: Any) -> str:
+def as_text(value: Any) -> str:
+    """Return a value as it is written after a flag or in ``--set``."""
     if value is None or isinstance(value, bool):
         return {None: "none", True: "true", False: "false"}[value]
     if isinstance(value, (list, tuple)):
-        return ",".join(map(_text, value))
+        return ",".join(map(as_text, value))
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
     return json.dumps(value, ensure_ascii=False) if isinstance(value, Mapping) else str(value)

@@ -8,8 +8,10 @@ gives the clips of a dataset to ``motionkit convert``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, get_args, runtime_checkable
 
 import numpy as np
@@ -20,6 +22,28 @@ from motionkit.motion import Caption, Clip, JointMotion, Normalizer, Skeleton, f
 from motionkit.motion.corpus.ids import Split as Split
 from motionkit.runs import Kept, TrainedOn, fingerprint
 from motionkit.text import Prompt
+
+
+def called(name: str, options: object) -> str:
+    """Return what people are told of a dataset: its folder and the layout that it is read by.
+
+    A layout alone would be taken for the data that it was made for: `humanml` for HumanML3D.
+
+    Args:
+        name: The plugin that reads it.
+        options: Its options, a record or a mapping; ``root``, else ``path``, is its folder or file.
+
+    Example:
+        >>> called("humanml", {"root": "/data/mocap"}), called("starter", {})
+        ('mocap (layout humanml)', 'starter')
+    """
+    known = options if isinstance(options, Mapping) else vars(options)
+    places = known.get("root") or known.get("path")
+    first = places[0] if isinstance(places, (list, tuple)) else places
+    if not first:
+        return name
+    place = Path(str(first))
+    return f"{place.resolve().name if place.name in ('', '..') else place.name} (layout {name})"
 
 
 @dataclass(frozen=True)
@@ -229,6 +253,16 @@ def is_generated(dataset: object) -> bool:
     """Whether a dataset is generated: it has ``inputs``, and they are empty. Its splits share nothing by design."""
     inputs = getattr(dataset, "inputs", None)
     return isinstance(inputs, Mapping) and not inputs
+
+
+def count_takes(clips: Iterable[TextClip]) -> int:
+    """Return the number of takes that clips are of: a clip, its mirror image ``M...`` and its parts ``..._p0`` are one.
+
+    Clips of one take are not independent: a figure over them is one of so many items.
+    """
+    keys = [re.sub(r"_p\d+$", "", clip.key) or clip.key for clip in clips]
+    present = set(keys)
+    return len({key[1:] if key.startswith("M") and key[1:] in present else key for key in keys})
 
 
 def clip_fingerprint(clip: TextClip) -> str:

@@ -43,6 +43,10 @@ class Environment(Protocol):
     A copy whose episode is over keeps its last state until `reset` is called for it: after `step`, `states` and
     `frames` always return the state that the step led to, never the first one of the next episode.
 
+    It may have ``state_parts: Mapping[str, int]``, the numbers of each part that a state is joined of, in their order;
+    ``left_out: Mapping[str, str]``, what of an observation is in no state, and what it is; and ``notes``, sentences for
+    the start of a run. An actor of other parts is refused, and run.json records both.
+
     Attributes:
         num_envs: N.
         spec: JSON-able description: the environment's name and its options. Recorded with data and models.

@@ -7,7 +7,7 @@ independent of the batch size, by the steps of `plan_steps`; `typed_prompts` rea
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -20,6 +20,7 @@ from motionkit.clips.convert.targets import SEAMS
 from motionkit.clips.motion_clip import MotionClip, Motions
 from motionkit.contracts.blocks import Seams, blocks_of, is_long, sample_blocks, seams_of, with_spare
 from motionkit.contracts.policy import BlockwisePolicy, Condition, DiffusionPolicy, StoresSteps, guidance_of
+from motionkit.contracts.wording import Reading, read_all
 from motionkit.errors import MotionkitError
 from motionkit.motion import Caption, JointMotion, MotionBatch
 from motionkit.rl import (
@@ -38,7 +39,6 @@ from motionkit.text import KnownTexts, Prompt, usual_seconds
 
 _log = logging.getLogger("motionkit.policies")
 
-_NAMED = 4  # texts named in a warning
 BATCH = 64  # motions per batch
 
 Walk = Callable[[Predict, Tensor, StepNoise], Rollout]
@@ -262,42 +262,71 @@ def _segments(prompt: Prompt, fps: float) -> tuple[Caption, ...]:
     )
 
 
-def typed_prompts(policy: DiffusionPolicy, texts: str | Sequence[str], seconds: Sequence[float] | None) -> list[Prompt]:
-    """Return typed texts as prompts at the policy's frame rate; warn of texts far from its training data.
+def typed_prompts(
+    policy: DiffusionPolicy, texts: str | Sequence[str], seconds: Sequence[float] | None, *, as_typed: bool = True
+) -> list[Prompt]:
+    """Return typed texts as prompts at the policy's frame rate; log a warning for each action that it does not know.
 
     Args:
         policy: Gives the frame rate.
         texts: One text or several; ``" | "`` separates actions.
         seconds: Seconds of each action; None shares 6 s equally, and limits actions that are done once to their
             `usual_seconds`.
+        as_typed: As of `read_texts`.
     """
     every = [texts] if isinstance(texts, str) else list(texts)
-    if not every:
-        raise MotionkitError("there is no text.", fix='policy.generate("a person walks")')
-    prompts = [_fitting(Prompt.parse(text, fps=policy.fps, durations=seconds), policy, seconds) for text in every]
-    trained_texts: KnownTexts | None = policy.known_texts() if isinstance(policy, KnowsTexts) else None
-    if trained_texts is not None and (
-        far := trained_texts.far([text for prompt in prompts for text in prompt.segments])
-    ):
-        further = ", ".join(repr(near.text) for near in far[1:_NAMED])
-        more = f" and {len(far) - _NAMED} more" if len(far) > _NAMED else ""
-        _log.warning(
-            "%r is far from everything that this policy was trained on (nearest: %r, similarity %.2f of 1): "
-            "its motion will show something else%s",
-            far[0].text,
-            far[0].nearest,
-            far[0].similarity,
-            f"; the same holds for {further}{more}" if further else "",
-        )
+    prompts, readings = read_texts(policy, [(text, None) for text in every], seconds, as_typed=as_typed)
+    for reading in readings.values():
+        if not reading.caption:
+            _log.warning("%s", reading.sentence)
+        elif reading.changed:
+            _log.info("%s", reading.sentence)
     return prompts
 
 
-def _fitting(prompt: Prompt, policy: DiffusionPolicy, seconds: Sequence[float] | None) -> Prompt:
-    """Cut actions that are done once to their usual length, unless durations were given."""
-    if seconds is not None:
-        return prompt
+def read_texts(
+    policy: DiffusionPolicy,
+    texts: Sequence[tuple[str, float | None]],
+    seconds: Sequence[float] | None,
+    *,
+    as_typed: bool,
+) -> tuple[list[Prompt], Mapping[str, Reading]]:
+    """Return typed texts as prompts, and what the policy reads each of their actions as.
+
+    Args:
+        policy: Gives the frame rate; one that knows its captions is told which it is to read.
+        texts: Texts, each with the seconds of all its actions if they are given.
+        seconds: As of `typed_prompts`, for texts whose seconds are not given.
+        as_typed: The policy reads the texts as they are.
+
+    Returns:
+        The prompts, and the reading of each action; none if the policy does not know its captions, and with `as_typed`
+        those alone that it does not know.
+    """
+    if not texts:
+        raise MotionkitError("there is no text.", fix='policy.generate("a person walks")')
+    prompts = []
+    for text, total in texts:
+        frames = None if total is None else max(1, round(total * policy.fps))
+        prompts.append(Prompt.parse(text, fps=policy.fps, durations=None if frames else seconds, frames=frames))
+    readings: Mapping[str, Reading] = {}
+    captions: Mapping[str, str] = {}
+    if isinstance(policy, KnowsTexts) and (known := policy.known_texts()) is not None:
+        readings = read_all(known, [text for prompt in prompts for text in prompt.segments])
+        if as_typed:
+            readings = {text: reading for text, reading in readings.items() if not reading.caption}
+        captions = {text: reading.caption for text, reading in readings.items() if reading.caption}
+        policy.read_as(captions)
+    fixed = [total is not None or seconds is not None for _, total in texts]
+    return [
+        prompt if given else _fitting(prompt, policy, captions) for prompt, given in zip(prompts, fixed, strict=True)
+    ], readings
+
+
+def _fitting(prompt: Prompt, policy: DiffusionPolicy, captions: Mapping[str, str]) -> Prompt:
+    """Cut actions that are done once to their usual length; `captions` are what texts are read as."""
     lengths = [
-        min(length, int(usual * policy.fps)) if (usual := usual_seconds(text)) else length
+        min(length, int(usual * policy.fps)) if (usual := usual_seconds(captions.get(text, text))) else length
         for text, length in zip(prompt.segments, prompt.frames, strict=True)
     ]
     return replace(prompt, frames=tuple(lengths))
@@ -311,6 +340,10 @@ class KnowsTexts(Protocol):
         """Return them; None if they are not known."""
         ...
 
+    def read_as(self, captions: Mapping[str, str]) -> None:
+        """From now on read a text (key) as a known one; what was given before is forgotten."""
+        ...
+
 
 class TextToMotionPolicy(DiffusionPolicy, Protocol):
     """A diffusion policy with `generate`, which classes that derive from this one inherit."""
@@ -320,6 +353,7 @@ class TextToMotionPolicy(DiffusionPolicy, Protocol):
         texts: str | Sequence[str],
         *,
         durations: Sequence[float] | None = None,
+        as_typed: bool = True,
         num_samples: int = 1,
         guidance_scale: float | None = None,
         sampler: Literal["ddpm", "ddim"] = "ddpm",
@@ -327,12 +361,14 @@ class TextToMotionPolicy(DiffusionPolicy, Protocol):
         seed: int = 0,
         batch_size: int = 64,
     ) -> Motions:
-        """Make motions from text, the same as ``motionkit generate``.
+        """Make motions from text, the same as ``motionkit generate --as-typed``.
 
         Args:
             texts: One prompt or several; ``" | "`` separates actions that follow each other.
             durations: Seconds of each action; None shares 6 s equally, less for actions that are done once. What is
                 longer than the policy makes at once is joined of blocks.
+            as_typed: Whether texts are read as they are; False reads each as the known caption that says the same, if
+                there is one, as ``motionkit generate`` does.
             num_samples: Motions per prompt.
             guidance_scale: Classifier-free guidance; 1 turns it off. None takes the policy's, which a run of ``grpo``
                 stores in it, else 2.5.
@@ -353,7 +389,7 @@ class TextToMotionPolicy(DiffusionPolicy, Protocol):
             >>> motion.save("wave.glb")
             PosixPath('wave.glb')
         """
-        prompts = typed_prompts(self, texts, durations)
+        prompts = typed_prompts(self, texts, durations, as_typed=as_typed)
         plan = plan_steps(self, sampler, inference_timesteps)
         guidance = guidance_of(self) if guidance_scale is None else guidance_scale
         return Motions(

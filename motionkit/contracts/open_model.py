@@ -131,10 +131,16 @@ def export_model(
         formats = ", ".join(component.exports)
         raise MotionkitError(
             f"{opened.describe()}; it cannot be exported{to and f' to {to}'}.",
-            fix=f"formats it has: {formats}." if formats else "`motionkit export` writes policies.",
+            fix=f"formats it has: {formats}." if formats else "--to hub writes it with a model card.",
         )
     file, obstacles = write(path, out, overwrite=overwrite)
     return opened, to, file, obstacles
+
+
+def formats_of(path: str) -> tuple[str, ...]:
+    """Return the formats of other tools that the model at a path can be written in, the usual one first."""
+    opened = open_model(path)
+    return tuple(plugins.get(opened.kind, opened.plugin).exports)
 
 
 def trained_on(path: str) -> TrainedOn:

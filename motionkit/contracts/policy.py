@@ -203,9 +203,10 @@ class Captions:
 class WordScores:
     """A policy's scores of given words."""
 
-    log_prob: Tensor  # [N, L] log-probability of each word, with graph; 0 in the padding
-    entropy: Tensor  # [N, L] entropy of the distribution each was drawn from; 0 in the padding
-    mask: Tensor  # [N, L] bool, True up to and including the end token
+    log_prob: Tensor  # [N, L] log-probability of each word, with graph; 0 outside of the mask
+    entropy: Tensor  # [N, L] entropy of the distribution each was drawn from; 0 outside of the mask
+    # [N, L] bool, True up to and including the end token; False for words that the policy can never say
+    mask: Tensor
     # [N, L, K] log-probabilities of all words, if requested; minus infinity for words that are never sampled.
     whole: Tensor | None = None
 

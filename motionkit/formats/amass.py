@@ -22,9 +22,10 @@ from motionkit import weights
 from motionkit.errors import MotionkitError
 from motionkit.geometry import bones_from_positions, positions_from_bones
 from motionkit.motion.clip import Clip, ReadOptions
-from motionkit.motion.motion import Motion, check_size, finite_warning, is_fps
+from motionkit.motion.motion import Motion, check_size, finite_part, finite_warning, is_fps, other_rate
 from motionkit.motion.skeleton import HUMANML
 from motionkit.rigs.rest import default_rest
+from motionkit.rigs.upright import Upright, turn_up, weigh
 from motionkit.weights import read, read_array
 
 LIMIT = 2 << 30
@@ -35,6 +36,9 @@ _MODEL_LIMIT = 4 << 30
 
 _PIECE = 4096
 """Frames computed at once."""
+
+_FLOOR, _LAID = (-0.05, 0.25), (0.06, 0.4)
+"""Heights in metres of the lowest joint and of the pelvis of a body that lies on the floor; a camera is further off."""
 
 _PLAIN = ReadOptions()
 
@@ -68,7 +72,7 @@ def read_amass(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip]:
     Args:
         path: ``poses [T, 66 | 72 | 156 | 165]`` axis-angle (or ``root_orient`` and ``pose_body``), ``trans [T, 3]``
             in metres, ``mocap_framerate`` or another name for it, ``betas``, ``gender``.
-        options: ``fps`` for files without; ``up`` is Z as in AMASS unless the trunk points along Y; ``smpl_model``,
+        options: ``fps`` in place of the file's; ``up`` is Z as in AMASS unless the body says else; ``smpl_model``,
             a file or a folder with one per gender.
 
     Returns:
@@ -86,6 +90,11 @@ def read_amass(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip]:
     if options.smpl_model is None:
         rest, body = default_rest(), "default (the file's betas do not count)"
     else:
+        if not bool(torch.isfinite(recording.betas).all()):
+            raise MotionkitError(
+                f"{path}: betas are not finite, and the body of --smpl-model is made from them.",
+                fix="leave --smpl-model out: an average body has no need of them.",
+            )
         model = find_smpl_model(options.smpl_model, recording.gender)
         rest, body = read_smpl_model(model).rest(recording.betas), model.name
     motion, up, warnings = _build(recording, rest, options)
@@ -106,7 +115,7 @@ def read_amass(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip]:
 def _build(recording: Recording, rest: Tensor, options: ReadOptions) -> tuple[Motion, str, list[str]]:
     """Return the motion in house space, the file's vertical axis, and warnings."""
     finite = recording.finite
-    warnings = finite_warning(finite)
+    warnings = [*recording.doubts, *finite_warning(finite)]
     rotations = _matrices(recording.rotations)
     translations = rest.expand(len(rotations), -1, -1).clone()
     translations[:, 0] += recording.places
@@ -116,15 +125,23 @@ def _build(recording: Recording, rest: Tensor, options: ReadOptions) -> tuple[Mo
     motion = Motion(HUMANML.joint_names, HUMANML.parents, offsets, rotations, translations, recording.fps)
     up = options.up
     if up == "auto":
-        up = "y" if _trunk(motion, finite)[1] > 0.8 else "z"
-        if up == "y":
-            warnings.append("the trunk points along Y, so Y was taken for the vertical: if that is wrong, pass --up z.")
-    if up == "z":
-        turn = rest.new_tensor(_TO_HOUSE)
+        up, said = _weighed(motion, finite)
+        warnings += filter(None, (said,))
+    if up != "y":
+        turn = rest.new_tensor(_TO_HOUSE) if up == "z" else turn_up(up)
         rotations[:, 0] = turn @ rotations[:, 0]
         translations[:, 0] = translations[:, 0] @ turn.T
         motion = replace(motion, rotations=rotations, translations=translations)
     return motion, up, warnings
+
+
+def _weighed(motion: Motion, finite: Tensor) -> Upright:
+    """Find which way is up: Z as in AMASS, Y, or -Y as cameras have it, unless the body lies on the floor of AMASS."""
+    clean = finite_part(motion, finite)
+    places = clean.cut(0, min(clean.frames, _PIECE)).positions()
+    low, hips = float(places[..., 2].min()), float(places[:, 0, 2].median())
+    lies = _FLOOR[0] < low < _FLOOR[1] and _LAID[0] < hips < _LAID[1]
+    return weigh(places, motion.names, motion.parents, motion.fps, "z", usual=["y"] if lies else ["y", "-y"])
 
 
 def _matrices(vectors: Tensor) -> Tensor:
@@ -138,17 +155,6 @@ def _matrices(vectors: Tensor) -> Tensor:
     return matrices
 
 
-def _trunk(motion: Motion, finite: Tensor) -> Tensor:
-    """Return the median direction from pelvis to neck in the file's world; in an AMASS world it is along Z."""
-    frames = finite.nonzero()[:, 0]
-    frames = frames[:: max(1, len(frames) // _PIECE)]  # a sample of a long motion
-    positions = replace(
-        motion, rotations=motion.rotations[frames], translations=motion.translations[frames]
-    ).positions()
-    trunk = positions[:, HUMANML.index("neck")] - positions[:, 0]
-    return torch.nn.functional.normalize(trunk, dim=-1).median(dim=0).values
-
-
 @dataclass(frozen=True)
 class Recording:
     """The contents of an SMPL motion file."""
@@ -160,11 +166,12 @@ class Recording:
     betas: Tensor  # Shape coefficients; empty when the file has none
     gender: str  # ``male``, ``female``, ``neutral``, or empty
     kind: str  # The body model
+    doubts: tuple[str, ...] = ()  # What a person should know of how it was read
 
 
 def read_recording(
     path: Path,  # the ``.npz``
-    fps: float,  # frame rate for a file without one; 0 for none
+    fps: float,  # frame rate to take in place of the file's; 0 for none
 ) -> Recording:
     """Read and check a file's arrays."""
     data = read_array(path, limit=LIMIT, wanted=lambda name: name in _WANTED)
@@ -185,7 +192,8 @@ def read_recording(
     betas = _betas(data, path)
     stated = _word(data.get("surface_model_type")).lower()
     kind = {"smpl": "SMPL", "smplh": "SMPL-H", "smplx": "SMPL-X"}.get(stated, kind)
-    return Recording(rotations, roots, finite, _fps(data, path, fps), betas, _word(data.get("gender")).lower(), kind)
+    rate, doubts = _fps(data, path, fps)
+    return Recording(rotations, roots, finite, rate, betas, _word(data.get("gender")).lower(), kind, doubts)
 
 
 def _poses(data: Mapping[str, Any], path: Path) -> tuple[NDArray[Any], str]:
@@ -217,10 +225,7 @@ def _betas(data: Mapping[str, Any], path: Path) -> Tensor:
     stored = _numbers(data, ("betas",), path)
     if stored is None or not stored.size:
         return torch.zeros(0, dtype=torch.float64)
-    betas = _doubles(stored.reshape(-1, stored.shape[-1])[0])
-    if not bool(torch.isfinite(betas).all()):
-        raise MotionkitError(f"{path}: betas are not finite.")
-    return betas
+    return _doubles(stored.reshape(-1, stored.shape[-1])[0])
 
 
 def _numbers(data: Mapping[str, Any], names: Sequence[str], path: Path) -> NDArray[Any] | None:
@@ -238,19 +243,19 @@ def _doubles(array: NDArray[Any]) -> Tensor:
     return torch.from_numpy(weights.cast(array, np.float64))
 
 
-def _fps(data: Mapping[str, Any], path: Path, given: float) -> float:
-    """Return the file's frame rate, or the user's if it has none."""
+def _fps(data: Mapping[str, Any], path: Path, given: float) -> tuple[float, tuple[str, ...]]:
+    """Return the user's frame rate, else the file's; and a warning if they differ."""
     for name in _FPS:
         if name in data:
             value = np.asarray(data[name]).reshape(-1)
             fps = float(value[0]) if value.size == 1 and value.dtype.kind in "fiu" else math.nan
             if is_fps(fps):
-                return fps
+                return (given, (other_rate(fps, given),)) if given and given != fps else (fps, ())
             if not given:
                 raise MotionkitError(f"{path}: {name} is {value[:3].tolist()}, not a frame rate.", fix=_ASK)
     if not given:
         raise MotionkitError(f"{path} does not say its frame rate.", why=_listed(data), fix=_ASK)
-    return given
+    return given, ()
 
 
 def _word(value: Any) -> str:

@@ -26,6 +26,7 @@ from motionkit.motion.motion import JointMotion, check_size, finite_frames, fini
 from motionkit.motion.skeleton import HUMANML, KIT, Skeleton
 from motionkit.rigs.detect import PERSON_LEG, UNITS, LengthUnit, nearest_unit
 from motionkit.rigs.rest import SMPL_COUNTS, smpl_joints
+from motionkit.rigs.upright import turn_points, weigh
 from motionkit.runs import write_bytes_atomic
 from motionkit.weights import read_array
 
@@ -254,14 +255,14 @@ def joints_clip(
     leg = _leg_length(joints[finite], skeleton)
     if not 0.4 < leg < 1.3:
         warnings.append(f"in {unit_name} the legs are {leg:.2f} m long: if that is wrong, pass --units.")
-    up = options.up
-    if up == "auto":
-        up = "z" if _trunk_along_z(joints[finite], skeleton) else "y"
-        if up == "z":
-            warnings.append("the trunk points along Z, so Z was taken for the vertical: if that is wrong, pass --up y.")
-    if up == "z":
-        joints = joints[..., [0, 2, 1]] * joints.new_tensor([1.0, 1.0, -1.0])
     fps = options.fps or skeleton.fps
+    if options.up == "auto":
+        # Arrays of Z-up worlds are as usual as those with Y up.
+        up, said = weigh(joints[finite], names, parents, fps, "y", usual=("z",))
+        warnings += filter(None, (said,))
+    else:
+        up = options.up
+    joints = turn_points(joints, up)
     notes = {"format": kind, "body": f"{len(names)} joints", "unit": unit_name, "up": up, "fps": f"{fps:g}"}
     notes["frames"] = str(len(joints))
     return Clip(JointMotion(names, parents, joints, fps), part=part, notes=notes, warnings=tuple(warnings))
@@ -294,14 +295,6 @@ def _unit(joints: Tensor, skeleton: Skeleton, options: ReadOptions) -> tuple[str
     kit_unit = {"kit": LengthUnit("KIT units", KIT.unit)} if skeleton is KIT else {}
     name = nearest_unit(leg, PERSON_LEG, kit_unit)
     return name, (UNITS | kit_unit)[name].metres
-
-
-def _trunk_along_z(joints: Tensor, skeleton: Skeleton) -> bool:
-    """Whether the trunk is mostly upright along Z: arrays of Z-up worlds."""
-    hips, shoulders = skeleton.face_joints[:2], skeleton.face_joints[2:]
-    trunk = joints[:, list(shoulders)].mean(dim=1) - joints[:, list(hips)].mean(dim=1)
-    trunk = torch.nn.functional.normalize(trunk, dim=-1).median(dim=0).values
-    return bool(trunk[2] > 0.8 and trunk[1] < 0.5)
 
 
 def stacked_clips(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import zipfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from numpy.lib import format as npy
@@ -13,6 +13,7 @@ from numpy.lib import format as npy
 from motionkit.documents import open_file, read_json
 from motionkit.errors import MotionkitError
 from motionkit.motion.clip import Clip, ReadOptions
+from motionkit.motion.motion import other_rate
 
 Read = Callable[[Path, ReadOptions], Sequence[Clip]]
 
@@ -27,36 +28,54 @@ class Format:
     target: str  # ``module:function`` of the reader, imported on first use
     options: tuple[str, ...] = ()  # Which of the `ReadOptions` its reader uses
     tables: tuple[str, ...] = ()  # Files that the reader looks for in the folder of a file of this format
+    retimed: bool = False  # Its frames are counted, so that a rate that is given replaces the file's after reading
 
     def read(self, path: Path, options: ReadOptions) -> Sequence[Clip]:
         """Read a file of this format."""
         module, _, function = self.target.partition(":")
         reader: Read = getattr(importlib.import_module(f"motionkit.formats.{module}"), function)
-        return reader(path, options)
+        clips = reader(path, options)
+        return [at_rate(clip, options.fps) for clip in clips] if self.retimed and options.fps else clips
 
 
 TABLES = ("FullHierarchy.json", "FullOffsets.json")
 """File names of the tables of a whole skeleton, which Unreal's exporter writes next to motions."""
 
 _PLACED = ("up", "unit")
-_EXPORTED = ("fps", "rot6d_columns", "hierarchy", "offsets")
+_EXPORTED = ("fps", "up", "rot6d_columns", "hierarchy", "offsets")
 
 FORMATS = {
     entry.name: entry
     for entry in (
-        Format("bvh", "BVH", ".bvh", "bvh:read_bvh", (*_PLACED, "joint_map")),
+        Format("bvh", "BVH", ".bvh", "bvh:read_bvh", ("fps", *_PLACED, "joint_map"), retimed=True),
         Format("glb", "GLB", ".glb", "glb:read_glb", (*_PLACED, "joint_map")),
         Format("fbx", "FBX (by a Blender of yours)", ".fbx", "fbx:read_fbx", (*_PLACED, "joint_map")),
         Format("unreal-json", "Unreal / MPL motion JSON", ".json", "mpl.read_json:read_mpl_json", _EXPORTED, TABLES),
         Format("mpl-npz", "MPL npz", ".npz", "mpl.npz:read_mpl_npz", _EXPORTED, TABLES),
         Format("amass", "AMASS / SMPL npz", ".npz", "amass:read_amass", ("fps", "up", "smpl_model")),
-        Format("motionkit", "motionkit npz", ".npz", "native:read_native"),
+        Format("motionkit", "motionkit npz", ".npz", "native:read_native", ("fps",), retimed=True),
         Format("joints", "joints .npy [T, 22 or 21, 3]", ".npy", "arrays:read_joints", ("fps", *_PLACED)),
         Format("features", "HumanML3D / KIT features .npy", ".npy", "arrays:read_features_file", ("fps",)),
         Format("mdm-results", "MDM results.npy", ".npy", "arrays:read_mdm_results", ("fps", *_PLACED)),
     )
 }
 SUFFIXES = frozenset(entry.suffix for entry in FORMATS.values())
+
+
+def at_rate(clip: Clip, fps: float) -> Clip:
+    """Return a clip with its frames at another rate than its file says, and a warning that names both."""
+    motion = clip.motion
+    if fps == motion.fps:
+        return clip
+    faster = fps / motion.fps
+    tracks = {name: values * faster if name == "root_velocity" else values for name, values in motion.tracks.items()}
+    return replace(
+        clip,
+        motion=replace(motion, fps=fps, tracks=tracks),
+        timed=tuple(replace(one, start=one.start / faster, end=one.end / faster) for one in clip.timed),
+        notes={**clip.notes, "fps": f"{fps:g}"},
+        warnings=(*clip.warnings, other_rate(motion.fps, fps)),
+    )
 
 
 def read_clips(path: Path | str, options: ReadOptions | None = None) -> Sequence[Clip]:

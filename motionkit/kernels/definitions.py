@@ -30,7 +30,11 @@ Body = tuple[tuple[int, ...], tuple[float, ...]]
 
 def _fit(joints: int, feet: tuple[int, ...], heights: float | tuple[float, ...]) -> Body:
     if len(set(feet)) != len(feet) or (feet and not 0 <= min(feet) <= max(feet) < joints):
-        raise MotionkitError(f"feet must be distinct joints of 0..{joints - 1}, got {list(feet)}.")
+        raise MotionkitError(
+            f"the joints of the feet must be different joints of 0 to {joints - 1}, and are {list(feet)}.",
+            why="a joint that is named twice would count twice.",
+            fix="name the ankle alone of a foot without a toe.",
+        )
     per_foot = heights if isinstance(heights, tuple) else (heights,) * len(feet)
     limits = tuple(float(height) for height in per_foot)
     if len(limits) != len(feet):

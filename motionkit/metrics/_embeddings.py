@@ -31,7 +31,7 @@ class FrechetReference:
     """One side of Frechet distances; its mean, covariance and root of the covariance are computed once.
 
     Args:
-        embeddings: ``[N, D]``, usually of real motions.
+        embeddings: ``[N, D]``, usually of reference motions.
     """
 
     def __init__(self, embeddings: Tensor) -> None:
@@ -177,12 +177,12 @@ def kinetic_features(joints: Tensor, lengths: Tensor, fps: float) -> Tensor:
 
 
 class KineticReference:
-    """Kinetic features of real motions, for Frechet distances of features over their standard deviation.
+    """Kinetic features of reference motions, for Frechet distances of features over their standard deviation.
 
     Without that division the accelerations of the hands would be nearly all of the distance.
 
     Args:
-        real: ``[M, F]`` `kinetic_features` of real motions.
+        real: ``[M, F]`` `kinetic_features` of reference motions.
     """
 
     def __init__(self, real: Tensor) -> None:

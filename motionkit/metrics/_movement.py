@@ -1,4 +1,4 @@
-"""How much motions move: limbs in a frequency band, by range and relative to real clips; floor, speed, jerk and spread.
+"""How much motions move: limbs in a frequency band, by range, beside reference clips; floor, speed, jerk, spread.
 
 For limbs, joint positions are relative to the root and to the heading (`body_positions`), so a body that glides and
 turns without moving its limbs does not move.
@@ -17,7 +17,7 @@ from motionkit.geometry import rotate_yaw
 BAND = (0.5, 5.0)  # Hz. Below are changes of posture, above is jitter; steps, waves, kicks and claps lie between.
 SHORTEST = 1.0  # shortest motion with a `movement`, in seconds: half a period of the lowest frequency of `BAND`
 QUIET = 0.02
-"""Metres of `movement` below which real clips of an action are taken as still, and nothing is divided by it."""
+"""Metres of `movement` below which reference clips of an action are taken as still, and nothing is divided by it."""
 
 STILL = 0.1  # metres: a motion in which no joint has this `joint_range` is a statue
 _TIE = 0.001  # metres: a smaller difference may be rounding
@@ -113,7 +113,7 @@ def joint_range(joints: Tensor, headings: Tensor, lengths: Tensor) -> Tensor:
 
 
 def leading_joint(real: Tensor) -> tuple[int, float]:
-    """Return the joint that moves most in real clips of one action, and how far it swings there.
+    """Return the joint that moves most in reference clips of one action, and how far it swings there.
 
     Args:
         real: ``[M, J]`` `movement` of the clips; rows of NaN are left out.
@@ -134,15 +134,15 @@ def leading_joint(real: Tensor) -> tuple[int, float]:
 
 
 def movement_share(made: Tensor, joint: Tensor, real: Tensor) -> Tensor:
-    """Return how far motions move relative to real clips of the same action.
+    """Return how far motions move relative to reference clips of the same action.
 
     Args:
         made: ``[N, J]`` `movement`.
         joint: ``[N]`` int64, the `leading_joint` of the action of each.
-        real: ``[N]`` metres, that joint's mean in the real clips.
+        real: ``[N]`` metres, that joint's mean in the reference clips.
 
     Returns:
-        ``[N]``, 1 for as far; NaN if the real clips move less than `QUIET`.
+        ``[N]``, 1 for as far; NaN if the reference clips move less than `QUIET`.
 
     Example:
         >>> movement_share(torch.tensor([[0.0, 0.1]]).expand(2, 2), torch.tensor([1, 1]), torch.tensor([0.2, 0.01]))
@@ -153,14 +153,14 @@ def movement_share(made: Tensor, joint: Tensor, real: Tensor) -> Tensor:
 
 
 def statues(made: Tensor, real: Tensor) -> Tensor:
-    """Return which motions are statues: no joint has a range of `STILL`, while in real clips of the action one does.
+    """Return which motions are statues: no joint has a range of `STILL`, but one does in reference clips of the action.
 
     Args:
         made: ``[N, J]`` `joint_range`.
-        real: ``[N]`` metres, the range of the joint that gets farthest, median over the real clips.
+        real: ``[N]`` metres, the range of the joint that gets farthest, median over the reference clips.
 
     Returns:
-        ``[N]``, 1 for a statue, 0 for a motion; NaN if real clips are statues too, or a value is not finite.
+        ``[N]``, 1 for a statue, 0 for a motion; NaN if reference clips are statues too, or a value is not finite.
 
     Example:
         >>> statues(torch.tensor([[0.0, 0.05], [0.0, 0.5], [0.0, 0.05]]), torch.tensor([0.6, 0.6, 0.04]))
@@ -206,7 +206,7 @@ def floor_distance(joints: Tensor, lengths: Tensor, *, tolerance: float = TOLERA
     """Return how far the lowest joint is below the floor (penetration) and above it (float), mean over frames.
 
     PhysDiff measures the lowest vertex of a body mesh; features hold joints only, whose lowest one is put on the floor
-    when a clip is processed, so that real clips have a little of both.
+    when a clip is processed, so that reference clips have a little of both.
 
     Args:
         joints: ``[N, T, J, 3]`` metres, Y up, floor at 0.

@@ -1,4 +1,4 @@
-"""Figures of predicted motions: foot contacts and foot slide, angles to the real motion, power spectrum (NPSS).
+"""Figures of predicted motions: foot contacts and foot slide, angles to the reference motion, power spectrum (NPSS).
 
 Functions whose name ends in ``_terms`` return a numerator and a denominator for each motion; the quotient of their sums
 over a set of motions is the figure of the set.

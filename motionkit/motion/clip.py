@@ -37,6 +37,8 @@ BODY = {
 _LIMIT = 1 << 20
 """Bytes of a table."""
 
+Axis = Literal["x", "-x", "y", "-y", "z", "-z"]
+Up = Literal["auto", "x", "-x", "y", "-y", "z", "-z"]
 Unit = Literal["auto", "m", "dm", "cm", "mm", "in", "asf"]
 Columns = Literal["auto", "xy", "xz", "yz", "yx", "zx", "zy"]
 
@@ -45,11 +47,11 @@ Columns = Literal["auto", "xy", "xz", "yz", "yx", "zx", "zy"]
 class ReadOptions:
     """Facts about a motion file that may be missing from the file itself."""
 
-    # Vertical axis of BVH and GLB files and joint arrays; ``auto`` looks at the rest pose.
-    up: Literal["auto", "y", "z"] = "auto"
+    # Direction of up in the file; ``auto`` weighs the rest pose and how the body moves, see `motionkit.rigs.upright`.
+    up: Up = "auto"
     # Unit of BVH and GLB files and joint arrays; ``auto`` looks at the length of the legs, ``asf`` is CMU's (5.64 cm).
     unit: Unit = "auto"
-    fps: float = 0.0  # Frames per second of files without (joint arrays); 0 takes 20
+    fps: float = 0.0  # Frames per second, in place of what the file says; 0 takes that, or 20 where it says none
     # Which two columns of a rotation matrix the six numbers of a JSON file are; ``auto`` takes what ``meta.rot6d_spec``
     # names, else xy.
     rot6d_columns: Columns = "auto"

@@ -165,6 +165,19 @@ def is_fps(value: float) -> bool:
     return RATES[0] <= value <= RATES[1]
 
 
+def other_rate(stated: float, given: float) -> str:
+    """Return the warning about a rate that was given in place of the file's."""
+    return f"its file says {stated:g} frames per second: {given:g} were taken, as given (--source-fps)."
+
+
+def numbered(doubles: Mapping[str, int]) -> str:
+    """Return the warning about joints that share a name, with the number of joints by name."""
+    names = list(doubles)
+    shown = ", ".join(f"{name!r} ({doubles[name]})" for name in names[:5])
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return f"joints that share a name are numbered here: {shown}{more}."
+
+
 def check_fps(value: float) -> None:
     """Refuse an impossible frame rate."""
     if not is_fps(value):

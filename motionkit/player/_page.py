@@ -29,6 +29,7 @@ from motionkit.player._track import PlayerTrack
 from motionkit.rigs import find_feet, soft_contacts
 from motionkit.rigs.detect import PERSON_LEG, UNITS
 from motionkit.rigs.roles import CENTRE, SIDED, find_roles
+from motionkit.rigs.upright import UP_TABLE
 from motionkit.runs import write_bytes_atomic
 
 STEP = 1e-4
@@ -47,7 +48,7 @@ _WANTED = "The dashed line is the path that was asked for; the ring is where it 
 Ints = npt.NDArray[np.int64]
 
 _IDEAS = (
-    *("codec", "camera", "names", "bvh", "glb", "feet", "measure", "body", "figure", "scene"),
+    *("codec", "camera", "names", "bvh", "glb", "feet", "up", "measure", "body", "figure", "scene"),
     *("panels", "labels", "edges", "lanes", "save", "input"),
 )
 _PARTS = tuple(f"{idea}.js" for idea in _IDEAS)
@@ -311,7 +312,8 @@ def _script() -> str:
 def known_names() -> str:
     """Return the script's tables of rigs and units as JSON, the same as those of the readers here."""
     units = {name: unit.metres for name, unit in UNITS.items()}
-    return json.dumps({"sided": SIDED, "centre": CENTRE, "units": units, "leg": PERSON_LEG, "most": MAX_TRACKS})
+    tables = {"sided": SIDED, "centre": CENTRE, "units": units, "leg": PERSON_LEG, "most": MAX_TRACKS, "up": UP_TABLE}
+    return json.dumps(tables)
 
 
 def inert(text: str) -> str:

@@ -7,6 +7,8 @@ function make(tag, name, text) {
   return element;
 }
 
+const FITS = 26; // letters of a title that is not shortened
+
 // Names for places where a title is cut: without the words that another title begins with as well.
 function shortNames(titles) {
   const words = titles.map((title) => title.split(' '));
@@ -16,7 +18,7 @@ function shortNames(titles) {
       return titles[j] === title ? 0 : at < 0 ? other.length : at;
     });
     const rest = words[i].slice(Math.max(...shared)).join(' ');
-    return rest && title.length - rest.length > 12 ? `… ${rest}` : title;
+    return rest && title.length > FITS && title.length - rest.length > 12 ? `… ${rest}` : title;
   });
 }
 

@@ -90,6 +90,11 @@ function laneOf(track, name, duration, scale, many) {
     strip.append(row.contacts, make('span', 'foot left', 'L'), make('span', 'foot right', 'R'), ...row.numbers);
     lane.append(strip);
   }
+  if (track.duration < duration - 1e-6) {
+    const over = make('div', 'gone', `ends at ${secondsText(track.duration)}`);
+    over.style.setProperty('--part', track.duration / duration);
+    lane.append(over);
+  }
   if (!track.segments.length && !track.contacts) {
     const strip = make('div', 'strip plain');
     const block = make('div', 'length');

@@ -32,34 +32,18 @@ function unitOf(file, roles) {
   return Math.abs(Math.log((extent * NAMES.units[unit]) / 1.75)) < Math.log(1.5) ? unit : 'cm';
 }
 
-// Whether the legs go down along Z in the rest pose.
-function standsAlongZ(file, roles) {
-  const at = (joint) => Array.from(file.rest.subarray(joint * 3, joint * 3 + 3));
-  const sum = [0, 0, 0];
-  for (const side of ['left', 'right']) {
-    const [hip, ankle] = [roles[`${side} hip`], roles[`${side} ankle`]];
-    if (hip !== undefined && ankle !== undefined) at(hip).forEach((value, i) => (sum[i] += value - at(ankle)[i]));
-  }
-  return length3(sum) > 0 && sum[2] / length3(sum) > 0.8;
-}
-
 // Metres, Y up, every so many frames that no more than 60 a second are left; frames that are not finite repeat others.
 function inMetres(file, roles) {
   const joints = file.parents.length;
   const scale = file.unit === 'm' ? 1 : NAMES.units[unitOf(file, roles)];
-  const turn = file.unit !== 'm' && standsAlongZ(file, roles);
+  const { up, said } = findUp(file, roles);
   const stride = Math.max(1, Math.ceil(file.fps / FASTEST - 1e-6));
   const frames = Math.ceil(file.frames / stride);
   const positions = new Float32Array(frames * joints * 3);
   const shown = new Uint8Array(frames);
   for (let frame = 0; frame < frames; frame += 1) {
-    for (let joint = 0; joint < joints; joint += 1) {
-      const from = (frame * stride * joints + joint) * 3;
-      const to = (frame * joints + joint) * 3;
-      positions[to] = file.positions[from] * scale;
-      positions[to + 1] = file.positions[from + (turn ? 2 : 1)] * scale;
-      positions[to + 2] = file.positions[from + (turn ? 1 : 2)] * (turn ? -scale : scale);
-    }
+    const from = frame * stride * joints * 3;
+    positions.set(turnPlaces(file.positions.subarray(from, from + joints * 3), up, scale), frame * joints * 3);
     shown[frame] = +positions.subarray(frame * joints * 3, (frame + 1) * joints * 3).every((value) => Math.abs(value) < 1e4);
   }
   if (!shown.includes(1)) refuse('no frame of it can be shown: are its numbers finite, and its unit right');
@@ -68,7 +52,7 @@ function inMetres(file, roles) {
   const first = shown.indexOf(1);
   for (let frame = 0; frame < first; frame += 1) copy(frame, first);
   for (let frame = first; frame < frames; frame += 1) if (!shown[frame]) copy(frame, frame - 1);
-  return { positions, shown, frames, stride, joints, fps: file.fps / stride };
+  return { positions, shown, frames, stride, joints, fps: file.fps / stride, said };
 }
 
 // x and z of the root, evened out so that steps do not shake the camera.
@@ -137,16 +121,25 @@ function withoutCollars(sides, roles, parents) {
 function trackOfFile(file, title) {
   const { names, parents } = file;
   const roles = findRoles(names, parents);
-  const made = inMetres(file, roles);
-  const { positions, frames, joints, fps } = made;
-  const sides = withoutCollars(findSides(names), roles, parents);
+  const track = {
+    ...inMetres(file, roles), title, parents, names, roles, fileFps: file.fps, root: parents.indexOf(-1),
+    duration: file.frames / file.fps, segments: [], colour: '', path: null, contacts: null, feet: findFeet(roles, parents),
+    sides: withoutCollars(findSides(names), roles, parents),
+    bones: parents.flatMap((parent, joint) => (parent >= 0 ? [[parent, joint]] : [])),
+    lone: parents.flatMap((parent, joint) => (parent < 0 && !parents.includes(joint) ? [joint] : [])),
+  };
+  return measured(laidOut(track));
+}
+
+// A track with its size, and where a camera looks.
+function laidOut(track) {
+  const { positions, frames, joints, fps, parents, names, root, sides } = track;
   const all = Array.from({ length: joints }, (_, joint) => joint);
   const column = (frame, axis) => all.map((joint) => positions[(frame * joints + joint) * 3 + axis]);
   const times = Array.from({ length: frames }, (_, frame) => frame);
   const low = quantile(times.map((frame) => Math.min(...column(frame, 1))), 0.02);
   const high = quantile(times.map((frame) => Math.max(...column(frame, 1))), 0.98);
   const height = Math.max(high - low, 1e-3);
-  const root = parents.indexOf(-1);
   const path = Float32Array.from({ length: frames * 2 }, (_, i) => positions[((i >> 1) * joints + root) * 3 + 2 * (i & 1)]);
   const follow = evened(path, frames, CALM * fps);
   const away = (frame, [x, z]) => Math.max(...all.map((joint) =>
@@ -156,18 +149,14 @@ function trackOfFile(file, title) {
     return values.reduce(([a, b], value) => [Math.min(a, value), Math.max(b, value)], [Infinity, -Infinity]);
   });
   const centre = ends.map(([a, b]) => (a + b) / 2);
-  const lengths = boneLengths(made, parents);
-  const track = {
-    ...made, title, parents, names, roles, fileFps: file.fps, root, duration: file.frames / file.fps, segments: [],
-    colour: '', path: null, contacts: null, feet: findFeet(roles, parents), sides, height, middle: (low + high) / 2, follow,
-    centre, reach: Math.max(quantile(times.map((frame) => away(frame, [follow[2 * frame], follow[2 * frame + 1]])), 0.98), 1e-3),
+  const lengths = boneLengths(track, parents);
+  return {
+    ...track, height, middle: (low + high) / 2, follow, centre,
+    reach: Math.max(quantile(times.map((frame) => away(frame, [follow[2 * frame], follow[2 * frame + 1]])), 0.98), 1e-3),
     spread: Math.max(...times.map((frame) => away(frame, centre)), 1e-3),
-    bones: parents.flatMap((parent, joint) => (parent >= 0 ? [[parent, joint]] : [])),
-    lone: parents.flatMap((parent, joint) => (parent < 0 && !parents.includes(joint) ? [joint] : [])),
     radii: radiiOf(parents, lengths, [...sides], height / PERSON),
     head: headOf(names, parents, lengths, height / PERSON),
   };
-  return measured(track);
 }
 
 // A dropped file as a track; refuses what it cannot read with an error in words.

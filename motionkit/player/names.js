@@ -82,6 +82,11 @@ function findRoles(names, parents) {
     }
   }
   if (found.pelvis === undefined && parents.includes(-1)) found.pelvis = parents.indexOf(-1);
+  for (const side of ['left', 'right']) {
+    // A rig without hands ends its forearms at the wrists.
+    const below = parents.flatMap((parent, joint) => (parent === (found[`${side} elbow`] ?? -2) ? [joint] : []));
+    if (found[`${side} wrist`] === undefined && below.length === 1 && names[below[0]].endsWith(END)) found[`${side} wrist`] = below[0];
+  }
   return found;
 }
 

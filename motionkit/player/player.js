@@ -21,7 +21,7 @@ class MotionkitPlayer extends HTMLElement {
     this.attachShadow({ mode: 'open' }).innerHTML = UI;
     this.find = (selector) => this.shadowRoot.querySelector(selector);
     this.canvas = this.find('canvas');
-    for (const speed of SPEEDS) this.find('select').append(new Option(`${speed}×`, String(speed), speed === 1, speed === 1));
+    for (const speed of SPEEDS) this.find('.speed select').append(new Option(`${speed}×`, String(speed), speed === 1, speed === 1));
     this.build(data);
     this.listen();
     this.resetView();
@@ -37,6 +37,7 @@ class MotionkitPlayer extends HTMLElement {
 
   build({ title, notes }) {
     this.heading = title;
+    this.notes = notes;
     this.duration = Math.max(...this.tracks.map((track) => track.duration));
     this.scale = scoreScale(this.tracks);
     const many = this.tracks.length > 1;
@@ -77,9 +78,10 @@ class MotionkitPlayer extends HTMLElement {
       const does = { back: () => act.step(-1), forth: () => act.step(1) }[name] ?? act[name] ?? (() => act.flip(name));
       button.addEventListener('click', () => does());
     }
-    this.find('select').addEventListener('change', (event) => {
+    this.find('.speed select').addEventListener('change', (event) => {
       this.state.speed = Number(event.target.value);
     });
+    this.find('.up select').addEventListener('change', (event) => this.turn(event.target.value));
     if (this.takesFiles()) listenFiles(this.whole ? window : this, this.find('input'), (files) => this.open(files));
     new ResizeObserver(() => this.arrange()).observe(this.find('.stage'));
     new IntersectionObserver(([entry]) => {
@@ -105,7 +107,7 @@ class MotionkitPlayer extends HTMLElement {
       faster: (places) => {
         const place = SPEEDS.indexOf(state.speed) + places;
         state.speed = SPEEDS[clamp(place, [0, SPEEDS.length - 1])];
-        this.find('select').value = String(state.speed);
+        this.find('.speed select').value = String(state.speed);
       },
       flip: (name) => {
         if (name === 'overlay' && this.tracks.length < 2) return;
@@ -171,13 +173,15 @@ class MotionkitPlayer extends HTMLElement {
 
   // Show the motions of files beside those that are here.
   async open(files) {
-    const notes = [];
+    const notes = [...this.notes];
     const before = this.tracks.length;
     for (const file of files) {
       try {
         if (this.tracks.length >= NAMES.most) refuse(`a page shows ${NAMES.most} motions`);
-        this.tracks.push(readMotion(file.name, new Uint8Array(await file.arrayBuffer())));
+        const track = readMotion(file.name, new Uint8Array(await file.arrayBuffer()));
+        this.tracks.push(track);
         this.order.push(this.tracks.length - 1);
+        if (track.said) notes.push(`${file.name}: ${track.said}.`);
       } catch (error) {
         notes.push(`${file.name} is not shown: ${error.message}.`);
       }
@@ -187,6 +191,14 @@ class MotionkitPlayer extends HTMLElement {
       this.theme();
       this.play(true);
     } else this.find('.notes').replaceChildren(...notes.map((note) => make('li', '', note)));
+  }
+
+  // Another direction of up for the motions that are shown.
+  turn(axis) {
+    this.tracks = this.tracks.map((track, i) => (this.order.includes(i) ? turnTrack(track, axis) : track));
+    this.build({ title: this.heading, notes: this.notes });
+    this.theme();
+    this.resetView();
   }
 
   shown() {
@@ -229,6 +241,8 @@ class MotionkitPlayer extends HTMLElement {
     for (const name of ['overlay', 'follow', 'loop', 'thick', 'ghosts']) {
       this.find(`[data-do=${name}]`).setAttribute('aria-pressed', String(state[name]));
     }
+    const ways = new Set(tracks.map((track) => track.up ?? 'y'));
+    this.find('.up select').value = ways.size === 1 ? [...ways][0] : '';
     this.find('.legend').replaceChildren(...legendOf(tracks, state.overlay, this.look));
     fillAxis(this.find('.axis'), this.duration, this.find('.axis').clientWidth);
     this.draw(); // a canvas of another size is empty until then
@@ -324,20 +338,23 @@ class MotionkitPlayer extends HTMLElement {
     this.tracks.forEach((track, i) => {
       const { before } = frameAt(track, time);
       const words = `frame ${before * track.stride} / ${(track.frames - 1) * track.stride}`;
-      const state = time >= track.duration ? ', ended' : track.shown[before] ? '' : ', no data';
+      const ended = time >= track.duration && track.duration < this.duration - 1e-6;
+      const state = ended ? `ended at ${secondsText(track.duration)}` : track.shown[before] ? '' : 'no data';
       const now = segmentAt(track, time);
       const segment = track.segments[now];
       this.rows[i].segments.forEach((block, k) => block.classList.toggle('now', k === now));
       this.rows[i].numbers?.forEach((place, side) => {
         const foot = track.footing?.[side];
-        const ended = time >= track.duration || !foot;
-        place.textContent = ended ? '' : `${(100 * Math.max(foot.height[before], 0)).toFixed(0)} cm  ${foot.speed[before].toFixed(1)} m/s`;
-        place.classList.toggle('slides', !ended && foot.slides[before] === 1);
+        const none = time >= track.duration || !foot;
+        place.textContent = none ? '' : `${(100 * Math.max(foot.height[before], 0)).toFixed(0)} cm  ${foot.speed[before].toFixed(1)} m/s`;
+        place.classList.toggle('slides', !none && foot.slides[before] === 1);
       });
       if (this.order.includes(i)) {
         const [head, caption] = this.labels[i].children;
-        head.lastChild.textContent = this.tracks.length > 1 || state ? `${words}${state}` : '';
-        caption.textContent = segment ? segment.text : '';
+        head.lastChild.textContent = state || (this.tracks.length > 1 ? words : '');
+        head.lastChild.classList.toggle('ended', ended);
+        const named = head.querySelector('b') && track.segments.length === 1 && segment?.text === track.title;
+        caption.textContent = segment && !named ? segment.text : '';
         if (segment && segment.score !== null) caption.append(make('b', '', scoreText(segment.score)));
       }
       if (i === first) {

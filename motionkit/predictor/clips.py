@@ -42,6 +42,7 @@ class StateClip:
     # frame without a label; None if there are no labels
     gait: Tensor | None = None
     label: str = ""  # its first caption in lower case; empty without one
+    take: str = ""  # its group: the recording that it is a part of, named after its first clip; empty if it is alone
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ def clip_set(name: str, clips: Iterable[tuple[str, Clip]], fps: float, *, notes:
             state, known = motion_state(motion)
             label = clip.captions[0].text.strip(" .").lower() if clip.captions else ""
             offsets = motion.offsets[_joints(motion)]
-            states.append(StateClip(key, state, offsets, splits[key], known, _gait(motion), label))
+            states.append(StateClip(key, state, offsets, splits[key], known, _gait(motion), label, groups[key]))
     if first is None:
         raise MotionkitError(f"{name} has no clip.")
     _refuse_mixed(name, skeletons)
@@ -267,6 +268,7 @@ class Windows:
     spans: Tensor  # [C, 2] int64, the first real frame of each clip and the one after its last
     short: tuple[str, ...]  # ids of the clips that were filled up
     left_out: tuple[str, ...]  # ids of the clips of a single frame, which give no window
+    takes: Tensor  # [C] int64 number of each clip's take, from 0: clips of one recording are not independent
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -297,7 +299,8 @@ class Windows:
         """Return what follows the known frames of windows, beyond the window too, and how much of it is real.
 
         After the end of a clip its last pose is repeated and its root goes on by `ways` (``[C, 3]`` a step), so that a
-        path read beyond the end leads on. Returns F' `frames`, ``[N, F', ...]``, and ``[N]`` real ones, at least 1.
+        path read beyond the end leads on. Returns F' `frames`, ``[N, F', ...]``, and ``[N]``, how many are real: at
+        least 1.
         """
         rows = self.starts[index, None] + self.past + torch.arange(frames)
         end = self.spans[self.clip[index], 1]
@@ -357,10 +360,12 @@ def cut_windows(
         begin += state.frames
     if not used:
         raise MotionkitError("no clip has two frames or more.", fix="give longer clips.")
+    names = {name: number for number, name in enumerate(dict.fromkeys(clip.take or clip.key for clip in used))}
     return Windows(
         MotionState.joined(states), tuple(clip.key for clip in used), torch.stack([clip.offsets for clip in used]),
         torch.tensor([clip.contacts_known for clip in used]), torch.cat(starts), torch.cat(owners), torch.cat(valid),
         past, future, torch.tensor(spans), tuple(short), tuple(left_out),
+        torch.tensor([names[clip.take or clip.key] for clip in used]),
     )  # fmt: skip
 
 

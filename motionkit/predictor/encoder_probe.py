@@ -15,6 +15,7 @@ from motionkit.geometry import matrix_from_6d, matrix_to_6d
 from motionkit.predictor.clips import ClipSet, StateClip
 from motionkit.predictor.encoder import FEET, PERIOD, MotionEncoder, frame_features, turn_residual, with_history
 from motionkit.rigs import GAITS, soft_period
+from motionkit.tracking import FEWEST, TOO_FEW, decimals, moved, word_of
 
 Period = Literal["hilbert", "edges"]
 
@@ -44,7 +45,7 @@ class Frames:
     gait: Tensor  # [F, 4] idle, walk, run, jump; rows of zeros where it is not known
     turns: Tensor  # [F, J, 6] turns to the pose ahead in 6D minus the identity; zeros where the clip ends before
     has_pose: Tensor  # [F] bool
-    clip: Tensor  # [F] int64, the place of its clip
+    take: Tensor  # [F] int64, the number of its take, from 0: clips of one recording are not independent
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -69,7 +70,9 @@ def frames_of(
     """Gather clips."""
     parts: list[tuple[Tensor, ...]] = []
     begin = 0
-    for number, clip in enumerate(chosen):
+    takes: dict[str, int] = {}
+    for clip in chosen:
+        number = takes.setdefault(clip.take or clip.key, len(takes))
         state, count = clip.state, clip.state.frames
         place = torch.arange(count)
         rows = (place[:, None] - torch.arange(history)).clamp_min(0) + begin
@@ -99,7 +102,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class Sums:
-    """Errors and hits, summed over the frames of each clip, float64."""
+    """Errors and hits, summed over the frames of each of C takes, float64."""
 
     angles: Tensor  # [C, 2] radians between phases, over feet whose phase is sure, and the number of these
     right: Tensor  # [C, 4] frames of each gait that are predicted right
@@ -107,7 +110,7 @@ class Sums:
     poses: Tensor  # [C, 2] radians between poses ahead, over joints, and the number of these
 
     def drawn(self, times: Tensor) -> Sums:
-        """Return the sums ``[R, ...]`` over clips that were drawn so many times, ``[R, C]`` each."""
+        """Return the sums ``[R, ...]`` over takes that were drawn so many times, ``[R, C]`` each."""
         return Sums(times @ self.angles, times @ self.right, times @ self.seen, times @ self.poses)
 
     def figures(self) -> dict[str, Tensor]:
@@ -132,6 +135,11 @@ class Probe:
     encoder: Sums  # the encoder
     still: Sums  # a constant prediction: one phase, one gait, the pose held
     going: Sums  # the same, with a pose that turns on at a constant angular velocity
+
+    @property
+    def takes(self) -> int:
+        """Number of takes."""
+        return len(self.encoder.seen)
 
     def figures(self) -> dict[str, float]:
         """Return metrics ``encoder/...``, without those that have nothing to measure.
@@ -161,11 +169,11 @@ class Probe:
         return {**figures, "encoder/skill": sum(skills) / max(1, len(skills))}
 
     def intervals(self, *, seed: int = 0) -> dict[str, tuple[float, float]]:
-        """Return 95 % bootstrap intervals over clips of the encoder's figure minus a baseline's, by the latter.
+        """Return 95 % bootstrap intervals over takes of the encoder's figure minus a baseline's, by the latter.
 
-        Figures of fewer than two clips have none.
+        Figures of fewer than two takes have none.
         """
-        clips = len(self.encoder.seen)
+        clips = self.takes
         if clips < 2:
             return {}
         measured = {name: int(values.isfinite().sum()) for name, values in self.encoder.figures().items()}
@@ -238,15 +246,15 @@ def measure(encoder: MotionEncoder, frames: Frames, baseline: Baseline) -> Probe
 
 @torch.no_grad()
 def _measured(ask: Callable[[Tensor], Answers], frames: Frames) -> Sums:
-    """Sum errors and hits, clip by clip."""
+    """Sum errors and hits, take by take."""
     import roma
 
-    clips = int(frames.clip[-1]) + 1 if len(frames) else 0
+    clips = int(frames.take.max()) + 1 if len(frames) else 0
     angles, poses = (torch.zeros(clips, 2, dtype=torch.float64) for _ in range(2))
     right, seen = (torch.zeros(clips, len(GAITS), dtype=torch.float64) for _ in range(2))
     identity = matrix_to_6d(torch.eye(3).to(frames.turns))
     for index in torch.arange(len(frames), device=frames.rows.device).split(_AT_ONCE):
-        answers, clip = ask(index), frames.clip[index]
+        answers, clip = ask(index), frames.take[index]
         sure = frames.confidence[index] >= SURE
         apart = answers.phase - phase_of(frames.period[index])
         apart = torch.atan2(apart.sin(), apart.cos()).abs() * sure
@@ -272,27 +280,33 @@ Intervals = Mapping[str, tuple[float, float]]
 """By a baseline's metric, the 95 % interval of the encoder's figure minus the baseline's; see `Probe.intervals`."""
 
 
-def probe_table(figures: Mapping[str, float], intervals: Intervals, title: str) -> dict[str, Any]:
-    """Return the figures of `Probe.figures` as a trainer's ``table``: a row per baseline."""
+def probe_table(figures: Mapping[str, float], intervals: Intervals, takes: int, title: str) -> dict[str, Any]:
+    """Return the figures of `Probe.figures` as a trainer's ``table``: a row per baseline; measured on so many takes."""
     rows = []
     for label, name, other, words, up in _compared(figures):
-        ends = intervals.get(other)
-        shown = "" if ends is None else f"{ends[0]:+.3g} to {ends[1]:+.3g}"
-        verdict = _verdict(ends, up=up)
-        rows.append([label, f"{figures[name]:.3g}", f"{figures[other]:.3g}", words, shown, verdict])
+        ends, digits = intervals.get(other), decimals(figures[name], figures[other])
+        shown = "" if ends is None else " to ".join(f"{round(end, digits) + 0.0:+.{digits}f}" for end in ends)
+        verdict = _verdict(figures[name] - figures[other], ends, takes, digits, up=up)
+        rows.append([label, f"{figures[name]:.{digits}f}", f"{figures[other]:.{digits}f}", words, shown, verdict])
     columns = ["held out", "encoder", "baseline", "what it says", "difference, 95 % interval", "the encoder is"]
     return {"title": title, "columns": columns, "rows": rows, "numbers": [1, 2]}
 
 
-def probe_verdict(figures: Mapping[str, float], intervals: Intervals) -> str:
-    """Return one sentence: which baselines the encoder beats beyond the interval over clips."""
+def probe_verdict(figures: Mapping[str, float], intervals: Intervals, takes: int) -> str:
+    """Return one sentence: which baselines the encoder beats beyond the interval over takes."""
     rows = list(_compared(figures))
     if not rows:
         return "nothing could be measured: no validation clip has contacts, gaits or a pose ahead."
-    if not intervals:
-        return "one held-out clip is too few to say whether the encoder beats its baselines."
+    if takes < FEWEST:
+        held_out = "1 held-out take is" if takes == 1 else f"{takes} held-out takes are"
+        return f"{held_out} too few to say whether the encoder beats its baselines."
     lost = [
-        f"{words} ({label})" for label, _, other, words, up in rows if _verdict(intervals.get(other), up=up) != "better"
+        f"{words} ({label})"
+        for label, name, other, words, up in rows
+        if _verdict(
+            figures[name] - figures[other], intervals.get(other), takes, decimals(figures[name], figures[other]), up=up
+        )
+        != "better"
     ]
     if not lost:
         return f"the encoder beats all {len(rows)} baselines on held-out clips."
@@ -308,10 +322,8 @@ def _compared(figures: Mapping[str, float]) -> list[tuple[str, str, str, str, bo
     ]
 
 
-def _verdict(ends: tuple[float, float] | None, *, up: bool) -> str:
-    """Return whether the interval of a difference lies above or below 0."""
+def _verdict(delta: float, ends: tuple[float, float] | None, takes: int, digits: int, *, up: bool) -> str:
+    """Return the verdict on the encoder's figure minus the baseline's; a figure of one take alone has no interval."""
     if ends is None:
-        return "not known"
-    if ends[0] <= 0 <= ends[1]:
-        return "no different"
-    return "better" if (ends[0] > 0) == up else "worse"
+        return TOO_FEW
+    return word_of(moved(delta, ends, takes, digits=digits), "up" if up else "down", n=takes)

@@ -286,9 +286,9 @@ class PretrainEncoder:
         if final is None:
             return {"table": [], "best_step": step}
         intervals = final.intervals()
-        verdict = probe_verdict(heldout, intervals)
+        verdict = probe_verdict(heldout, intervals, final.takes)
         _logger.info("%s", verdict)
-        count = self.counts[1]
+        count, takes = self.counts[1], final.takes
         names = [name for name in HEADLINES if name in heldout]
         title = f"Probes on {count} validation clips, {0 if self.held_out is None else len(self.held_out)} frames"
         return {
@@ -297,12 +297,12 @@ class PretrainEncoder:
                     "before": before[name],
                     "after": heldout[name],
                     "delta": heldout[name] - before[name],
-                    "n": count,
+                    "n": takes,
                 }
                 for name in names
             },
             "metrics": dict(heldout),
-            "table": probe_table(heldout, intervals, title),
+            "table": probe_table(heldout, intervals, final.takes, title),
             "verdict": verdict,
             "best_step": step,
         }

@@ -29,7 +29,7 @@ HELD, LEVEL = 0.3, 0.01
 """The part of its slide that a foot is kept from if it certainly stands and is by far the lower one, and the metres by
 which a foot must be lower than the other to count e times as much.
 
-It is not 1: feet of real clips move while they stand, as toes roll and skeletons fitted to markers tremble.
+It is not 1: feet of captured clips move while they stand, as toes roll and skeletons fitted to markers tremble.
 """
 
 NEARER, LONGER, CURVE, MOST = 3.0, 0.25, 0.3, 0.02
@@ -46,8 +46,8 @@ walk along the path would keep the root from following it."""
 AGAIN = 0.1
 """Seconds after which the heads go on from their joined motion.
 
-On CMU's validation clips free runs of 10 s keep 0.81 of real movement so, and 0.70 to 0.71 with 0.2 or 0.33 s; drawn
-paths are missed by 1.8, 2.0 and 2.3 m in the mean. After every single frame feet slide three times as fast.
+On CMU's validation clips free runs of 10 s keep 0.81 of the clips' movement so, and 0.70 to 0.71 with 0.2 or 0.33 s;
+drawn paths are missed by 1.8, 2.0 and 2.3 m in the mean. After every single frame feet slide three times as fast.
 """
 
 

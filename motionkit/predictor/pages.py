@@ -83,8 +83,8 @@ _FIGURES = (
 )
 
 _LONG = (
-    ("free", "movement", "1 is real clips", "Free runs: the joint that moves most in real clips of the "
-     "label, 0.5 to 5 Hz, over the 2 s before."),
+    ("free", "movement", "1 is that of reference clips", "Free runs: the joint that moves most in reference clips of "
+     "the label, 0.5 to 5 Hz, over the 2 s before."),
     ("free", "slide", "m/s", "Free runs: how fast the lower foot goes along the ground, over the 2 s before."),
     ("drawn", "path_mean", "m", "Distance of the root to the timed point of drawn paths, mean until "
      "then. The dragged root is on it by definition."),
@@ -208,7 +208,7 @@ def _paths_table(paths: Mapping[Any, Any]) -> str:
 
 
 def _labels_table(labels: Mapping[Any, Any]) -> str:
-    """Return the movement of free runs by label, with that of real clips."""
+    """Return the movement of free runs by label, with that of reference clips."""
     groups = {str(label): group for label, group in labels.items() if isinstance(group, Mapping)}
     times = sorted({time for group in groups.values() for time, _ in _points(group, "movement")})
     if not times:
@@ -223,8 +223,10 @@ def _labels_table(labels: Mapping[Any, Any]) -> str:
             *(f"{shares[time]:.2f}" if time in shares else "-" for time in times),
             f"{metres:.3f}" if _finite(metres) else "-",
         ))  # fmt: skip
-    words = "Movement of free runs by label, as a share of that of its real clips, which stands in the last column."
-    columns = ("label", "clips", *(f"{time:g} s" for time in times), "real, m")
+    words = (
+        "Movement of free runs by label, as a share of that of its reference clips, which stands in the last column."
+    )
+    columns = ("label", "clips", *(f"{time:g} s" for time in times), "reference, m")
     return note(words) + table(columns, cells, numbers=range(2, len(columns)))
 
 
@@ -332,7 +334,7 @@ def _figure(
     colours: Mapping[str, int] | None = None,
     level: object = None,
 ) -> str:
-    """Return a chart of a figure; `level` is that of real clips, a dashed line."""
+    """Return a chart of a figure; `level` is that of reference clips, a dashed line."""
     shown = [
         Curve(str(row), points, dots=True, colour=(colours or {}).get(str(row)))
         for row, values in rows.items()
@@ -342,7 +344,7 @@ def _figure(
         return ""
     if isinstance(level, (int, float)) and _finite(level):
         times = [time for curve in shown for time, _ in curve.points]
-        shown.append(Curve("real", [(min(times), float(level)), (max(times), float(level))], dashed=True))
+        shown.append(Curve("reference", [(min(times), float(level)), (max(times), float(level))], dashed=True))
     drawn = curves(shown, x_label=label, y_label=unit, height=240)
     return figure(drawn, caption, title=title)
 

@@ -276,7 +276,7 @@ class TrainMpl:
         lasting = document["long"] or {}
         for alarm in lasting.get("alarms", ()):
             _logger.warning("%s", alarm)
-        count = len(windows.offsets)
+        count = len(windows.takes.unique())
         heldout = {"skill": _change(before.get("mpl/skill", 0.0), skill, count)}
         for key, value in document["rows"]["model"]["geo_deg"].items():
             if value is None:
@@ -352,7 +352,7 @@ class Validation:
     def measure(self, predictor: Predictor, *, command: bool = False) -> Measured:
         """Measure a predictor; rows ``model`` and ``hold``."""
         row = measure_row(predictor, self.windows, self.body, self.horizons, command=command)
-        return measure({"model": row, "hold": self.hold}, len(self.windows.offsets), self.horizons)
+        return measure({"model": row, "hold": self.hold}, self.windows.takes, self.horizons)
 
 
 def near_horizons(fps: float, furthest: int) -> Horizons:

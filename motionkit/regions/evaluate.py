@@ -10,7 +10,7 @@ import torch
 from motionkit import runs
 from motionkit.config import Chosen, choose_from_file, choose_one
 from motionkit.contracts.console import Console
-from motionkit.contracts.dataset import RegionDataset, untrained_regions
+from motionkit.contracts.dataset import RegionDataset, called, untrained_regions
 from motionkit.contracts.device import resolve_device, set_threads
 from motionkit.contracts.evaluation import claim, tell_test_split, write_evaluation
 from motionkit.contracts.open_model import STARTER, FoundModel, open_giving, trained_on
@@ -61,7 +61,8 @@ class Sa2va:
         device = resolve_device(settings.device)
         set_threads(settings.threads, device, small=True)
         model = model or (STARTER if settings.policy is None else "")
-        label, data = open_region_data(model or STARTER, settings.dataset)
+        chosen, data = open_region_data(model or STARTER, settings.dataset)
+        label = called(chosen.label, chosen.options)
         count = data.count(settings.split)
         if not count:
             raise MotionkitError(
@@ -105,7 +106,7 @@ class Sa2va:
         document = {
             "model": models.label,
             "base": models.base or None,
-            "dataset": label,
+            "dataset": chosen.label,
             "split": settings.split,
             "regions": len(index),
             "temperature": settings.temperature,
@@ -122,7 +123,7 @@ class Sa2va:
             [*notes, sentence],
         )
         if (out := settings.out) is not None:
-            page_document = {**document, "table": shown, "closing": closing}
+            page_document = {**document, "table": shown, "closing": closing, "called": label}
             start = None if before is None else before.greedy
             page = write_evaluation(
                 out,
@@ -159,13 +160,13 @@ class RegionModels:
     run: runs.RunInfo | None  # the run that made the policy, if one did
 
 
-def open_region_data(model: str, chosen: Chosen | None) -> tuple[str, RegionDataset]:
-    """Return the data and their name: those asked for, those of the model's run, else the built-in shapes."""
+def open_region_data(model: str, chosen: Chosen | None) -> tuple[Chosen, RegionDataset]:
+    """Return the data and their choice: those asked for, those of the model's run, else the built-in shapes."""
     if chosen is None:
         info = None if model == STARTER else _find_model(model).run
         table = info.config.get("dataset") if info is not None else None
         chosen = choose_from_file("datasets", table) or choose_one("datasets", _SHAPES, {})
-    return chosen.label, chosen.build()
+    return chosen, chosen.build()
 
 
 def open_region_models(

@@ -156,7 +156,7 @@ def evaluation_page(folder: Path, document: Mapping[str, Any]) -> str:
     facts = {
         "policy": str(document["model"]),
         **({"compared with": str(document["base"])} if document["base"] else {}),
-        "data": f"{document['regions']:,} regions of the {document['split']} split of {document['dataset']}",
+        "data": f"{document['regions']:,} regions of the {document['split']} split of {document['called']}",
         "captions": "of the likeliest words (greedy), which the pictures show; and sampled at temperature "
         f"{document['temperature']:g} with seed {document['seed']}",
     }

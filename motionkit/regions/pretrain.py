@@ -15,7 +15,7 @@ from torch import Tensor
 
 from motionkit.contracts.dataset import NamesAbsent, RegionDataset, Split, captioned_part, trained_pictures
 from motionkit.contracts.policy import REGION_ARTIFACT as ARTIFACT
-from motionkit.contracts.policy import RegionPolicy
+from motionkit.contracts.policy import HasLimits, RegionPolicy
 from motionkit.errors import MotionkitError
 from motionkit.regions.evaluation.known import look_up
 from motionkit.regions.evaluation.measure import masks_at
@@ -26,7 +26,7 @@ from motionkit.training.base import LOSS, Figure, inputs_of
 from motionkit.training.device import describe_device, set_up
 from motionkit.training.learner import Learner, cosine_rate
 from motionkit.training.supervised import fit
-from motionkit.training.world import OneProcess, World, share_of, sum_over
+from motionkit.training.world import OneProcess, World, mean_over, share_of, sum_over
 
 _INSIDE = 4.0  # weight of a pixel inside: most of an image is outside
 
@@ -47,11 +47,21 @@ def supervised_loss(
     *,
     world: World | None = None,  # processes that share a batch; each returns its share of the loss
 ) -> Tensor:
-    """Return the mean cross-entropy of the words, plus twice that of the pixels, plus the Dice loss of the masks."""
+    """Return the mean cross-entropy of the words, plus twice that of the pixels, plus the Dice loss of the masks.
+
+    Words that the policy does not know are left out, as padding is.
+    """
     world = world or OneProcess()
     words = policy.score_words(seen, masks, policy.encode(captions))
     cross_entropy = -words.log_prob.sum() / world.sum(words.mask.sum()).clamp(min=1)
     return cross_entropy + mask_loss(policy.draw(seen, policy.prompts(seen, captions)), masks).mean() / world.size
+
+
+def unknown_words(policy: object, captions: Sequence[str], world: World | None = None) -> dict[str, float]:
+    """Return the share of the captions' words that a policy does not know, by metric; nothing if it does not say."""
+    if not isinstance(policy, HasLimits):
+        return {}
+    return mean_over({"supervised/unknown_words": 1.0 - policy.known_words(captions)}, world or OneProcess())
 
 
 def mask_loss(logits: Tensor, masks: Tensor) -> Tensor:
@@ -155,9 +165,9 @@ class PretrainRegions:
 
         def step_fn(step: int) -> Mapping[str, float]:
             learner.zero_grad()
-            loss = self._loss(self._captioned(step), self.share, self.world)
+            loss, unknown = self._loss(self._captioned(step), self.share, self.world)
             loss.backward()
-            return sum_over({"loss/total": float(loss.detach())}, self.world) | learner.descend(step - 1)
+            return sum_over({"loss/total": float(loss.detach())}, self.world) | unknown | learner.descend(step - 1)
 
         done = fit(
             run, settings, learner, step_fn, measure=self._validate if interval else None, every=interval,
@@ -179,29 +189,32 @@ class PretrainRegions:
             return (np.arange(size) + (step - 1) * size) % self.data.count("train")
         return regions_of_part(self.part, size, step, self.settings.seed)
 
-    def _loss(self, all_index: NDArray[np.int64], share: slice, world: World, split: Split = "train") -> Tensor:
-        """Return this process's share of the loss of captions, masks and absent objects."""
+    def _loss(
+        self, all_index: NDArray[np.int64], share: slice, world: World, split: Split = "train"
+    ) -> tuple[Tensor, dict[str, float]]:
+        """Return this process's share of the loss of captions, masks and absent objects, and `unknown_words`."""
         policy, index = self.policy, all_index[share]
         seen, masks, captions = self._open(split, index)
         loss = supervised_loss(policy, seen, masks, captions, world=world)
+        unknown = unknown_words(policy, captions, world)
         count = round(self.settings.train.absent * len(all_index))  # the first ones, whichever process has them
         if not count or not isinstance(self.data, NamesAbsent):
-            return loss
+            return loss, unknown
         first = np.arange(len(all_index))[share]
         absent = look_up(self.data, split, index[first < count]).absent
         named = {place: text for place, text in enumerate(absent) if text}
         total = int(world.sum(torch.tensor(len(named), device=self.device)))
         if not named:
-            return loss
+            return loss, unknown
         rows = torch.tensor(list(named), device=self.device)
         selected = seen.select(rows)
         drawn = policy.draw(selected, policy.prompts(selected, list(named.values())))
-        return loss + _ABSENT * mask_loss(drawn, torch.zeros_like(masks[rows])).sum() / total
+        return loss + _ABSENT * mask_loss(drawn, torch.zeros_like(masks[rows])).sum() / total, unknown
 
     @torch.no_grad()
     def _validate(self, step: int) -> dict[str, float]:
         index = np.arange(min(self.settings.train.val_regions, self.data.count("val")))
-        return {"val/loss": float(self._loss(index, slice(None), OneProcess(), "val"))}
+        return {"val/loss": float(self._loss(index, slice(None), OneProcess(), "val")[0])}
 
     def _open(self, split: Split, index: NDArray[np.int64]) -> tuple[SeenImages, Tensor, tuple[str, ...]]:
         """Read and encode regions, with gradients."""

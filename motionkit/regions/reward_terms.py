@@ -93,6 +93,7 @@ class MaskConfidence(_Reward):
     """The model's confidence in each mask; an empty mask scores 0."""
 
     name = "mask-confidence"
+    reads_captions = False  # nor a region: it looks at the mask alone
 
     def score(self, samples: MaskBatch, prompts: Sequence[Any]) -> RewardScores:
         """Return the confidences."""

@@ -431,7 +431,7 @@ class ShapesPolicy:
         log_prob = log_probs.gather(-1, ids[..., None])[..., 0]
         entropy = -(log_probs.exp() * log_probs.masked_fill(log_probs.isneginf(), 0.0)).sum(-1)
         after = F.pad((ids == END).cumsum(1)[:, :-1], (1, 0)) > 0  # words after the end do not count
-        mask = ~after & (ids != PAD)
+        mask = ~after & (ids != PAD) & (ids != UNKNOWN)  # a caption of the data may hold words that are not known
         log_prob, entropy = torch.where(mask, log_prob, 0.0), torch.where(mask, entropy, 0.0)
         return WordScores(log_prob, entropy, mask, log_probs if whole else None)
 

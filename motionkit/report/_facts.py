@@ -10,16 +10,34 @@ from typing import Any
 from motionkit.page.html import commands, definitions, details, note, table, tiles
 from motionkit.page.wording import duration
 from motionkit.runs.source import Source
-from motionkit.tracking import FEWEST, HELDOUT_TABLES, HeldoutResult, headline, result_table, results, series
+from motionkit.tracking import (
+    FEWEST,
+    GENERATE,
+    GUIDANCE,
+    HELDOUT_TABLES,
+    NO_CHANGE,
+    NOISE,
+    TOO_FEW,
+    HeldoutResult,
+    result_sentence,
+    result_table,
+    results,
+    series,
+)
 
 _BETTER = {"up": "Higher is better.", "down": "Lower is better.", "one": "Best near 1.", "none": ""}
 
 _SAMPLED = {
-    "heldout_generate": "of the prompts, sampled as motionkit generate samples: each policy with its own "
-    "guidance; one sample each. Real: clips of the same actions.",
+    GENERATE: "of the prompts, with the settings of motionkit generate: before and after with one guidance scale; one "
+    "sample each. Reference: clips of the same actions.",
     "heldout_all_steps": "prompts sampled with every step of the ancestral sampler, one sample each.",
 }
 """What the further tables were measured on; the number of prompts stands before it."""
+
+_OLD_GUIDANCE = (
+    "The run is of an older version: before and after may have been sampled with different guidance scales, so that a "
+    "change may be that of the guidance alone."
+)
 
 _NARROW = 4
 """Columns of figures that fit beside each other on a telephone."""
@@ -29,7 +47,7 @@ def head(source: Source) -> str:
     """Return the title, the command line and the result in a sentence."""
     info, line = source.info, typed(source)
     when = f"started {info.created.replace('T', ' ')[:16]} UTC, " if info.created else ""
-    sentence = " ".join(filter(None, (headline(source.results, source.others) or _so_far(source), _verdict(source))))
+    sentence = " ".join(filter(None, (result_sentence(source.info.summary) or _so_far(source), _verdict(source))))
     return (
         f"<header><h1>{escape(info.command)}: {escape(source.name)}</h1>"
         f"{commands([line]) if line else ''}"
@@ -52,7 +70,7 @@ def _commit(source: Source) -> str:
 def figures(source: Source) -> str:
     """Return the few figures in large type."""
     record = source.info.record
-    rows = {row.name: row for row in source.others.get(HELDOUT_TABLES["heldout_generate"], source.results)}
+    rows = {row.name: row for row in source.others.get(HELDOUT_TABLES[GENERATE], source.results)}
     values = [(name, rows[name].text(rows[name].delta, sign=True)) for name in ("reward", "judge") if name in rows]
     named = [(f"change in {name}", value) for name, value in values]
     if not named:
@@ -68,13 +86,16 @@ def result_tables(source: Source) -> str:
     if not source.results:
         return ""
     parts = {"heldout": note(_measured_on(source)) + _result_table(source.results)}
-    for key, text in _SAMPLED.items():
-        if rows := results(source.info.summary.get(key)):
-            parts[key] = note(f"{max(row.n for row in rows):,} {text}") + _result_table(rows)
     more = ""
-    if "heldout_generate" in parts:
-        first = parts.pop("heldout_generate")
-        more = f"<h3>With the run's own sampling steps</h3>{parts['heldout']}"
+    for key, text in _SAMPLED.items():
+        rows = results(source.info.summary.get(key))
+        if rows and key == GENERATE and GUIDANCE not in source.info.summary:
+            more = details("With the settings of motionkit generate", note(_OLD_GUIDANCE) + _result_table(rows))
+        elif rows:
+            parts[key] = note(f"{max(row.n for row in rows):,} {text}") + _result_table(rows)
+    if GENERATE in parts:
+        first = parts.pop(GENERATE)
+        more += f"<h3>With the sampling steps of training</h3>{parts['heldout']}"
     else:
         first = parts["heldout"]
     if "heldout_all_steps" in parts:
@@ -100,10 +121,17 @@ def _how_to_read(source: Source) -> str:
             "The judge measures the same as the reward by another network, which is never trained on. Where the "
             "reward rises and the judge does not follow, the policy pleases the reward without being better."
         )
-    if any(row.ci95 for row in source.results):
-        words["no change"] = "The 95 % interval of the change contains 0."
-    if any(row.verdict == "too few prompts" for row in source.results):
-        words["too few prompts"] = f"An interval needs {FEWEST} or more."
+    shown = [row for rows in (source.results, *source.others.values()) for row in rows]
+    if any(row.ci95 for row in shown):
+        words[NO_CHANGE] = (
+            "The 95 % interval of the change, as it is printed, contains 0; or the change is below half a percent."
+        )
+    if any(row.verdict == TOO_FEW for row in shown):
+        words[TOO_FEW] = f"A verdict needs {FEWEST} held-out prompts, takes, regions or episodes."
+    if any(row.noise for row in shown):
+        words["noise"] = (
+            f"The jerk after training is over {NOISE:g} times that of reference clips: nothing else counts."
+        )
     return details("How to read this", definitions(words)) if words else ""
 
 
@@ -120,9 +148,10 @@ def sensitivity(source: Source) -> str:
         heads = [str(head) for head in columns]
         shown = table(heads, [row[: len(heads)] for row in rows], numbers=range(2, len(heads)))
     words = (
-        "Before training, real clips were changed and scored again. Seen is what the change costs, as a share of what "
-        "an unrelated caption costs, with its 95 % interval; a reward that reads no text: in standard deviations over "
-        "real clips. * trained against this change. motionkit eval sensitivity measures all changes."
+        "Before training, reference clips were changed and scored again. Seen is what the change costs, as a share of "
+        "what an unrelated caption costs, with its 95 % interval; a reward that reads no text: in standard deviations "
+        "over reference clips. * trained against this change. motionkit eval sensitivity measures all changes. Of the "
+        "starter's rewards, the order of events and how often something is done are from the audit in docs/rewards.md."
     )
     paragraphs = "".join(f"<p>{escape(text)}.</p>" for text in sentences)  # each begins with the name of a reward
     return f"<h2>What the reward does not see</h2>{paragraphs}{details('Figures', shown + note(words))}"
@@ -138,7 +167,8 @@ def _kind(columns: Sequence[str]) -> str:
 def _measured_on(source: Source) -> str:
     sentence = source.info.summary.get("measured_on")
     if isinstance(sentence, str):
-        return sentence
+        older = source.info.chosen_by.endswith("(older version)")
+        return sentence + (" The policy was chosen by true success on other starts." if older else "")
     n = max(row.n for row in source.results)
     samples = value_at(source.info.config, "heldout", "samples")
     if not any(row.ci95 for row in source.results):
@@ -146,14 +176,18 @@ def _measured_on(source: Source) -> str:
     each = f" x {samples} samples" if isinstance(samples, int) else ""
     return (
         f"{n:,} held-out prompts{each}, the same noise before and after. The interval is a 95 % bootstrap over "
-        "prompts; 'no change': it contains 0."
-        + (" Real: clips of the same actions, joined." if any(row.real is not None for row in source.results) else "")
+        f"prompts; '{NO_CHANGE}': it contains 0."
+        + (
+            " Reference: clips of the same actions, joined."
+            if any(row.real is not None for row in source.results)
+            else ""
+        )
     )
 
 
 def _result_table(results: Sequence[HeldoutResult]) -> str:
     content = result_table(results)
-    # A telephone has no room for intervals, nor for changes where real motions have a column.
+    # A telephone has no room for intervals, nor for changes where reference motions have a column.
     more = {" interval": any(row.ci95 for row in results), " real": any(row.real is not None for row in results)}
     kind = "".join(word for word, wanted in more.items() if wanted)
     tones = [row.tone for row in results]

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from motionkit import runs, starter
+from motionkit.contracts.dataset import called
 from motionkit.contracts.open_model import STARTER, encoder_format, open_model
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.report._facts import flat, value_at
 from motionkit.runs import TENSORS, TRAINED_ON, OutputFolder, SavedModel, TrainedOn
 from motionkit.runs.source import Source, read_source
-from motionkit.tracking import headline
+from motionkit.text_to_motion.evaluation.heldout import Shown
+from motionkit.tracking import result_sentence
 from motionkit.version import __version__
 from motionkit.weights import located
 
@@ -26,6 +30,12 @@ KIND = "motionkit-hub"
 
 _SECRET = ("run.", "tracking.", "trackers.")
 """Settings that say where things are on the machine of the person who trained."""
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
+"""An id of the hub. The owner has no dot, so that ``mocap.cs.cmu.edu/search`` is none."""
+
+_BUNDLED = "a person walks | a person waves"
+"""Captions that the starter's policy knows."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +46,13 @@ class _Sort:
     document: str  # Its description there
     what: str  # In words
     tags: tuple[str, ...]  # Of the hub
-    use: str  # Commands, FOLDER stands for the folder or its id
+    use: str  # Commands, FOLDER stands for the folder or its id, TEXT for a caption
 
 
 _POLICIES = {
     "mdm": _Sort(
         "policy", "policy.json", "a text-to-motion diffusion policy", ("text-to-motion", "diffusion"),
-        'motionkit generate "a person walks | a person waves" wave.html --policy.checkpoint FOLDER',
+        "motionkit generate TEXT motion.html --policy.checkpoint FOLDER",
     ),
     "mpl": _Sort(
         "policy", "policy.json", "a motion predictor", ("motion-prediction",),
@@ -79,8 +89,22 @@ _ENCODERS = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class DataNotes:
+    """What only its user can say about the data of a model."""
+
+    source: str = ""  # where they come from: words, a link, or the id of a dataset of the hub
+    license: str = ""  # identifier of the hub
+
+
 def write_hub_folder(
-    path: str, out: Path, *, control: str = "", license: str = "", overwrite: bool = False
+    path: str,
+    out: Path,
+    *,
+    control: str = "",
+    license: str = "",
+    data: DataNotes = DataNotes(),
+    overwrite: bool = False,
 ) -> tuple[str, list[str]]:
     """Write a model and its card into a folder that the hub takes, and that every option for a model takes.
 
@@ -91,6 +115,7 @@ def write_hub_folder(
         out: Folder to make.
         control: A run of the same command with shuffled rewards, whose changes stand beside; empty for none.
         license: Identifier of the hub, such as ``cc-by-4.0``; empty where none was chosen.
+        data: Where the data come from, and their licence.
         overwrite: Replace what an earlier call wrote there.
 
     Returns:
@@ -102,7 +127,8 @@ def write_hub_folder(
     place = OutputFolder(out, RECORD, KIND, overwrite=overwrite)
     place.claim()
     sort, saved = _find(path)
-    document = _without_places(read_json(saved.document, dict, fix="copy the folder again."))
+    whole = read_json(saved.document, dict, fix="copy the folder again.")
+    document = _without_places(whole)
     if sort is _POLICIES["sa2va"] and not document.get("base", {}).get("place"):
         raise MotionkitError(
             f"{path} was trained on a Sa2VA in a folder of this machine, which nobody else has.",
@@ -123,7 +149,10 @@ def write_hub_folder(
         shutil.copyfile(saved.tensors, part / TENSORS)
         if (record := saved.document.parent / TRAINED_ON).is_file():
             shutil.copyfile(record, part / TRAINED_ON)
-        text = card(sort, document, source, known, control=shuffled, license=license, bundled=path == STARTER)
+        text = card(
+            sort, document, source, known, control=shuffled, license=license, bundled=path == STARTER,
+            called=_data_called(whole, source), data=data,
+        )  # fmt: skip
         (part / CARD).write_text(text, encoding="utf-8")
         files = sorted(file.name for file in part.iterdir())
     place.settle(part, {"schema": 1, "to": "hub", "license": license})
@@ -202,6 +231,8 @@ def card(
     control: Source | None = None,
     license: str = "",
     bundled: bool = False,
+    called: str = "",
+    data: DataNotes = DataNotes(),
 ) -> str:
     """Return a model card in the hub's form: metadata, then Markdown.
 
@@ -213,13 +244,15 @@ def card(
         control: A run of the same command with shuffled rewards, or None.
         license: Identifier of its licence; empty where none was chosen.
         bundled: Whether it is the starter's, which is under motionkit's licence.
+        called: What its data are called; empty where that is not known.
+        data: What the user says of them.
     """
     license = license or ("mit" if bundled else "")
     parts = [
-        _metadata(sort, license),
+        _metadata(sort, license, data.source),
         f"# {_title(sort, source)}\n\nThis is {sort.what}, {_made(source, bundled)}.",
-        _how_to_load(sort),
-        _data(document, source, known),
+        _how_to_load(sort, _caption(source, called)),
+        _data(called, data, known),
         *(
             _result(source, control)
             if source is not None
@@ -233,15 +266,16 @@ def card(
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _metadata(sort: _Sort, license: str) -> str:
+def _metadata(sort: _Sort, license: str, data: str) -> str:
     tags = ["human-motion", "reinforcement-learning", *sort.tags]
     lines = ["library_name: motionkit", f"license: {license or 'other'}", "tags:", *(f"- {tag}" for tag in tags)]
+    lines += ["datasets:", f"- {data}"] if _HUB_ID.fullmatch(data) else []
     return "\n".join(["---", *lines, "---"])
 
 
 def _title(sort: _Sort, source: Source | None) -> str:
     words = sort.what.split(" ", 1)[1] if sort.what.startswith(("a ", "an ")) else sort.what
-    return words[:1].upper() + words[1:] + (f" ({source.name})" if source is not None else "")
+    return words[:1].upper() + words[1:] + (f" ({_name(source.name)})" if source is not None else "")
 
 
 def _made(source: Source | None, bundled: bool) -> str:
@@ -253,25 +287,70 @@ def _made(source: Source | None, bundled: bool) -> str:
     return f"made by `motionkit {info.command}` (motionkit {__version__}{steps}{state})"
 
 
-def _how_to_load(sort: _Sort) -> str:
-    python = ""
-    if sort.artifact == "policy" and "generate" in sort.use:
+def _how_to_load(sort: _Sort, caption: str) -> str:
+    python = text = ""
+    if "TEXT" in sort.use:
+        text = "" if caption else " TEXT is a caption like those that it was trained on."
+        typed = json.dumps(caption, ensure_ascii=False) if caption else '"TEXT"'
         python = (
-            '\n\n```python\nfrom motionkit import load_policy\n\n'
-            'motions = load_policy("FOLDER").generate("a person walks")\nmotions[0].save("walk.glb")\n```'
-        )  # fmt: skip
+            "\n\n```python\nfrom motionkit import load_policy\n\n"
+            f'motions = load_policy("FOLDER").generate({typed})\nmotions[0].save("motion.glb")\n```'
+        )
+    use = sort.use.replace("TEXT", shlex.quote(caption) if caption else '"TEXT"')
     return (
-        "## How to load it\n\nFOLDER is this folder, or its id on the hub. The files are JSON and safetensors; "
-        f"nothing in them is executed.\n\n```bash\n{sort.use}\n```{python}"
+        f"## How to load it\n\nFOLDER is this folder, or its id on the hub.{text} The files are JSON and safetensors; "
+        f"nothing in them is executed.\n\n```bash\n{use}\n```{python}"
     )
 
 
-def _data(document: Mapping[str, Any], source: Source | None, known: TrainedOn) -> str:
-    trained = document.get("trained_on")
-    name = trained.get("name") if isinstance(trained, Mapping) else None
-    chosen = source.info.config.get("dataset") if source is not None else None
-    name = name or (chosen.get("name") if isinstance(chosen, Mapping) else None)
-    lines = [f"- Data set: `{name}`." if name else "- The data set is not recorded."]
+def _caption(source: Source | None, called: str) -> str:
+    """Return a caption that a policy knows: of its run's held-out motions, or the starter's; empty if there is none."""
+    for name in ("after", "before"):
+        if source is None or not (file := source.info.directory / "heldout" / f"{name}.npz").is_file():
+            continue
+        try:
+            text = Shown.load(file).texts[0]
+        except MotionkitError:
+            continue
+        if text.isprintable() and "`" not in text:
+            return text
+    return _BUNDLED if called == STARTER else ""
+
+
+def _data_called(document: Mapping[str, Any], source: Source | None) -> str:
+    """Return what people call the data of a model, by its description or its run; empty if neither says it."""
+    config = source.info.config if source is not None else {}
+    nameless = ""
+    for record in (document.get("trained_on"), config.get("dataset")):
+        if isinstance(record, Mapping) and isinstance(name := record.get("name"), str) and name:
+            if (words := called(name, record)) != name or name == STARTER:
+                return words
+            layout = f"a folder in the layout {name}, whose name is not recorded"
+            nameless = nameless or (layout if {"root", "path"} & {*record} else name)
+    if nameless:
+        return nameless
+    given = config.get("data")
+    places = given.get("path") if isinstance(given, Mapping) else given
+    return ", ".join(Path(str(place)).name for place in places) if isinstance(places, (list, tuple)) else ""
+
+
+def _data(called: str, given: DataNotes, known: TrainedOn) -> str:
+    if called == STARTER:
+        lines = [
+            "- Data set: the starter pack of motionkit. Its motions are computed by code; no captured data is in it."
+        ]
+    else:
+        lines = [f"- Data set: {_name(called)}." if called else "- The data set is not recorded."]
+        if given.source:
+            lines.append(f"- Source, by who published it: {_said(given.source)}.")
+        if given.license:
+            lines.append(f"- Licence of the data, by who published it: `{given.license}`.")
+        if not given.source or not given.license:
+            what = " and ".join(
+                text for text, there in (("where they come from", given.source), ("their licence", given.license))
+                if not there
+            )  # fmt: skip
+            lines.append(f"- Who published it has not said {what}.")
     if known.items:
         whole = "" if known.complete else " That is not all: some of it is not known."
         lines.append(
@@ -290,12 +369,12 @@ def _result(source: Source, control: Source | None) -> Iterator[str]:
     if not tables:
         yield f"## Held-out results\n\nNone: the run is {source.info.status}."
         return
-    sentence = headline(source.results, source.others)
-    lines = ["## Held-out results", *([sentence] if sentence else [])]
+    sentence = result_sentence(source.info.summary)
+    lines = ["## Held-out results", *([_said(sentence)] if sentence else [])]
     if any("before" in item["columns"] for item in tables):
         lines.append(
-            "Before and after are measured with the same prompts and noise. What was before, real clips, and a judge "
-            "that is never trained on are the controls."
+            "Before and after are measured with the same prompts and noise. What was before, reference clips, and a "
+            "judge that is never trained on are the controls."
         )
     if _is_control(source):
         lines.append("**This run is a negative control: its rewards were shuffled.**")
@@ -323,7 +402,7 @@ def _blind(sort: _Sort, source: Source | None) -> str:
     record = source.info.record if source is not None else None
     rewards = value_at((record.model_extra or {}).get("sensitivity") if record else None, "rewards")
     sentences = [value_at(reward, "sentence") for reward in rewards.values()] if isinstance(rewards, Mapping) else []
-    lines = [f"- {text}." for text in sentences if isinstance(text, str)]
+    lines = [f"- {_said(text)}." for text in sentences if isinstance(text, str)]
     if not lines and "reward-model" in sort.tags and "text-to-motion" in sort.tags:
         lines = ["Not measured here; `motionkit eval sensitivity --reward tmr-dense --reward.weights FOLDER` does."]
     elif not lines and "reward-model" in sort.tags:
@@ -343,7 +422,7 @@ def _limits(source: Source | None) -> str:
         ]
         lines += [f"- Worse than before: {', '.join(worse)}."] if worse else []
         warnings = [text for text in source.warnings if not text.startswith(("stopping after", "interrupted at"))]
-        lines += [f"- {_plain(text)}" for text in warnings[:10]]
+        lines += [f"- {_said(_plain(text))}" for text in warnings[:10]]
     lines += [
         "- It knows what its data show; other bodies, actions and pictures were not tried.",
         "- The figures are those of one run. People were not asked.",
@@ -354,6 +433,16 @@ def _limits(source: Source | None) -> str:
 def _plain(text: str) -> str:
     """Return a warning without folders of this machine."""
     return re.sub(r"(?<![\w.])(?:~|[A-Za-z]:)?[/\\][^\s'\"]+", lambda match: Path(match[0]).name or "...", text)
+
+
+def _said(text: str) -> str:
+    """Return a text for Markdown in which no tag, link or picture of somebody's begins, on one line."""
+    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", " ".join(text.split())).replace("](", "]\\(")
+
+
+def _name(text: str) -> str:
+    """Return the name of a folder or a run, which may hold any sign, for Markdown."""
+    return re.sub(r"([\\`*_\[\]|#])", r"\\\1", escape(" ".join(text.split()), quote=False))
 
 
 def _settings(document: Mapping[str, Any], source: Source | None) -> str:
@@ -386,7 +475,7 @@ def _licence(license: str) -> str:
 
 def _table(title: str, columns: Sequence[Any], rows: Sequence[Sequence[Any]]) -> str:
     def line(cells: Sequence[Any]) -> str:
-        return "| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+        return "| " + " | ".join(_said(str(cell)).replace("|", "\\|") for cell in cells) + " |"
 
     head = [line(columns), line(["---"] * len(columns)), *(line(row) for row in rows)]
-    return (f"{_plain(title)}\n\n" if title else "") + "\n".join(head)
+    return (f"{_said(_plain(title))}\n\n" if title else "") + "\n".join(head)

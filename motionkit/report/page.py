@@ -36,7 +36,7 @@ from motionkit.runs.source import Source, read_source
 from motionkit.success.pages import collected, reward, success
 from motionkit.text_to_motion.evaluation.pages import compared as motions_compared
 from motionkit.text_to_motion.evaluation.pages import motions, on_the_way, read_motions
-from motionkit.tracking import compared_rows
+from motionkit.tracking import compared_rows, measured_apart
 from motionkit.version import __version__
 
 MADE_BY = "report"
@@ -177,8 +177,12 @@ def _results(sources: dict[str, Source]) -> str:
     if not cells:
         return note("None of these runs has a final measurement.")
     cells.append(("steps", *(f"{source.steps:,}" for source in sources.values())))
+    if any(source.info.chosen_by for source in sources.values()):
+        cells.append(("policy chosen by", *(source.info.chosen_by or "-" for source in sources.values())))
     befores = [row.text(row.before) for source in sources.values() for row in source.results if row.name == "reward"]
     text = f"After training, with the change since its own start in brackets. {_ORDER}"
+    if apart := measured_apart([source.info.config for source in sources.values()]):
+        text += f" {apart}"
     if len(set(befores)) > 1:
         scores = f"{', '.join(befores[:-1])} and {befores[-1]}"
         text += f" Not directly comparable: before training these runs already score {scores}."

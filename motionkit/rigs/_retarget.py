@@ -23,7 +23,7 @@ from motionkit.rigs.bodymap import to_body
 from motionkit.rigs.detect import rest_up
 from motionkit.rigs.named import Rig
 from motionkit.rigs.rest import rest_rig
-from motionkit.rigs.roles import find_roles, hip_to_ankle, is_below, joint_path
+from motionkit.rigs.roles import find_roles, hip_to_ankle, in_brief, is_below, joint_path
 from motionkit.rigs.solver import solve
 
 _ENDS = {"head": "neck", "left wrist": "left_elbow", "right wrist": "right_elbow"}
@@ -246,7 +246,7 @@ def _carrier(rig: Rig) -> int:
         table = [line for line in joint_map_text(rig.names, roles, rig.label).splitlines() if not line.startswith("#")]
         raise MotionkitError(
             f"the rig {rig.label} has no joint that looks like: {', '.join(missing)}.",
-            why=f"its joints are {', '.join(name for name in rig.names if not name.endswith(END))}.",
+            why=f"its joints are {in_brief(name for name in rig.names if not name.endswith(END))}.",
             fix="write which is which into a file and give it with --rig-map FILE: " + "; ".join(filter(None, table)),
         )
     ways = [joint_path(rig.parents, roles[role]) for role in ("left hip", "right hip", "head")]

@@ -13,10 +13,10 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.geometry import heading, unwrap
 from motionkit.motion.clip import BODY, MAPPED
-from motionkit.motion.motion import JointMotion, Motion
+from motionkit.motion.motion import END, JointMotion, Motion
 from motionkit.motion.skeleton import HUMANML, KIT, Skeleton
 from motionkit.rigs.detect import PERSON_LEG, UNITS, nearest_unit
-from motionkit.rigs.roles import CENTRE, KIT_RIG, find_doubles, find_roles, hip_to_ankle, joint_path, toe_of
+from motionkit.rigs.roles import CENTRE, KIT_RIG, find_doubles, find_roles, hip_to_ankle, in_brief, joint_path, toe_of
 
 _TRUNK_PARTS = {"pelvis": 0.115, "spine1": 0.293, "spine2": 0.4866, "spine3": 0.5642, "neck": 0.8608, "head": 1.0}
 """Places of the 22-joint body's trunk joints on the line from mid-hip to head, by the target's bones."""
@@ -144,7 +144,7 @@ def map_body(names: Sequence[str], parents: Sequence[int], positions: Tensor) ->
     if missing:
         raise MotionkitError(
             f"the rig has no joint that looks like: {', '.join(missing)}.",
-            why=f"its joints are {', '.join(name for name in names if not name.endswith(' End'))}.",
+            why=f"its joints are {in_brief(name for name in names if not name.endswith(END))}.",
             fix="convert --check IN --write-joint-map FILE makes a table of names to fill in, for --joint-map.",
         )
     if doubles := find_doubles(names, parents):

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from motionkit.geometry import positions_from_bones
-from motionkit.motion.clip import ReadOptions
+from motionkit.motion.clip import Axis, ReadOptions
 from motionkit.motion.motion import END, Motion, finite_part, finite_warning
 from motionkit.rigs.roles import find_roles, hip_to_ankle
+from motionkit.rigs.upright import AXES, Upright, axis_of, lies_at_rest, trunk_of, turn_motion, weigh
 
 
 class LengthUnit(NamedTuple):
@@ -37,7 +38,6 @@ UNITS = {
 PERSON_LEG = 0.82
 """Metres from hip to ankle along the leg of an adult, to guess units by."""
 
-Axis = Literal["y", "z"]
 _NO_MORE: Mapping[str, LengthUnit] = {}
 
 _PERSON = 0.35, 1.35
@@ -46,11 +46,16 @@ _PERSON = 0.35, 1.35
 _HEIGHT = 1.75
 _HEIGHT_SPREAD = 1.5
 
-_CLEAR = 0.8
-"""Least cosine between a direction and its axis: within 37 degrees."""
+ANIMAL = (
+    "its spine is level and its legs stand in the rest pose, as an animal's do: --rig and data sets would make it walk "
+    "as a person."
+)
 
 _LOOKS = 32
-"""Number of frames used, spread over the motion."""
+"""Number of frames that are looked at first, spread over the motion."""
+
+_LONGEST = 36_000
+"""Most frames that are weighed where those do not stand as the rest pose does: five minutes at 120 a second."""
 
 
 def unit_called(name: str) -> LengthUnit | None:
@@ -99,12 +104,11 @@ def in_metres(
 ) -> tuple[Motion, dict[str, str], list[str]]:
     """Return a motion in metres, Y up, with notes for the record and warnings."""
     clean = finite_part(motion, finite)
-    up, doubt = (options.up, "") if options.up != "auto" else find_up(clean)
+    up, doubt = Upright(options.up) if options.up != "auto" else find_up(clean)
     unit, guess = (options.unit, "") if options.unit != "auto" else guess_unit(clean)
     scale = UNITS[unit].metres
     motion = replace(motion, offsets=motion.offsets * scale, translations=motion.translations * scale)
-    if up == "z":
-        motion = z_up_to_y_up(motion)
+    motion = turn_motion(motion, up, rest_up(motion))
     notes = {
         "unit": UNITS[unit].words,
         "fps": f"{motion.fps:g}",
@@ -112,7 +116,8 @@ def in_metres(
         "joints": str(sum(not name.endswith(END) for name in motion.names)),
         "up": up,
     }
-    return motion, notes, [*finite_warning(finite), *filter(None, (doubt, guess))]
+    animal = ANIMAL if lies_at_rest(motion) else ""
+    return motion, notes, [*finite_warning(finite), *filter(None, (doubt, guess, animal))]
 
 
 def motion_leg(motion: Motion) -> float:
@@ -126,24 +131,26 @@ def rest_extent(motion: Motion) -> float:
     return float((rest.amax(dim=0) - rest.amin(dim=0)).max())
 
 
-def find_up(motion: Motion) -> tuple[Axis, str]:
-    """Find the vertical axis of a motion as it stands in its file.
+def find_up(motion: Motion) -> Upright:
+    """Find which way is up in a motion as it stands in its file, by its rest pose and how it moves; see `upright`.
 
-    The rest pose decides: the legs go down from the hips. There is a warning if the motion contradicts it.
-
-    Returns:
-        The axis, and a warning or an empty text.
+    A rest pose along Y or Z gives the default, else it is Y. A rest pose along another axis counts where the motion
+    agrees with it: bones of many programs have their own axes at rest, and it says nothing.
     """
-    rest, moving = rest_up(motion), _moving_up(motion, find_roles(motion.names, motion.parents))
-    if rest == "z" and moving == "y":
-        return "y", "its rest pose stands along Z and its motion along Y: Y was taken as vertical; if not, pass --up z"
-    if rest != "z" and moving == "z":
-        return "y", "lies along Z for most of the clip: if its vertical is Z, pass --up z"
-    return rest or "y", ""
+    rest = rest_up(motion)
+    default: Axis = "z" if rest == "z" else "y"
+    looks = torch.linspace(0, motion.frames - 1, min(motion.frames, _LOOKS), dtype=torch.float64).round().long()
+    few = replace(motion, rotations=motion.rotations[looks], translations=motion.translations[looks], tracks={})
+    trunk = trunk_of(few.positions(), motion.names, motion.parents)
+    if trunk is None or axis_of(trunk.median(dim=0).values) == default:
+        return Upright(default)
+    places = motion.cut(0, min(motion.frames, _LONGEST)).positions()
+    usual = {"y"} if rest == "z" else {rest} - {None}
+    return weigh(places, motion.names, motion.parents, motion.fps, default, [axis for axis in AXES if axis in usual])
 
 
 def rest_up(motion: Motion) -> Axis | None:
-    """Return the vertical axis of the rest pose by its legs, or by its trunk without legs; None if unclear."""
+    """Return the axis that is up in the rest pose by its legs, or by its trunk without legs; None if unclear."""
     roles = find_roles(motion.names, motion.parents)
     places = positions_from_bones(motion.offsets, motion.parents)
     legs = [
@@ -152,35 +159,9 @@ def rest_up(motion: Motion) -> Axis | None:
         if f"{side} hip" in roles and f"{side} ankle" in roles
     ]
     if legs:
-        return _axis(torch.stack(legs).sum(dim=0))
-    return _axis(places[roles["head"]] - places[roles["pelvis"]]) if "head" in roles else None
-
-
-def _moving_up(motion: Motion, roles: dict[str, int]) -> Axis | None:
-    """Return the axis along which the trunk of a known body is held for most of a motion, or None."""
-    if "head" not in roles:
+        up = torch.stack(legs).sum(dim=0)
+    elif "head" in roles:
+        up = places[roles["head"]] - places[roles["pelvis"]]
+    else:
         return None
-    looks = torch.linspace(0, motion.frames - 1, min(motion.frames, _LOOKS), dtype=torch.float64).round().long()
-    few = replace(motion, rotations=motion.rotations[looks], translations=motion.translations[looks], tracks={})
-    places = few.positions()
-    trunk = torch.nn.functional.normalize(places[:, roles["head"]] - places[:, roles["pelvis"]], dim=-1)
-    return _axis(trunk.median(dim=0).values)
-
-
-def _axis(up: Tensor) -> Axis | None:
-    length = float(up.norm())
-    if length == 0:
-        return None
-    _, y, z = (up / length).tolist()
-    return "y" if y > _CLEAR else "z" if z > _CLEAR else None
-
-
-def z_up_to_y_up(motion: Motion) -> Motion:
-    """Turn a Z-up motion so that Y is up: ``(x, y, z)`` becomes ``(x, z, -y)``, bones and rotations alike."""
-    turn = motion.offsets.new_tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, -1.0, 0.0]])
-    return replace(
-        motion,
-        offsets=motion.offsets @ turn.T,
-        rotations=turn @ motion.rotations @ turn.T,
-        translations=motion.translations @ turn.T,
-    )
+    return axis_of(torch.nn.functional.normalize(up, dim=0))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -53,6 +53,9 @@ _SHARED = 0.7
 """Part of the joints that must share a prefix for it to be the name of the figure: ``Actor01_Hips``."""
 
 _LEG_BONES = (("hip", "knee"), ("knee", "ankle"))
+_LINE = 1500
+"""Most letters of joint names in a message."""
+
 _WORDS = (("left", "right"), ("Left", "Right"), ("LEFT", "RIGHT"))
 _HEADS = ("head", "bun")
 """``BUN`` is KIT's upper neck, the highest joint it has."""
@@ -142,6 +145,11 @@ def _match(names: tuple[str, ...], parents: tuple[int, ...]) -> tuple[dict[str, 
                 break
     if "pelvis" not in roles and -1 in parents:
         roles["pelvis"] = parents.index(-1)
+    for side in ("left", "right"):
+        # A rig without hands ends its forearms at the wrists.
+        below = [joint for joint, parent in enumerate(parents) if parent == roles.get(f"{side} elbow", -2)]
+        if f"{side} wrist" not in roles and len(below) == 1 and names[below[0]].endswith(END):
+            roles[f"{side} wrist"] = below[0]
     return roles, doubles
 
 
@@ -232,6 +240,20 @@ def hip_to_ankle(roles: Mapping[str, int], pose: Tensor) -> float:
     if any(a not in roles or b not in roles for a, b in pieces):
         return 0.0
     return sum(float((pose[roles[a]] - pose[roles[b]]).norm()) for a, b in pieces) / 2
+
+
+def in_brief(names: Iterable[str], most: int = 5) -> str:
+    """Return joint names for a message: all of a rig of a person, the first few of one with numbers or ids for names.
+
+    Example:
+        >>> in_brief(["hips", "spine"]), in_brief([f"3f2a{n}" for n in range(18)])
+        ('hips, spine', '3f2a0, 3f2a1, 3f2a2, 3f2a3, 3f2a4 and 13 more')
+    """
+    known = list(names)
+    words = sum(bool(re.search(r"[^\W\d_]{3,}", name)) for name in known)
+    if 2 * words > len(known) and sum(map(len, known)) < _LINE:
+        return ", ".join(known)
+    return f"{', '.join(known[:most])}" + (f" and {len(known) - most} more" if len(known) > most else "")
 
 
 def rig_names(names: Sequence[str]) -> tuple[str, ...]:

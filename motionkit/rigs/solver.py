@@ -39,6 +39,7 @@ class Solved:
     residual_mean: float
     residual_max: float  # The largest such distance
     flips: int  # Number of unseen spins, see `count_flips`
+    worst: str = ""  # Joint and frame of the largest distance, in words
 
 
 def solve(motion: JointMotion) -> Solved:
@@ -75,7 +76,9 @@ def solve(motion: JointMotion) -> Solved:
     names = rig_names(rig.names)
     solved = Motion(names, rig.parents, rig.offsets, rotations, translations, motion.fps, dict(motion.tracks))
     miss = (solved.positions()[:, :count] - joints).norm(dim=-1)
-    return Solved(solved, float(miss.mean()), float(miss.max()), count_flips(solved))
+    frame, joint = divmod(int(miss.argmax()), count)
+    worst = f"{names[joint]} in frame {frame}"
+    return Solved(solved, float(miss.mean()), float(miss.max()), count_flips(solved), worst)
 
 
 def count_flips(motion: Motion) -> int:

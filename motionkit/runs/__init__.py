@@ -25,7 +25,7 @@ from motionkit.runs._manage import (
 )
 from motionkit.runs._model import TENSORS, TRAINED_ON, Kept, SavedModel, TrainedOn, find_model, write_model
 from motionkit.runs._next import generate_line, next_commands
-from motionkit.runs._resume import locate, refuse_command
+from motionkit.runs._resume import locate, refuse_command, to_change
 from motionkit.runs._run import FollowingRun, Run, logging_into, open_run
 from motionkit.runs.atomic import OutputFolder, disk_errors, require_writable
 from motionkit.runs.atomic import write_bytes as write_bytes_atomic
@@ -73,6 +73,7 @@ __all__ = [
     "size_of",
     "still_holds",
     "tags_of",
+    "to_change",
     "users_of",
     "what_is",
     "write_bytes_atomic",

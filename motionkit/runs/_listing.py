@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -13,8 +14,19 @@ from motionkit import plugins
 from motionkit.errors import MotionkitError, did_you_mean
 from motionkit.runs._folder import folder_name, is_held
 from motionkit.runs._record import RECORD, RunRecord, read_record
-from motionkit.runs._resume import locate, no_run, read_settings, run_folder
+from motionkit.runs._resume import (
+    folders_called,
+    locate,
+    no_run,
+    only,
+    read_settings,
+    refuse_empty,
+    run_folder,
+    short_name,
+)
 from motionkit.tracking import last_metrics, read_metrics
+
+_logger = logging.getLogger("motionkit.runs")
 
 
 @dataclass(frozen=True)
@@ -59,6 +71,14 @@ class RunInfo:
     def summary(self) -> dict[str, Any]:
         """The summary document of its last attempt; empty before its end."""
         return dict(self.record.summary or {}) if self.record else {}
+
+    @property
+    def chosen_by(self) -> str:
+        """How the policy that it kept was chosen, such as ``last``; empty if the run does not say so."""
+        summary = self.summary
+        if self.command == "ppo" and "success" in summary and "chosen_by" not in summary:
+            return "true success (older version)"
+        return str(summary.get("chosen_by", ""))
 
     @property
     def tables(self) -> list[dict[str, Any]]:
@@ -119,31 +139,26 @@ def made_by(path: str | Path) -> RunInfo | None:
 
 
 def find_one(name: str | Path, root: str | Path = "runs") -> RunInfo:
-    """Find a run by its folder, a checkpoint in it, or the last part of its folder's name under `root`.
+    """Find a run to read, by its folder, a checkpoint in it, or its name under `root`: the last part, or COMMAND/NAME.
 
-    If no run has the name, it may be the beginning of one. Damaged runs are found too.
+    If no run has the name, it may be the beginning of one; a line of the log says which. Damaged runs are found too.
+    Commands that change a run call `to_change`.
     """
+    refuse_empty(name)
+    word = str(name).rstrip("/")
     if os.path.lexists(run_folder(name) / RECORD):
         return peek(name)
-    word = str(name).strip("/")
-    runs = find(None, root)
-    for fits in (str.__eq__, str.startswith):
-        matches = [info for info in runs if fits(info.directory.name, word) or fits(_short(info), word)]
-        if len(matches) == 1:
-            return matches[0]
-        if matches:
-            names = ", ".join(_short(info) for info in matches[:4])
-            raise MotionkitError(
-                f"{len(matches)} runs are called {word!r}: {names}{', ...' if len(matches) > 4 else ''}.",
-                fix=f"name one in full, such as {matches[0].directory}",
-            )
+    if called := folders_called(word, root):
+        return peek(only(word, called))
+    folders = [info.directory for info in find(None, root)]
+    begun = [folder for folder in folders if folder.name.startswith(word) or short_name(folder).startswith(word)]
+    if begun:
+        folder = only(word, begun)
+        _logger.info("%s: %s", word, folder)
+        return peek(folder)
     error = no_run(Path(name))
-    hint = did_you_mean(word, [info.directory.name for info in runs])
+    hint = did_you_mean(word, [folder.name for folder in folders])
     raise MotionkitError(error.message, why=error.why, fix=f"{hint} {error.fix}".strip())
-
-
-def _short(info: RunInfo) -> str:
-    return f"{info.directory.parent.name}/{info.directory.name}"
 
 
 def newest_with(command: str, file: str | Path, root: str | Path = "runs") -> Path | None:

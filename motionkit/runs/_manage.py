@@ -79,12 +79,15 @@ def size_of(folder: Path) -> int:
 
 
 def users_of(info: RunInfo, root: str | Path = "runs") -> list[Path]:
-    """Return the other runs below `root` whose settings name a path in this one's folder."""
-    folder = info.directory.resolve()
+    """Return the other runs below `root` whose settings name a path in this one's folder.
+
+    Relative paths are looked for from the current folder and from that above `root`.
+    """
+    folder, starts = info.directory.resolve(), (Path.cwd(), Path(root).resolve().parent)
     return [
         run.directory
         for run in find(None, root)
-        if run.directory.resolve() != folder and any(_inside(text, folder) for text in _texts(run.config))
+        if run.directory.resolve() != folder and any(_inside(text, folder, starts) for text in _texts(run.config))
     ]
 
 
@@ -99,11 +102,11 @@ def _texts(value: object) -> Iterable[str]:
             yield from _texts(part)
 
 
-def _inside(text: str, folder: Path) -> bool:
-    if "/" not in text or len(text) > 4096 or "\0" in text:
+def _inside(text: str, folder: Path, starts: Iterable[Path]) -> bool:
+    if folder.name not in text or len(text) > 4096 or "\0" in text:
         return False
-    place = Path(text).absolute()
-    return place == folder or folder in place.parents
+    places = [Path(os.path.realpath(start / text)) for start in starts]
+    return any(place == folder or folder in place.parents for place in places)
 
 
 def check_removable(info: RunInfo) -> None:

@@ -23,6 +23,8 @@ _TEXT_REWARDS = {"tmr": "tmr-dense", "evaluator": "mdm-dense"}
 
 _POLICY = "policy"
 _DONE = "done"
+_GENERATE = ("grpo", "pretrain mdm")
+"""Commands whose policy makes motions from texts."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,10 @@ def next_commands(info: RunInfo) -> list[str]:
     if info.status == "running":
         return _lines([["report", folder, "--watch"], ["runs", "show", folder]])
     if info.status != _DONE:
-        return [_resumed(info), *_lines([["runs", "show", folder]])]
+        makes = info.command in _GENERATE or info.command not in _AFTER
+        saved = (info.directory / _POLICY).is_dir() and (info.directory / "checkpoints" / "last").is_file()
+        made = _use_policy(info) if makes and saved else []  # with the weights of the last checkpoint
+        return [_resumed(info), *_lines([*made, ["report", folder], ["runs", "show", folder]])]
     after = _AFTER.get(info.command)
     if after is not None:
         return _lines(after(info))
@@ -99,7 +104,7 @@ def _lines(commands: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _resumed(info: RunInfo) -> str:
-    return f"{resume_line(info.command, info.directory)} {typed_flags(info.config)}".rstrip()
+    return f"{resume_line(info.command, info.directory)} {typed_flags(info.config, info.command)}".rstrip()
 
 
 def _on_starter(config: Mapping[str, Any]) -> bool:
@@ -266,7 +271,7 @@ def _after_self_play(info: RunInfo) -> list[list[str]]:
     return [
         ["report", folder],
         ["eval", "sa2va", folder, *chosen, *trusted],
-        ["sa2va-rl", *further, *shlex.split(typed_flags(info.config))],
+        ["sa2va-rl", *further, *shlex.split(typed_flags(info.config, info.command))],
     ]
 
 

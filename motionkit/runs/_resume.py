@@ -13,9 +13,9 @@ from pydantic import BaseModel, Field, ValidationError
 
 from motionkit.config import as_recorded
 from motionkit.documents import read_json
-from motionkit.errors import MotionkitError
+from motionkit.errors import MotionkitError, did_you_mean
 from motionkit.runs._folder import own_names
-from motionkit.runs._record import RunRecord, damaged, first_problem, read_record
+from motionkit.runs._record import RECORD, RunRecord, damaged, first_problem, read_record
 from motionkit.runs.atomic import write_chunks
 from motionkit.tracking import read_metrics
 
@@ -35,7 +35,7 @@ class _Settings(BaseModel):
 
 
 def locate(path: str | Path) -> tuple[Path, Path | None, RunRecord, dict[str, Any]]:
-    """Find a run from its folder or from one of its checkpoint folders.
+    """Find a run from its folder, from one of its checkpoint folders, or from its whole name under ``runs``.
 
     Returns:
         The run folder, the checkpoint folder if `path` named one, the content of run.json and of config.json.
@@ -43,6 +43,9 @@ def locate(path: str | Path) -> tuple[Path, Path | None, RunRecord, dict[str, An
     given, directory = Path(path), run_folder(path)
     chosen = given if given.parent.name == "checkpoints" and given != directory else None
     record = read_record(directory)
+    if record is None and (called := folders_called(str(path), "runs")):
+        directory = only(str(path), called)
+        record = read_record(directory)
     if record is None or (chosen and not chosen.is_dir()):
         raise no_run(given)
     return directory, chosen, record, read_settings(directory)
@@ -54,6 +57,67 @@ def run_folder(path: str | Path) -> Path:
     if given.parent.name == "checkpoints" and given.name.startswith("step-"):
         return given.parent.parent
     return given.parent if given.name == "checkpoints" else given
+
+
+def folders_called(name: str, root: str | Path) -> list[Path]:
+    """Return the folders of the runs under `root` whose whole name this is: the last part, or COMMAND/NAME."""
+    word = name.rstrip("/")
+    folders = [file.parent for file in Path(root).glob(f"*/*/{RECORD}")] if word else []
+    return sorted(folder for folder in folders if word in (folder.name, short_name(folder)))
+
+
+def short_name(folder: Path) -> str:
+    """Return the name of a run with that of its command: ``grpo/first``."""
+    return f"{folder.parent.name}/{folder.name}"
+
+
+def only(name: str, folders: Sequence[Path]) -> Path:
+    """Return the only one of the folders that fit a name; refuse several."""
+    if len(folders) > 1:
+        names = ", ".join(short_name(folder) for folder in folders[:4])
+        raise MotionkitError(
+            f"{len(folders)} runs are called {name!r}: {names}{', ...' if len(folders) > 4 else ''}.",
+            fix=f"name one in full, such as {folders[0]}",
+        )
+    return folders[0]
+
+
+def refuse_empty(name: str | Path) -> None:
+    """Refuse a word without letters; as a path ``""`` would be the current folder."""
+    if not str(name).strip("/"):
+        raise MotionkitError(
+            f"{str(name)!r} names no run.",
+            why="the word is empty: a variable that is not set?",
+            fix="motionkit runs list",
+        )
+
+
+def to_change(name: str, root: str | Path = "runs", *, checkpoint: bool = False) -> Path:
+    """Return the folder of the run that a command is to change: remove, tag or continue.
+
+    Args:
+        name: Its folder, or its whole name under `root`: the last part, or COMMAND/NAME.
+        root: Parent of all runs.
+        checkpoint: Whether a checkpoint in the run stands for it.
+
+    Raises:
+        MotionkitError: The name is empty, no run has it, or two do.
+    """
+    refuse_empty(name)
+    folder, given = run_folder(name), Path(name)
+    called = folders_called(name, root)
+    if os.path.lexists(folder / RECORD):
+        if folder != given and not checkpoint:
+            raise MotionkitError(f"{name} is a part of the run {folder}.", fix=f"name the run: {folder}")
+        others = [other for other in called if other.resolve() != folder.resolve()]
+        return only(name, [folder, *others])
+    if called:
+        return only(name, called)
+    error = no_run(given)
+    names = [file.parent.name for file in Path(root).glob(f"*/*/{RECORD}")]
+    longer = sorted(other for other in names if other.startswith(given.name))
+    hint = f"write the name whole, such as {longer[0]}." if longer else did_you_mean(name, names)
+    raise MotionkitError(error.message, why=error.why, fix=f"{hint} {error.fix}".strip())
 
 
 def no_run(given: Path) -> MotionkitError:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import shutil
 import signal
 import tempfile
@@ -42,7 +43,15 @@ from motionkit.runs._resume import (
     without_place,
 )
 from motionkit.runs.atomic import disk_errors, sweep, write_json
-from motionkit.tracking import JsonlWriter, Trackers, finite, require_defined, require_trackers
+from motionkit.tracking import (
+    JsonlWriter,
+    Trackers,
+    finite,
+    must_be_finite,
+    not_finite,
+    require_defined,
+    require_trackers,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -85,9 +94,10 @@ class Run:
         self._record = record
         self._lock = lock
         self._checkpoint = checkpoint
-        self._typed = typed_flags(snapshot)
+        self._typed = typed_flags(snapshot, command)
         self._keep = _keep(snapshot)
         self._finished = False
+        self._not_finite: set[str] = set()  # losses that this attempt has warned of
         self._step = self.start_step
         self._seconds = seconds
         self._cpu_before = record.cpu_seconds
@@ -242,6 +252,10 @@ class Run:
         require_defined(metrics)
         values = {name: float(value) for name, value in metrics.items()}
         self._step = max(self._step, step)
+        for name, value in values.items():
+            if not math.isfinite(value) and must_be_finite(name) and name not in self._not_finite:
+                self._not_finite.add(name)
+                _logger.warning("step %d: %s is %s; metrics.jsonl holds null there", step, name, _in_words(value))
         with disk_errors("write metrics", self.directory):
             self._metrics.write({"step": step, "seconds": round(self._elapsed(), 3), **values})
         self._trackers.log(step, values)
@@ -323,6 +337,11 @@ class Run:
         document = {key: finite(value) for key, value in {**document, **(parts or {})}.items()}
         self._finished = True
         self._trackers.finish()
+        if odd := not_finite(self.directory / "metrics.jsonl"):  # of all attempts
+            document["not_finite"] = odd
+            for name, entry in odd.items():
+                lines = "1 line" if entry["lines"] == 1 else f"{entry['lines']} lines"
+                _logger.warning("%s was not finite in %s, first in step %d", name, lines, entry["first"])
         try:
             self._record.end(document, self.exit_code)
             self._metrics.close()
@@ -536,6 +555,10 @@ class LogFile:
 class _QuietHandler(logging.FileHandler):
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is logging's
         """Drop a line that cannot be written; the next checkpoint reports a full disk."""
+
+
+def _in_words(value: float) -> str:
+    return "not a number" if math.isnan(value) else "infinite"
 
 
 def _keep(snapshot: Mapping[str, Any]) -> int:

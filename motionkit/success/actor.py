@@ -160,6 +160,15 @@ def save_actor(folder: Path, actor: Actor, *, extra: Mapping[str, object] | None
     write_model(folder, DOCUMENT, document, actor.tensors() if tensors else None)
 
 
+def require_same_state(resume: Path | None, environment: Any) -> None:
+    """Refuse to resume a run whose actor reads another state than the environment shows now."""
+    if resume is None:
+        return
+    folder = resume.parent.parent if resume.parent.name == "checkpoints" else resume
+    if (document := folder / ARTIFACT / DOCUMENT).is_file():
+        read_model(document, _Document, KIND, ", no actor").spec.require_fit(environment, str(resume))
+
+
 def is_actor(place: Path) -> bool:
     """Return whether a place is an actor's folder, or a run or a checkpoint with an actor."""
     return find_model(place.expanduser(), ARTIFACT, DOCUMENT) is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -33,6 +34,8 @@ class ActorSpec(BaseModel):
     kind: Literal["mlp", "pixels"]  # what it reads
     width: int = Field(ge=1, le=16_384)  # width of the hidden layers
     state_size: int = Field(ge=0, le=1_000_000)  # numbers of the state vector
+    # Numbers of each part of an observation that is joined to the state; empty if there are none, or are not recorded
+    state_parts: dict[str, Annotated[int, Field(ge=0, le=1_000_000)]] = Field({}, max_length=10_000)
     # ``(height, width)`` by name, in the order that channels are joined
     cameras: dict[str, tuple[_Pixels, _Pixels]] = Field(max_length=64)
     # Lowest action, one number per dimension; empty for a discrete space
@@ -64,8 +67,10 @@ class ActorSpec(BaseModel):
     def require_fit(self, environment: Any, place: str) -> None:
         """Refuse an environment with other observations or actions."""
         fitting = spec_of(self.kind, self.width, environment)
-        for name in ("state_size", "cameras", "low", "high", "choices"):
-            if name == ("cameras" if self.kind == "mlp" else "state_size"):
+        if self.kind == "mlp":
+            self._require_state(fitting, place, dict(getattr(environment, "left_out", {})))
+        for name in ("cameras", "low", "high", "choices"):
+            if name == "cameras" and self.kind == "mlp":
                 continue
             mine, other = getattr(self, name), getattr(fitting, name)
             if mine != other:
@@ -74,6 +79,32 @@ class ActorSpec(BaseModel):
                     why=f"its {name} is {mine}; the environment's is {other}.",
                     fix="choose the environment that it was trained in.",
                 )
+
+    def _require_state(self, fitting: ActorSpec, place: str, left_out: Mapping[str, str]) -> None:
+        """Refuse a state of another width or of other parts."""
+        known = self.state_parts and fitting.state_parts
+        same = list(self.state_parts.items()) == list(fitting.state_parts.items())
+        if self.state_size == fitting.state_size and (same or not known):
+            return
+        why = f"it reads {parts_in_words(self.state_size, self.state_parts)}; the environment shows "
+        why += parts_in_words(fitting.state_size, fitting.state_parts)
+        why += f", without {', '.join(left_out)}." if left_out else "."
+        fix = "choose the environment that it was trained in."
+        if fitting.state_parts and not self.state_parts and self.state_size < fitting.state_size:
+            why += " Older versions left out what is no vector and no single choice."
+            fix = "train it again, or choose the environment that it was trained in."
+        raise MotionkitError(f"the actor of {place} does not fit the environment.", why=why, fix=fix)
+
+
+def parts_in_words(size: int, parts: Mapping[str, int]) -> str:
+    """Return the width of a state and the numbers of its parts.
+
+    Example:
+        >>> parts_in_words(5, {"agent": 2, "goal": 3})
+        '5 numbers (agent 2, goal 3)'
+    """
+    inside = ", ".join(f"{name} {count}" for name, count in parts.items())
+    return f"{size} numbers" + (f" ({inside})" if inside else "")
 
 
 def spec_of(kind: str, width: int, environment: Any) -> ActorSpec:
@@ -102,6 +133,7 @@ def spec_of(kind: str, width: int, environment: Any) -> ActorSpec:
         return ActorSpec.model_validate(
             {
                 "kind": kind, "width": width, "state_size": environment.state_size,
+                "state_parts": dict(getattr(environment, "state_parts", {})),
                 "cameras": dict(environment.cameras), "low": low, "high": high, "choices": choices,
                 "environment": dict(environment.spec),
             }

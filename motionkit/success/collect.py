@@ -20,10 +20,11 @@ from motionkit.contracts.environment import Environment, Frames, Scripted, Step
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run, fingerprint_tensors
 from motionkit.success.actor import ARTIFACT as ACTOR
-from motionkit.success.actor import Actor, load_actor, save_actor
+from motionkit.success.actor import Actor, load_actor, require_same_state, save_actor
 from motionkit.success.actor_settings import ActorSpec, spec_of
 from motionkit.success.collect_settings import POLICIES, QuotaSettings, RewardCollectSettings
 from motionkit.success.collected import Collected
+from motionkit.success.environments.observed import observation_notes, observation_of
 from motionkit.success.environments.open import open_environment
 from motionkit.success.episodes import ARTIFACT, Collector, ColumnName, Quota, Trajectories
 from motionkit.success.ppo.backend import Sb3Ppo
@@ -238,6 +239,8 @@ class RewardCollect:
                 why="episodes are pictures with the success of each.",
                 fix="choose one with a camera: motionkit plugins list environments",
             )
+        require_same_state(settings.run.resume, self.environment)
+        self.notes = observation_notes(self.environment)
         self.actor = self._open_actor()
         terms = [Term(Env(EnvOptions()), 1.0, "step")]
         self.scorer = Scorer(terms, PpoSettings().scoring, episodes.num_envs, (), self.device)
@@ -309,14 +312,20 @@ class RewardCollect:
             "steps": f"at most {settings.run.num_steps} rollouts of "
             f"{settings.episodes.num_envs * settings.episodes.steps} environment steps",
             "device": describe_device(self.device),
+            "notes": list(self.notes),
         }
 
     def train(self, run: Run) -> Mapping[str, object]:
         """Collect; see `motionkit.training.base.Trainer.train`."""
+        for note in self.notes:
+            _logger.info("%s", note)
+        if shown := observation_of(self.environment):
+            run.annotate(observation=shown)
         with closing(self.environment), Collector(
             run.artifact(ARTIFACT), cameras=self.environment.cameras, environment=self.environment.spec,
             quota=quota_of(self.settings.quota), licence=self.settings.licence, columns=self._columns(),
             choices=int(getattr(self.environment.action_space, "n", 0)),
+            state_parts=getattr(self.environment, "state_parts", None),
         ) as self.collector:  # fmt: skip
             parts: Parts = {**self.learner.parts(), "collected": Collected(self.collector)}
             if (checkpoint := run.checkpoint()) is not None:

@@ -30,7 +30,12 @@ CHARTS = (
     ),
     Chart(
         "Success",
-        {"true": "success/true", "predicted": "success/predicted", "watched starts": "success/watched"},
+        {
+            "true": "success/true",
+            "predicted": "success/predicted",
+            "watched starts": "success/watched",
+            "watched starts, predicted": "success/watched_predicted",
+        },
         "Share of the newest episodes, true by the environment and predicted by the reward. Where the lines part, the "
         "policy pleases the reward without the task.",
         zero=True,

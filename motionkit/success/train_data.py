@@ -90,7 +90,8 @@ def reopen(
     elif not episodes.labelled:
         raise MotionkitError(
             f"{', '.join(map(str, paths))}: nothing says which frames are a success.",
-            why="a LeRobot dataset says so in a column success or next.success, and this one has neither.",
+            why="a LeRobot dataset says so in a column success, next.success, or next.reward of 0 and 1, and this one "
+            "has none.",
             fix="motionkit reward-train --data.labels labels.csv, with the columns episode, label and frame.",
         )
     return Source(episodes.distinct(), tuple(places), trajectories, labels)

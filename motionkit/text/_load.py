@@ -125,6 +125,7 @@ def _read_config(family: Family, folder: Path, kind: Any) -> Any:
     if not (folder / _CONFIG).is_file():
         raise FileNotFoundError(f"it has no {_CONFIG}.")
     content = read_json(folder / _CONFIG, dict, fix="copy the folder again.")
+    weights.refuse_kernels(content, folder / _CONFIG)
     if (model_type := content.get("model_type")) not in family.types:
         raise MotionkitError(
             f"{folder} holds a model of type {str(model_type)[:40]}, the {family.name} encoder runs {family.types[0]}.",

@@ -14,11 +14,6 @@ from torch import Tensor
 
 from motionkit.text._prompt import TextEncoder
 
-FAR = 0.62
-"""Similarity below which a text is far from all known ones. Below it are 1.6 % of the starter's 576 captions in
-wordings that are not in training; of 60 texts about other things 82 % with MiniLM, 68 % of the 25 that its student can
-read."""
-
 _SHORT = 24  # words up to which a text is also tried with a subject: the student reads 32
 _SUBJECT = "a person"
 
@@ -41,10 +36,17 @@ class KnownTexts:
         texts: N texts.
         vectors: ``[N, F]`` their embeddings by `encoder`.
         encoder: Embeds other texts.
+        meanings: The texts again, those together that mean the same, the plainest first; by default each for itself.
+
+    Attributes:
+        meanings: As given.
     """
 
-    def __init__(self, texts: Sequence[str], vectors: Tensor, encoder: TextEncoder) -> None:
+    def __init__(
+        self, texts: Sequence[str], vectors: Tensor, encoder: TextEncoder, *, meanings: Sequence[Sequence[str]] = ()
+    ) -> None:
         self._texts, self._vectors = tuple(texts), F.normalize(vectors.float(), dim=-1)
+        self.meanings = meanings or [(text,) for text in self._texts]
         self._encoder = encoder
 
     def nearest(self, text: str) -> Near:
@@ -53,11 +55,6 @@ class KnownTexts:
         vectors = self._encoder.encode([text, f"{_SUBJECT} {text}"] if short else [text]).tokens[:, 0]
         similarity, place = (F.normalize(vectors.cpu(), dim=-1) @ self._vectors.T).amax(0).max(0)
         return Near(text, self._texts[int(place)], float(similarity))
-
-    def far(self, texts: Sequence[str]) -> list[Near]:
-        """Return those of `texts` that are far from all known ones, the farthest first."""
-        nearest_texts = [self.nearest(text) for text in dict.fromkeys(texts)]
-        return sorted((near for near in nearest_texts if near.similarity < FAR), key=lambda near: near.similarity)
 
 
 class NearestTexts:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from motionkit.contracts.blocks import Seams
     from motionkit.contracts.dataset import Split, TextMotionDataset
     from motionkit.contracts.policy import DiffusionPolicy
+    from motionkit.contracts.wording import Reading
     from motionkit.text import Prompt
     from motionkit.text_to_motion.data.compose import Composed, Plan, TextTower, Written
 
@@ -84,6 +85,10 @@ class FileSettings(Group):
         "", description="Repairs: feet (held where they stand), jitter (filtered); joined by commas."
     )
 
+    def code(self) -> Mapping[str, str]:
+        """The program is started; see `Group.code`."""
+        return {"blender": "it is a program that is started."} if self.blender else {}
+
 
 class GenerateSettings(Settings):
     """Settings of `motionkit generate`."""
@@ -144,6 +149,13 @@ def generate(
             help="Seconds of each action; default: 6 s shared equally, less for what is done once.",
         ),
     ] = "",
+    as_typed: Annotated[
+        bool,
+        typer.Option(
+            "--as-typed",
+            help="Do not read TEXT as the known caption that says the same, for a policy that knows its captions.",
+        ),
+    ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace what an earlier generate wrote in OUT; other files stay.")
     ] = False,
@@ -174,28 +186,34 @@ def generate(
     formats, in files that are called after their prompt. Rotations for bvh, glb and mpl are solved from the joints;
     -v prints the fit. A motion that is longer than the policy makes at once is joined of blocks that overlap by a
     second; a table says how well they meet.
+
+    The starter policy reads each text as the caption of its training that says the same: "he walks backwards" as "a
+    person walks backward". What it reads, which words it does not follow, and which texts it does not know is said
+    here, in motions.json and on the page.
     """
     if serve:
-        return _serve(settings, console, port)
+        return _serve(settings, console, port, as_typed=as_typed)
     assert out is not None, "the check refuses it"
     from motionkit.clips.convert import kind_of
     from motionkit.clips.motion_clip import save_clips
     from motionkit.contracts.blocks import Seams
     from motionkit.contracts.device import resolve_device
-    from motionkit.contracts.generating import generate_with_seams, plan_steps, typed_prompts
+    from motionkit.contracts.generating import generate_with_seams, plan_steps, read_texts
     from motionkit.contracts.policy import guidance_of
-    from motionkit.text_to_motion.evaluation.export import export_motions, require_places
+    from motionkit.text_to_motion.evaluation.export import export_motions, noted, require_places
     from motionkit.text_to_motion.evaluation.export import generate as write_motions
 
     settings = _with_own_prompts(settings, texts or [], prompts, out)
     seconds, edits = read_seconds(durations, name="--durations"), _edits(settings.files)
-    typed = read_prompts(texts or [], prompts) if settings.dataset is None else []
+    typed = read_prompts(texts or [], prompts, console.say) if settings.dataset is None else []
     dataset = settings.dataset.build() if settings.dataset is not None else None
     policy: DiffusionPolicy = settings.policy.build(device=resolve_device(settings.device), dataset=dataset)
     asked: Sequence[Prompt]
+    readings: Mapping[str, Reading] = {}
     split = None
     if dataset is None:
-        asked = typed_prompts(policy, typed, seconds)
+        asked, readings = read_texts(policy, typed, seconds, as_typed=as_typed)
+        _tell(console, readings)
     else:
         split, asked = _asked(settings, console, dataset, policy)
     sampler = settings.sampler
@@ -215,7 +233,9 @@ def generate(
             for pair in generate_with_seams(policy, asked, plan, **how):
                 made.append(pair)
                 step(1)
-        clips, seams = [clip for clip, _ in made], [item for _, item in made]
+        every = [prompt for prompt in asked for _ in range(settings.num_samples)]
+        clips = [noted(clip, prompt, readings) for (clip, _), prompt in zip(made, every, strict=True)]
+        seams = [item for _, item in made]
         report = save_clips(
             clips, out, fps=settings.files.fps, edits=edits, overwrite=overwrite, blender=settings.files.blender
         )
@@ -223,7 +243,9 @@ def generate(
         fps = settings.files.fps or policy.fps
         measured = [item for item in seams if item is not None]
         written = {"out": str(out), "fps": fps, "frames": report.frames, "figures": report.figures}
-        more = {"seams": [item and item.document() for item in seams]} if measured else {}
+        more: dict[str, Any] = {"seams": [item and item.document() for item in seams]} if measured else {}
+        if said := {text: found for text, reading in readings.items() if (found := reading.document())}:
+            more["texts"] = said
         return {**written, **more, "table": [*_table(report), *_seam_table(measured, total)]}
     facts = {
         "sampler": sampler.model_dump(mode="json"),
@@ -231,7 +253,9 @@ def generate(
         "dataset": _origin(settings, split) if dataset is not None else None,
     }
     with console.working(total) as step:
-        motions = write_motions(policy, asked, out, plan, **how, facts=facts, overwrite=overwrite, progress=step)
+        motions = write_motions(
+            policy, asked, out, plan, **how, readings=readings, facts=facts, overwrite=overwrite, progress=step
+        )
     reports = export_motions(
         out, kinds, fps=settings.files.fps, edits=edits, overwrite=overwrite, blender=settings.files.blender
     )
@@ -244,7 +268,18 @@ def generate(
     return {"out": str(out), "fps": policy.fps, "motions": motions, "exports": figures, "table": table}
 
 
-def _serve(settings: GenerateSettings, console: Console, port: int) -> Mapping[str, Any]:
+def _tell(console: Console, readings: Mapping[str, Reading]) -> None:
+    """Say of each text what it is read as, or that it is not known."""
+    for reading in readings.values():
+        if not reading.caption:
+            console.warn(reading.sentence)
+        elif reading.changed:
+            console.say(reading.sentence)
+    if not all(reading.caption for reading in readings.values()):
+        console.say("motionkit generate --list-prompts prints what the starter policy knows")
+
+
+def _serve(settings: GenerateSettings, console: Console, port: int, *, as_typed: bool) -> Mapping[str, Any]:
     """Serve the page until the command is stopped."""
     from motionkit.contracts.device import resolve_device
     from motionkit.contracts.generating import plan_steps
@@ -255,7 +290,7 @@ def _serve(settings: GenerateSettings, console: Console, port: int) -> Mapping[s
         policy: DiffusionPolicy = settings.policy.build(device=resolve_device(settings.device), dataset=None)
         sampler = settings.sampler
         plan = plan_steps(policy, sampler.kind, sampler.inference_timesteps, sampler.eta, sampler.spacing)
-        studio = Studio(policy, plan, fps=settings.files.fps, edits=_edits(settings.files))
+        studio = Studio(policy, plan, fps=settings.files.fps, edits=_edits(settings.files), as_typed=as_typed)
         guidance = guidance_of(policy) if sampler.guidance_scale is None else sampler.guidance_scale
         place = str(getattr(settings.policy.options, "checkpoint", ""))
         title = f"{settings.policy.name}: {place}" if place else settings.policy.name
@@ -344,7 +379,7 @@ def _with_own_prompts(
 
 
 def _refuse_both(
-    settings: GenerateSettings, texts: Sequence[str], file: Path | None, durations: str, out: Path
+    settings: GenerateSettings, texts: Sequence[str], file: Path | None, durations: str, out: Path, *, as_typed: bool
 ) -> None:
     """Refuse texts beside a dataset, neither of them, and options of the other way to ask."""
     if settings.dataset is None and not texts and file is None:
@@ -359,6 +394,10 @@ def _refuse_both(
             f"{given} and --dataset {settings.dataset.label} were both given.",
             why="motions are made either from texts or from the prompts of a dataset.",
             fix="leave one of them out; the feature statistics of a checkpoint are given with --policy.stats DIR.",
+        )
+    if settings.dataset is not None and as_typed:
+        raise MotionkitError(
+            "--as-typed has no effect with --dataset.", why="its prompts are never reworded.", fix="leave it out."
         )
     if settings.dataset is not None and durations:
         raise MotionkitError(
@@ -378,6 +417,7 @@ def _check_generate(
     prompts: Path | None,
     durations: str,
     to: Sequence[str] | None,
+    as_typed: bool,
     overwrite: bool,
     serve: bool,
     port: int,
@@ -402,7 +442,7 @@ def _check_generate(
         )
     refuse_loose_words(texts or [], out)
     settings = _with_own_prompts(settings, texts or [], prompts, out)
-    _refuse_both(settings, texts or [], prompts, durations, out)
+    _refuse_both(settings, texts or [], prompts, durations, out, as_typed=as_typed)
     if (texts or []).count(STDIN) > 1:
         raise MotionkitError("stdin can be read once.", fix=f"give {STDIN} once.")
     _refuse_reference(settings)

@@ -84,6 +84,7 @@
     item.append(title, make('p', 'about', facts.join(', ')));
     if (motion.seams) item.append(make('p', 'about', motion.seams));
     for (const [name, value] of motion.rows) item.append(make('p', 'about', `${name}: ${value}`));
+    for (const text of motion.read) item.append(make('p', 'about', text));
     for (const text of motion.warnings) item.append(make('p', 'warn', text));
     const files = make('div', 'files');
     for (const kind of ['glb', 'bvh']) {

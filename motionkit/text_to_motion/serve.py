@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hmac
 import json
-import logging
 import os
 import queue
 import re
@@ -18,9 +17,9 @@ import tempfile
 import threading
 import time
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from html import escape
@@ -35,7 +34,7 @@ from motionkit.clips.convert import Edits, edit_rows, edited
 from motionkit.clips.convert.targets import SEAMS, shown_track
 from motionkit.clips.motion_clip import MotionClip, save_clips
 from motionkit.contracts.console import Console
-from motionkit.contracts.generating import generate_motions, typed_prompts
+from motionkit.contracts.generating import generate_motions, read_texts
 from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.errors import MotionkitError
 from motionkit.page.html import html_page
@@ -94,12 +93,19 @@ class Studio:
         plan: Its steps.
         fps: Frames per second of files and page; 0 keeps the policy's.
         edits: What is done to motions in files and page.
+        as_typed: As of `motionkit.contracts.generating.read_texts`.
     """
 
     def __init__(
-        self, policy: DiffusionPolicy, plan: StepPlan, *, fps: float = 0.0, edits: Edits | None = None
+        self,
+        policy: DiffusionPolicy,
+        plan: StepPlan,
+        *,
+        fps: float = 0.0,
+        edits: Edits | None = None,
+        as_typed: bool = False,
     ) -> None:
-        self.policy, self.plan = policy, plan
+        self.policy, self.plan, self.as_typed = policy, plan, as_typed
         self.fps, self.edits = fps or policy.fps, edits or Edits()
         self._kept: dict[int, _Kept] = {}
         self._next = 1
@@ -129,8 +135,7 @@ class Studio:
         started = time.monotonic()
         count = len(asked.text.split(SEPARATOR))
         seconds = read_seconds(asked.seconds, count)
-        with _warnings() as warnings:
-            prompts = typed_prompts(self.policy, asked.text, seconds)
+        prompts, readings = read_texts(self.policy, [(asked.text, None)], seconds, as_typed=self.as_typed)
         if (total := prompts[0].length / self.policy.fps) > LONGEST:
             raise MotionkitError(
                 f"the motion would last {total:.0f} s; this page makes at most {LONGEST:.0f} s.",
@@ -149,7 +154,8 @@ class Studio:
             "guidance": asked.guidance,
             "rows": [[str(cell) for cell in row] for row in edit_rows(figures)],
             "seams": clip.notes.get(SEAMS, ""),
-            "warnings": warnings,
+            "read": [reading.sentence for reading in readings.values() if reading.changed],
+            "warnings": [reading.sentence for reading in readings.values() if not reading.caption],
             "took": time.monotonic() - started,
         }
         shown = player_document([shown_track(changed, asked.text)], title="")
@@ -183,23 +189,6 @@ class Studio:
                 fix="make it again.",
             )
         return kept
-
-
-@contextmanager
-def _warnings() -> Iterator[list[str]]:
-    """Collect what the policy warns of in the block."""
-    messages: list[str] = []
-
-    class Collect(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            messages.append(record.getMessage())
-
-    log, handler = logging.getLogger("motionkit.policies"), Collect(logging.WARNING)
-    log.addHandler(handler)
-    try:
-        yield messages
-    finally:
-        log.removeHandler(handler)
 
 
 def page_of(token: str, *, title: str, guidance: float, seed: int) -> tuple[str, str]:

@@ -87,6 +87,29 @@ class _Line(BaseModel):
     seconds: float | None = Field(None, ge=0)
 
 
+def must_be_finite(name: str) -> bool:
+    """Return whether a metric without a finite value means that something is broken: a loss, or the norm of an update.
+
+    Others may have none, such as the mean of a reward that applies to no sample of a step.
+
+    Example:
+        >>> [must_be_finite(name) for name in ("loss/total", "supervised/loss", "val/loss/nce", "reward/rule/mean")]
+        [True, True, True, False]
+    """
+    return any("loss" in part for part in name.split("/")) or name == "grad/norm"
+
+
+def not_finite(path: Path) -> dict[str, dict[str, int]]:
+    """Return the metrics of a file that `must_be_finite` and were not: by name ``first``, a step, and ``lines``."""
+    found: dict[str, dict[str, int]] = {}
+    for line in read_metrics(path):
+        for name, value in line.items():
+            if value is None and must_be_finite(name):
+                entry = found.setdefault(name, {"first": int(line["step"]), "lines": 0})
+                entry["lines"] += 1
+    return found
+
+
 def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the lines of a metrics file: ``step`` and numbers, or None where a number was not finite.
 
@@ -112,7 +135,7 @@ def last_metrics(path: Path) -> dict[str, Any]:
 def _object(text: bytes) -> dict[str, Any]:
     try:
         value = json.loads(text) if text.endswith(b"\n") else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 

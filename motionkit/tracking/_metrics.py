@@ -30,14 +30,14 @@ _EVALUATION: Rows = (
         "eval/fid",
         "1",
         "down",
-        "Frechet distance of the motions to the real ones of the split, both as Gaussians.",
+        "Frechet distance of the motions to the reference motions of the split, both as Gaussians.",
         "FID",
     ),
     (
         "eval/kid",
         "1",
         "down",
-        "Unbiased kernel distance to the real motions (cubic kernel), beside a FID of too few motions.",
+        "Unbiased kernel distance to the reference motions (cubic kernel), beside a FID of too few motions.",
         "KID",
     ),
     (
@@ -51,7 +51,7 @@ _EVALUATION: Rows = (
         "eval/diversity",
         "1",
         "none",
-        "Distance of 300 random pairs of motions; best near that of real motions.",
+        "Distance of 300 random pairs of motions; best near that of reference motions.",
         "Diversity",
     ),
     (
@@ -65,14 +65,14 @@ _EVALUATION: Rows = (
         "eval/movement",
         "1",
         "one",
-        "Swing from 0.5 to 5 Hz of the joint that moves most in real clips of the action, as a share of theirs.",
-        "movement, share of real",
+        "Swing from 0.5 to 5 Hz of the joint that moves most in reference clips of the action, as a share of theirs.",
+        "movement, share of reference",
     ),
     (
         "eval/statues",
         "1",
         "down",
-        "Share of motions in which no joint moves 10 cm, relative to root and heading, where real ones do.",
+        "Share of motions in which no joint moves 10 cm, relative to root and heading, where reference ones do.",
     ),
     (
         "eval/side",
@@ -85,16 +85,16 @@ _EVALUATION: Rows = (
         "eval/kinetic_fid",
         "1",
         "down",
-        "Frechet distance of kinetic features to real motions (energies and accelerations of joints, AIST++'s FID_k), "
-        "each feature in standard deviations of the real ones.",
+        "Frechet distance of kinetic features to reference clips (energies and accelerations of joints, AIST++'s "
+        "FID_k), each feature in standard deviations of the reference ones.",
         "kinetic FID",
     ),
     (
         "eval/npss",
         "1",
         "down",
-        "Distance of the power spectra of joint positions, relative to root and heading, to those of the real motion "
-        "of the prompt (Gopalakrishnan 2019).",
+        "Distance of the power spectra of joint positions, relative to root and heading, to those of the reference "
+        "motion of the prompt (Gopalakrishnan 2019).",
         "NPSS",
     ),
 )
@@ -112,7 +112,7 @@ _HELD_OUT: Rows = (
         "heldout/physics/jerk",
         "m/s^3",
         "none",
-        "Third derivative of joint positions of held-out samples; neither far above nor below real motion.",
+        "Third derivative of joint positions of held-out samples; neither far above nor below that of reference clips.",
     ),
     (
         "heldout/diversity",
@@ -127,7 +127,7 @@ _HELD_OUT: Rows = (
         "1",
         "one",
         "eval/movement of held-out samples, mean over their segments.",
-        "movement, share of real",
+        "movement, share of reference",
     ),
     ("heldout/statues", "1", "down", "eval/statues of the segments of held-out samples."),
     ("heldout/side", "1", "up", "eval/side of the segments of held-out samples."),
@@ -135,17 +135,17 @@ _HELD_OUT: Rows = (
         "heldout/kinetic_fid",
         "1",
         "down",
-        "Distance of speeds and accelerations of the joints from those of real clips, by segment: eval/kinetic_fid.",
+        "Distance of speeds and accelerations of joints from those of reference clips, by segment: eval/kinetic_fid.",
         "kinetic FID",
     ),
     (
         "heldout/npss",
         "1",
         "down",
-        "Distance of the power spectra of joints from those of the segments' own real clips: eval/npss.",
+        "Distance of the power spectra of joints from those of the segments' own reference clips: eval/npss.",
         "NPSS",
     ),
-    ("heldout/fid", "1", "down", "Frechet distance of generated to real clips in the space of the judge."),
+    ("heldout/fid", "1", "down", "Frechet distance of generated to reference clips in the space of the judge."),
     ("heldout/<name>", "1", "none", "Another held-out figure, named by the evaluation."),
 )
 """Figures of text-to-motion policies on the same held-out prompts with the same noise, before and after training."""
@@ -209,7 +209,12 @@ _TABLE: Rows = (
     ("pair/accuracy", "1", "up", "Share of pairs that the policy tells apart better than the reference does."),
     # physics of motions, everywhere
     ("physics/skate", "m/s", "down", "Horizontal foot speed while in contact, mean over samples."),
-    ("physics/jerk", "m/s^3", "none", "Third derivative of joint positions; neither far above nor below real motion."),
+    (
+        "physics/jerk",
+        "m/s^3",
+        "none",
+        "Third derivative of joint positions; neither far above nor below that of reference clips.",
+    ),
     (
         "physics/penetration",
         "m",

@@ -9,27 +9,40 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from motionkit.plugins import Direction, Metric, declared
 from motionkit.tracking._metrics import METRICS, definition
-
-FEWEST = 5
-"""Fewest prompts for which an interval and a verdict are given."""
+from motionkit.tracking._verdict import (
+    NO_CHANGE,
+    NOT_MEASURED,
+    TOO_FEW,
+    decimals,
+    ends_of,
+    is_noise,
+    moved,
+    unfit,
+    word_of,
+)
 
 MIN_RATIO = 0.6
 """If the judge's gain divided by the reward's is below this, a run is said to please the reward alone."""
 
 LEAST_MOVEMENT, MOST_STATUES = 0.6, 0.05
-"""Motions hardly move below this share of the movement of real clips, or above this share of statues."""
+"""Motions hardly move below this share of the movement of reference clips, or above this share of statues."""
+
+GENERATE = "heldout_generate"
 
 HELDOUT_TABLES = {
-    "heldout_generate": "as generate samples",
-    "heldout": "with the run's own sampling steps",
+    GENERATE: "with the settings of motionkit generate",
+    "heldout": "with the sampling steps of training",
     "heldout_all_steps": "with all sampling steps",
 }
 """Keys of a summary that hold before and after, in the order of tables, and how the prompts are sampled there."""
+
+GUIDANCE = "guidance"
+"""Key of a summary with the guidance scale that ``motionkit generate`` takes, before and after the run."""
 
 Tone = Literal["good", "bad", ""]
 """Whether a result is good or bad news; empty for neither."""
@@ -43,7 +56,10 @@ _ORDER = (
 """Order of the rows of a table; other quantities come after these."""
 
 _MATCHED = ("jerk",)
-"""Quantities of which neither a high nor a low value is good: the ratio to that of real motions counts."""
+"""Quantities of which neither a high nor a low value is good: the ratio to that of reference motions counts."""
+
+_OFFSET = ("reward", "judge", "skill")
+"""Quantities whose 0 is not none of them, so that a share of the value before says nothing; a plugin's may be, too."""
 
 _CHANGES = 3
 """Decimals of a change, even if tables of values have fewer."""
@@ -62,6 +78,9 @@ _SETS = {
 }
 """Sets among which retrieval ranks, by the ending of the metric."""
 
+_SAMPLERS = {"guidance_scale": "guidance", "inference_timesteps": "sampling steps"}
+"""Settings of a sampler that held-out values depend on, in words."""
+
 _WAYS = {"t2m": "text to motion", "m2t": "motion to text"}
 _RANKS = {"r1": "R@1", "r2": "R@2", "r3": "R@3", "r10": "R@10", "medr": "median rank"}
 
@@ -75,13 +94,12 @@ class HeldoutResult:
     before: float  # Mean before
     after: float  # Mean after
     delta: float  # Mean change
-    # 95 % interval of the change; None if none was measured or there are fewer than `FEWEST` prompts.
-    ci95: tuple[float, float] | None
-    n: int  # Prompts, or clips
-    # Mean over real motions of the same actions, or over the captions of the data; None if it is not known.
+    ci95: tuple[float, float] | None  # 95 % interval of the change; None if none was measured
+    n: int  # Independent items: prompts, takes, regions, episodes
+    # Mean over reference motions of the same actions, or over the captions of the data; None if it is not known.
     real: float | None = None
     trained_on: bool = False  # Whether a reward of the run is made of it, so that the run was trained to improve it
-    of: Literal["real", "data"] = "real"  # What `real` is a mean of, ``real`` motions or the ``data``
+    noise: bool = False  # Whether the motions after training are noise: then nothing about them is good news
 
     @property
     def unit(self) -> str:
@@ -111,41 +129,42 @@ class HeldoutResult:
     @property
     def _sign(self) -> int | None:
         """1 if it rose, -1 if it fell, 0 if neither is certain; None if too little was measured."""
-        if 0 < self.n < FEWEST or not self.n:
-            return None
-        if self.ci95 is None:
-            return (self.delta > 0) - (self.delta < 0)
-        return 1 if self.ci95[0] > 0 else -1 if self.ci95[1] < 0 else 0
+        share = self.name not in _OFFSET and declared(self.name) is None
+        return moved(self.delta, self.ci95, self.n, digits=self._places, whole=self.before if share else None)
 
     @property
     def verdict(self) -> str:
-        """``better``, ``worse``, ``no change`` (the interval holds zero), or how it moved if no direction is better."""
+        """``better``, ``worse``, ``no change``, ``too few``, ``not measured``, or how it moved if nothing is better.
+
+        Of motions that are noise no change is called good: it is ``noise``.
+        """
         sign = self._sign
-        if sign is None:
-            return "too few prompts" if self.n else "not measured"
-        if sign == 0:
-            return "no change"
-        if self.direction == "none":
-            return _WORDS.get(self.name, ("lower", "higher"))[sign > 0]
-        return "better" if (sign > 0) == (self.direction == "up") else "worse"
+        word = word_of(sign, self.direction, n=self.n, words=_WORDS.get(self.name, ("lower", "higher")))
+        return "noise" if self.noise and sign and word != "worse" else word
 
     @property
     def tone(self) -> Tone:
         """Whether the verdict is good or bad news.
 
-        Jerk has no better direction: less is bad news if real motions have more. It is judged by whether it came
-        nearer to that of real motions, and not at all if that is not known.
+        Jerk has no better direction: less is bad news if reference motions have more. It is judged by whether it came
+        nearer to that of reference motions, and not at all if that is not known.
         """
+        if self.verdict == "noise":
+            return ""
         if self.name in _MATCHED and self._sign and self.real and min(self.before, self.after, self.real) > 0:
             off = [abs(math.log(value / self.real)) for value in (self.before, self.after)]
             return "bad" if off[1] > off[0] else "good"
         return {"better": "good", "worse": "bad"}.get(self.verdict, "")  # type: ignore[return-value]
 
+    @property
+    def _places(self) -> int:
+        """Decimals that are shown."""
+        digits = decimals(self.before, self.after, *([self.real] if self.real is not None else ()))
+        return digits if self.metric.digits is None else min(digits, max(self.metric.digits, _CHANGES))
+
     def text(self, value: float, *, sign: bool = False) -> str:
         """Return a value with the digits of this row, so that its columns align."""
-        digits = _digits(self.before, self.after, *([self.real] if self.real is not None else ()))
-        if self.metric.digits is not None:
-            digits = min(digits, max(self.metric.digits, _CHANGES))
+        digits = self._places
         # Adding zero turns a rounded -0.0 into 0.0.
         return f"{round(value, digits) + 0.0:{'+' if sign else ''}.{digits}f}" if math.isfinite(value) else "-"
 
@@ -188,6 +207,8 @@ def results(heldout: object) -> list[HeldoutResult]:
     if not isinstance(heldout, Mapping):
         return []
     rows = [row for name, block in heldout.items() if (row := _read(str(name), block)) is not None]
+    if any(row.name == "jerk" and is_noise(row.after, row.real) for row in rows):
+        rows = [replace(row, noise=True) for row in rows]
     places = {name: place for place, name in enumerate(_ORDER)}
     return sorted(rows, key=lambda row: places.get(row.name, len(places)))
 
@@ -195,15 +216,15 @@ def results(heldout: object) -> list[HeldoutResult]:
 def result_table(measured: Sequence[HeldoutResult], title: str = "") -> dict[str, Any]:
     """Return results as a trainer's ``table``: title, columns, rows, and which columns are numbers.
 
-    Columns that no row has a value of are left out: that of real motions or of the data, and that of intervals.
+    Columns that no row has a value of are left out: that of the reference, and that of intervals.
     """
     columns: dict[str, list[str]] = {
         "": [row.label for row in measured],
         "before": [row.text(row.before) for row in measured],
         "after": [row.text(row.after) for row in measured],
     }
-    if known := [row for row in measured if row.real is not None]:
-        columns[known[0].of] = ["-" if row.real is None else row.text(row.real) for row in measured]
+    if any(row.real is not None for row in measured):
+        columns["reference"] = ["-" if row.real is None else row.text(row.real) for row in measured]
     columns["change"] = [row.text(row.delta, sign=True) for row in measured]
     if any(row.ci95 for row in measured):
         columns["95 % interval"] = [row.interval for row in measured]
@@ -232,6 +253,22 @@ def compared_rows(runs: Sequence[Sequence[HeldoutResult]]) -> list[tuple[str, ..
     ]
 
 
+def measured_apart(configs: Sequence[Mapping[str, Any]]) -> str:
+    """Return the sentence about runs whose held-out motions were sampled differently; empty if all are alike.
+
+    Args:
+        configs: The settings of the runs; those without a sampler are left out.
+    """
+    samplers = [config.get("sampler") for config in configs]
+    odd = []
+    for key, words in _SAMPLERS.items():
+        values = dict.fromkeys(
+            str(sampler[key]) for sampler in samplers if isinstance(sampler, Mapping) and key in sampler
+        )
+        odd += [f"{words} {' and '.join(values)}"] if len(values) > 1 else []
+    return f"Measured with {', '.join(odd)}: compare the changes, not the values." if odd else ""
+
+
 def short_result(measured: Sequence[HeldoutResult], others: Mapping[str, Sequence[HeldoutResult]] | None = None) -> str:
     """Return the first result for a listing, from the table where it is worst, such as ``reward +0.152 better``.
 
@@ -246,9 +283,37 @@ def short_result(measured: Sequence[HeldoutResult], others: Mapping[str, Sequenc
 
 
 def other_results(summary: Mapping[str, Any]) -> dict[str, list[HeldoutResult]]:
-    """Return the results of a summary other than ``heldout``, by how they were sampled; see `HELDOUT_TABLES`."""
-    tables = {words: results(summary.get(key)) for key, words in HELDOUT_TABLES.items() if key != "heldout"}
+    """Return the results of a summary other than ``heldout``, by how they were sampled; see `HELDOUT_TABLES`.
+
+    That of `GENERATE` is left out if the run does not record the guidance (`GUIDANCE`): such a run is of an older
+    version, which sampled the policies before and after with guidance scales of their own.
+    """
+    keys = [key for key in HELDOUT_TABLES if key != "heldout" and (key != GENERATE or GUIDANCE in summary)]
+    tables = {HELDOUT_TABLES[key]: results(summary.get(key)) for key in keys}
     return {words: rows for words, rows in tables.items() if rows}
+
+
+def result_sentence(summary: Mapping[str, Any]) -> str:
+    """Return the result of a run in a few sentences: `headline`, and what a change of guidance alone does."""
+    return " ".join(
+        filter(None, (headline(results(summary.get("heldout")), other_results(summary)), _guidance(summary)))
+    )
+
+
+def _guidance(summary: Mapping[str, Any]) -> str:
+    """Return the sentence about a change of guidance, measured on the policy before training; empty without one."""
+    block = summary.get(GUIDANCE)
+    before, after = (_number(block.get(key)) for key in ("before", "after")) if isinstance(block, Mapping) else (0, 0)
+    if not isinstance(block, Mapping) or before == after or not math.isfinite(before + after):
+        return ""
+    sentence = f"motionkit generate now takes guidance {after:g}, before {before:g}"
+    if reward := next((row for row in results(block) if row.name == "reward"), None):
+        interval = f", 95 % interval {reward.interval}" if reward.ci95 else ""
+        sentence += (
+            f"; that alone changes the reward of the policy before training from {reward.text(reward.before)} to "
+            f"{reward.text(reward.after)} ({reward.text(reward.delta, sign=True)}{interval})"
+        )
+    return f"{sentence}."
 
 
 def headline(measured: Sequence[HeldoutResult], others: Mapping[str, Sequence[HeldoutResult]] | None = None) -> str:
@@ -256,7 +321,8 @@ def headline(measured: Sequence[HeldoutResult], others: Mapping[str, Sequence[He
 
     If a quantity is in several tables, the sentence has the one with the worst verdict; among equal verdicts, that of
     the table that is shown first. A judge that gains less than `MIN_RATIO` of the reward's gain is worse than one that
-    gains more. Movement below `LEAST_MOVEMENT` of real clips is mentioned even if it rose.
+    gains more. Movement below `LEAST_MOVEMENT` of reference clips is mentioned even if it rose. What was wrong before
+    training comes first: a policy that makes noise, or a reward that does not prefer reference motions.
 
     Args:
         measured: The main table, of ``heldout``.
@@ -267,8 +333,8 @@ def headline(measured: Sequence[HeldoutResult], others: Mapping[str, Sequence[He
         >>> headline(results({"reward": block}))
         'The reward rose from 0.680 to 0.830 (+0.150, 95 % interval +0.130 to +0.170).'
         >>> worse = block | {"after": 0.6, "delta": -0.08, "ci95": [-0.1, -0.06]}
-        >>> headline(results({"reward": block}), {"as generate samples": results({"reward": worse})})
-        'The reward fell from 0.680 to 0.600 (-0.080, 95 % interval -0.100 to -0.060) as generate samples.'
+        >>> headline(results({"reward": block}), {"with all sampling steps": results({"reward": worse})})
+        'The reward fell from 0.680 to 0.600 (-0.080, 95 % interval -0.100 to -0.060) with all sampling steps.'
     """
     if not measured:
         return ""
@@ -286,21 +352,37 @@ def headline(measured: Sequence[HeldoutResult], others: Mapping[str, Sequence[He
         if row.tone == "bad":
             bad.setdefault(_place(place, where), []).append(f"{_short(row)} {_changed(row)}")
     named = "; ".join(f"{', '.join(rows)}{place}" for place, rows in bad.items())
-    return f"{sentence}.{f' Worse: {named}.' if named else ''}{_hardly_moves(tables)}"
+    first_words = "".join(f"{text[:1].upper()}{text[1:]}. " for text in _unfit(tables))
+    passed = name == "reward" and first.real is not None and first.before < first.real <= first.after
+    above = f" It is now above that of reference clips ({first.text(first.real or 0.0)})." if passed else ""
+    return f"{first_words}{sentence}.{above}{f' Worse: {named}.' if named else ''}{_hardly_moves(tables)}"
+
+
+def _unfit(tables: Mapping[str, Sequence[HeldoutResult]]) -> list[str]:
+    """Return what was wrong before training, by the main table, else by the first that shows it."""
+    said: dict[str, str] = {}
+    for rows in [tables[""], *tables.values()]:
+        pairs = {row.name: (row.before, row.real) for row in rows if row.n}
+        for text in unfit(pairs.get("reward"), pairs.get("jerk")):
+            said.setdefault(text.partition(":")[0], text)
+    return list(said.values())
 
 
 def _hardly_moves(tables: Mapping[str, Sequence[HeldoutResult]]) -> str:
-    """Return the sentence about the table whose motions move least; empty if all move enough."""
+    """Return the sentence about motions that are noise, or the table whose motions move least; empty without any."""
+    noisy = [(where or HELDOUT_TABLES["heldout"]) for where, rows in tables.items() if any(row.noise for row in rows)]
     shares = [
         (row.after, row.text(row.after), where or HELDOUT_TABLES["heldout"])
         for where, rows in tables.items()
         for row in rows
-        if row.name == "movement" and row.n and row.after < LEAST_MOVEMENT
+        if row.name == "movement" and row.n and row.after < LEAST_MOVEMENT and not row.noise  # noise shakes in place
     ]
+    if noisy:
+        return f" After training the motions are noise {noisy[0]}: compare their jerk with that of reference clips."
     if not shares:
         return ""
     _, shown, where = min(shares)
-    return f" The motions hardly move: {shown} of real ones {where}."
+    return f" The motions hardly move: {shown} of reference ones {where}."
 
 
 def _place(table: str, first: str) -> str:
@@ -312,7 +394,7 @@ def _shown(
     measured: Sequence[HeldoutResult], others: Mapping[str, Sequence[HeldoutResult]] | None
 ) -> dict[str, Sequence[HeldoutResult]]:
     """Return all tables in the order they are shown in; the main one has no name."""
-    named, first = {"": measured, **(others or {})}, HELDOUT_TABLES["heldout_generate"]
+    named, first = {"": measured, **(others or {})}, HELDOUT_TABLES[GENERATE]
     return {name: named[name] for name in dict.fromkeys([*([first] if first in named else ()), *named])}
 
 
@@ -345,23 +427,28 @@ def _moved(row: HeldoutResult) -> str:
     unit = f" {row.unit}" if row.unit else ""
     span = f"from {row.text(row.before)} to {row.text(row.after)}{unit}"
     interval = f", 95 % interval {row.interval}" if row.ci95 else ""
-    if row.verdict == "no change":
+    if row.verdict == NO_CHANGE:
         return f"{name} shows no clear change: {span} ({row.text(row.delta, sign=True)}{interval})"
-    if row.verdict in ("too few prompts", "not measured"):
-        return f"{name} went {span}, on {row.n} prompts: too few to say whether it changed"
+    if row.verdict == NOT_MEASURED:
+        return f"{name} was not measured"
+    if row.verdict == TOO_FEW:
+        return (
+            f"{name} went {span} ({row.text(row.delta, sign=True)}{interval}), on {row.n} held out: too few to say "
+            f"whether it changed"
+        )
     how = "rose" if row.delta > 0 else "fell"
     return f"{name} {how} {span} ({row.text(row.delta, sign=True)}{interval})"
 
 
 def _judged(judge: HeldoutResult, reward: HeldoutResult) -> str:
-    if reward.verdict == "too few prompts":
+    if reward.verdict in (TOO_FEW, NOT_MEASURED):
         return ""
     delta = judge.text(judge.delta, sign=True)
     if _lags(judge, reward):
         return f"the judge, which is never trained on, gained less than {MIN_RATIO} of that ({delta})"
     if judge.verdict == reward.verdict and judge.tone:
         return f"the judge, which is never trained on, agrees ({delta})"
-    words = {"better": "rose", "worse": "fell", "no change": "shows no clear change"}.get(judge.verdict)
+    words = {"better": "rose", "worse": "fell", NO_CHANGE: "shows no clear change"}.get(judge.verdict)
     return f"the judge, which is never trained on, {words} ({delta})" if words else ""
 
 
@@ -380,15 +467,12 @@ def _read(name: str, block: object) -> HeldoutResult | None:
     before, after, delta = (_number(block.get(key)) for key in ("before", "after", "delta"))
     n = block.get("n")
     count = n if isinstance(n, int) and n >= 0 else 0
-    ends: Any = block.get("ci95")
-    pair = [_number(end) for end in ends] if isinstance(ends, (list, tuple)) and len(ends) == 2 else []
-    interval = (pair[0], pair[1]) if len(pair) == 2 and all(map(math.isfinite, pair)) and count >= FEWEST else None
+    interval = ends_of(block.get("ci95"), count)
     if not all(map(math.isfinite, (before, after, delta))):
         interval, count = None, 0
-    of: Literal["real", "data"] = "data" if "data" in block else "real"
-    real = _number(block.get(of))
+    real = _number(block.get("data" if "data" in block else "real"))
     known, trained = real if math.isfinite(real) else None, block.get("trained_on") is True
-    return HeldoutResult(name, _metric(name), before, after, delta, interval, count, known, trained, of)
+    return HeldoutResult(name, _metric(name), before, after, delta, interval, count, known, trained)
 
 
 def _metric(name: str) -> Metric:
@@ -408,15 +492,6 @@ def _metric(name: str) -> Metric:
 def _number(value: object) -> float:
     good = isinstance(value, (int, float)) and not isinstance(value, bool)
     return float(value) if good else math.nan  # type: ignore[arg-type]
-
-
-def _digits(*values: float) -> int:
-    """Return the decimals that show four significant figures, three decimals below 10."""
-    size = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
-    if size == 0.0:
-        return 3
-    power = math.floor(math.log10(size))
-    return min(max(3 - power if power >= 0 else 2 - power, 0), 6)
 
 
 def retrieval_table(metrics: Mapping[str, Any], title: str = "") -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,13 +71,22 @@ class Trainer(Protocol):
         ...
 
 
+_NOT_FINITE = re.compile(r"(?<![\w.])[-+]?(nan|inf)(?![\w.])", re.IGNORECASE)
+"""A figure in words that is not a number, or infinite, as Python prints it."""
+
+
 @dataclass(frozen=True)
 class Checked:
-    """The result of a check before a run."""
+    """The result of a check before a run; one whose figures are not finite has failed, whatever it compares."""
 
     name: str  # of the check
     ok: bool  # whether the run can start
-    said: str  # the result, in one line
+    said: str  # the result, in one line, with its figures
+
+    def __post_init__(self) -> None:
+        if _NOT_FINITE.search(self.said):  # comparisons with NaN are False, also those that look for a fault
+            object.__setattr__(self, "ok", False)
+            object.__setattr__(self, "said", f"{self.said}: not finite")
 
 
 class Checks(Protocol):

@@ -31,7 +31,7 @@ class Outcome:
     directory: Path  # the run folder
     status: str  # ``done`` or ``interrupted``; a run that fails raises
     exit_code: int  # 0, or 130 and 143 when a signal stopped it
-    page: Path | None = None  # the page of the finished run if its trainer has one
+    page: Path | None = None  # the page of the run, also of an interrupted one
 
 
 def build_trainer(command: str, component: Component, settings: TrainerSettings) -> Trainer:
@@ -71,7 +71,7 @@ def run_trainer(
         component: The trainer's entry, for the page that it may name.
         argv: The command line, for the record.
         watch: Makes a context around the training that follows the run, such as a progress bar.
-        page: Makes the page of a finished run from its folder if `component` names none:
+        page: Makes the page of a run from its folder if `component` names none, or if the run was interrupted:
             `motionkit.report.page.run_page` is above this package, so the caller passes it in.
     """
     world, snapshot = world_of(trainer), resolved.snapshot()
@@ -101,7 +101,7 @@ def run_trainer(
         run.annotate(tables=[_stored(table) for table in tables])
         asked_to_stop(run, world)
         document = run.finish(parts)
-        written = _write_page(component, page, run) if run.status == "done" and world.main else None
+        written = _write_page(component, page, run) if world.main else None
     return Outcome(document, tables, run.directory, run.status, run.exit_code, written)
 
 
@@ -113,8 +113,11 @@ def _stored(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _write_page(component: Component | None, page: Callable[[Path], str] | None, run: Run) -> Path | None:
-    """Write the page of a finished run into its folder; if that fails, warn and return None."""
-    named = component.page if component is not None else ""
+    """Write the page of a run into its folder; if that fails, warn and return None.
+
+    That of an interrupted run is always the common one: a trainer's own may need its final figures.
+    """
+    named = component.page if component is not None and run.status == "done" else ""
     if not named and page is None:
         return None
     try:

@@ -1,7 +1,7 @@
 """Foreign weight files: safe reading, recognition by content, strict loading. Nothing in a file is ever executed."""
 
 from motionkit.weights._arrays import cast, open_zip, read_array, read_numbers
-from motionkit.weights._hub import download, is_hub_id, located, push
+from motionkit.weights._hub import download, is_hub_id, located, push, refuse_kernels
 from motionkit.weights._read import read
 from motionkit.weights._strict import as_tensor, build, components, describe, find_tensors, load_strict
 
@@ -21,4 +21,5 @@ __all__ = [
     "read",
     "read_array",
     "read_numbers",
+    "refuse_kernels",
 ]

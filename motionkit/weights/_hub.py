@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -68,6 +68,26 @@ def download(source: str, *, revision: str = "", files: Sequence[str] = DATA) ->
             fix=f"check the path; with a network: hf download {source}",
         ) from error
     return Path(folder), Path(folder).name  # the cache names it by the commit
+
+
+def refuse_kernels(config: object, origin: str | Path) -> None:
+    """Refuse a configuration of transformers that names attention code of the hub (``ORG/NAME``).
+
+    With the package kernels installed transformers would download it, compiled, and run it.
+
+    Args:
+        config: Content of config.json; tables and lists in it are looked through.
+        origin: Its file, for the message.
+    """
+    for name, value in config.items() if isinstance(config, Mapping) else ():
+        if name.endswith("attn_implementation") and "/" in str(value):
+            raise MotionkitError(
+                f"{origin} names code of the hub: {name} {str(value)[:80]!r}.",
+                why="transformers would download it and run it; only data of a model are read.",
+                fix=f"take {name} out of the file.",
+            )
+    for part in config.values() if isinstance(config, Mapping) else config if isinstance(config, list) else ():
+        refuse_kernels(part, origin)
 
 
 def _say_code(source: str, names: Sequence[str], files: Sequence[str]) -> None:

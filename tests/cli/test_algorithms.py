@@ -115,7 +115,9 @@ def run(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Res
 def test_auto_takes_the_gradient_where_every_reward_has_one(run: tuple[Path, Result]) -> None:
     out, result = run
     assert result.exit_code == 0, result.stderr
-    assert "algorithm reward-gradient (every reward has a gradient); --algorithm " in result.stderr
+    assert "algorithm reward-gradient, because every reward has a gradient; grpo itself and" in " ".join(
+        result.stderr.split()
+    )
     config = json.loads((out / "config.json").read_text())
     assert config["algorithm"] == "reward-gradient"
     assert "group_size" not in config["rollout"]

@@ -188,7 +188,7 @@ def test_only_what_generate_made_is_replaced(policy: Path, tmp_path: Path) -> No
     ("arguments", "message"),
     [
         ((FIRST, SECOND, "two.bvh"), "2 clips do not fit into one file"),
-        ((FIRST, "nowhere/one.bvh"), "there is no folder nowhere"),
+        ((FIRST, "mine.bvh/one.bvh"), "there is no folder mine.bvh"),
         ((FIRST, "folder.bvh", "--overwrite"), "is a folder"),
         ((FIRST, "mine.bvh"), "already exists"),
     ],
@@ -257,7 +257,7 @@ def test_exports(policy: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in (out / "bvh").glob("*.bvh")) == [f"{name}_s0.bvh", f"{name}_s1.bvh"]
     assert (out / f"glb/{name}_s0.glb").read_bytes()[:4] == b"glTF"
     figures = json.loads(result.stdout)["exports"]["bvh"]
-    assert "skeleton fit: " in result.stderr, "an untrained policy makes no body"
+    assert "so that bones keep their length: look there" in result.stderr, "an untrained policy makes no body"
     # An untrained policy makes no body: neither its size nor its legs tell unit and vertical axis.
     read = read_bvh(out / f"bvh/{name}_s1.bvh", ReadOptions(up="y", unit="cm"))[0].motion
     assert (read.frames, read.fps) == (40, 20.0)
@@ -266,10 +266,10 @@ def test_exports(policy: Path, tmp_path: Path) -> None:
     assert float((ours - joints).norm(dim=-1).max()) <= figures["residual_max"] + 1e-4
     page = (out / "motions.html").read_text()
     assert FIRST.rstrip(".") in page
-    # Motions go by their ids: texts of one set often begin alike.
+    # Motions go by their words; the player numbers two of one text.
     data = json.loads(page.split('<script type="application/json">')[1].split("</script>")[0])
     assert (data["title"], [track["title"] for track in data["tracks"]]) == (
-        "2 generated motions", ["0000_00", "0000_01"]
+        "2 generated motions", [f"{FIRST} | {SECOND}"] * 2
     )  # fmt: skip
     assert [[part["text"] for part in track["segments"]] for track in data["tracks"]] == [[FIRST, SECOND]] * 2
     assert "://" not in page

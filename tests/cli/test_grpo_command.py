@@ -93,7 +93,7 @@ def test_the_document_is_the_contract(straight: tuple[Path, Result]) -> None:
     moving = {"movement", "statues", "side"}
     assert {"reward", "judge", "skate", "jerk", "speed", "path", "diversity"} | moving == document["heldout"].keys()
     for name, block in document["heldout"].items():
-        # A prompt has one real motion, so no diversity of them; no caption need name a side.
+        # A prompt has one reference motion, so no diversity of them; no caption need name a side.
         assert block.keys() - {"real"} == {"before", "after", "delta", "ci95", "n"}
         assert name in ("diversity", "side") or "real" in block
         if name in moving:
@@ -184,7 +184,7 @@ def test_its_settings_start_the_same_run_again(straight: tuple[Path, Result], cl
 def test_without_json_there_is_a_table(tiny: Any, cli: Cli) -> None:
     result = cli(*tiny.grpo("run", steps=1))
     assert result.exit_code == 0, result.stderr
-    for word in ("before", "after", "verdict", "too few prompts", "reward", "judge", "skate (m/s)", "jerk (m/s³)"):
+    for word in ("before", "after", "verdict", "too few", "reward", "judge", "skate (m/s)", "jerk (m/s³)"):
         assert word in result.stdout
     talk = result.stderr
     order = [
@@ -199,7 +199,7 @@ def test_without_json_there_is_a_table(tiny: Any, cli: Cli) -> None:
     assert [talk.index(word) for word in order] == sorted(talk.index(word) for word in order)
     assert "next: motionkit generate" in talk
     log = Path("run/log.txt").read_text()
-    for word in (*order[1:], "too few prompts", "skate (m/s)"):
+    for word in (*order[1:], "too few", "skate (m/s)"):
         assert word in log
     assert "verdict" in cli("runs", "show", "run").stdout
 

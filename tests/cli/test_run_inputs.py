@@ -202,6 +202,31 @@ def test_clips_of_the_own_run_are_all_measured(own_runs: Path, monkeypatch: pyte
     assert not any("left out" in note for note in found["notes"])
 
 
+@pytest.mark.parametrize(
+    ("line", "title"),
+    [
+        ("retrieval runs/tiny/pretrain-tmr", f"val split of {TEXTS} (layout humanml): retrieval"),
+        ("sensitivity --reward physics --clips 4", f"val split of {TEXTS} (layout humanml)"),
+        (
+            "text-to-motion runs/tiny/grpo --evaluator runs/tiny/pretrain-t2m-evaluator --limit 4 --replications 1",
+            f"val split of {TEXTS} (layout humanml), protocol mdm",
+        ),
+        ("sa2va runs/tiny/sa2va-rl --regions 2", "val split of my pictures (layout regions-jsonl)"),
+    ],
+)
+def test_a_table_names_the_folder_not_its_layout_alone(
+    line: str, title: str, own_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(own_runs)
+    data = f" --dataset humanml --dataset.root '{TEXTS}'" if "sensitivity" in line else ""
+    out = "" if "retrieval" in line else f" --out {tmp_path / 'out'}"
+    done = typed(f"eval {line} --device cpu{data}{out}")
+    assert done.exit_code == 0, done.stderr
+    assert title in " ".join(done.stdout.split())
+    for page in tmp_path.rglob("*.html"):
+        assert title.split(",")[0].split(":")[0] in page.read_text(), page.name
+
+
 NAMED = {
     "reward-collect": ("max_steps = 8", "max-steps 8"), "ppo": ("max_steps = 8", "max-steps 8"),
     "reward-train": ("max_steps = 8", "max-steps 8", "runs/tiny/reward-collect"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import webbrowser
 from collections.abc import Callable
 from itertools import count
@@ -213,6 +214,111 @@ def test_what_uses_a_run_is_named_before_it_goes(cli: Cli, runs: None) -> None:
     make_run("heir", policy={"name": "mdm", "checkpoint": "runs/grpo/new/policy"})
     assert "used by runs/grpo/heir" in cli("runs", "rm", "new").stdout
     assert "used by" not in cli("runs", "rm", "new", "heir").stdout, "both go"
+
+
+def folders() -> set[str]:
+    """Return what lies in the runs, by path and content."""
+    return {f"{path} {path.read_bytes()!r}" for path in Path("runs").rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("", "'' names no run"), ("/", "'/' names no run"), ("//", "'//' names no run"),
+        ("ne", "write the name whole, such as new"), ("grpo/ne", "write the name whole, such as new"),
+        ("/new", "/new is not a motionkit run"), ("*", "not a motionkit run"), (".", "not a motionkit run"),
+        ("runs", "not a motionkit run"), ("grpo", "not a motionkit run"),
+        ("runs/grpo/new/checkpoints", "is a part of the run runs/grpo/new"),
+    ],
+)  # fmt: skip
+def test_a_run_is_changed_by_its_whole_name_only(cli: Cli, runs: None, word: str, said: str) -> None:
+    before = folders()
+    for words in (["rm", word, "--yes"], ["rm", "new", word, "--yes"], ["tag", word, "x"]):
+        done = cli("runs", *words)
+        assert done.exit_code == 2
+        assert said in " ".join(done.stderr.split())
+    assert folders() == before
+    if not word.strip("/") or word in ("ne", "grpo/ne", "/new"):
+        done = cli("grpo", "--resume", word)
+        assert done.exit_code == 2
+        assert said in " ".join(done.stderr.split())
+        assert folders() == before
+
+
+def test_the_run_in_the_current_folder_is_not_an_empty_word(
+    cli: Cli, runs: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir("runs/grpo/new")
+    for words in (["runs", "rm", "", "--yes"], ["runs", "tag", "", "x"], ["runs", "show", ""], ["runs", "open", ""],
+                  ["report", ""], ["grpo", "--resume", ""], ["grpo", "--out", "", "--overwrite"],
+                  ["grpo", "--set", "run.resume="]):  # fmt: skip
+        done = cli(*words)
+        assert done.exit_code == 2, words
+        assert "empty" in done.stderr, words
+    assert Path("run.json").is_file()
+    assert not Path("tags.json").exists()
+
+
+def test_a_name_that_is_gone_is_not_the_beginning_of_another(cli: Cli, runs: None) -> None:
+    """A script that removes exp1 is run again; exp10 is another run."""
+    for name in ("exp1", "exp10"):
+        make_run(name)
+    assert cli("runs", "rm", "exp1", "--yes").stdout == "removed runs/grpo/exp1\n"
+    again = cli("runs", "rm", "exp1", "--yes")
+    assert again.exit_code == 2
+    assert "write the name whole, such as exp10" in " ".join(again.stderr.split())
+    assert Path("runs/grpo/exp10/run.json").is_file()
+
+
+def test_two_runs_of_one_name_are_told_apart(cli: Cli, runs: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_run("pretrain mdm", {"run": {"name": "new"}}) as run:
+        run.finish()
+    before = folders()
+    for words in (["runs", "rm", "new", "--yes"], ["runs", "tag", "new", "x"], ["runs", "show", "new"],
+                  ["grpo", "--resume", "new"]):  # fmt: skip
+        done = cli(*words)
+        assert done.exit_code == 2
+        assert "2 runs are called 'new': grpo/new, pretrain-mdm/new" in " ".join(done.stderr.split())
+    assert folders() == before
+    assert cli("runs", "tag", "grpo/new", "x").stdout == "runs/grpo/new: x\n"
+    assert cli("runs", "rm", "pretrain-mdm/new/", "--yes").stdout == "removed runs/pretrain-mdm/new\n"
+    monkeypatch.chdir("runs/grpo")  # here the word is a folder, and with --root the name of another run, too
+    shutil.copytree("old", "../../elsewhere/grpo/new")
+    done = cli("runs", "rm", "new", "--root", "../../elsewhere", "--yes")
+    assert done.exit_code == 2
+    assert "2 runs are called 'new'" in done.stderr
+
+
+def test_a_beginning_is_enough_to_read_and_which_run_it_is_is_said(cli: Cli, runs: None) -> None:
+    for words in (["runs", "show", "ne"], ["runs", "open", "grpo/ne"], ["report", "ne"],
+                  ["runs", "compare", "ne", "ol"]):  # fmt: skip
+        done = cli(*words)
+        assert done.exit_code == 0, done.stderr
+        assert f"{words[-1 if words[1] != 'compare' else 2]}: runs/grpo/new" in done.stderr
+    whole = cli("runs", "show", "new")
+    assert "new: runs/grpo/new" not in whole.stderr
+
+
+def test_a_run_is_continued_by_its_name(cli: Cli, tiny: Any) -> None:
+    assert cli(*tiny.grpo("runs/grpo/mine", steps=1)).exit_code == 0
+    for number, name in enumerate(("mine", "grpo/mine"), 2):
+        done = cli("grpo", "--resume", name, "--num-steps", number, "--json")
+        assert done.exit_code == 0, done.stderr
+        document = json.loads(done.stdout)
+        assert (document["run"], document["steps"]) == ("runs/grpo/mine", number)
+
+
+def test_a_run_that_is_in_use_is_named_when_it_is_removed(
+    cli: Cli, runs: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_run("heir", policy={"name": "mdm", "checkpoint": "runs/grpo/new/policy"})
+    there = Path.cwd() / "runs"
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)  # where the relative path of the other run leads nowhere
+    done = cli("runs", "rm", "new", "--root", there, "--yes")
+    assert done.exit_code == 0, done.stderr
+    assert f"{there}/grpo/new is used by {there}/grpo/heir" in " ".join(done.stderr.split())
 
 
 def test_what_cannot_be_removed_is_refused_before_anything_is(cli: Cli, runs: None) -> None:

@@ -12,6 +12,7 @@ from typer.testing import Result
 
 from motionkit.config import Given, resolve
 from motionkit.plugins import get
+from motionkit.training.base import Checked
 
 from ..made.forks import Forks
 
@@ -148,6 +149,64 @@ def test_a_resumed_run_stays_where_it_is(cli: Cli, trainer: ModuleType, more: li
     assert Path("runs/count/a/run.json").read_bytes() == before
     assert [path.name for path in Path("runs/count").iterdir()] == ["a"]
     assert not Path("elsewhere").exists()
+
+
+@pytest.mark.parametrize(("end", "code"), [("interrupt", 130), ("terminate", 143)])
+def test_an_interrupted_run_ends_with_a_page_and_what_to_type_next(
+    tmp_path: Path, trainer: ModuleType, forks: Forks, end: str, code: int
+) -> None:
+    path = [str(Path(trainer.__file__ or "").parent)]
+    words = ("count", "--end", end, "--num-steps", "50", "--name", "a")
+    done = forks.run("motionkit", *words, folder=tmp_path, path=path)
+    assert done.returncode == code, done.stderr
+    assert "page: runs/count/a/report.html" in done.stderr
+    assert "next: motionkit count --resume runs/count/a" in done.stderr
+    assert "      motionkit report runs/count/a\n" in done.stderr
+    page = (tmp_path / "runs/count/a/report.html").read_text()
+    assert "The run did not finish, so the final measurement is missing." in page
+    assert "report.html" in json.loads((tmp_path / "runs/count/a/run.json").read_text())["artifacts"]
+
+
+def test_a_loss_that_is_not_finite_is_an_alarm_on_the_console_in_the_record_and_on_the_page(
+    cli: Cli, trainer: ModuleType
+) -> None:
+    done = cli("count", "--end", "nan", "--num-steps", 4, "--name", "a", "--json")
+    assert done.exit_code == 0, done.stderr
+    said = " ".join(done.stderr.split())
+    assert said.count("step 2: loss/total is infinite; metrics.jsonl holds null there") == 1, "once, not in each step"
+    assert "loss/total was not finite in 2 lines, first in step 2" in said
+    assert "reward/near/mean" not in said, "a reward may apply to no sample of a step"
+    wanted = {"loss/total": {"first": 2, "lines": 2}}
+    assert json.loads(done.stdout)["not_finite"] == wanted
+    assert json.loads(Path("runs/count/a/run.json").read_text())["summary"]["not_finite"] == wanted
+    assert "loss/total was not finite in 2 lines" in Path("runs/count/a/report.html").read_text()
+    longer = cli("count", "--resume", "runs/count/a", "--num-steps", 6, "--json")
+    assert json.loads(longer.stdout)["not_finite"] == wanted, "the lines of earlier attempts count"
+    fine = cli("count", "--num-steps", 4, "--name", "b", "--json")
+    assert "not_finite" not in json.loads(fine.stdout)
+
+
+def test_a_check_whose_figures_are_not_finite_fails(cli: Cli, trainer: ModuleType) -> None:
+    assert cli("count", "--check").exit_code == 0
+    done = cli("count", "--check", "--end", "nan")
+    assert done.exit_code == 1
+    assert "fails the mask is read: scores move by nan with the mask: not finite" in done.stdout
+    document = json.loads(cli("count", "--check", "--end", "nan", "--json").stdout)
+    assert document["checks"] == [
+        {"name": "the mask is read", "ok": False, "said": "scores move by nan with the mask: not finite"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "ok"),
+    [
+        ("values move by -inf to 3", False), ("gradient NaN from eager", False), ("reward nan, spread 0.1", False),
+        ("a nanometre, information, Nancy, inference 1.0", True), ("60 clips, 0.5 to 1e-09", True),
+    ],
+)  # fmt: skip
+def test_figures_in_words_that_are_not_finite_are_found(said: str, ok: bool) -> None:
+    assert Checked("name", True, said).ok is ok
+    assert not Checked("name", False, said).ok
 
 
 @pytest.mark.parametrize(("end", "code"), [("interrupt", 130), ("terminate", 143)])

@@ -142,7 +142,7 @@ def test_the_page_is_opened_where_there_is_a_browser(
         (["{folder}/broken.bvh", "--out", "a.html"], "none of 1 motion can be shown"),
         (["{folder}", "--out", "page"], "--out page.html"),
         (["{folder}", "--out", "notes.html"], "not a page of motions"),
-        (["{folder}", "--out", "no/page.html"], "there is no folder no"),
+        (["{folder}", "--out", "notes.html/page.html"], "there is no folder notes.html"),
     ],
 )
 def test_what_is_refused(cli: Run, folder: Path, words: list[str], said: str) -> None:

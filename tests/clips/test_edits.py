@@ -85,7 +85,10 @@ def test_a_part_is_cut_out(walk, walk_file, tmp_path):
         (("--loop", "--end", 0.1), "2 frames (0.1 s) are too short for a loop"),
         (("--height", 30), "--height 30: a body is 0.1 to 10 m tall"),
         (("--fix", "feats"), "--fix feats is not a repair. fix did you mean feet?"),
-        (("--to", "humanml", "--yaw", 20), "--to humanml does not fit the name"),
+        (
+            ("--to", "humanml", "--yaw", 20),
+            "--to humanml writes a folder, and OUT is called a.glb. why by its ending a.glb is a .glb file.",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_said(walk_file, tmp_path, words, said):

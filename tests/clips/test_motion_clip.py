@@ -100,11 +100,16 @@ def test_convert(motions: list[motionkit.MotionClip]) -> None:
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("motion", "whose suffix chooses"), ("motion.usd", "cannot be written"), ("no/x.bvh", "no folder")],
+    [("motion", "whose suffix chooses"), ("motion.usd", "cannot be written"), ("file/x.bvh", "no folder")],
 )
 def test_places_that_take_no_motion(motions: list[motionkit.MotionClip], name: str, said: str) -> None:
+    Path("file").write_text("")
     with pytest.raises(MotionkitError, match=said):
         motions[0].save(name)
+
+
+def test_a_folder_that_is_missing_is_made(motions: list[motionkit.MotionClip]) -> None:
+    assert motions[0].save("no/such/x.bvh").is_file()
 
 
 def test_a_motion_that_is_not_finite_is_not_saved() -> None:

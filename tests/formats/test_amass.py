@@ -195,12 +195,55 @@ def test_a_world_with_y_up_is_seen(tmp_path: Path):
 def test_names_of_the_frame_rate(tmp_path: Path):
     for name in ("mocap_frame_rate", "fps"):
         data = recording(mocap_framerate=None) | {name: np.array(60)}
-        assert read_amass(save(tmp_path / "a.npz", data), ReadOptions(fps=99.0))[0].motion.fps == 60.0
+        assert read_amass(save(tmp_path / "a.npz", data))[0].motion.fps == 60.0
+        (given,) = read_amass(tmp_path / "a.npz", ReadOptions(fps=99.0))
+        assert (given.motion.fps, given.notes["fps"]) == (99.0, "99")
+        assert given.warnings[0] == "its file says 60 frames per second: 99 were taken, as given (--source-fps)."
     save(tmp_path / "a.npz", recording(mocap_framerate=None))
     with pytest.raises(MotionkitError, match="does not say its frame rate") as error:
         read_amass(tmp_path / "a.npz")
     assert "--source-fps 120" in str(error.value.fix)
     assert read_amass(tmp_path / "a.npz", ReadOptions(fps=99.0))[0].motion.fps == 99.0
+
+
+def test_betas_that_are_not_finite_stop_only_what_is_made_from_them(tmp_path: Path):
+    path = save(tmp_path / "a.npz", recording(betas=np.array([np.nan, 0.0])))
+    (clip,) = read_amass(path)
+    (sound,) = read_amass(save(tmp_path / "b.npz", recording()))
+    torch.testing.assert_close(clip.motion.positions(), sound.motion.positions())
+    with pytest.raises(MotionkitError, match="betas are not finite, and the body of --smpl-model is made from them"):
+        read_amass(path, ReadOptions(smpl_model=tmp_path / "any.npz"))
+
+
+def turned_about(x: float, *, trans: np.ndarray | None = None) -> dict[str, object]:
+    """A person in a T-pose whose root is turned about X: 90 degrees stand in AMASS' world, 180 in a camera's."""
+    poses = np.zeros((FRAMES, 156))
+    poses[:, 0] = math.radians(x)
+    return {"poses": poses, "trans": np.zeros((FRAMES, 3)) if trans is None else trans, "mocap_framerate": 30.0}
+
+
+@pytest.mark.parametrize(
+    ("x", "place", "up", "said"),
+    [
+        (90, (0, 0, 0.9), "z", ""),
+        (180, (0, 0, 0), "-y", "the trunk points along -Y: Y down was taken; if that is wrong, pass --up z."),
+        (180, (0, 1, 4.0), "-y", "the trunk points along -Y"),
+        (180, (0, 0, 0.12), "z", "lies along -Y for most of the clip: if Y down is meant, pass --up -y."),
+        (0, (0, 0, 0), "y", "the trunk points along Y: Y up was taken"),
+        (-90, (0, 0, 0), "-z", "the trunk points along -Z: Z down was taken"),
+    ],
+)
+def test_the_axes_of_cameras_are_seen(tmp_path: Path, x: float, place: tuple[float, ...], up: str, said: str):
+    path = save(tmp_path / "a.npz", turned_about(x, trans=np.tile(np.array(place, dtype=float), (FRAMES, 1))))
+    (clip,) = read_amass(path)
+    assert (clip.notes["up"], " ".join(clip.warnings)[: len(said)], bool(clip.warnings)) == (up, said, bool(said))
+    places = clip.motion.positions()
+    rise = float((places[:, HUMANML.index("head"), 1] - places[:, 0, 1]).mean())
+    assert rise > 0.5 or "lies" in said
+    (given,) = read_amass(path, ReadOptions(up={180: "-y", 90: "z", 0: "y", -90: "-z"}[int(x)]))
+    assert given.warnings == ()
+    places = given.motion.positions()
+    assert float((places[:, HUMANML.index("head"), 1] - places[:, 0, 1]).mean()) > 0.5
 
 
 def test_the_rest_pose_is_a_person_with_arms_out():
@@ -235,7 +278,6 @@ def test_resampled_to_features(tmp_path: Path):
         ({"trans": None}, "has no trans"),
         ({"trans": np.zeros((5, 3))}, r"trans has shape \[5, 3\]; the poses need \[12, 3\]"),
         ({"trans": np.array(["a"] * FRAMES)}, "trans is not an array of numbers"),
-        ({"betas": np.array([np.nan])}, "betas are not finite"),
         ({"mocap_framerate": np.array(0.0)}, "not a frame rate"),
         ({"mocap_framerate": np.array("fast")}, "not a frame rate"),
     ],

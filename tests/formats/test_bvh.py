@@ -107,7 +107,7 @@ def test_doubles_are_told_apart_with_a_warning(tmp_path):
     joint = "JOINT Arm\n{\nOFFSET 0 1 0\nEnd Site\n{\nOFFSET 0 1 0\n}\n}\n"
     found, warnings = names(tmp_path, joint + joint + joint.replace("Arm", "Arm 2"), "0 0 0")
     assert found == ("Hips", "Arm", "Arm End", "Arm 3", "Arm 3 End", "Arm 2", "Arm 2 End")
-    assert warnings == ("several joints are called 'Arm'; one of them is called 'Arm 3' here.",)
+    assert warnings == ("joints that share a name are numbered here: 'Arm' (2).",)
 
 
 def test_joints_without_a_name(tmp_path):

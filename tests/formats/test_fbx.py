@@ -310,3 +310,22 @@ def test_times_of_a_glb_file_are_stretched_in_place(tmp_path, walk):
     assert times == pytest.approx([2 * (before.motion.frames - 1) / before.motion.fps] * len(inputs))
     bounds = [document["accessors"][number]["max"][0] for number in inputs]
     assert bounds == pytest.approx(times, rel=1e-6)
+
+
+def test_deep_json_among_the_answers_is_no_answer(tmp_path: Path, walk: Path) -> None:
+    program = stand_in(tmp_path / "bin")
+    source = program.read_text()
+    program.write_text(source.replace("json.dumps(said)", "5000 * '[' + 5000 * ']'"))
+    path = as_fbx(walk, tmp_path / "take.fbx")
+    with pytest.raises(MotionkitError, match=r"take.fbx cannot be read by Blender 4.2.0"):
+        read_fbx(path, ReadOptions(blender=str(program)))
+
+
+def test_a_python_is_not_asked_for_the_bpy_of_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bpy.py").write_text("from pathlib import Path\nPath('ran').touch()\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(MotionkitError, match="is a Python without bpy"):
+        find_blender(sys.executable)
+    assert not Path("ran").exists()

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +14,16 @@ import torch
 
 from motionkit.clips.check import check_motion
 from motionkit.errors import MotionkitError
+from motionkit.formats.mpl.npz import read_mpl_npz
 from motionkit.formats.mpl.read_json import read_mpl_json
+from motionkit.motion import HUMANML
 from motionkit.motion.clip import Clip, ReadOptions
 from motionkit.motion.motion import Motion
 from motionkit.rigs import find_feet, soft_contacts
 from motionkit.rigs.bodymap import map_body
+from motionkit.rigs.upright import turn_up
 
-from ..made.mpl_files import HOUSE, UNREAL, exported, guide, save, starter_motion, tables, turn
+from ..made.mpl_files import HOUSE, UNREAL, exported, guide, original_npz, save, starter_motion, tables, turn
 
 YAW = 0.3 - 0.02 * np.arange(40)
 """A component that turns by itself; the poses are the same motion whatever it does."""
@@ -547,3 +552,60 @@ def test_places_of_bones_need_parents_and_yield_to_a_skeleton(tmp_path: Path) ->
     offsets = exported(motion, yaw)["meta"]["skeleton"]["ref_local_offsets_m"]
     document["meta"]["skeleton"] = {**skeleton, "ref_local_offsets_m": offsets}
     assert read(tmp_path, document).notes["skeleton"] == "meta.skeleton"
+
+
+@pytest.mark.parametrize("kind", ["json", "npz"])
+def test_a_body_that_its_axes_turn_upside_down_is_turned_back(tmp_path: Path, kind: str) -> None:
+    """The component is turned by half a turn about its forward axis: as of axes that name up what is down."""
+    motion = starter_motion(frames=60)
+    half = turn_up("-y")
+    root = half @ motion.rotations[:, :1]
+    places = torch.cat([motion.translations[:, :1] @ half.T, motion.translations[:, 1:]], dim=1)
+    down = replace(motion, rotations=torch.cat([root, motion.rotations[:, 1:]], dim=1), translations=places)
+    document = exported(down, np.zeros(60))
+    if kind == "npz":
+        (clip,) = read_mpl_npz(original_npz(tmp_path / "a.npz", document))
+        (kept,) = read_mpl_npz(tmp_path / "a.npz", ReadOptions(up="z"))
+        (given,) = read_mpl_npz(tmp_path / "a.npz", ReadOptions(up="-z"))
+    else:
+        clip, kept = read(tmp_path, document), read(tmp_path, document, up="z")
+        given = read(tmp_path, document, up="-z")
+    head, tall = HUMANML.index("head"), float((motion.positions()[:, 15, 1] - motion.positions()[:, 0, 1]).mean())
+    rise = [
+        float((one.motion.positions()[:, head, 1] - one.motion.positions()[:, 0, 1]).mean()) for one in (clip, kept)
+    ]
+    assert rise == pytest.approx([tall, -tall], abs=1e-4)
+    assert clip.notes["up"] == "-z"
+    assert "the trunk points along -Z: Z down was taken; if that is wrong, pass --up z." in clip.warnings
+    assert "root_yaw" not in clip.motion.tracks
+    torch.testing.assert_close(given.motion.positions(), clip.motion.positions())
+    assert not [warning for warning in (*kept.warnings, *given.warnings) if "--up" in warning]
+
+
+@pytest.mark.parametrize("root", [None, "None", ""], ids=["null", "word", "empty"])
+def test_the_parent_of_the_root_may_be_null(tmp_path: Path, root: str | None) -> None:
+    motion = starter_motion()
+    hierarchy, offsets = tables(motion)
+    offsets["Bones"][0]["Parent"] = root
+    document = exported(motion, YAW)
+    document["meta"]["skeleton"] = {"bone_names": list(motion.names)}
+    save(tmp_path / "FullHierarchy.json", {**hierarchy, "root": root})
+    save(tmp_path / "FullOffsets.json", offsets)
+    assert read(tmp_path, document).motion.parents == motion.parents
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "example"),
+    [
+        ("FullOffsets.json", {"hips": [0, 0, 0]}, {"Units": "centimeters"}),
+        ("FullHierarchy.json", {"hips": 3}, {"pelvis": None, "thigh_l": "pelvis"}),
+    ],
+)
+def test_a_table_of_another_layout_is_answered_with_an_example(
+    tmp_path: Path, name: str, content: object, example: dict[str, object]
+) -> None:
+    save(tmp_path / name, content)
+    with pytest.raises(MotionkitError) as caught:
+        read(tmp_path, guide(exported(starter_motion(), YAW)))
+    shown = json.loads(caught.value.why[caught.value.why.index("{") : caught.value.why.rindex("}") + 1])
+    assert example.items() <= shown.items()

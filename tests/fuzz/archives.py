@@ -81,9 +81,7 @@ def _change(found: list[Member], chance: Chance, inner: Spoil) -> None:
             value = chance.choice((*INTEGERS, 1, 8, 9, 12, 14, 63, 93, 99, 2048, 0xFFFF, 0xFFFFFFFF))
             found[place] = replace(member, odd={**member.odd, name: value, "only": chance.randrange(3)})
         case 4:  # much from little
-            found[place] = replace(
-                member, content=_repeated(chance.choice(b"\0](["), chance.choice((1, 60))), deflate=True
-            )
+            found[place] = replace(member, content=bytes([chance.choice(b"\0]([")]) * (1 << 20), deflate=True)
         case 5:
             found[place] = replace(member, deflate=not member.deflate)
         case _:
@@ -96,11 +94,6 @@ def _other_name(name: bytes, chance: Chance) -> bytes:
     word = chance.choice(WORDS).encode("utf-8", "surrogateescape")
     long = (name * 200)[:60_000]
     return chance.choice((word, b"../" + name, name + b"/", name.upper(), b"\xff" + name, b"constants.pkl", long, b""))
-
-
-@lru_cache(maxsize=2)
-def _repeated(byte: int, megabytes: int) -> bytes:
-    return bytes([byte]) * (megabytes << 20)
 
 
 @lru_cache(maxsize=8)

@@ -10,7 +10,7 @@ from .arrays import MAGIC, spoil_npy
 from .chance import Chance
 from .documents import spoil_json
 from .framed import spoil_glb, spoil_tensors
-from .pickles import spoil_pickle
+from .opcodes import spoil_pickle
 from .raw import spoil_bytes
 from .texts import spoil_text
 
@@ -50,7 +50,7 @@ def mutate(files: Files, chance: Chance) -> Files:
         elif roll < 0.07:
             spoilt[name] = files[chance.choice(sorted(files))]
         else:
-            # What was changed before may not be taken apart again: it may be a bomb by now.
+            # What was changed before is not taken apart again: it need not be sound.
             spoilt[name] = spoil_file(name, content, chance) if name in sound else spoil_bytes(content, chance)
             sound.discard(name)
     return spoilt

@@ -9,14 +9,12 @@ from .raw import spoil_bytes
 
 _WORD = re.compile(r"[\w.+-]+|\"[^\"\n]*\"")
 _DEEP = (
-    "[" * 50_000, "a=" + "[" * 3000 + "]" * 3000, "{" * 3000, "- " * 3000 + "x", ".".join("a" * 3000) + " = 1",
-    "a: " + "{a: " * 1500 + "1" + "}" * 1500, "? " * 2000, "!!python/object/apply:os.system [id]", "!!binary x",
-    "a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\nd: &d [*c, *c]\ne: [*d, *d]", "a: &a [*a]", "<<: *a", "1: 2",
+    "[" * 300, "a=" + "[" * 300 + "]" * 300, "{" * 300, "- " * 300 + "x", ".".join("a" * 300) + " = 1",
+    "a: " + "{a: " * 150 + "1" + "}" * 150, "? " * 200, "!thing [x]", "!!python/tuple [x]", "!!binary x",
+    "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]", "a: &a [*a]", "<<: *a", "1: 2",
     "on: 1",
     "null: 1", "[1, 2]: 3", "2001-99-99", "a: 2001-13-41", "a = 2001-99-99", "12:30:45", "0o17", "a: 1_0", "[a.b]\n[a]",
     "a.b = 1\na.c.d = 2", "a = {b = 1}\na.c = 2", "%YAML 9.9", "---\n---", '"' + "x" * 140_000 + '"', "," * 5000,
-    "\n".join("&" + c + " [" + ("*" + p + "," if p else "x") * 9 + "]" for c, p in zip("abcdefg", " abcdef",
-    strict=True)),
 )  # fmt: skip
 """Whole lines: deep, recursive, of odd types, or more than a parser wants."""
 

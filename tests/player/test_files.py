@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,16 @@ import pytest
 import torch
 
 from motionkit.formats.bvh import read_bvh
+from motionkit.formats.bvh import write_bvh as bvh_writer
 from motionkit.formats.glb import write_glb
 from motionkit.motion import HUMANML, JointMotion
+from motionkit.motion.clip import Axis
 from motionkit.player import PlayerTrack, track_of
 from motionkit.player._figure import figure_of
 from motionkit.player._page import document
 from motionkit.rigs import contact_score, find_feet, sides, soft_contacts, solve
 from motionkit.rigs.roles import find_roles, head_joint
+from motionkit.rigs.upright import AXES, turn_up
 from motionkit.starter import generate
 
 from ..made.bvh_files import ODD, ROWS, write_bvh
@@ -107,6 +111,54 @@ def test_a_dropped_bvh_with_z_up_stands(tmp_path: Path) -> None:
     assert clip.notes["up"] == "z"
     got = np.array(dropped(tmp_path / "z.bvh")["positions"]).reshape(clip.motion.positions().shape)
     assert np.abs(got - clip.motion.positions().numpy()).max() < 1e-5
+
+
+@pytest.mark.parametrize("axis", AXES)
+@pytest.mark.parametrize("whole", [True, False], ids=["rest pose too", "root alone"])
+def test_a_dropped_bvh_is_weighed_as_the_reader_does(tmp_path: Path, axis: Axis, whole: bool) -> None:
+    """A walk with each direction up, in rest pose and motion or by the root's rotation alone."""
+    upright = solve(walk(80)).motion
+    back = turn_up(axis).T
+    bones = back if whole else torch.eye(3, dtype=torch.float64)
+    rotations = bones @ upright.rotations @ bones.T
+    translations = upright.translations @ bones.T
+    rotations[:, 0], translations[:, 0] = back @ upright.rotations[:, 0] @ bones.T, upright.translations[:, 0] @ back.T
+    turned = replace(upright, offsets=upright.offsets @ bones.T, rotations=rotations, translations=translations)
+    bvh_writer(tmp_path / "a.bvh", turned)
+    (clip,) = read_bvh(tmp_path / "a.bvh")
+    assert clip.notes["up"] == axis
+    got = np.array(dropped(tmp_path / "a.bvh")["positions"]).reshape(clip.motion.positions().shape)
+    assert np.abs(got - clip.motion.positions().numpy()).max() < 2e-3
+    order = [upright.names.index(name) for name in clip.motion.names]
+    assert np.abs(got[..., 1] - upright.positions().numpy()[:, order, 1]).max() < 2e-3
+
+
+def test_a_dropped_body_that_lies_is_left_and_said(tmp_path: Path) -> None:
+    upright = solve(walk(40)).motion.cut(0, 1)
+    turn = turn_up("z").T
+    rotations, translations = upright.rotations.repeat(40, 1, 1, 1), upright.translations.repeat(40, 1, 1)
+    rotations[:, 0], translations[:, 0] = turn @ rotations[:, 0], translations[:, 0] @ turn.T
+    bvh_writer(tmp_path / "a.bvh", replace(upright, rotations=rotations, translations=translations))
+    (clip,) = read_bvh(tmp_path / "a.bvh")
+    assert (clip.notes["up"], "lies along Z" in " ".join(clip.warnings)) == ("y", True)
+    got = dropped(tmp_path / "a.bvh")
+    assert got["said"] == "lies along Z for most of the clip: if Z up is meant, choose it under Up"
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_up_turns_a_track_of_the_page(axis: Axis) -> None:
+    motion = walk(40)
+    laid = replace(motion, joints=motion.joints @ turn_up(axis))
+    heights = node(
+        """const t = decodeTrack(given[0].tracks[0], given[0].step);
+        const other = turnTrack(turnTrack(t, 'x'), given[1]);
+        answer({positions: [...other.positions], height: other.height, up: other.up ?? "y", feet: other.footing.length,
+                again: [...turnTrack(other, 'y').positions].every((value, i) => value === t.positions[i])});""",
+        [document([track_of(laid, "walk")], title=""), axis],
+    )
+    assert np.abs(np.array(heights["positions"]).reshape(40, 22, 3) - motion.joints.numpy()).max() < 1e-3
+    assert heights["height"] == pytest.approx(figure_of(track_of(motion, "walk")).height, abs=1e-3)
+    assert (heights["up"], heights["feet"], heights["again"]) == (axis, 2, True)
 
 
 def test_a_dropped_glb_is_what_was_written(tmp_path: Path) -> None:

@@ -225,7 +225,7 @@ def test_figures_become_a_table_by_their_definitions() -> None:
     table = figure_table({"mpl/yaw_abs_deg": 12.345, "eval/movement": 0.5, "my/x": 2.0}, "a title")
     assert table["title"] == "a title"
     assert [row[:3] for row in table["rows"]] == [
-        ("yaw °", "12.3", "lower"), ("movement, share of real", "0.500", "near 1"), ("x", "2.000", ""),
+        ("yaw °", "12.3", "lower"), ("movement, share of reference", "0.500", "near 1"), ("x", "2.000", ""),
     ]  # fmt: skip
 
 

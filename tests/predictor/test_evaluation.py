@@ -21,8 +21,8 @@ from motionkit.predictor.clips import ClipSet, Windows, clip_set, cut_windows
 from motionkit.predictor.data import _motion
 from motionkit.predictor.evaluation.baselines import PENALTY, Extrapolation, Nearest, Ridge
 from motionkit.predictor.evaluation.data import EvalData, require_fit
-from motionkit.predictor.evaluation.measure import Body, Horizons, fit_baselines, measure, measure_row
-from motionkit.predictor.evaluation.run import evaluate
+from motionkit.predictor.evaluation.measure import Body, Horizons, Measured, fit_baselines, measure, measure_row
+from motionkit.predictor.evaluation.run import evaluate, verdict
 from motionkit.rigs import body_yaw
 from motionkit.starter import Order, perform
 from motionkit.tracking import definition
@@ -131,7 +131,7 @@ def test_the_skill_on_a_periodic_clip_is_bounded_and_orders_by_the_error() -> No
         name: measure_row(Extrapolation(clips.names, clips.fps, keep=keep), windows, body, horizons)
         for name, keep in keeps.items()
     }
-    found = measure(rows, 1, horizons).values
+    found = measure(rows, torch.zeros(1, dtype=torch.int64), horizons).values
     still = found["hold"]["geo_deg"]
     assert float(still[1]) == pytest.approx(0.0, abs=1e-6)
     assert float(still[0]) > 1.0
@@ -149,7 +149,7 @@ def test_a_horizon_is_that_many_frames_after_the_last_known_one() -> None:
     rows = {
         name: measure_row(one, windows, body_of(data), HORIZONS) for name, one in fit_baselines(clips, None).items()
     }
-    found = measure(rows, 1, HORIZONS).values
+    found = measure(rows, windows.takes, HORIZONS).values
     joints = len(clips.names) - 1
     for place, frames in enumerate((3, 6, 12)):
         hold = found["hold"]
@@ -367,7 +367,7 @@ def test_hold_and_ridge_have_the_recorded_errors_on_cmu(shared: Path) -> None:
         "ridge": (Ridge(*own, train), (3.23, 5.37, 7.24, 8.63), (17.2, 30.7, 45.4, 56.6)),
     }
     found = {name: measure_row(one, windows, body_of(data), horizons) for name, (one, _, _) in recorded.items()}
-    values = measure(found, len(windows.offsets), horizons).values
+    values = measure(found, windows.takes, horizons).values
     for name, (_, degrees, millimetres) in recorded.items():
         assert values[name]["geo_deg"].tolist() == pytest.approx(degrees, abs=0.05)
         assert values[name]["mpjpe_mm"].tolist() == pytest.approx(millimetres, abs=0.4)
@@ -384,3 +384,46 @@ def test_joints_in_another_order_are_the_same_motion(data: EvalData) -> None:
         assert torch.equal(other.clips[0].state.rotations[:, joint], clips.clips[0].state.rotations[:, old])
         assert torch.equal(other.clips[0].offsets[joint], clips.clips[0].offsets[old])
     assert clips.in_order(("a", "b")) is clips
+
+
+@pytest.mark.parametrize(
+    ("takes", "mine", "spread", "said"),
+    [
+        (20, 1.0, 0.1, "the model has a smaller GeoDeg than every baseline at every horizon."),
+        (20, 2.1, 0.05, "a baseline is at least as good as the model: hold at 100 ms (2.00 against 2.10 degrees)."),
+        (20, 1.9, 3.0, "the model is no better than a baseline beyond chance: hold at 100 ms (2.00 against 1.90 "
+         "degrees)."),
+        (20, 1.999, 0.0005, "the model is no better than a baseline beyond chance: hold at 100 ms (2.00 against 2.00 "
+         "degrees)."),
+        (19, 1.0, 0.1, "the model has a smaller GeoDeg than every baseline at every horizon. 19 takes are too few to "
+         "be sure."),
+    ],
+)  # fmt: skip
+def test_the_verdict_on_baselines_follows_the_interval_and_the_number_of_takes(
+    takes: int, mine: float, spread: float, said: str
+) -> None:
+    values = {"model": {"geo_deg": torch.tensor([mine])}, "hold": {"geo_deg": torch.tensor([2.0])}}
+    apart = {"hold": torch.tensor([[mine - 2.0 - spread], [mine - 2.0 + spread]], dtype=torch.float64)}
+    measured = Measured(values, {}, Horizons(("100",), (3,)), takes, apart)
+    assert verdict(measured) == said
+
+
+def test_intervals_are_over_takes_and_hold_their_figure() -> None:
+    """Ten pieces of one take are one item: one clip of another take beside them is half of the sample."""
+    pieces = [(f"a{n}", Clip(turning(3.0 + n), split="test", group="a0")) for n in range(3)]
+    clips = clip_set("knee", [*pieces, ("b", Clip(turning(12.0), split="test"))], 30.0)
+    windows = cut_windows(clips.clips, past=25, future=12, stride=5)
+    body = body_of(EvalData(clips, windows, None, ()))
+    rows = {name: measure_row(one, windows, body, HORIZONS) for name, one in fit_baselines(clips, None).items()}
+    rows["model"] = rows["velocity"]
+    found = measure(rows, windows.takes, HORIZONS)
+    assert found.takes == 2
+    low, high = found.intervals["hold"]["geo_deg"]
+    hold = fit_baselines(clips, None)["hold"]
+    parts = (cut_windows(part, past=25, future=12, stride=5) for part in (clips.clips[:3], clips.clips[3:]))
+    alone = [measure_row(hold, part, body, HORIZONS) for part in parts]
+    ends = [row.figures(torch.ones(1, len(row.sums["geo_deg"][0])))["geo_deg"][0] for row in alone]
+    assert torch.allclose(low, ends[0]), "the take of three pieces is drawn as a whole"
+    assert torch.allclose(high, ends[1])
+    assert torch.allclose(found.apart["velocity"], torch.zeros(2, 3, dtype=torch.float64))
+    assert measure(rows, torch.zeros(4, dtype=torch.int64), HORIZONS).intervals == {}

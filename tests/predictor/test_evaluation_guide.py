@@ -107,7 +107,7 @@ def test_a_measurement_at_horizons_gets_the_guides_names() -> None:
         name: measure_row(one, windows, body, horizons)
         for name, one in (("model", Even()), ("hold", Extrapolation(NAMES, 30.0, keep=0.0)))
     }
-    found = free_figures(measure(rows, 1, horizons))
+    found = free_figures(measure(rows, windows.takes, horizons))
     assert found["GeoDeg"] == found["FreeRun/GeoDeg"] == pytest.approx(0, abs=1e-4)
     assert found["Hold/GeoDeg"] == pytest.approx(RATE * (3 + 12) / 2)
     assert found["FreeRun/GeoDeg/400"] == pytest.approx(0, abs=1e-4)

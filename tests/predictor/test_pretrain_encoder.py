@@ -15,7 +15,7 @@ import torch
 from motionkit.errors import MotionkitError
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.motion import Clip, Motion
-from motionkit.predictor.clips import clip_set
+from motionkit.predictor.clips import clip_set, cut_windows
 from motionkit.predictor.data import _motion, open_clip_set
 from motionkit.predictor.encoder import EncoderSizes, MotionEncoder, Scales, encoder_inputs, load_encoder, open_encoder
 from motionkit.predictor.encoder_probe import (
@@ -244,16 +244,30 @@ def test_a_perfect_encoder_has_no_error_and_the_baselines_have() -> None:
     for name, (low, high) in sure.items():
         own = found[name.rpartition("_")[0]]
         assert low <= own - found[name] <= high
-    assert probe_verdict(found, sure) == "the encoder beats all 5 baselines on held-out clips."
+    assert probe_verdict(found, sure, 20) == "the encoder beats all 5 baselines on held-out clips."
     worse = sure | {"encoder/pose_deg_hold": (0.1, 0.3), "encoder/pose_deg_velocity": (-0.2, 0.1)}
-    assert probe_verdict(found, worse) == (
+    assert probe_verdict(found, worse, 20) == (
         "the encoder does not beat 2 of 5 baselines on held-out clips: the pose held (pose ahead, degrees), "
         "constant angular velocity (pose ahead, degrees)."
     )
-    rows = probe_table(found, worse, "")["rows"]
-    assert [row[-1] for row in rows] == ["better"] * 3 + ["worse", "no different"]
-    assert rows[-1][-2] == "-0.2 to +0.1"
-    assert "one held-out clip is too few" in probe_verdict(found, {})
+    rows = probe_table(found, worse, 20, "")["rows"]
+    assert [row[-1] for row in rows] == ["better"] * 3 + ["worse", "no change"]
+    assert rows[-1][-2] == "-0.200 to +0.100"
+    assert "1 held-out take is too few" in probe_verdict(found, {}, 1)
+    assert "19 held-out takes are too few" in probe_verdict(found, sure, 19)
+    assert {row[-1] for row in probe_table(found, sure, 19, "")["rows"]} == {"too few"}
+    close = sure | {"encoder/pose_deg_hold": (-0.0004, -0.0001)}
+    assert probe_table(found, close, 20, "")["rows"][3][-1] == "no change", "the interval as printed contains 0"
+
+
+def test_clips_of_one_take_are_one_item() -> None:
+    made = [(f"a{number}", Clip(moved(name, 60, 1), split="val", group="a0" if number < 3 else "")) for number, name in
+            enumerate(NAMES)]  # fmt: skip
+    clips = clip_set("made", made, 30.0)
+    frames = frames_of(clips, clips.clips, history=1, ahead=3, period="hilbert")
+    assert measure(Oracle(frames), frames, Baseline.of(frames)).takes == len(NAMES) - 2
+    windows = cut_windows(clips.clips, past=4, future=8, stride=4)
+    assert windows.takes.tolist() == [0, 0, 0, *range(1, len(NAMES) - 2)]
 
 
 def test_intervals_are_those_of_clips_that_are_drawn_again() -> None:
@@ -307,7 +321,7 @@ def test_what_cannot_be_measured_is_left_out() -> None:
     )  # fmt: skip
     found = measure(Oracle(frames), nothing, Baseline.of(nothing)).figures()
     assert found == {"encoder/skill": 0.0}
-    assert "nothing could be measured" in probe_verdict({}, {})
+    assert "nothing could be measured" in probe_verdict({}, {}, 0)
 
 
 def test_batches_have_each_frame_once_per_epoch_and_follow_the_step_alone() -> None:

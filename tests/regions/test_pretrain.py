@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ import torch
 from motionkit.errors import MotionkitError
 from motionkit.regions.datasets.scenes import Shapes
 from motionkit.regions.datasets.settings import ShapesOptions
-from motionkit.regions.pretrain import PretrainRegions
+from motionkit.regions.pretrain import PretrainRegions, mask_loss, supervised_loss
 from motionkit.regions.pretrain_settings import PretrainRegionsSettings
-from motionkit.regions.small import LanguageModel, Layer, Read, ShapesPolicy, open_regions
+from motionkit.regions.small import PAD, UNKNOWN, LanguageModel, Layer, Read, ShapesPolicy, open_regions
 from motionkit.regions.small_settings import BEFORE, RegionOptions, RegionSettings
 
 from ..made.training import run_trainer
@@ -154,3 +155,54 @@ def test_a_run_of_before_these_settings_goes_on_in_the_same_bits(tmp_path: Path,
     assert found.exit_code == 0, found.output
     one, two = ((Path(out) / "policy/model.safetensors").read_bytes() for out in ("whole", "old"))
     assert one == two
+
+
+def test_unknown_words_are_left_out_of_the_loss_as_padding_is() -> None:
+    policy = open_regions(RegionOptions())
+    regions = Shapes(ShapesOptions()).regions("train", np.arange(2))
+    seen, masks = policy.see(regions.images), torch.from_numpy(np.stack(regions.masks))
+    texts = ["a red zeppelin above", "a blue circle"]
+    ids = policy.encode(texts)
+    unknown = ids == UNKNOWN
+    assert unknown.sum() == 1
+    scores = policy.score_words(seen, masks, ids, whole=True)
+    assert scores.whole is not None
+    inside = (ids != PAD) & ~unknown
+    assert torch.equal(scores.mask, inside)
+    wanted = torch.where(inside, scores.whole.gather(-1, ids[..., None])[..., 0], 0.0)
+    assert torch.equal(scores.log_prob, wanted)
+    assert scores.entropy[~inside].eq(0).all()
+    loss = supervised_loss(policy, seen, masks, texts)
+    pixels = mask_loss(policy.draw(seen, policy.prompts(seen, texts)), masks).mean()
+    assert loss.item() == pytest.approx((pixels - wanted.sum() / inside.sum()).item(), rel=1e-5)
+    loss.backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in policy.network.parameters())
+
+
+def test_validation_with_unknown_words_chooses_a_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An infinite loss would choose none."""
+    plain = Shapes.regions
+
+    def spoken(self: Shapes, split: Any, index: Any) -> Any:
+        regions = plain(self, split, index)
+        return replace(regions, captions=tuple(f"{text} zeppelin" for text in regions.captions))
+
+    monkeypatch.setattr(Shapes, "regions", spoken)
+    run_trainer(PretrainRegions, "pretrain regions", settings(tmp_path / "run"), tmp_path / "run")
+    lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    values = [line["val/loss"] for line in lines if "val/loss" in line]
+    assert len(values) == 4
+    assert np.isfinite(values).all()
+    assert all(0.1 < line["supervised/unknown_words"] < 0.5 for line in lines)
+
+
+def test_a_small_policy_is_exported_as_a_hub_folder_by_default(tmp_path: Path, cli: Callable[..., Any]) -> None:
+    run_trainer(PretrainRegions, "pretrain regions", settings(tmp_path / "run"), tmp_path / "run")
+    done = cli("export", tmp_path / "run", tmp_path / "out")
+    assert done.exit_code == 0, done.stderr
+    assert (tmp_path / "out/README.md").is_file()
+    assert "model.safetensors" in {path.name for path in (tmp_path / "out").iterdir()}
+    other = cli("export", tmp_path / "run", tmp_path / "other", "--to", "onnx")
+    assert other.exit_code == 2
+    assert "cannot be exported to onnx" in other.stderr
+    assert "--to hub" in other.stderr

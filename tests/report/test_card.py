@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import Result
 
@@ -16,6 +18,7 @@ from motionkit.errors import MotionkitError
 from motionkit.report.card import write_hub_folder
 from motionkit.runs import TrainedOn, open_run
 from motionkit.starter import weights_path
+from motionkit.text_to_motion.evaluation.heldout import Shown
 
 Cli = Callable[..., Result]
 
@@ -40,7 +43,7 @@ def make(out: Path, **config: Any) -> Path:
         rewards = {"tmr-dense": {"sentence": "tmr-dense does not see: counts; sees: movement"}}
         run.annotate(sensitivity={"rewards": rewards, "table": {"columns": [], "rows": []}})
         rows = [["reward", "0.5", "0.6", "0.8"]]
-        run.annotate(tables=[{"title": "Held out", "columns": ["", "before", "after", "real"], "rows": rows}])
+        run.annotate(tables=[{"title": "Held out", "columns": ["", "before", "after", "reference"], "rows": rows}])
         run.finish({"heldout": {"reward": block, "skate": skate}})
     return out
 
@@ -56,10 +59,11 @@ def test_a_card_says_what_the_run_found(tmp_path: Path) -> None:
     assert title.startswith("# Text-to-motion diffusion policy (first)\n")
     for words in (
         "made by `motionkit grpo`",
-        "- Data set: `humanml`.",
+        "- Data set: mocap (layout humanml).",
+        "- Who published it has not said where they come from and their licence.",
         "- 2 clips, episodes or pictures, by fingerprint",
         "The reward rose from 0.500 to 0.600",
-        "|  | before | after | real |\n| --- | --- | --- | --- |\n| reward | 0.5 | 0.6 | 0.8 |",
+        "|  | before | after | reference |\n| --- | --- | --- | --- |\n| reward | 0.5 | 0.6 | 0.8 |",
         "## What its reward does not see\n\n- tmr-dense does not see: counts; sees: movement.",
         "- Worse than before: skate (m/s) (0.200 to 0.300).",
         "| `reward.tmr-dense.alpha` | 0.25 |",
@@ -68,6 +72,76 @@ def test_a_card_says_what_the_run_found(tmp_path: Path) -> None:
         "`cc-by-4.0`, chosen by who published it",
     ):
         assert words in text, words
+
+
+def test_a_card_says_of_the_data_what_its_user_says(tmp_path: Path, cli: Cli) -> None:
+    run = make(tmp_path / "first")
+    words = ("export", run, "model", "--to", "hub")
+    done = cli(*words, "--data-source", "our studio, [2024](http://evil) <img src=x>", "--data-license", "cc-by-nc-4.0")
+    assert done.exit_code == 0, done.stderr
+    text = Path("model", "README.md").read_text()
+    assert "- Source, by who published it: our studio, [2024]\\(http://evil) &lt;img src=x>." in text
+    assert "- Licence of the data, by who published it: `cc-by-nc-4.0`." in text
+    assert "has not said" not in text
+    assert "datasets:" not in text
+    assert cli(*words, "--overwrite", "--data-source", "someone/some-mocap").exit_code == 0
+    text = Path("model", "README.md").read_text()
+    assert "\ndatasets:\n- someone/some-mocap\n---\n" in text
+    assert "- Who published it has not said their licence." in text
+    assert cli("export", "starter", "other", "--to", "mdm", "--data-source", "x").exit_code == 2
+
+
+def test_a_card_of_the_starter_says_that_no_data_are_captured(tmp_path: Path) -> None:
+    write_hub_folder("starter", tmp_path / "model")
+    text = (tmp_path / "model" / "README.md").read_text()
+    assert (
+        "- Data set: the starter pack of motionkit. Its motions are computed by code; no captured data is in it."
+        in text
+    )
+    assert "has not said" not in text
+    assert "motionkit generate 'a person walks | a person waves' motion.html --policy.checkpoint FOLDER" in text
+
+
+def test_the_first_command_asks_for_what_the_policy_knows(tmp_path: Path) -> None:
+    run = make(tmp_path / "first")
+    write_hub_folder(str(run), tmp_path / "unknown")
+    text = (tmp_path / "unknown" / "README.md").read_text()
+    assert 'motionkit generate "TEXT" motion.html' in text
+    assert "TEXT is a caption like those that it was trained on." in text
+    assert "a person walks" not in text
+    motion = ([np.zeros((4, 263), np.float32)], ["salsa dance | it's a walk"], [[(0, 2), (2, 4)]], [1.0], [[1.0, 1.0]])
+    shown = Shown(*motion, skeleton="humanml", fps=20.0)
+    (run / "heldout").mkdir()
+    shown.save(run / "heldout" / "after.npz")
+    write_hub_folder(str(run), tmp_path / "known")
+    text = (tmp_path / "known" / "README.md").read_text()
+    (line,) = [line for line in text.splitlines() if line.startswith("motionkit generate")]
+    assert shlex.split(line)[2] == "salsa dance | it's a walk"
+    assert 'load_policy("FOLDER").generate("salsa dance | it\'s a walk")' in text
+
+
+def test_names_of_folders_are_text_in_a_card(tmp_path: Path) -> None:
+    write_hub_folder(str(make(tmp_path / "run<b>x")), tmp_path / "model")
+    text = (tmp_path / "model" / "README.md").read_text()
+    assert "# Text-to-motion diffusion policy (run&lt;b&gt;x)\n" in text
+    odd = make(tmp_path / "odd", dataset={"name": "humanml", "root": "/home/someone/![a]<i>*m*"})
+    document = json.loads((odd / "policy" / "policy.json").read_text())
+    (odd / "policy" / "policy.json").write_text(json.dumps({**document, "trained_on": {}}))
+    write_hub_folder(str(odd), tmp_path / "other")
+    text = (tmp_path / "other" / "README.md").read_text()
+    assert "- Data set: !\\[a\\]&lt;i&gt;\\*m\\* (layout humanml)." in text
+    assert "<i>" not in text
+
+
+def test_a_layout_is_not_taken_for_the_data(tmp_path: Path) -> None:
+    """A model that was copied has no folder left; its layout's name is that of a known dataset."""
+    run = make(tmp_path / "first", dataset={"name": "humanml"})
+    document = json.loads((run / "policy" / "policy.json").read_text())
+    document["trained_on"]["root"] = ""
+    (run / "policy" / "policy.json").write_text(json.dumps(document))
+    write_hub_folder(str(run), tmp_path / "model")
+    text = (tmp_path / "model" / "README.md").read_text()
+    assert "- Data set: a folder in the layout humanml, whose name is not recorded." in text
 
 
 def test_nothing_in_the_folder_names_the_machine(tmp_path: Path) -> None:

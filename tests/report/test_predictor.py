@@ -265,7 +265,7 @@ def test_long_runs_are_charts_what_is_wrong_and_a_row_for_each_path() -> None:
     labels = [re.sub(r"<[^>]+>", " ", row) for row in re.split("</?tr>", page) if "to judge" in row or "0.123" in row]
     assert [row.split()[-3:] for row in labels] == [["0.75", "-", "0.123"], ["-", "0.50", "-"]]
     assert "without a caption" in labels[1]
-    assert page.count(">real<") == 2, "a dashed line in each chart of free runs"
+    assert page.count(">reference<") == 2, "a dashed line in each chart of free runs"
 
 
 @pytest.mark.parametrize(

@@ -129,10 +129,10 @@ def test_real_clips_stand_beside_before_and_after_and_players_begin_in_mid_actio
     page = run_page(out)
     data = [json.loads(text) for text in re.findall(r'<script type="application/json">(.*?)</script>', page)]
     assert [[track["title"] for track in one["tracks"]] for one in data] == [
-        ["before", "after", "real clips"],
+        ["before", "after", "reference clips"],
         ["before", "after"],
     ]
-    assert "0.50 → 0.60 (+0.10), real 0.90" in parsed(page).words
+    assert "0.50 → 0.60 (+0.10), reference 0.90" in parsed(page).words
     times = [float(time) for time in re.findall(r'<motionkit-player time="([\d.]+)">', page)]
     assert times[0] == 0.5
     assert 0.25 <= times[1] < 0.75  # within the middle half of the first segment
@@ -142,18 +142,33 @@ def test_the_first_table_and_the_sentence_are_of_what_generate_makes(tmp_path: P
     flat = {"before": 0.5, "after": 0.51, "delta": 0.01, "ci95": [-0.05, 0.07], "n": 32, "real": 0.8}
     good = {"before": 0.5, "after": 0.6, "delta": 0.1, "ci95": [0.05, 0.15], "n": 64}
     with open_run("grpo", {"run": {"out": str(tmp_path / "run")}}) as run:
-        run.finish({"heldout": {"reward": good}, "heldout_generate": {"reward": flat}, "heldout_all_steps": {}})
+        run.finish({
+            "heldout": {"reward": good}, "heldout_generate": {"reward": flat}, "heldout_all_steps": {},
+            "guidance": {"before": 2.5, "after": 1.0, "reward": good},
+        })  # fmt: skip
     page = run_page(tmp_path / "run")
     words = parsed(page).words.replace("\xa0", " ")
     assert "The reward shows no clear change: from 0.500 to 0.510" in words
-    assert "as generate samples." in words
+    assert "with the settings of motionkit generate. motionkit generate now takes guidance 1, before 2.5; that" in words
     assert "change in reward+0.010" in words
-    assert words.index("32 of the prompts, sampled as motionkit generate samples") < words.index(
-        "With the run's own sampling steps"
+    assert words.index("32 of the prompts, with the settings of motionkit generate") < words.index(
+        "With the sampling steps of training"
     )
     assert re.findall(r"<th[^>]*>([^<]*)</th>", page)[:7] == [
-        "", "before", "after", "real", "change", "95 % interval", "verdict",
+        "", "before", "after", "reference", "change", "95 % interval", "verdict",
     ]  # fmt: skip
+
+
+def test_the_table_of_an_older_run_that_may_be_of_two_guidance_scales_is_not_the_first(tmp_path: Path) -> None:
+    mixed = {"before": 0.674, "after": 0.624, "delta": -0.05, "ci95": [-0.082, -0.019], "n": 32}
+    good = {"before": 0.5, "after": 0.6, "delta": 0.1, "ci95": [0.05, 0.15], "n": 64}
+    with open_run("grpo", {"run": {"out": str(tmp_path / "run")}}) as run:
+        run.finish({"heldout": {"reward": good}, "heldout_generate": {"reward": mixed}})
+    words = parsed(run_page(tmp_path / "run")).words.replace("\xa0", " ")
+    assert "The reward rose from 0.500 to 0.600" in words
+    assert "before and after may have been sampled with different guidance scales" in words
+    assert "change in reward+0.100" in words
+    assert words.index("0.600") < words.index("0.624"), "the table is not hidden"
 
 
 def test_jerk_that_goes_away_from_real_clips_has_the_colour_of_what_is_worse(tmp_path: Path) -> None:
@@ -306,7 +321,7 @@ def test_a_page_says_how_it_is_read_and_its_commands_can_be_copied(tmp_path: Pat
     read = words[words.index("How to read this") :]
     assert "The judge measures the same as the reward by another network" in read
     assert "skate (m/s)Speed of the feet along the floor while they touch it, held out. Lower is better." in read
-    assert "no changeThe 95 % interval of the change contains 0." in read
+    assert "no changeThe 95 % interval of the change, as it is printed, contains 0; or the change is below half" in read
     assert "'no change': it contains 0" in words
     buttons = page.count('<button class="copy" type="button" hidden>')
     assert buttons == 1 + len(next_commands(peek(out)))

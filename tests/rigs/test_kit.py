@@ -198,7 +198,7 @@ def test_what_has_no_such_body_is_refused():
 
 
 def test_a_public_clip_lies_where_kit_features_lie(shared: Path):
-    """Real motion on KIT's joints is near the public mean, in the units of the public deviations."""
+    """Reference motion on KIT's joints is near the public mean, in the units of the public deviations."""
     joints = torch.from_numpy(np.load(shared / "fixtures/mdm/features_012314.npz")["new_joints"]).double()
     motion = JointMotion(HUMANML.joint_names, HUMANML.parents, joints, 20.0)
     features = joints_to_features(to_body(motion, KIT, 12.5), KIT, bones=kit_bones())
@@ -293,3 +293,27 @@ def test_doubles_in_one_limb_are_refused():
         assert f"LeftHand or {double}" in caught.value.why
     body = map_body([*names, "LeftHand 2"], [*parents, names.index("LeftHand")], positions[:, [*range(len(names)), 0]])
     assert body.sources["left wrist"] == "LeftHand", "one below the other: the upper one"
+
+
+def test_a_forearm_that_ends_is_a_wrist():
+    names, parents, positions = rig("motionbuilder")
+    hands = [names.index(f"{side}Hand") for side in ("Left", "Right")]
+    ended = [f"{names[parents[joint]]} End" if joint in hands else name for joint, name in enumerate(names)]
+    kept = [joint for joint in range(len(names)) if parents[joint] not in hands]
+    ended, above = (
+        [ended[joint] for joint in kept],
+        [kept.index(parents[joint]) if parents[joint] >= 0 else -1 for joint in kept],
+    )
+    body = map_body(ended, above, positions[:, kept])
+    assert body.sources["left wrist"] == "LeftForeArm End"
+    torch.testing.assert_close(body.apply(positions[:, kept])[:, LIMBS], pose()[:, LIMBS], atol=1e-9, rtol=0)
+    rolled = [*ended, "LeftForeArmRoll"]
+    with pytest.raises(MotionkitError, match="looks like: left wrist"):
+        map_body(rolled, [*above, ended.index("LeftForeArm")], positions[:, [*kept, 0]])
+
+
+def test_joints_without_names_are_counted():
+    names = [f"3f2a{number:04d}-77e0-4b6c-9d1e-0123456789ab" for number in range(18)]
+    with pytest.raises(MotionkitError) as caught:
+        map_body(names, [-1, *range(17)], torch.zeros(1, 18, 3))
+    assert caught.value.why == f"its joints are {', '.join(names[:5])} and 13 more."

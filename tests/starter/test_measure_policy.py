@@ -1,4 +1,4 @@
-"""The script behind the policy's table and plot: what it says of real clips, of statues and of other motions."""
+"""The script behind the policy's table and plot: what it says of reference clips, of statues and of other motions."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_the_plot_has_a_dot_for_each_class_before_and_now(tool) -> None:
     chart = tool.plot(results([0.1, 0.2, 3.0], [0.004]), results([0.9, 0.5, 1.2], [0.011]))
     assert chart.count("<circle") == 2 * 4 - 1
     assert chart.count("<polygon") == 1  # beyond the axis
-    assert "walk/2, before: 3.00 of real" in chart
+    assert "walk/2, before: 3.00 of reference" in chart
     assert "before: median 0.20" in chart
     assert "now: median 0.90" in chart
     places = [float(x) for x in re.findall(r'class="dot c2" cx="([\d.]+)"', chart)]
@@ -115,7 +115,7 @@ def test_the_table_goes_between_the_marks(tool, tmp_path: Path) -> None:
     tool.write_table(page, tool.table([results([1.0], []), results([1.0], [])], ["first", "policy"]))
     lines = page.read_text().splitlines()
     assert lines[:3] == ["above", "", "<!-- policy -->"]
-    assert lines[3] == "| 8 test captions | first | policy | real |"
+    assert lines[3] == "| 8 test captions | first | policy | reference |"
     assert "| statues | 3.1 % | 3.1 % | 3.1 % |" in lines
     assert "| named side right |  |  |  |" in lines
     assert lines[-3:] == ["<!-- end of policy -->", "", "below"]

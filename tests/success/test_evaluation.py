@@ -10,7 +10,7 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.success.classifier import Card, Pretrained, SuccessClassifier
-from motionkit.success.evaluation.checks import reset_frames, run_checks, shuffled_auroc
+from motionkit.success.evaluation.checks import reset_frames, run_checks, shuffled_auroc, verdict
 from motionkit.success.evaluation.data import Scored, Split, refuse_one_class, score
 from motionkit.success.evaluation.report import figures, load_strips, measure_classifier, save_strips, worst_strips
 from tests.made.episodes import make
@@ -154,3 +154,19 @@ def test_the_whole_report_is_jsonable_and_names_cameras_that_do_not_fit():
     assert "Not fit to train a policy on" in report.sentence
     with pytest.raises(MotionkitError, match=r"camera 24x24; these frames are other 9x9"):
         measure_classifier(untrained(episodes), replace(episodes, cameras={"other": (9, 9)}))
+
+
+def test_no_check_passes_on_probabilities_that_are_not_finite():
+    episodes = make(40)
+    perfect = scored_of(episodes, episodes.labels)
+    card = untrained(episodes).card
+    assert not any(check.status == "fail" for check in run_checks(perfect, figures(perfect, 0.5), card, seed=0))
+    spoiled = perfect.probabilities.clone()
+    spoiled[3] = torch.nan
+    odd = replace(perfect, probabilities=spoiled)
+    checks = run_checks(odd, figures(odd, 0.5), card, seed=0)
+    (failed,) = [check for check in checks if check.name == "held-out AUROC"]
+    assert failed.status == "fail"
+    assert "1 of " in failed.meaning
+    assert "not finite" in failed.meaning
+    assert "not fit to train a policy on: held-out AUROC" in verdict(checks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import pickle
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -187,3 +188,14 @@ def test_code_in_a_folder_is_not_run_and_nobody_is_asked(tmp_path: Path, monkeyp
             load_encoder(name, model=str(folder))
     assert not mark.exists()
     assert asked == []
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_attention_code_of_the_hub_is_refused(clip: Path, tmp_path: Path, nested: bool) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(clip, folder)
+    content = json.loads((folder / "config.json").read_text())
+    (content["text_config"] if nested else content)["attn_implementation"] = "someone/attention"
+    (folder / "config.json").write_text(json.dumps(content))
+    with pytest.raises(MotionkitError, match=r"names code of the hub: attn_implementation 'someone/attention'"):
+        load_encoder("clip", model=str(folder))

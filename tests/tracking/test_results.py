@@ -6,6 +6,8 @@ import math
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from motionkit.plugins._component import declare
 from motionkit.tracking import (
@@ -15,13 +17,17 @@ from motionkit.tracking import (
     definition,
     headline,
     label_of,
+    measured_apart,
     other_results,
+    result_sentence,
     result_table,
     results,
     short_result,
     smoothed,
     sparkline,
 )
+
+SAME = {"guidance": {"before": 2.5, "after": 2.5}}
 
 
 def block(before: float, after: float, low: float, high: float, n: int = 64) -> dict[str, object]:
@@ -52,10 +58,118 @@ def test_a_verdict_follows_interval_and_direction(name: str, low: float, high: f
     assert (row.verdict, row.tone) == (verdict, tone)
 
 
-def test_two_prompts_have_no_interval_and_no_verdict() -> None:
-    (row,) = results({"reward": block(0.5, 0.9, 0.3, 0.5, n=2)})
-    assert (row.interval, row.verdict) == ("", "too few prompts")
-    assert "too few to say" in headline([row])
+@pytest.mark.parametrize("n", [2, 5, 19])
+def test_fewer_than_twenty_items_have_figures_and_an_interval_but_no_verdict(n: int) -> None:
+    (row,) = results({"reward": block(0.5, 0.9, 0.3, 0.5, n=n)})
+    assert (row.interval, row.verdict, row.tone) == ("+0.300 to +0.500", "too few", "")
+    assert result_table([row])["rows"] == [("reward", "0.500", "0.900", "+0.400", "+0.300 to +0.500", "too few")]
+    assert headline([row]) == (
+        f"The reward went from 0.500 to 0.900 (+0.400, 95 % interval +0.300 to +0.500), on {n} held out: too few to "
+        "say whether it changed."
+    )
+    assert short_result([row]) == "reward +0.400 too few"
+    (row,) = results({"reward": block(0.5, 0.9, 0.3, 0.5, n=20)})
+    assert row.verdict == "better"
+    (row,) = results({"reward": block(0.5, 0.9, 0.4, 0.4, n=1)})
+    assert row.interval == "", "one item drawn again is always the same"
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "low", "high"),
+    [
+        ("npss", 0.4, 0.40004, 0.00001, 0.00009),  # +0.000 (+0.000 to +0.000)
+        ("diversity", 0.3, 0.2992, -0.0012, -0.0004),  # -0.001 (-0.001 to -0.000): as printed it holds 0
+        ("path", 1.5, 1.4949, -0.008, -0.002),  # a third of a percent: a sentence would say -0 %
+        ("reward", 0.6, 0.6004, 0.0003, 0.0005),
+        ("jerk", 3821.0, 3821.3, 0.01, 0.04),
+    ],
+)
+def test_no_word_is_said_of_what_is_below_the_digits_shown(
+    name: str, before: float, after: float, low: float, high: float
+) -> None:
+    (row,) = results({name: block(before, after, low, high)})
+    assert (row.verdict, row.tone) == ("no change", "")
+    assert "Worse" not in headline([*results({"reward": block(0.5, 0.6, 0.05, 0.15)}), row])
+
+
+@given(
+    st.floats(-2.0, 2.0), st.floats(-0.3, 0.3), st.floats(0.0, 0.3), st.floats(0.0, 0.3), st.integers(0, 400),
+    st.sampled_from(["reward", "npss", "diversity", "jerk", "skate", "speed", "mpl/geo_deg/400", "cycle_iou_greedy"]),
+)  # fmt: skip
+def test_a_word_needs_digits_that_show_it(
+    before: float, delta: float, below: float, above: float, n: int, name: str
+) -> None:
+    """A row with a word of change has a printed change, a printed interval without 0, and 20 items or more."""
+    (row,) = results({name: block(before, before + delta, delta - below, delta + above, n=n)})
+    shown = row.text(row.delta, sign=True)
+    if row.verdict in ("no change", "too few", "not measured"):
+        assert row.tone == ""
+        return
+    low, high = map(float, row.interval.split(" to "))
+    assert n >= 20
+    assert float(shown) != 0
+    assert not low <= 0 <= high
+
+
+def test_a_reward_that_does_not_prefer_reference_motions_and_a_policy_of_noise_come_first() -> None:
+    """The figures of a policy that was trained for ten steps: it shakes, and a small TMR likes that."""
+    rows: dict[str, Any] = {
+        "reward": {**block(0.593, 0.578, -0.025, -0.004), "real": 0.569},
+        "jerk": {**block(6107.0, 3806.0, -2400.0, -2200.0), "real": 91.0},
+        "skate": {**block(3.78, 2.79, -1.1, -0.9), "real": 0.26},
+        "movement": {**block(0.31, 0.326, 0.005, 0.027), "real": 1.0},
+    }
+    text = headline(results(rows))
+    assert text.startswith(
+        "This policy makes noise: before training its motions have 67 times the jerk of reference clips (6,107 against "
+        "91 m/s^3). Train it longer before it is tuned. This reward does not prefer reference motions: they score "
+        "0.569, the policy's own before training 0.593. If it is a model, such as a TMR, train that longer. The reward "
+        "fell from 0.593"
+    )
+    assert "hardly move" not in text
+    assert "After training the motions are noise" in text
+    table = {row.name: (row.verdict, row.tone) for row in results(rows)}
+    assert table == {
+        "reward": ("worse", "bad"),
+        "movement": ("noise", ""),
+        "skate": ("noise", ""),
+        "jerk": ("noise", ""),
+    }
+    assert len(result_table(results(rows))["rows"]) == 4, "no row is hidden"
+    mended = rows | {"jerk": {**block(6107.0, 120.0, -6200.0, -5700.0), "real": 91.0}}
+    assert [row.verdict for row in results(mended) if row.name in ("skate", "jerk")] == ["better", "smoother"]
+
+
+def test_a_reward_above_that_of_reference_clips_after_training_is_a_note() -> None:
+    rows = {"reward": {**block(0.703, 0.859, 0.138, 0.174), "real": 0.838}}
+    assert headline(results(rows)) == (
+        "The reward rose from 0.703 to 0.859 (+0.156, 95 % interval +0.138 to +0.174). It is now above that of "
+        "reference clips (0.838)."
+    )
+
+
+def test_a_change_of_guidance_is_a_sentence_of_its_own() -> None:
+    good = {"reward": block(0.62, 0.7, 0.05, 0.11)}
+    alone = {"before": 2.5, "after": 1.0, "reward": block(0.674, 0.62, -0.08, -0.02)}
+    text = result_sentence({"heldout": good, "heldout_generate": good, "guidance": alone})
+    assert text == (
+        "The reward rose from 0.620 to 0.700 (+0.080, 95 % interval +0.050 to +0.110) with the settings of motionkit "
+        "generate. motionkit generate now takes guidance 1, before 2.5; that alone changes the reward of the policy "
+        "before training from 0.674 to 0.620 (-0.054, 95 % interval -0.080 to -0.020)."
+    )
+    same = {"before": 2.5, "after": 2.5}
+    assert "guidance" not in result_sentence({"heldout": good, "guidance": same})
+
+
+def test_a_run_of_an_older_version_has_no_headline_of_two_guidance_scales() -> None:
+    good, mixed = {"reward": block(0.6, 0.7, 0.05, 0.15)}, {"reward": block(0.674, 0.624, -0.08, -0.02)}
+    assert result_sentence({"heldout": good, "heldout_generate": mixed}).startswith("The reward rose from 0.600")
+
+
+def test_runs_that_were_measured_in_different_ways_say_so() -> None:
+    one, two = ({"sampler": {"guidance_scale": scale, "inference_timesteps": 5}} for scale in (1.0, 2.5))
+    assert measured_apart([one, two]) == "Measured with guidance 1.0 and 2.5: compare the changes, not the values."
+    assert measured_apart([one, one, {"run": {}}]) == ""
 
 
 def test_what_was_not_finite_is_said() -> None:
@@ -84,13 +198,13 @@ def test_movement_is_best_at_that_of_real_clips(before: float, after: float, ver
     ends = sorted((0.9 * (after - before), 1.1 * (after - before)))
     (row,) = results({"movement": block(before, after, *ends)})
     assert row.verdict == verdict
-    assert row.label == "movement, share of real"
+    assert row.label == "movement, share of reference"
 
 
 def test_a_column_of_real_motions_is_there_where_one_is_known() -> None:
     known = {"jerk": {**block(366.07, 383.62, -11.9, 47.3), "real": 42.0}, "diversity": block(0.5, 0.6, 0.05, 0.15)}
     table = result_table(results(known))
-    assert table["columns"] == ["", "before", "after", "real", "change", "95 % interval", "verdict"]
+    assert table["columns"] == ["", "before", "after", "reference", "change", "95 % interval", "verdict"]
     assert [row[3] for row in table["rows"]] == ["42.0", "-"]
     assert table["numbers"] == [1, 2, 3, 4, 5]
     assert "real" not in result_table(results({"jerk": {**known["jerk"], "real": None}}))["columns"]
@@ -99,7 +213,7 @@ def test_a_column_of_real_motions_is_there_where_one_is_known() -> None:
 def test_what_was_trained_on_says_so() -> None:
     block_ = block(0.3, 0.5, 0.1, 0.3)
     (row,) = results({"movement": {**block_, "trained_on": True}})
-    assert row.label == "movement, share of real, trained on"
+    assert row.label == "movement, share of reference, trained on"
     (row,) = results({"skate": {**block_, "trained_on": True}})
     assert row.label == "skate (m/s), trained on"
     assert results({"skate": {**block_, "trained_on": "no"}})[0].label == "skate (m/s)"
@@ -110,7 +224,7 @@ def test_a_judge_that_gains_little_does_not_agree() -> None:
     lags = {**good, "judge": block(0.5, 0.55, 0.01, 0.09)}
     text = headline(results(lags))
     assert text.endswith("; the judge, which is never trained on, gained less than 0.6 of that (+0.050).")
-    text = headline(results(good), other_results({"heldout_generate": good, "heldout_all_steps": lags}))
+    text = headline(results(good), other_results({"heldout_generate": good, "heldout_all_steps": lags, **SAME}))
     assert text.endswith("gained less than 0.6 of that (+0.050) with all sampling steps.")
 
 
@@ -120,26 +234,29 @@ def test_the_headline_says_the_worst_verdict_of_all_tables() -> None:
     flat = {"reward": block(0.7, 0.71, -0.05, 0.07), "judge": block(0.5, 0.4, -0.15, -0.05)}
     worse = {**good, "movement": block(1.0, 0.8, -0.24, -0.16)}
     assert headline(results(flat), other_results({"heldout": good})) == headline(results(flat))
-    text = headline(results(good), other_results({"heldout_generate": good, "heldout_all_steps": good}))
-    assert text.startswith("The reward rose from 0.500 to 0.600 (+0.100, 95 % interval +0.050 to +0.150) as generate")
-    assert text.endswith("samples; the judge, which is never trained on, agrees (+0.070).")  # the table shown first
-    text = headline(results(good), other_results({"heldout_generate": flat}))
+    text = headline(results(good), other_results({"heldout_generate": good, "heldout_all_steps": good, **SAME}))
+    assert text.startswith(
+        "The reward rose from 0.500 to 0.600 (+0.100, 95 % interval +0.050 to +0.150) with the settings"
+    )
+    assert text.endswith("generate; the judge, which is never trained on, agrees (+0.070).")  # the table shown first
+    text = headline(results(good), other_results({"heldout_generate": flat, **SAME}))
     assert text.startswith("The reward shows no clear change: from 0.700 to 0.710")
-    assert "as generate samples; the judge, which is never trained on, fell (-0.100)." in text
-    assert short_result(results(good), other_results({"heldout_generate": flat})) == "reward +0.010 no change"
-    assert short_result(results(good), other_results({"heldout_generate": good})) == "reward +0.100 better"
+    assert "with the settings of motionkit generate; the judge, which is never trained on, fell (-0.100)." in text
+    assert short_result(results(good), other_results({"heldout_generate": flat, **SAME})) == "reward +0.010 no change"
+    assert short_result(results(good), other_results({"heldout_generate": good, **SAME})) == "reward +0.100 better"
     assert short_result([]) == ""
     text = headline(results(good), other_results({"heldout_all_steps": same}))
     assert text.startswith("The reward rose from 0.500 to 0.600")
     assert text.endswith(
         "the judge, which is never trained on, shows no clear change (+0.010) with all sampling steps."
     )
-    text = headline(results(good), other_results({"heldout_generate": worse}))
+    text = headline(results(good), other_results({"heldout_generate": worse, **SAME}))
     assert text.endswith(
-        "as generate samples; the judge, which is never trained on, agrees (+0.070). Worse: movement -20 %."
+        "with the settings of motionkit generate; the judge, which is never trained on, agrees (+0.070). Worse: "
+        "movement -20 %."
     )
-    text = headline(results(worse), other_results({"heldout_generate": good}))
-    assert text.endswith("Worse: movement -20 % with the run's own sampling steps.")
+    text = headline(results(worse), other_results({"heldout_generate": good, **SAME}))
+    assert text.endswith("Worse: movement -20 % with the sampling steps of training.")
 
 
 def test_averages() -> None:
@@ -159,9 +276,11 @@ def test_averages() -> None:
 def test_the_headline_says_that_motions_hardly_move_even_where_they_move_more() -> None:
     rows = {"reward": block(0.5, 0.6, 0.08, 0.12), "movement": block(0.2, 0.4, 0.15, 0.25)}
     still = rows | {"movement": block(0.2, 0.3, 0.05, 0.15)}
-    text = headline(results(rows), other_results({"heldout_generate": still}))
-    assert text.endswith(" The motions hardly move: 0.300 of real ones as generate samples."), text
-    assert headline(results(rows)).endswith("0.400 of real ones with the run's own sampling steps.")
+    text = headline(results(rows), other_results({"heldout_generate": still, **SAME}))
+    assert text.endswith(
+        " The motions hardly move: 0.300 of reference ones with the settings of motionkit generate."
+    ), text
+    assert headline(results(rows)).endswith("0.400 of reference ones with the sampling steps of training.")
     moving = rows | {"movement": block(0.5, 0.7, 0.15, 0.25)}
     assert "hardly" not in headline(results(moving))
     assert "hardly" not in headline(results(rows | {"movement": block(math.nan, math.nan, 0.0, 0.0, n=0)}))
@@ -192,7 +311,7 @@ def test_figures_of_captions_have_the_data_beside_them_and_names_for_people() ->
     flat = {"before": 0.75, "after": 0.76, "delta": 0.01, "ci95": [-0.01, 0.03], "n": 200}
     found = results({"cycle_iou_greedy": flat, "attributes_wrong_greedy": block | {"data": 0.0}, "words_greedy": words})
     table = result_table(found)
-    assert table["columns"] == ["", "before", "after", "data", "change", "95 % interval", "verdict"]
+    assert table["columns"] == ["", "before", "after", "reference", "change", "95 % interval", "verdict"]
     assert [row[0] for row in table["rows"]] == ["cycle IoU", "attributes named wrongly", "words of a caption"]
     assert [row[3] for row in table["rows"]] == ["-", "0.000", "5.200"]
     assert [row[-1] for row in table["rows"]] == ["no change", "worse", "longer"]

@@ -21,8 +21,7 @@ from motionkit.weights import read, read_numbers
 from motionkit.weights._gate import STORAGES, TYPES, Gate
 from motionkit.weights._pickles import read_pickle, walk
 
-from .hostile import archive, zip_pt
-from .hostile_pickles import pickled, tensor
+from ..made.weight_files import archive, pickled, tensor, zip_pt
 
 
 def lightning() -> dict[str, Any]:

@@ -163,7 +163,7 @@ def _refuse(settings: ConvertSettings, paths: Sequence[str]) -> None:
         more = {"--to": settings.to, "--fix": settings.fix, "--captions": settings.captions.table}
         refuse_for_check({**more, **given})
         if (table := settings.write_joint_map) is not None:
-            require_writable(table)
+            require_writable(table, parents=True)
             if table.exists():
                 raise MotionkitError(f"{table} already exists.", fix="choose another FILE for --write-joint-map.")
     elif settings.write_joint_map is not None:

@@ -26,7 +26,7 @@ class ExportSettings(Settings):
             "vector and a reader of BVH files and poses. Of Sa2VA: hf, a folder like its base. "
             "Of collected episodes: npy, the reward-model guide's trajectories; lerobot, a LeRobot dataset of "
             "version 3. Of any model that motionkit trained: hub, a folder with a model card for `motionkit push`. "
-            "Default: the first that the model has.",
+            "Default: the first that the model has, hub if it has no other.",
         )
     )
     control: Annotated[str, Cli("--control")] = Field(
@@ -37,7 +37,18 @@ class ExportSettings(Settings):
         pattern=r"^([a-z0-9][a-z0-9.-]{0,40})?$",
         description="Licence of a hub folder, by its identifier there, such as cc-by-4.0.",
     )
-    fps: Annotated[int, Cli("--fps")] = Field(
+    data_source: Annotated[str, Cli("--data-source")] = Field(
+        "",
+        max_length=300,
+        description="Where the data of a hub folder's model come from, for its card: words, a link, or ORG/NAME of a "
+        "dataset of the hub, which then stands in the card's metadata.",
+    )
+    data_license: Annotated[str, Cli("--data-license")] = Field(
+        "",
+        pattern=r"^([a-z0-9][a-z0-9.-]{0,40})?$",
+        description="Licence of these data, by its identifier of the hub, for the card.",
+    )
+    fps: Annotated[float, Cli("--fps")] = Field(
         0, ge=0, le=1000, description="Frames a second of a LeRobot dataset; 0: those of the episodes, 10 if unknown."
     )
     overwrite: Annotated[bool, Cli("--overwrite")] = Field(
@@ -57,18 +68,22 @@ def export(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to make.")],
 ) -> Mapping[str, Any]:
     """Write a policy, a motion predictor or collected episodes for another tool; LoRA adapters are merged."""
-    from motionkit.contracts.open_model import export_model
+    from motionkit.contracts.open_model import export_model, formats_of
     from motionkit.success.episodes import is_episodes
 
     if settings.fps and settings.to != "lerobot":
         raise MotionkitError("--fps acts with --to lerobot only.", fix="add --to lerobot, or leave it out.")
-    for name in ("control", "license"):
+    for name in ("control", "license", "data_source", "data_license"):
         if getattr(settings, name) and settings.to != "hub":
-            raise MotionkitError(f"--{name} acts with --to hub only.", fix="add --to hub, or leave it out.")
+            raise MotionkitError(
+                f"--{name.replace('_', '-')} acts with --to hub only.", fix="add --to hub, or leave it out."
+            )
     if settings.to == "hub":
         return _export_hub(run, out, settings, console)
     if settings.to in _EPISODES or is_episodes(Path(run)):
         return _export_episodes(run, out, settings, console)
+    if settings.to is None and not formats_of(run):
+        return _export_hub(run, out, settings, console)
     model, to, path, obstacles = export_model(run, settings.to, out, overwrite=settings.overwrite)
     console.say(model.describe())
     if obstacles:
@@ -81,14 +96,21 @@ def export(
 
 
 def _export_hub(run: str, out: Path, settings: ExportSettings, console: Console) -> Mapping[str, Any]:
-    from motionkit.report.card import write_hub_folder
+    from motionkit.report.card import DataNotes, write_hub_folder
 
     what, files = write_hub_folder(
-        run, out, control=settings.control, license=settings.license, overwrite=settings.overwrite
+        run,
+        out,
+        control=settings.control,
+        license=settings.license,
+        data=DataNotes(settings.data_source, settings.data_license),
+        overwrite=settings.overwrite,
     )
     console.say(f"wrote {what} with its card into {out}: {', '.join(files)}")
     if not settings.license:
         console.say("no licence was chosen: --license ID names one, of those that the hub lists")
+    if run != "starter" and not (settings.data_source and settings.data_license):
+        console.say("its card can say where the data come from: --data-source WORDS, --data-license ID")
     then = [shlex.join(["motionkit", "push", str(out), "ORG/NAME"])]
     return {"to": "hub", "out": str(out), "what": what, "files": files, "next": then}
 
@@ -105,7 +127,7 @@ def _export_episodes(run: str, out: Path, settings: ExportSettings, console: Con
         console.warn(note)
     if settings.to == "lerobot":
         dataset = export_lerobot(episodes, out, fps=settings.fps, overwrite=settings.overwrite)
-        console.say(f"wrote {dataset['episodes']} episodes of {dataset['fps']} frames a second into {out}")
+        console.say(f"wrote {dataset['episodes']} episodes of {dataset['fps']:g} frames a second into {out}")
         return {"to": "lerobot", "out": str(out), **dataset}
     counts = export_trajectories(episodes, out, overwrite=settings.overwrite)
     console.say(

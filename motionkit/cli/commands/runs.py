@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from motionkit.cli.output import JsonFlag, emit, open_page, say, table, tables, write
+from motionkit.cli.output import JsonFlag, emit, open_page, say, table, tables, warn, write
 from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:
@@ -95,7 +95,9 @@ def list_runs(
 
 
 def show_run(
-    run: Annotated[str, typer.Argument(help="Run folder, or the last part of its name; default: the newest run.")] = "",
+    run: Annotated[
+        str | None, typer.Argument(help="Run folder, or its name or the beginning of it; default: the newest run.")
+    ] = None,
     metrics: Annotated[bool, typer.Option("--metrics", help="Also print every metric of the last step.")] = False,
     root: Root = _RUNS,
     json: JsonFlag = False,
@@ -105,9 +107,9 @@ def show_run(
     Example: motionkit runs show
     """
     from motionkit import runs
-    from motionkit.tracking import HELDOUT_TABLES, headline, other_results, result_table, results
+    from motionkit.tracking import HELDOUT_TABLES, result_sentence, result_table, results
 
-    info = runs.find_one(run, root) if run else _newest(root)
+    info = _newest(root) if run is None else runs.find_one(run, root)
     info = runs.load(info.directory)  # refuses a damaged one, and says why
     last = info.last()
     if json:
@@ -123,7 +125,7 @@ def show_run(
     if info.record and info.record.error:
         write(f"error    {info.record.error}")
     heldout = results(info.summary.get("heldout"))
-    if sentence := headline(heldout, other_results(info.summary)):
+    if sentence := result_sentence(info.summary):
         write(f"result   {sentence}")
     _curve(info)
     if (page := info.directory / runs.PAGE).is_file():
@@ -145,7 +147,9 @@ def show_run(
 
 
 def open_run(
-    run: Annotated[str, typer.Argument(help="Run folder, or the last part of its name; default: the newest run.")] = "",
+    run: Annotated[
+        str | None, typer.Argument(help="Run folder, or its name or the beginning of it; default: the newest run.")
+    ] = None,
     root: Root = _RUNS,
     json: JsonFlag = False,
 ) -> None:
@@ -156,7 +160,7 @@ def open_run(
     from motionkit import runs
     from motionkit.report.page import write_report
 
-    info = runs.find_one(run, root) if run else _newest(root)
+    info = _newest(root) if run is None else runs.find_one(run, root)
     info = runs.load(info.directory)  # refuses a damaged one
     page = info.directory / runs.PAGE
     if info.status == "running" or not page.is_file():
@@ -169,7 +173,7 @@ def open_run(
 
 
 def tag_run(
-    run: Annotated[str, typer.Argument(help="Run folder, or the last part of its name.")],
+    run: Annotated[str, typer.Argument(help="Run folder, or its whole name: the last part, or COMMAND/NAME.")],
     tags: Annotated[list[str] | None, typer.Argument(metavar="TAG", help="Tags to add.")] = None,
     remove: Annotated[
         list[str] | None, typer.Option("--remove", metavar="TAG", help="Tag to remove, repeatable.")
@@ -183,7 +187,7 @@ def tag_run(
     """
     from motionkit import runs
 
-    info = runs.find_one(run, root)
+    info = runs.peek(runs.to_change(run, root))
     has = runs.change_tags(info.directory, add=tags or (), remove=remove or ())
     if json:
         emit({"command": "runs tag", **_row(info)}, json=True)
@@ -192,7 +196,10 @@ def tag_run(
 
 
 def remove_runs(
-    names: Annotated[list[str], typer.Argument(metavar="RUN", help="Run folders, or the last parts of their names.")],
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN", help="Run folders, or their whole names: the last part, or COMMAND/NAME."),
+    ],
     yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it they are listed only.")] = False,
     root: Root = _RUNS,
     json: JsonFlag = False,
@@ -203,7 +210,7 @@ def remove_runs(
     """
     from motionkit import runs
 
-    infos = {info.directory.resolve(): info for info in (runs.find_one(name, root) for name in names)}
+    infos = {info.directory.resolve(): info for info in (runs.peek(runs.to_change(name, root)) for name in names)}
     rows = []
     for info in infos.values():
         runs.check_removable(info)
@@ -211,6 +218,8 @@ def remove_runs(
         used = f"used by {users[0]}{f' and {len(users) - 1} more' if len(users) > 1 else ''}" if users else ""
         megabytes = f"{runs.size_of(info.directory) / 1e6:.1f} MB"
         rows.append((str(info.directory), info.status, _result(info), megabytes, used))
+        if yes and used:
+            warn(f"{info.directory} is {used}")
     if not yes:
         if not json:
             table("", ["run", "status", "result", "size", ""], rows, numbers=(3,))
@@ -231,7 +240,9 @@ def remove_runs(
 
 
 def compare_runs(
-    names: Annotated[list[str], typer.Argument(metavar="RUN", help="Two or more runs: folders, or last parts.")],
+    names: Annotated[
+        list[str], typer.Argument(metavar="RUN", help="Two or more runs: folders, or names or their beginnings.")
+    ],
     root: Root = _RUNS,
     json: JsonFlag = False,
 ) -> None:
@@ -240,7 +251,7 @@ def compare_runs(
     Example: motionkit runs compare first second
     """
     from motionkit import runs
-    from motionkit.tracking import compared_rows, flatten, results
+    from motionkit.tracking import compared_rows, flatten, measured_apart, results
 
     if len(names) < 2:
         raise MotionkitError("runs compare takes two runs or more.", fix="motionkit runs list")
@@ -253,14 +264,20 @@ def compare_runs(
         if len({str(values.get(key)) for values in settings}) > 1
     ]
     if json:
-        both = [{**_row(info), "heldout": info.summary.get("heldout", {})} for info in infos]
+        both = [
+            {**_row(info), "heldout": info.summary.get("heldout", {}), "chosen_by": info.chosen_by} for info in infos
+        ]
         emit({"command": "runs compare", "runs": both, "settings": {key: rest for key, *rest in differing}}, json=True)
         return
     heads = [info.directory.name for info in infos]
     heads = heads if len(set(heads)) == len(heads) else [str(info.directory) for info in infos]
     rows = compared_rows([results(info.summary.get("heldout")) for info in infos])
     rows.append(("steps", *(_steps(info) for info in infos)))
+    if any(info.chosen_by for info in infos):
+        rows.append(("policy chosen by", *(info.chosen_by or "-" for info in infos)))
     table("After training (change, verdict)", ["", *heads], rows)
+    if apart := measured_apart([info.config for info in infos]):
+        write(apart)
     if differing:
         table("Settings that differ", ["", *heads], differing)
     say(f"as a page: {shlex.join(['motionkit', 'report', *(str(info.directory) for info in infos)])}", whole=True)

@@ -23,7 +23,7 @@ from motionkit.cli.settings import add_command, show_plan
 from motionkit.config import Cli, PlaceSettings, Resolved, Settings, typed_flags
 from motionkit.errors import MotionkitError
 from motionkit.page.wording import count, duration
-from motionkit.runs import PAGE, Run, folder_of, logging_into, write_bytes_atomic
+from motionkit.runs import PAGE, Run, folder_of, locate, logging_into, write_bytes_atomic
 from motionkit.tuning.base import Base, open_base
 from motionkit.tuning.plan import BEST_TOML, PLAN, Plan, Pruner, Sampler, make_plan, read_plan, read_space, save_plan
 from motionkit.tuning.result import StudyResult, diff_lines, study_page, write_config
@@ -131,7 +131,7 @@ def run_tune(resolved: Resolved[TuneBayesSettings], *, dry_run: bool, as_json: b
 def _folder(settings: TuneBayesSettings) -> Path:
     place = settings.run
     if place.resume is not None:
-        return place.resume
+        return locate(place.resume)[0]
     return folder_of("tune", "runs", place.out, place.name)
 
 
@@ -280,7 +280,7 @@ def _show(
     output.say(f"page: {folder / PAGE}")
     lines = []
     if not plugins.is_file(settings.trainer):  # which is not a command
-        code = shlex.split(typed_flags(result.base.table))
+        code = shlex.split(typed_flags(result.base.table, result.base.command))
         lines.append([*result.base.command.split(), "--config", str(folder / BEST_TOML), *code])
     trials = ["--trials", str(2 * settings.trials)]
     lines.append([_COMMAND, "--resume", str(folder), *_code_again(settings, result.base.code), *trials])

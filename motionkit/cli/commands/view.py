@@ -54,6 +54,8 @@ def view(
     workers = settings.jobs or os.cpu_count() or 1
     with working("view", len(opened.sources), workers=workers) as step:
         made = browse.view(plan, opened.sources, table=rows, jobs=workers, progress=lambda key: step(1, note=key))
+    for text in made.warnings:
+        console.warn(text)
     for name, reason in list(made.failed.items())[:_NAMED]:
         console.warn(f"not shown: {name}: {reason}")
     if len(made.failed) > _NAMED:
@@ -65,6 +67,7 @@ def view(
         "folder": None if made.folder is None else str(made.folder),
         "clips": made.clips,
         "failed": made.failed,
+        "warnings": made.warnings,
         "text": made.sentence,
         "failure": MotionkitError(f"{len(made.failed)} of the clips cannot be shown.", code=1) if made.failed else None,
     }

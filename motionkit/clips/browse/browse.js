@@ -147,6 +147,7 @@
     const about = [`${clip.key}, ${clip.origin}`];
     if (clip.frames) about.push(`${clip.frames} frames, ${Number(clip.fps.toFixed(2))} a second, ${clip.joints} joints`);
     const rows = about.map((text) => make('p', 'sub', text));
+    for (const text of clip.warnings ?? []) rows.push(make('p', 'warning', text));
     for (const text of clip.captions.slice(0, 12)) if (text !== clip.title) rows.push(make('p', '', text));
     if (clip.findings.length) {
       const found = make('ul');
@@ -179,7 +180,7 @@
     let inside = make('p', 'sub', clip.why ?? '');
     if (clip.track || clip.motion || clip.file) {
       try {
-        const motion = clip.track ? { title: '', notes: [], tracks: [clip.track] } : await motionOf(clip);
+        const motion = clip.track ? { title: '', notes: clip.track.said ? [`${clip.track.said}.`] : [], tracks: [clip.track] } : await motionOf(clip);
         if (open !== clip) return;
         inside = document.createElement('motionkit-player');
         inside.setAttribute('autoplay', '');

@@ -52,6 +52,7 @@ def card_of(clip: Clip, key: str, origin: str) -> Card:
         "frames": motion.frames,
         "fps": motion.fps,
         "joints": len(motion.parents),
+        "warnings": list(clip.warnings),
         "split": clip.split,
         "speed": _speed(positions, motion.fps),
         "findings": [

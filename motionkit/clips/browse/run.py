@@ -13,13 +13,14 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from motionkit.clips.browse.card import Card, broken, card_of
+from motionkit.clips.convert.report import grouped
 from motionkit.clips.convert.targets import shown_track
 from motionkit.clips.sources import FileSource
 from motionkit.clips.walk import Step, walk
@@ -64,6 +65,7 @@ class View:
     clips: int = 0  # Clips that it shows
     folder: Path | None = None  # The folder of motions next to it; None if the page holds them
     failed: dict[str, str] = field(default_factory=dict)  # Clips that it does not show, and why
+    warnings: list[str] = field(default_factory=list)  # What a person should look at, equal ones of clips as one
 
     @property
     def sentence(self) -> str:
@@ -90,7 +92,7 @@ def plan_view(names: Sequence[str], page: Path | None, *, browse: bool) -> ViewP
         return ViewPlan(browse, folder / f"{plain}-{digest}.html", title)
     if page.suffix.lower() != ".html":
         raise MotionkitError(f"--out {page} is not a name of a page.", fix=f"--out {page}.html")
-    require_writable(page)
+    require_writable(page, parents=True)
     if page.exists() and not (is_made_by(page, MADE_BY) or is_made_by(page, _PLAYER)):
         raise MotionkitError(f"{page} would be replaced, and it is not a page of motions.", fix="choose another name.")
     return ViewPlan(browse, page, title)
@@ -118,11 +120,17 @@ def view(
     made = View(plan.page)
     tracks: list[PlayerTrack] = []
     browser = _Browser(plan, large=len(sources) > ONE_FILE)
-    step: Step[Card | PlayerTrack] = _card if plan.browse else _track
+    step: Step[Card | PlayerTrack | _Warned] = _card if plan.browse else _track
+    keys: list[str] = []
+    warnings: list[str] = []
     with closing(walk(sources, step, rows=rows, jobs=jobs, progress=progress)) as outcomes:
         for outcome in outcomes:
             made.failed |= outcome.failed()
             for result in outcome.results:
+                if isinstance(result, _Warned):
+                    keys.append(result.key)
+                    warnings += [f"{result.key}: {text}" for text in result.warnings]
+                    continue
                 if isinstance(result, PlayerTrack):
                     tracks.append(result)
                     continue
@@ -132,6 +140,7 @@ def view(
             for key, error in outcome.problems.items():
                 if plan.browse:
                     browser.add(broken(key, outcome.origin, error.sentence()))
+    made.warnings = grouped(keys, warnings)
     made.clips = len(tracks) or browser.shown
     if not made.clips:
         raise MotionkitError(
@@ -148,12 +157,26 @@ def view(
     return made
 
 
-def _card(clip: Clip, key: str, origin: str) -> Iterable[Card]:
+class _Warned(NamedTuple):
+    """What the reader of a clip warned of."""
+
+    key: str
+    warnings: tuple[str, ...]
+
+
+def _card(clip: Clip, key: str, origin: str) -> Iterable[Card | _Warned]:
+    yield _Warned(key, clip.warnings)
     yield card_of(clip, key, origin)
 
 
-def _track(clip: Clip, key: str, origin: str) -> Iterable[PlayerTrack]:
-    yield shown_track(clip, key)
+def _track(clip: Clip, key: str, origin: str) -> Iterable[PlayerTrack | _Warned]:
+    yield _Warned(key, clip.warnings)
+    track = shown_track(clip, key)
+    yield replace(track, notes=(*track.notes, *map(_sentence, clip.warnings)))
+
+
+def _sentence(warning: str) -> str:
+    return f"{warning[:1].upper()}{warning[1:]}"
 
 
 class _Browser:

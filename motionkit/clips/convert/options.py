@@ -83,7 +83,13 @@ def _kind(to: FileKind | DatasetKind | None, out: Path, inputs: Sequence[str]) -
     by_name = kind_of(out)
     if to is not None:
         if by_name is not None and by_name != to and not (to == "mpl" and by_name == "npz") and not out.is_dir():
-            raise MotionkitError(f"--to {to} does not fit the name {out}.", fix="leave one of them out.")
+            ending = SUFFIX.get(to, "")
+            raise MotionkitError(
+                f"--to {to} writes {ending or 'a folder'}, and OUT is called {out.name}.",
+                why=f"by its ending {out.name} is a {out.suffix} file.",
+                fix=f"leave --to {to} out, or give OUT a name {f'that ends in {ending}, or ' if ending else ''}"
+                "without an ending, for a folder.",
+            )
         return to
     if by_name == "npz" and all(name.lower().endswith(".json") for name in inputs):
         return "mpl"  # what the predictor's own converter makes of its JSON

@@ -29,9 +29,9 @@ _FIT_MEAN, _FIT_MOST = 15.0, 60.0
 _FIGURES = {
     "skate": "median foot skate, m/s",
     "jerk": "median jerk, m/s^3",
-    "residual_mean": "joints to rotations: median of mean residuals, mm",
-    "residual_max": "joints to rotations: largest residual, mm",
-    "flips": "joints to rotations: flips",
+    "residual_mean": "joints moved so that bones keep their length, mean, mm",
+    "residual_max": "joints moved so that bones keep their length, at most, mm",
+    "flips": "joints that flip over",
 }
 
 _EDITED = ("loop_start", "loop_stop", "seam", "seam_max", "seam_cut", "seam_inside", "moved_mean", "moved_max",
@@ -63,6 +63,7 @@ class ConvertReport:
     splits: dict[str, int] = field(default_factory=dict)  # Number of clips per split (datasets)
     # Medians over the clips, such as ``skate`` (m/s) and ``jerk`` (m/s^3); ``residual_max`` is the largest.
     figures: dict[str, float] = field(default_factory=dict)
+    worst: str = ""  # Where rotations solved from joints are furthest off: joint, frame and clip
     frames: int = 0  # Frames written
     resumed: int = 0  # Sources that an earlier, interrupted conversion had finished
     seconds: float = 0.0  # Wall-clock time
@@ -95,6 +96,7 @@ class ConvertReport:
         for name in sorted(names):
             values = [piece.figures[name] for piece in pieces if name in piece.figures]
             self.figures[name] = max(values) if name in _MOST else median(values)
+        self.worst = max(pieces, key=lambda piece: piece.figures.get("residual_max", -1.0)).worst if pieces else ""
 
     def reasons(self) -> list[str]:
         """Return why clips were not used; the origin is added where a message lacks it."""
@@ -206,14 +208,24 @@ def summary_line(report: ConvertReport, *, always: bool = False) -> str:
 
 
 def fit_text(report: ConvertReport, *, always: bool = False) -> str:
-    """Return a text on the residuals of solved rotations; empty if they are small, unless `always`."""
+    """Return a text on the residuals of solved rotations; empty if they are small, unless `always`.
+
+    Bones of a file have one length. Where those of the joints do not, as of generated motions, joints are moved.
+    """
     if "residual_max" not in report.figures:
         return ""
     mean, most = (1000 * report.figures[name] for name in ("residual_mean", "residual_max"))
     flips = report.figures["flips"]
     if mean <= _FIT_MEAN and most <= _FIT_MOST and not flips and not always:
         return ""
-    return f"skeleton fit: {mean:.0f} mm mean, {most:.0f} mm max{f', {flips:.0f} flips' if flips else ''}"
+    where = f", {report.worst}" if report.worst else ""
+    bad = mean > _FIT_MEAN or most > _FIT_MOST
+    verdict = "look there: this can be seen" if bad else "too little to be seen"
+    spins = f"; {count(int(flips), 'joint flips', 'joints flip')} over, which can be seen" if flips else ""
+    return (
+        f"joints were moved {mean:.0f} mm in the mean, {most:.0f} mm at most{where}, so that bones keep their length: "
+        f"{verdict}{spins}"
+    )
 
 
 def edit_rows(figures: Mapping[str, float]) -> list[tuple[str, object]]:
@@ -255,6 +267,7 @@ def summary_rows(report: ConvertReport) -> list[tuple[str, object]]:
             (_FIGURES.get(name, name), 1000 * value if name.startswith("residual") else value)
             for name, value in plain.items()
         ),
+        *([("furthest off", report.worst)] if report.worst else []),
         *edit_rows(report.figures),
         ("seconds", round(report.seconds, 1)),
         ("CPU-seconds", round(report.cpu_seconds, 1)),
@@ -262,18 +275,23 @@ def summary_rows(report: ConvertReport) -> list[tuple[str, object]]:
 
 
 def _grouped(report: ConvertReport, warnings: Sequence[str]) -> list[Message]:
-    """Return warnings; equal warnings of several clips are merged into one with their ids."""
-    clips = {clip["clip"] for clip in report.clips}
+    return [("warning", text) for text in grouped({clip["clip"] for clip in report.clips}, warnings)]
+
+
+def grouped(clips: Collection[str], warnings: Sequence[str]) -> list[str]:
+    """Return warnings ``ID: text``; equal ones of several clips are merged into one with their ids.
+
+    Args:
+        clips: Ids of all clips.
+        warnings: The warnings; those that begin with no id stay as they are.
+    """
     groups: dict[str, list[str]] = {}
     for warning in warnings:
         key, _, text = warning.partition(": ")
         key, text = (key, text) if key in clips else ("", warning)
         groups.setdefault(text, []).append(key)
     return [
-        (
-            "warning",
-            f"{len(keys)} clips ({listed(keys)}): {text}" if len(keys) > 1 else ": ".join(filter(None, (*keys, text))),
-        )
+        f"{len(keys)} clips ({listed(keys)}): {text}" if len(keys) > 1 else ": ".join(filter(None, (*keys, text)))
         for text, keys in groups.items()
     ]
 

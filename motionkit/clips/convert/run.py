@@ -22,6 +22,7 @@ from motionkit.clips.convert.targets import (
     PICTURES,
     FileKind,
     FileTarget,
+    Fit,
     Piece,
     Target,
     write_file,
@@ -311,19 +312,20 @@ def convert_file(
                 _check_number(len(shown), kind)
         if not shown:
             raise problems[0] if len(problems) == 1 else report.nothing(len(problems))
-        figures: dict[str, float] = {}
+        fit = Fit()
         try:
+            out.parent.mkdir(parents=True, exist_ok=True)
             if kind in PICTURES:
                 write_pictures(out, [(item.clip, item.title) for item in shown])
             else:
                 model = edits.rig.model if edits.rig is not None else ""
-                figures = write_file(out, kind, shown[0].clip, unit=unit, model=model, blender=blender)
+                fit = write_file(out, kind, shown[0].clip, unit=unit, model=model, blender=blender)
         except OSError as error:
             raise MotionkitError(f"{out} cannot be written: {error.strerror or error}.", code=1) from error
         report.written = [item.title for item in shown]
         report.frames = sum(item.clip.motion.frames for item in shown)
-        all_figures = [figures, *(item.figures for item in shown)]
-        report.conclude([Piece(report.written[0], report.frames, figures=item) for item in all_figures])
+        first = Piece(report.written[0], report.frames, figures=fit.figures, worst=fit.worst)
+        report.conclude([first, *(replace(first, figures=item.figures, worst="") for item in shown)])
     return report
 
 
@@ -352,7 +354,7 @@ def require_file(out: Path, kind: FileKind, count: int, *, overwrite: bool = Fal
         count: Clips to go into it, as far as that is known.
         overwrite: Whether an existing file may be replaced.
     """
-    require_writable(out)
+    require_writable(out, parents=True)
     if out.exists() and not overwrite:
         raise MotionkitError(f"{out} already exists.", fix="choose another OUT, or add --overwrite.")
     _check_number(count, kind)

@@ -37,37 +37,49 @@ PICTURES = ("mp4", "gif", "html")
 SEAMS = "seams"
 """Note of a clip on the seams of the blocks that it was made of, a sentence."""
 
+WORDING = "wording"
+"""Note of a clip on what the texts that it was made of are read as, sentences."""
+
 MAX_FRAMES = 199
 """Feature frames of the longest clip that HumanML3D's loaders take; a dataset gets longer ones in parts."""
 
 
+@dataclass(frozen=True)
+class Fit:
+    """How well a skeleton with bones of one length follows joints."""
+
+    # ``residual_mean``, ``residual_max`` (metres) and ``flips``; empty where no rotations were solved.
+    figures: dict[str, float] = field(default_factory=dict)
+    worst: str = ""  # Joint and frame of the largest residual
+
+
 def write_file(
     path: Path, kind: FileKind, clip: Clip, *, unit: Literal["m", "cm"] = "cm", model: str = "", blender: str = ""
-) -> dict[str, float]:
+) -> Fit:
     """Write one clip as one file; as GLB or FBX with the meshes of `model`, a GLB file whose skeleton the clip is on.
 
     FBX files are written by `blender`; see `motionkit.formats.fbx.find_blender`.
 
     Returns:
-        ``residual_mean``, ``residual_max`` (metres) and ``flips`` if rotations were solved from joint positions.
+        How far joints were moved, if rotations were solved from their positions.
     """
     motion = clip.motion
     if kind in PICTURES:
         write_pictures(path, [(clip, path.stem)])
-        return {}
+        return Fit()
     if kind == "joints":
         from motionkit.formats.arrays import write_joints
         from motionkit.rigs import to_body
 
         body = KIT if motion.names == KIT.joint_names else HUMANML
         write_joints(path, to_body(motion, body, motion.fps))
-        return {}
+        return Fit()
     if kind == "npz":
         from motionkit.formats.native import write_native
 
         write_native(path, clip, source_hash=clip.notes.get("sha256", ""))
-        return {}
-    rotated, figures = _with_rotations(motion)
+        return Fit()
+    rotated, fit = _with_rotations(motion)
     if kind == "bvh":
         from motionkit.formats.bvh import write_bvh
 
@@ -88,13 +100,13 @@ def write_file(
         from motionkit.formats.mpl import write_mpl_npz
 
         write_mpl_npz(path, replace(clip, motion=rotated), source_hash=clip.notes.get("sha256", ""))
-    return figures
+    return fit
 
 
-def _with_rotations(motion: Motion | JointMotion) -> tuple[Motion, dict[str, float]]:
+def _with_rotations(motion: Motion | JointMotion) -> tuple[Motion, Fit]:
     """Return the motion with rotations, and the residuals if they were solved from joint positions."""
     if isinstance(motion, Motion):
-        return motion, {}
+        return motion, Fit()
     from motionkit.rigs import solve
 
     solved = solve(motion)
@@ -103,7 +115,7 @@ def _with_rotations(motion: Motion | JointMotion) -> tuple[Motion, dict[str, flo
         "residual_max": solved.residual_max,
         "flips": float(solved.flips),
     }
-    return solved.motion, figures
+    return solved.motion, Fit(figures, solved.worst)
 
 
 def write_pictures(path: Path, shown: Sequence[tuple[Clip, str]]) -> None:
@@ -127,7 +139,7 @@ def shown_track(clip: Clip, title: str) -> PlayerTrack:
         clip.motion,
         clip.captions[0].text if clip.captions else title,
         segments=[(caption.text, caption.start, caption.end) for caption in clip.timed],
-        notes=[clip.notes[SEAMS]] if SEAMS in clip.notes else (),
+        notes=[clip.notes[key] for key in (WORDING, SEAMS) if key in clip.notes],
     )
 
 
@@ -149,6 +161,7 @@ class Piece:
     captions: int = 0  # Number of captions
     # Such as ``skate`` (m/s), ``jerk`` (m/s^3), ``residual_max`` (m).
     figures: dict[str, float] = field(default_factory=dict)
+    worst: str = ""  # Where rotations solved from joints are furthest off, in words
     clip: str = ""  # Id of the clip that it was made from
     skeleton: str = ""  # `skeleton_mark`, for ``mpl``; else empty
     motion: str = ""  # Fingerprint of the features, for datasets: copies of a motion share it
@@ -214,7 +227,8 @@ class FileTarget:
         path = folder / name
         if path.exists():
             raise MotionkitError("another clip has this id already.")
-        figures = write_file(path, self.kind, clip, unit=self.unit, model=self.model, blender=self.blender)
+        fit = write_file(path, self.kind, clip, unit=self.unit, model=self.model, blender=self.blender)
         skeleton = skeleton_mark(clip.motion.names, clip.motion.parents) if self.kind == "mpl" else ""
         captions = len(clip.captions)
-        return [Piece(key, frames, (name,), clip.split, clip.group, captions, figures, skeleton=skeleton)]
+        piece = Piece(key, frames, (name,), clip.split, clip.group, captions, fit.figures, skeleton=skeleton)
+        return [replace(piece, worst=f"{fit.worst} of {key}" if fit.worst else "")]

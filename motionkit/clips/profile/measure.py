@@ -517,6 +517,6 @@ def _physics(
     joints = joints - joints.new_tensor([0.0, floor, 0.0])
     if len(joints) < 4:
         return None, None
-    joint_feet = (*feet[0], *feet[1]) if feet is not None else (0,)
+    joint_feet = tuple(dict.fromkeys((*feet[0], *feet[1]))) if feet is not None else (0,)  # an ankle counts once
     skate, jerk = physics_sums(joints[None], torch.tensor([len(joints)]), fps=FIGURES_FPS, feet=joint_feet)
     return (float(skate) if feet is not None else None), float(jerk)

@@ -97,7 +97,7 @@ def check_outputs(html: Path | None, config: Path | None) -> None:
     if html is not None:
         if html.is_dir():
             raise MotionkitError(f"{html} is a folder; the page is one file.", fix=f"--html {html / 'profile.html'}")
-        require_writable(html)
+        require_writable(html, parents=True)
         one_file = config is not None and os.path.realpath(html) == os.path.realpath(config)
         if one_file or (html.exists() and not is_made_by(html, "profile")):
             raise MotionkitError(
@@ -167,6 +167,7 @@ def run_profile(
 
 def _write(path: Path, page: str) -> None:
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_bytes_atomic(path, page.encode())
     except OSError as error:
         raise MotionkitError(f"{path} cannot be written: {error.strerror or error}.", code=1) from error

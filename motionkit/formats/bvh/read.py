@@ -19,8 +19,9 @@ from motionkit.documents import open_file
 from motionkit.errors import MotionkitError
 from motionkit.formats.bvh.euler import euler_to_matrix
 from motionkit.motion.clip import Clip, JointMap, ReadOptions
-from motionkit.motion.motion import END, Motion, check_size, finite_frames
+from motionkit.motion.motion import END, Motion, check_size, finite_frames, numbered
 from motionkit.rigs.detect import UNITS, in_metres
+from motionkit.rigs.upright import AXES
 
 MAX_BYTES = 512 * 2**20
 """Largest file; an hour of 60 joints at 60 fps has about 400 MB."""
@@ -46,8 +47,8 @@ def read_bvh(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
 
     Args:
         path: The file.
-        options: Unit and vertical axis, if they are known. Otherwise the axis is the one that the legs go down in the
-            rest pose, and the unit is the one in which they have the length of a person's.
+        options: Unit and vertical axis, if they are known. Otherwise rest pose and motion give the axis
+            (`motionkit.rigs.upright`), and the unit is the one in which they have the length of a person's.
 
     Returns:
         One clip. Its `Motion` is in metres and Y up, with every frame and joint of the file; notes hold format, unit,
@@ -71,8 +72,8 @@ def read_bvh(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
     """
     if options.unit != "auto" and options.unit not in UNITS:
         raise MotionkitError(f"there is no unit {options.unit!r}.", fix=f"known: auto, {', '.join(UNITS)}.")
-    if options.up not in ("auto", "y", "z"):
-        raise MotionkitError(f"{options.up!r} is not a vertical axis.", fix="known: auto, y, z.")
+    if options.up not in ("auto", *AXES):
+        raise MotionkitError(f"{options.up!r} is not a direction of up.", fix=f"known: auto, {', '.join(AXES)}.")
     data = _data(path)
     try:
         motion, finite, warnings = _parse(_text(data), options.joint_map)
@@ -339,6 +340,7 @@ def parse_number(word: str) -> float | None:
 def _unique_names(tree: Hierarchy) -> None:
     """Number joints that share a name, with a warning unless they are end sites."""
     used: set[str] = set()
+    doubles: dict[str, int] = {}
     written = list(tree.names)
     everything = set(written)
     for joint, name in enumerate(written):
@@ -352,7 +354,9 @@ def _unique_names(tree: Hierarchy) -> None:
         used.add(unique)
         tree.names[joint] = unique
         if unique != name and not name.endswith(END):
-            tree.warnings.append(f"several joints are called {name!r}; one of them is called {unique!r} here.")
+            doubles[name] = written.count(name)
+    if doubles:
+        tree.warnings.append(numbered(doubles))
 
 
 # The MOTION section: number of frames, their rate, and their values.

@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from motionkit.documents import parse_json
 from motionkit.errors import MotionkitError
 
 VARIABLE = "MOTIONKIT_BLENDER"
@@ -34,6 +35,11 @@ _LONGEST = 300.0
 """Seconds that Blender may take for one file; a character with its pictures takes some ten."""
 
 _POLL = 0.05
+
+_HAS_BPY = (
+    "import sys; sys.path[:] = filter(None, sys.path); "  # without the current folder, which may hold any bpy.py
+    "import bpy, os; print('bpy', bpy.app.version_string, flush=True); os._exit(0)"
+)
 
 _GET = "install it from blender.org, or pip install bpy into a Python of its own (not this one)"
 
@@ -105,9 +111,7 @@ def _asked(path: str, name: str) -> Blender:
             why=f"it answers --version with {reply[:80]!r}.",
             fix="give a Blender, or a Python with bpy.",
         )
-    answer = _said(
-        [path, "-E", "-c", "import bpy, os; print('bpy', bpy.app.version_string, flush=True); os._exit(0)"], name
-    )
+    answer = _said([path, "-E", "-c", _HAS_BPY], name)
     if not answer.startswith("bpy "):
         raise MotionkitError(
             f"--blender {name} is a Python without bpy.",
@@ -218,9 +222,9 @@ def _what_happened(blender: Blender, code: int, log: Path, late: bool) -> str:
 
 def _answers(folder: Path) -> list[Any]:
     """Return the whole lines of the answers."""
-    with suppress(OSError, ValueError):
-        text = (folder / "answers.jsonl").read_text(encoding="utf-8")
-        return [json.loads(line) for line in text.split("\n")[:-1]]
+    file = folder / "answers.jsonl"
+    with suppress(OSError, ValueError, MotionkitError):
+        return [parse_json(line, str(file), object) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
     return []
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from motionkit.formats.glb.container import Container, Floats, open_glb
 from motionkit.geometry import bones_from_positions
 from motionkit.motion.clip import Clip, JointMap, ReadOptions
-from motionkit.motion.motion import END, RATES, Motion, check_size, finite_frames, is_fps
+from motionkit.motion.motion import END, RATES, Motion, check_size, finite_frames, is_fps, numbered
 from motionkit.rigs.detect import PERSON_LEG, UNITS, find_unit, in_metres, motion_leg, nearest_unit
 from motionkit.rigs.roles import find_roles
 
@@ -38,7 +38,7 @@ def read_glb(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip, ...]:
 
     Args:
         path: The file.
-        options: Unit and vertical axis, if the file does not follow glTF's metres and Y up; names of joints.
+        options: Unit and direction of up, if the file does not follow glTF's metres and Y up; names of joints.
 
     Returns:
         The clips; `Clip.part` is the animation's name if there are several. A motion is in metres and Y up, at the
@@ -305,6 +305,7 @@ def _names(labels: Sequence[object], parents: Sequence[int]) -> tuple[tuple[str,
     """Return unique names, and warnings; an end site is a joint without children that is named after its parent."""
     names: list[str] = []
     warnings: list[str] = []
+    doubles: dict[str, int] = {}
     used: set[str] = set()
     for joint, name in enumerate(labels):
         plain = " ".join(name.split()) if isinstance(name, str) else ""
@@ -317,10 +318,10 @@ def _names(labels: Sequence[object], parents: Sequence[int]) -> tuple[tuple[str,
         while unique in used:
             unique, number = f"{plain} {number}", number + 1
         if unique != plain:
-            warnings.append(f"several joints are called {plain!r}; one of them is called {unique!r} here.")
+            doubles[plain] = doubles.get(plain, 1) + 1
         used.add(unique)
         names.append(unique)
-    return tuple(names), tuple(warnings)
+    return tuple(names), (*warnings, *([numbered(doubles)] if doubles else []))
 
 
 # Transforms of the nodes: as the file has them, and over the time of an animation.

@@ -24,6 +24,9 @@ from motionkit.rigs.detect import unit_called
 
 HIERARCHY, OFFSETS = TABLES
 
+_NO_PARENT = "None"
+"""What exporters write for the parent of the root."""
+
 UNKNOWN = "unknown"
 """`Bones.source` of a motion without a known skeleton."""
 
@@ -276,9 +279,12 @@ class BoneTables:
 
 def _read_hierarchy(path: Path) -> dict[str, str]:
     data = read_json(path, object)
-    if not isinstance(data, dict) or not data or not all(isinstance(value, str) for value in data.values()):
-        raise MotionkitError(f"{path} is not a table of bones and their parents.", why='expected {"hand": "arm", ...}.')
-    return data
+    if not isinstance(data, dict) or not data or not all(isinstance(value, str | None) for value in data.values()):
+        raise MotionkitError(
+            f"{path} is not a table of bones and their parents.",
+            why='expected a parent for each bone, null for the root: {"pelvis": null, "thigh_l": "pelvis"}.',
+        )
+    return {bone: parent or _NO_PARENT for bone, parent in data.items()}
 
 
 def _read_offsets(path: Path) -> tuple[dict[str, str], dict[str, Sequence[float]]]:
@@ -286,7 +292,11 @@ def _read_offsets(path: Path) -> tuple[dict[str, str], dict[str, Sequence[float]
     data = read_json(path, object)
     listed = data.get("Bones") if isinstance(data, dict) else None
     if not isinstance(listed, list) or not listed or not isinstance(data, dict):
-        raise MotionkitError(f"{path} is not a table of bone offsets.", why="expected Bones: a list of Name, Offset.")
+        raise MotionkitError(
+            f"{path} is not a table of bone offsets.",
+            why='expected a list of bones with the place of each in its parent: {"Units": "centimeters", "Bones": '
+            '[{"Name": "thigh_l", "Parent": "pelvis", "Offset": [-1.4, 9.0, 0.0]}]}.',
+        )
     unit = unit_called(str(data.get("Units", "centimeters")))
     if unit is None:
         raise MotionkitError(f"{path}: Units is {data['Units']!r}.", why="known units are meters, centimeters, ...")
@@ -301,5 +311,5 @@ def _read_offsets(path: Path) -> tuple[dict[str, str], dict[str, Sequence[float]
             raise MotionkitError(f"{path}: Offset of bone {name} is not three finite numbers.")
         if name in parent:
             raise MotionkitError(f"{path}: two bones are called {name}.")
-        parent[name], offset[name] = str(bone.get("Parent", "None")), values
+        parent[name], offset[name] = str(bone.get("Parent") or _NO_PARENT), values
     return parent, offset

@@ -15,12 +15,15 @@ from motionkit.formats.mpl.bones import UNKNOWN, Bones, find_bones, measure_bone
 from motionkit.formats.mpl.conventions import UNREAL, Axes, Rot6d, axes_of, columns_warning, rot6d_of
 from motionkit.formats.mpl.fields import Fields, frame_rate, is_number
 from motionkit.geometry import unwrap
-from motionkit.motion.clip import ReadOptions
+from motionkit.motion.clip import ReadOptions, Up
 from motionkit.motion.motion import Motion, check_size
 from motionkit.page.wording import count
+from motionkit.rigs.upright import turn_motion, weigh
 
 _DERIVED = ("BoneAngularVelocities", "BoneVelocities")
 """Additional fields of some exporters, which are recomputed from rotations and places."""
+
+_ROOT_TRACKS = ("root_yaw", "root_velocity", "trajectory")
 
 _FAR = 1e6
 """Metres from the origin beyond which a position is damaged."""
@@ -76,6 +79,8 @@ def build(fields: Fields, path: Path, options: ReadOptions, *, trusted: bool = F
     if not bool((motion.translations.abs() < _FAR).all()):
         raise MotionkitError(f"{fields.origin}: its numbers are too large to be places of a body.")
     motion = replace(motion, tracks=_own_tracks(fields, root, axes))
+    motion, stands, more = _upright(motion, axes, axes.named("y") if trusted and options.up == "auto" else options.up)
+    warnings += more
     notes = {
         "unit": str(fields.meta.get("units") or "meters"),
         "fps": f"{fps:g}",
@@ -85,10 +90,34 @@ def build(fields: Fields, path: Path, options: ReadOptions, *, trusted: bool = F
         "handedness": axes.handedness,
         "skeleton": bones.source,
         **root.notes,
+        **stands,
     }
     if idle := [name for name in _DERIVED if fields.has(name)]:
         notes["not read"] = f"{', '.join(idle)} (they follow from the rotations)"
     return Built(motion, bones.source != UNKNOWN, notes, tuple(warnings))
+
+
+def _upright(motion: Motion, axes: Axes, up: Up) -> tuple[Motion, dict[str, str], list[str]]:
+    """Turn a motion whose up is not the one of its file's axes; return it, notes and warnings.
+
+    Args:
+        motion: The motion in house space, by the file's axes.
+        axes: Those.
+        up: Direction of up in the file's own coordinates; ``auto`` weighs the body.
+    """
+    default = axes.named("y")
+    said = ""
+    if up == "auto":
+        places = axes.points_back(motion.positions())
+        up, said = weigh(places, motion.names, motion.parents, motion.fps, default)
+    warnings = [said] if said else []
+    if up == default:
+        return motion, {}, warnings
+    if lost := [name for name in _ROOT_TRACKS if name in motion.tracks]:
+        warnings.append(f"{', '.join(lost)} of the file are of other axes than the body and were left out.")
+    kept = {name: values for name, values in motion.tracks.items() if name not in _ROOT_TRACKS}
+    # Bones at rest have axes of their own and stay.
+    return replace(turn_motion(motion, axes.house(up), "y"), tracks=kept), {"up": up}, warnings
 
 
 def _assemble(

@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
+from motionkit.motion.clip import Axis
 from motionkit.rigs.detect import unit_called
+from motionkit.rigs.upright import axis_of, turn_up
 
 _DIRECTIONS = {
     "forward": (0.0, 0.0, 1.0),
@@ -54,6 +56,14 @@ class Axes:
         first, second = (axis for axis in range(3) if axis != self.up)
         return first, second
 
+    def house(self, axis: Axis) -> Axis:
+        """Return the direction in house space of a direction in the file's coordinates."""
+        return _along(self.matrix @ turn_up(axis)[1])
+
+    def named(self, axis: Axis) -> Axis:
+        """Return the direction in the file's coordinates of a direction in house space."""
+        return _along(self.matrix.T @ turn_up(axis)[1])
+
     def points(self, values: Tensor) -> Tensor:
         """Bring places, velocities or offsets ``[..., 3]`` (in metres already) into house space."""
         return values @ self.matrix.T
@@ -91,6 +101,12 @@ class Axes:
         turned = torch.atan2(vectors[..., second], vectors[..., first])
         turned = turned - torch.atan2(forward[second], forward[first])
         return torch.atan2(turned.sin(), turned.cos())
+
+
+def _along(direction: Tensor) -> Axis:
+    axis = axis_of(direction)
+    assert axis is not None, "axes are parallel to those of house space"
+    return axis
 
 
 def _matrix(words: tuple[str, str, str]) -> Tensor:

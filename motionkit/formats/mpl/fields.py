@@ -14,7 +14,7 @@ from torch import Tensor
 
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
-from motionkit.motion.motion import RATES, finite_frames, nearest_finite
+from motionkit.motion.motion import RATES, finite_frames, nearest_finite, other_rate
 
 LIMIT = 512 << 20
 """Bytes of JSON: about 50,000 frames of 46 bones, a quarter of an hour at 60 frames per second."""
@@ -138,7 +138,7 @@ def open_json(path: Path) -> JsonFields:
         raise MotionkitError(f"{path} holds a {type(data).__name__}, not a motion.", why=_EXPECTED)
     if "Frames" not in data:
         kind = next((kind for keys, kind in _OTHERS if keys <= data.keys()), "")
-        if not kind and len(data) > 1 and all(isinstance(value, str) for value in data.values()):
+        if not kind and len(data) > 1 and all(isinstance(value, str | None) for value in data.values()):
             kind = "a table of bones and their parents; give it as --hierarchy, together with the motion"
         if kind:
             raise MotionkitError(f"{path} is {kind}, not a motion.")
@@ -153,16 +153,20 @@ def open_json(path: Path) -> JsonFields:
 
 
 def frame_rate(fields: Fields, given: float) -> tuple[float, list[str]]:
-    """Return frames per second, the file's or else the given ones (0 for none); and warnings."""
+    """Return frames per second, the given ones (0 for none) or else the file's; and warnings."""
     fps = fields.head.get("FPS")
     if fps is None:
         if given > 0:
             return given, [f"the file has no FPS; {given:g} frames per second were taken, as given."]
         raise MotionkitError(f"{fields.origin} has no FPS.", fix="write FPS into the file, or pass --source-fps.")
     low, high = RATES
+    if given > 0 and not is_number(fps):
+        return given, [f"its FPS is {fps!r:.40}: {given:g} were taken, as given (--source-fps)."]
     if not is_number(fps) or not low <= fps <= high:
         shown = f"{fps!r}"[:40]
         raise MotionkitError(f"{fields.origin}: FPS is {shown}; a number from {low:g} to {high:g} was expected.")
+    if given > 0 and given != float(fps):
+        return given, [other_rate(float(fps), given)]
     return float(fps), []
 
 

@@ -1,4 +1,4 @@
-"""What real clips of an action do: which joint moves most, how far, and which clips they are."""
+"""What reference clips of an action do: which joint moves most, how far, and which clips they are."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from motionkit.motion.skeleton import Skeleton
 from motionkit.text import NearestTexts, Prompt, named_limbs
 
 _MOST = 8
-"""Number of real clips that an action is measured on."""
+"""Number of reference clips that an action is measured on."""
 
 _NEAR = 0.5
 """A caption describes the same action if it is at least this times as near as the nearest caption."""
@@ -28,7 +28,7 @@ _SIDES = re.compile(r"\b(?:left|right)|[左右]", re.IGNORECASE | re.ASCII)
 
 
 class CaptionedClip(Protocol):
-    """What this module needs of a real clip."""
+    """What this module needs of a reference clip."""
 
     @property
     def features(self) -> Tensor:
@@ -52,7 +52,7 @@ class HasActions(Protocol):
 
 @dataclass(frozen=True)
 class RealAction:
-    """What the real clips of one action do."""
+    """What the reference clips of one action do."""
 
     clips: tuple[int, ...]  # Their numbers, the nearest first
     joint: int  # The joint that moves most
@@ -89,7 +89,7 @@ def segments_of(motions: MotionBatch, prompts: Sequence[Prompt]) -> Segments:
 
 
 class RealActions:
-    """The real clips of a split, by the action that a text asks for. A clip is measured when it is first needed.
+    """The reference clips of a split, by the action that a text asks for. A clip is measured when it is first needed.
 
     If actions have names, the clips of an action are up to 8 of that name. Else they are those whose captions share
     most words with the text (`motionkit.text.NearestTexts`) and are at least half as near as the nearest; if some of
@@ -131,7 +131,7 @@ class RealActions:
         self._near: NearestTexts | None = None
 
     def of(self, text: str) -> RealAction:
-        """Return what real clips of a text's action do."""
+        """Return what reference clips of a text's action do."""
         if text not in self._found:
             clips = self._clips_of(text)
             self._measure(clips)
@@ -142,7 +142,7 @@ class RealActions:
         return self._found[text]
 
     def measure(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> dict[str, Tensor]:
-        """Return how much motions move compared with real clips, mean over the segments of each.
+        """Return how much motions move compared with reference clips, mean over the segments of each.
 
         Returns:
             ``[N]`` each, NaN if it does not apply: ``movement`` (`motionkit.metrics.movement_share`), ``statues``

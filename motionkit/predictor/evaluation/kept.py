@@ -135,7 +135,7 @@ class Predictions:
             return cls._of(arrays, about)
         except FileNotFoundError as error:
             raise MotionkitError(f"{path} is missing.") from error
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        except (OSError, ValueError, KeyError, TypeError, EOFError, RecursionError, zipfile.BadZipFile) as error:
             raise MotionkitError(f"{path} cannot be read as predictions.", why=str(error)) from error
 
     @classmethod

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -36,11 +36,9 @@ from motionkit.predictor.evaluation.baselines import DAMPED, Extrapolation, Near
 from motionkit.rigs import find_feet
 from motionkit.rigs.roles import find_roles
 
+MODEL, HOLD = "model", "hold"
 BATCH = 256
 RESAMPLES = 1000
-FEWEST = 5
-"""Fewest clips for an interval."""
-
 LISTED = 10
 """Clips in the list of the worst."""
 
@@ -233,9 +231,12 @@ class Measured:
     """Figures of a model and of the baselines."""
 
     values: Mapping[str, Mapping[str, Tensor]]  # by row and figure, [H]
-    # The same, [2, H]: 95 % by bootstrap over clips, all rows with the same draws
+    # The same, [2, H]: 95 % by bootstrap over takes, all rows with the same draws; empty for a single take
     intervals: Mapping[str, Mapping[str, Tensor]]
     horizons: Horizons  # where
+    takes: int = 0  # takes that the clips are of
+    # By row, [2, H]: the interval of the GeoDeg of the row ``model`` minus that of this one; empty without a model
+    apart: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 def fit_baselines(
@@ -303,28 +304,33 @@ def measure_row(
 
 def measure(
     rows: Mapping[str, Row],  # by name; ``hold`` is what skill is measured against
-    clips: int,  # number of clips C
+    takes: Tensor,  # [C] int64 number of each clip's take, from 0
     horizons: Horizons,  # as in `measure_row`
     *,
     seed: int = 0,
 ) -> Measured:
-    """Return figures with bootstrap intervals, and the skill over ``hold``."""
+    """Return figures with bootstrap intervals over takes, and the skill over ``hold``."""
     generator = torch.Generator().manual_seed(seed)
-    draws = torch.randint(clips, (RESAMPLES, clips), generator=generator)
-    counts = torch.zeros(RESAMPLES, clips).scatter_add_(1, draws, torch.ones(RESAMPLES, clips))
-    once = torch.ones(1, clips)
+    many = int(takes.max()) + 1
+    draws = torch.randint(many, (RESAMPLES, many), generator=generator)
+    counts = torch.zeros(RESAMPLES, many).scatter_add_(1, draws, torch.ones(RESAMPLES, many))[:, takes]
+    once = torch.ones(1, len(takes))
     values: dict[str, dict[str, Tensor]] = {}
     intervals: dict[str, dict[str, Tensor]] = {}
+    drawn: dict[str, Tensor] = {}
+    ends = torch.tensor([0.025, 0.975], dtype=torch.float64)
     hold = [rows["hold"].figures(sample)["geo_deg"] for sample in (once, counts)]
     for name, row in rows.items():
         both = [row.figures(sample) for sample in (once, counts)]
         for figures, still in zip(both, hold, strict=True):
             figures["skill"] = 1.0 - figures["geo_deg"] / still.clamp_min(_LEAST_STILL)
         values[name] = {figure: value[0] for figure, value in both[0].items()}
-        if clips >= FEWEST:
-            ends = torch.tensor([0.025, 0.975], dtype=torch.float64)
+        if many > 1:
+            drawn[name] = both[1]["geo_deg"]
             intervals[name] = {figure: torch.nanquantile(value, ends, dim=0) for figure, value in both[1].items()}
-    return Measured(values, intervals, horizons)
+    model = drawn.pop(MODEL, None)
+    apart = {} if model is None else {name: torch.nanquantile(model - row, ends, dim=0) for name, row in drawn.items()}
+    return Measured(values, intervals, horizons, many, apart)
 
 
 def predict_checked(predictor: Predictor, known: MotionState, frames: int, command: Tensor | None) -> MotionState:

@@ -16,6 +16,8 @@ from motionkit.predictor.evaluation.kept import KeptPath, Predictions, keep_path
 from motionkit.predictor.evaluation.long.measure import LongSettings, measure_long
 from motionkit.predictor.evaluation.long.result import long_document, long_tables, memory_note
 from motionkit.predictor.evaluation.measure import (
+    HOLD,
+    MODEL,
     TRUTH_SKATE,
     Body,
     Horizons,
@@ -27,9 +29,8 @@ from motionkit.predictor.evaluation.measure import (
     measure_row,
     worst_document,
 )
-from motionkit.tracking import Metric, definition
+from motionkit.tracking import FEWEST, TOO_FEW, Metric, definition, moved, word_of
 
-MODEL, HOLD = "model", "hold"
 _SHOWN = (
     "mpjpe_mm", "yaw_abs_deg", "root_vel_mae", "input_rot_geo_deg", "npss", "contact_f1", "contact_auroc", "skate",
     "jerk_ratio", "free_teacher_ratio", "skill",
@@ -46,7 +47,7 @@ def rows_document(measured: Measured) -> dict[str, dict[str, dict[str, float | N
 
 
 def intervals_document(measured: Measured) -> dict[str, dict[str, dict[str, list[float | None]]]]:
-    """Return ``ci95`` as `rows_document`, a low and a high end each; empty with fewer than 5 clips."""
+    """Return ``ci95`` as `rows_document`, a low and a high end each; empty with a single take."""
     keys = measured.horizons.keys
     return {
         row: {
@@ -103,18 +104,31 @@ def tables(measured: Measured, title: str) -> list[dict[str, Any]]:
 
 
 def verdict(measured: Measured) -> str:
-    """Return a sentence: whether the model beats every baseline."""
+    """Return a sentence: whether the model beats every baseline, by the interval of the difference over takes."""
     best = best_baselines(measured)
     if MODEL not in measured.values:
         return "smallest GeoDeg: " + ", ".join(f"{row} at {key} ms" for key, row in best.items()) + "."
-    lost = []
+    lost, level = [], []
     for place, (key, row) in enumerate(best.items()):
         mine, other = (float(measured.values[name]["geo_deg"][place]) for name in (MODEL, row))
-        if not mine < other:
-            lost.append(f"{row} at {key} ms ({other:.2f} against {mine:.2f} degrees)")
-    if not lost:
-        return "the model has a smaller GeoDeg than every baseline at every horizon."
-    return f"a baseline is at least as good as the model: {', '.join(lost)}."
+        ends = measured.apart.get(row)
+        metric = definition("mpl/geo_deg")
+        sign = moved(
+            mine - other, None if ends is None else ends[:, place].tolist(), measured.takes,
+            digits=2 if metric.digits is None else metric.digits,
+        )  # fmt: skip
+        word = word_of(sign, "down", n=measured.takes)
+        said = f"{row} at {key} ms ({metric.text(other)} against {metric.text(mine)} degrees)"
+        if word == "worse" or (word == TOO_FEW and not mine < other):
+            lost.append(said)
+        elif word != "better" and word != TOO_FEW:
+            level.append(said)
+    few = f" {measured.takes} takes are {TOO_FEW} to be sure." if measured.takes < FEWEST else ""
+    if lost:
+        return f"a baseline is at least as good as the model: {', '.join(lost)}.{few}"
+    if level:
+        return f"the model is no better than a baseline beyond chance: {', '.join(level)}."
+    return f"the model has a smaller GeoDeg than every baseline at every horizon.{few}"
 
 
 def _cell(metric: Metric, value: Tensor | None, place: int) -> str:
@@ -160,7 +174,7 @@ def evaluate(
     for name, candidate in predictors.items():
         step = partial(progress, note=name)
         rows[name] = measure_row(candidate, data.windows, body, horizons, command=command, progress=step)
-    measured = measure(rows, len(data.windows.offsets), horizons, seed=seed)
+    measured = measure(rows, data.windows.takes, horizons, seed=seed)
     documents = rows_document(measured)
     best = best_baselines(measured)
     last = horizons.keys[horizons.frames.index(horizons.last)]

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,11 @@ LARGEST_FILE = 256 << 20
 
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 """Formats that are decoded by Pillow alone; PostScript, for example, is a program that would run."""
+
+_BYTE = 255
+_DARK = 64  # in the upper 8 of 16 bits: a picture of 8, 10, 12 or 14 bits in a file of 16
+
+_Kind = TypeVar("_Kind", bound=np.generic)
 
 _ORIENTATION = 0x0112
 _TURNS = {
@@ -107,7 +113,7 @@ def fit(size: tuple[int, int], most: int) -> tuple[int, int]:
     return height, width
 
 
-def upright(mask: NDArray[np.bool_], turn: int) -> NDArray[np.bool_]:
+def upright(mask: NDArray[_Kind], turn: int) -> NDArray[_Kind]:
     """Turn an array ``[H, W]`` by EXIF's orientation."""
     if turn in (5, 6, 7, 8):
         mask = mask.T
@@ -146,10 +152,44 @@ def _turn(image: Image.Image) -> int:
     return turn if turn in range(1, 9) else 1
 
 
+def brightness(data: bytes, *, max_pixels: int) -> NDArray[Any]:
+    """Return ``[H, W]``, upright: the brightest channel of each pixel in the picture's own depth, from 0 up.
+
+    What is transparent is 0.
+    """
+    with _opened(data, max_pixels) as image:
+        if _is_deep(image):
+            return upright(_deep(image), _turn(image))
+    brightest: NDArray[np.uint8] = load(data, max_pixels=max_pixels, max_side=0, ground="black").max(-1)
+    return brightest
+
+
+def _is_deep(image: Image.Image) -> bool:
+    """Return whether a grey picture has more than 8 bits."""
+    return image.mode.startswith("I") or image.mode == "F"
+
+
+def _deep(image: Image.Image) -> NDArray[np.float64]:
+    """Return the values of a grey picture of more than 8 bits."""
+    values = np.asarray(image).astype(np.float64)
+    if not np.isfinite(values).all() or values.min() < 0:
+        raise UnusableError(BAD_IMAGE, f"its values are {values.min():g} to {values.max():g}")
+    return values
+
+
 def _rgb(image: Image.Image, ground: str) -> Image.Image:
-    if image.mode.startswith("I"):  # 16 bits
-        values = np.asarray(image).astype(np.int64)
-        return Image.fromarray((values.clip(0, 65_535) >> 8).astype(np.uint8)).convert("RGB")
+    if _is_deep(image):
+        values = _deep(image)
+        brightest = values.max()
+        if brightest <= 1 and image.mode == "F":
+            values = values * _BYTE
+        elif brightest > _BYTE:  # 10, 12, 14, 16, ... bits, as few as hold the brightest value
+            bits = int(brightest).bit_length()
+            values = values / 2 ** (bits + bits % 2 - 8)
+        return Image.fromarray(values.astype(np.uint8)).convert("RGB")
+    # Of several channels of 16 bits Pillow reads the upper 8.
+    if ";16" in str(image.tile) and int(np.asarray(image).max(initial=0)) < _DARK:
+        raise UnusableError(BAD_IMAGE, "channels of 16 bits, of which only the upper 8 are read, and these are dark")
     if image.has_transparency_data:
         rgba = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", rgba.size, ground), rgba).convert("RGB")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from motionkit.regions.datasets.images import Facts, load, read_picture, upright
+from motionkit.regions.datasets.images import Facts, brightness, read_picture, upright
 from motionkit.regions.datasets.rows import BAD_MASK, EMPTY_MASK, MASK_SIZE, NO_IMAGE, NO_MASK, UnusableError
 
 _MOST = 20_000  # points of a polygon
@@ -28,7 +28,7 @@ def area_of(mask: object, facts: Facts, *, max_pixels: int) -> float:
         runs, size = runs_of(mask)
         _fitting(size, facts)
         share = float(runs[1::2].sum()) / (size[0] * size[1])
-    elif isinstance(mask, (list, tuple)) and mask:
+    elif isinstance(mask, (list, tuple)) and mask and not _of_runs(mask):
         share = polygon_area(mask, facts.size) / (facts.size[0] * facts.size[1])
     else:
         share = float(_drawn(mask, facts, max_pixels).mean())
@@ -40,8 +40,8 @@ def area_of(mask: object, facts: Facts, *, max_pixels: int) -> float:
 def draw_mask(mask: object, facts: Facts, *, max_pixels: int, size: tuple[int, int]) -> NDArray[np.bool_]:
     """Return ``[H, W]`` bool, upright, scaled down to `size` so that no mask vanishes.
 
-    `mask` is COCO RLE, a polygon ``[x, y, x, y, ...]`` or a list of them in pixels of the upright picture, or the path
-    of a picture that is bright inside.
+    `mask` is COCO RLE or a list of them, a polygon ``[x, y, x, y, ...]`` or ``[[x, y], ...]`` or a list of either in
+    pixels of the upright picture, or the path of a picture that is bright inside. Polygons without area are left out.
     """
     drawn = _drawn(mask, facts, max_pixels)
     if not drawn.any():
@@ -62,10 +62,19 @@ def _drawn(mask: object, facts: Facts, max_pixels: int) -> NDArray[np.bool_]:
         runs, size = runs_of(mask)
         _fitting(size, facts)
         drawn = draw_runs(runs, size)
+    elif _of_runs(mask):
+        parts = [_drawn(part, facts, max_pixels) for part in mask]
+        return np.logical_or.reduce(parts)
     else:
         return fill_polygons(mask, facts.size)
     _fitting(drawn.shape, facts)
     return upright(drawn, facts.turn) if drawn.shape != facts.size else drawn
+
+
+def _of_runs(mask: object) -> TypeGuard[list[Mapping[str, Any]] | tuple[Mapping[str, Any], ...]]:
+    """Return whether a mask is a list of RLE, which are joined."""
+    several = isinstance(mask, (list, tuple)) and 0 < len(mask) <= _RINGS
+    return several and all(isinstance(part, Mapping) for part in mask)
 
 
 def _fitting(size: tuple[int, ...], facts: Facts) -> None:
@@ -76,14 +85,13 @@ def _fitting(size: tuple[int, ...], facts: Facts) -> None:
 
 
 def _picture(path: Path, max_pixels: int) -> NDArray[np.bool_]:
-    """Return a mask from a picture: pixels brighter than half of the brightest one."""
+    """Return a mask from a picture: pixels brighter than half of the brightest one, in the picture's own depth."""
     try:
         data = read_picture(path)
-        colours = load(data, max_pixels=max_pixels, max_side=0, ground="black")
+        grey = brightness(data, max_pixels=max_pixels)
     except UnusableError as error:
         raise UnusableError(NO_MASK if error.reason == NO_IMAGE else BAD_MASK, error.detail) from error
-    grey = colours.max(-1)
-    return np.asarray(grey > int(grey.max()) // 2) if grey.any() else np.zeros(grey.shape, np.bool_)
+    return np.asarray(grey > grey.max() / 2) if grey.any() else np.zeros(grey.shape, np.bool_)
 
 
 def fill_polygons(mask: object, size: tuple[int, int]) -> NDArray[np.bool_]:
@@ -110,9 +118,14 @@ def _runs(mask: object, size: tuple[int, int]) -> NDArray[np.int64]:
     """Return lengths of runs of pixels outside and inside in turn, row after row."""
     if not isinstance(mask, (list, tuple)):
         raise UnusableError(BAD_MASK, f"a {type(mask).__name__}")
-    rings = [mask] if all(isinstance(value, (int, float)) for value in mask) else mask
+    rings = [mask] if _is_ring(mask) else mask
     if len(rings) > _RINGS:
         raise UnusableError(BAD_MASK, f"{len(rings):,} polygons")
+    rings = [_flat(ring) for ring in rings]
+    # Two points have no area: tools that draw polygons leave such pieces behind.
+    rings = [ring for ring in rings if not (isinstance(ring, (list, tuple)) and len(ring) in (0, 2, 4))]
+    if not rings:
+        raise UnusableError(BAD_MASK, "no polygon has three points x, y or more")
     left = _CROSSINGS
     edges = [np.zeros(0, np.int64)]
     for ring in rings:
@@ -125,6 +138,27 @@ def _runs(mask: object, size: tuple[int, int]) -> NDArray[np.int64]:
         apart = starts[1:] > ends[:-1]
         starts, ends = starts[np.r_[True, apart]], ends[np.r_[apart, True]]
     return np.diff(np.stack([starts, ends], 1).reshape(-1), prepend=0, append=size[0] * size[1])
+
+
+def _is_ring(values: object) -> bool:
+    """Return whether a list is one polygon: numbers in turn, or points of two numbers."""
+    if not isinstance(values, (list, tuple)):
+        return False
+    flat = all(isinstance(value, (int, float)) for value in values)
+    return flat or all(_is_point(value) for value in values)
+
+
+def _is_point(value: object) -> bool:
+    return (
+        isinstance(value, (list, tuple)) and len(value) == 2 and all(isinstance(part, (int, float)) for part in value)
+    )
+
+
+def _flat(ring: object) -> object:
+    """Return the numbers of a polygon whose points are pairs; any other one as it is."""
+    if isinstance(ring, (list, tuple)) and ring and all(_is_point(point) for point in ring):
+        return [number for point in ring for number in point]
+    return ring
 
 
 def _edges(points: NDArray[np.float64], size: tuple[int, int], most: int) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ from motionkit.contracts.policy import HasLimits
 from motionkit.regions.evaluation.known import TRUTH, Known
 from motionkit.regions.evaluation.measure import RegionFigures, worded
 from motionkit.regions.evaluation.split import EqualEntropy, SplitFigures
-from motionkit.tracking import definition, label_of, result_table, results
+from motionkit.tracking import TOO_FEW, definition, label_of, result_table, results
 
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
 _RESAMPLES = 1000
@@ -41,6 +41,9 @@ LONGER = 0.2
 _MAIN = (
     "cycle_iou_greedy", "judge_iou_greedy", "unique_greedy", "attributes_wrong_greedy", "giou", "referring_iou",
 )  # fmt: skip
+
+_EFFECTS = ("attributes_wrong_greedy", "words_greedy", "no_target")
+"""Figures that a reward may pay for by making them worse."""
 
 Figures = Mapping[str, Mapping[str, Any]]
 
@@ -201,7 +204,8 @@ def attribute_table(
     for name, values in figures.items():
         rows.append((label_of(name), *(_text(name, values[side]) if side in values else "-" for side in sides)))
     title = "Attributes, as share of the captions"
-    table = {"title": title, "columns": ["", *sides], "rows": rows, "numbers": list(range(1, len(sides) + 1))}
+    heads = ["reference" if side == "data" else side for side in sides]
+    table = {"title": title, "columns": ["", *heads], "rows": rows, "numbers": list(range(1, len(sides) + 1))}
     return [table] if rows else []
 
 
@@ -213,7 +217,7 @@ def _values(figures: Figures, title: str) -> dict[str, Any]:
         low, high = figure["after_ci95"]
         data = [_text(name, figure["data"]) if "data" in figure else "-"] if known else []
         rows.append((label_of(name), _text(name, figure["after"]), *data, f"{_text(name, low)} to {_text(name, high)}"))
-    columns = ["", "value", *(["data"] if known else []), "95 % interval"]
+    columns = ["", "value", *(["reference"] if known else []), "95 % interval"]
     return {"title": title, "columns": columns, "rows": rows, "numbers": list(range(1, len(columns)))}
 
 
@@ -232,8 +236,11 @@ def verdict(
         f"{label_of(name)} {_text(name, figures[name]['before'])} to {_text(name, figures[name]['after'])}"
         for name in names
     )
-    sure = figures["judge_iou_greedy"]["ci95"][0] > 0
+    (judge,) = results({"judge_iou_greedy": figures["judge_iou_greedy"]})
+    sure = judge.verdict == "better"
     head = "the judge draws its captions better" if sure else "the judge sees no clear gain"
+    if judge.verdict == TOO_FEW:
+        head = f"{judge.n} regions are {TOO_FEW} to say whether the judge draws its captions better"
     if worse := [short for short, _ in _effects(figures)]:
         head += f", {'but' if sure else 'and'} {' and '.join(worse)}"
     return f"{head}: {changes}.{_equal_entropy_sentence(figures, equal)}"
@@ -262,15 +269,16 @@ def side_effects(
 def _effects(figures: Figures) -> list[tuple[str, str]]:
     """Return each side effect in a few words and in a sentence."""
     effects: list[tuple[str, str]] = []
-    wrong, words, absent = (figures.get(name) for name in ("attributes_wrong_greedy", "words_greedy", "no_target"))
-    if wrong and wrong["ci95"][0] > 0:
+    wrong, words, absent = (figures.get(name) for name in _EFFECTS)
+    verdicts = {row.name: row.verdict for row in results({name: figures[name] for name in _EFFECTS if name in figures})}
+    if wrong and verdicts["attributes_wrong_greedy"] == "worse":
         span = f"{wrong['before']:.1%} before, {wrong['after']:.1%} after"
         effects.append(("more of what they say is wrong", f"captions name more attributes wrongly: {span}."))
-    if words and words["after"] > (1 + LONGER) * words["before"]:
+    if words and verdicts["words_greedy"] == "longer" and words["after"] > (1 + LONGER) * words["before"]:
         data = f"; the data's have {words['data']:.1f}" if "data" in words else ""
         span = f"from {words['before']:.1f} to {words['after']:.1f} words{data}"
         effects.append(("they are longer", f"captions grew {span}."))
-    if absent and absent["ci95"][1] < 0:
+    if absent and verdicts["no_target"] == "worse":
         span = f"nothing is drawn of {absent['before']:.0%} before, {absent['after']:.0%} after"
         effects.append(("more is drawn of absent objects", f"masks of absent objects got worse: {span}."))
     return effects

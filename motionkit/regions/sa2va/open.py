@@ -264,6 +264,7 @@ def open_sa2va(options: Sa2vaOptions, *, device: torch.device | str = "cpu", dat
         torch.manual_seed(options.seed)
         dtype = torch.bfloat16 if half else torch.float32
         config = read_json(folder / "config.json", dict, fix="copy the folder again.")
+        weights.refuse_kernels(config, folder / "config.json")
         parts: Parts
         if config.get("model_type") == MODEL_TYPE:
             parts = open_composite(folder, dtype)

@@ -128,7 +128,7 @@ class Composite(nn.Module):
         wide, width = self.factor**2 * vision.hidden_size, words.hidden_size
         self.vision_model = transformers.InternVLVisionModel(vision)
         self.mlp1 = nn.Sequential(nn.LayerNorm(wide), nn.Linear(wide, width), nn.GELU(), nn.Linear(width, width))
-        self.language_model = transformers.AutoModelForCausalLM.from_config(words)
+        self.language_model = transformers.AutoModelForCausalLM.from_config(words, trust_remote_code=False)
         prompt = sam.mask_decoder_config.hidden_size
         self.text_hidden_fcs = nn.Sequential(
             nn.Linear(width, width), nn.ReLU(), nn.Linear(width, prompt), nn.Dropout(0.0)

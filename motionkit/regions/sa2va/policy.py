@@ -127,6 +127,8 @@ class Language:
         entropy = -(log_probs.exp() * log_probs.masked_fill(log_probs.isneginf(), 0.0)).sum(-1)
         # [N, A]: up to the end, that included
         inside = F.pad((ids == self.words.end).cumsum(1)[:, :-1], (1, 0)) == 0
+        # A given caption may hold a barred token, such as that of a letter that the tokenizer does not know.
+        inside &= ~self.words.barred.to(ids.device)[ids]
         log_prob, entropy = torch.where(inside, log_prob, 0.0), torch.where(inside, entropy, 0.0)
         return WordScores(log_prob, entropy, inside, log_probs if whole else None)
 

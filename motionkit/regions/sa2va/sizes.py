@@ -79,7 +79,7 @@ def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
                 (length,) = struct.unpack("<Q", file.read(8))
                 header = json.loads(file.read(length)) if length <= _HEADER else {}
             shapes |= {str(name): tuple(map(int, entry["shape"])) for name, entry in header.items() if name != _META}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error):
             return {}
     return shapes
 

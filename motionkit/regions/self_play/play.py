@@ -131,6 +131,7 @@ class LoopScores:
 
     total: Tensor  # [N] weighted sum; 0 if `finite` is False
     finite: Tensor  # [N] bool, False where a reward could not be computed
+    parts: Mapping[str, Tensor]  # [N] of each reward by its name, before its weight; not finite where it failed
     metrics: Mapping[str, float]  # mean of each reward by its name, over the samples of all processes
 
 
@@ -148,6 +149,8 @@ class LoopRewards:
         self._terms: list[tuple[Reward, float, str]] = []
         # Whether one compares with the data's captions: a reward of texts, unless it has ``reads_captions = False``
         self.reads_captions = False
+        # Rewards of the task: they compare with the region or its caption, and do not look at a text alone
+        self.of_task: tuple[str, ...] = ()
         for choice in chosen:
             reads = reads_of(choice.kind, choice.component)
             if reads not in ("mask", "text"):
@@ -157,7 +160,9 @@ class LoopRewards:
                     fix="motionkit plugins list rewards shows what each reads.",
                 )  # fmt: skip
             self.rewards[choice.name] = choice.build(dataset=data, device=device)
-            self.reads_captions |= reads == "text" and getattr(self.rewards[choice.name], "reads_captions", True)
+            compares = getattr(self.rewards[choice.name], "reads_captions", True)
+            self.reads_captions |= reads == "text" and compares
+            self.of_task += (choice.name,) if compares and choice.weight else ()
             self._terms.append((self.rewards[choice.name], choice.weight, reads))
 
     def __call__(self, made: Made) -> LoopScores:
@@ -178,7 +183,8 @@ class LoopRewards:
             parts.append((total, weight))
         finite = torch.stack([total.isfinite() for total, _ in parts]).all(0)
         summed = torch.stack([torch.where(finite, total, 0.0) * weight for total, weight in parts]).sum(0)
-        return LoopScores(summed, finite, metrics)
+        named = dict(zip(self.names, (total for total, _ in parts), strict=True))
+        return LoopScores(summed, finite, named, metrics)
 
 
 @dataclass(frozen=True)
@@ -187,6 +193,7 @@ class Scored:
 
     played: Played  # the roll-out
     rewards: Tensor  # [N]
+    scores: LoopScores  # their parts, and which could be computed
     paid: Tensor  # [N] the same for a loss that is weighted by rewards, shuffled as a negative control
     advantages: Tensor  # [N]
     alive: Tensor  # [N] bool: samples of groups with something to learn from
@@ -223,7 +230,7 @@ def roll_out(
         f"{name}/reward_std": float(scores.total.view(size, group).std(1).mean()),
         f"{name}/zero_std_frac": float(compared.zero_variance) / size,
     }
-    return Scored(played, scores.total, paid, advantages, alive, {**scores.metrics, **mean_over(means, world)})
+    return Scored(played, scores.total, scores, paid, advantages, alive, {**scores.metrics, **mean_over(means, world)})
 
 
 def loss_of(

@@ -86,10 +86,13 @@ class Preflight:
         ids = policy.encode(task.captions)
         inside, outside = (policy.score_words(task.seen, masks, ids).log_prob for masks in (task.masks, ~task.masks))
         gaps = (inside - outside).abs().amax(1)
-        blind = int((gaps == 0).sum())
+        odd, blind = int((~gaps.isfinite()).sum()), int((gaps == 0).sum())
         text = f"log-probabilities move by {float(gaps.min()):.2g} to {float(gaps.max()):.2g} with the mask"
-        return Checked("mask prompts are read", not blind, f"{blind} of {len(gaps)} regions change nothing"
-                       if blind else text)  # fmt: skip
+        if blind:
+            text = f"{blind} of {len(gaps)} regions change nothing"
+        if odd:
+            text = f"log-probabilities of {odd} of {len(gaps)} regions are not finite"
+        return Checked("mask prompts are read", not blind and not odd, text)
 
     @torch.no_grad()
     def _scores(self) -> Checked:
@@ -106,7 +109,12 @@ class Preflight:
         words, same = int(inside.sum()), int(((again == captions.ids) & inside).sum())
         text = f"{same} of {words} words are drawn again from the log-probabilities of training"
         cut = int((~captions.ended).sum())
-        return Checked("log-probabilities", same >= _SAME * words, text + (f"; {cut} captions were cut" if cut else ""))
+        text += f"; {cut} captions were cut" if cut else ""
+        # Words that are drawn from NaN are the same words again.
+        odd = int((~scores.log_prob.isfinite() & inside).sum())
+        if odd:
+            text = f"log-probabilities of {odd} of {words} words are not finite"
+        return Checked("log-probabilities", words > 0 and not odd and same >= _SAME * words, text)
 
     @torch.no_grad()
     def _swap(self) -> Checked:
@@ -135,11 +143,21 @@ class Preflight:
             name, self._loops[name], self._rewards[name], rows, self._turn(name, len(rows.captions)), group=group,
             floor=self._settings.objective.std_floor,
         )  # fmt: skip
-        metrics = scored.metrics
+        metrics, parts = scored.metrics, scored.scores.parts
         dead, mean, std = (metrics[f"{name}/{key}"] for key in ("zero_std_frac", "reward_mean", "reward_std"))
-        text = f"reward {mean:.3f}, spread {std:.3f} in a group; {dead:.0%} of the groups have none"
-        return Checked(f"{name} has something to learn from", dead < 1 and bool(torch.isfinite(scored.rewards).all()),
-                       text)  # fmt: skip
+        shares = ", ".join(f"{part} {metrics[f'{name}/reward/{part}']:.3f}" for part in parts)
+        text = f"reward {mean:.3f} ({shares}), spread {std:.3f} in a group; {dead:.0%} of the groups have none"
+        if (cycle := metrics.get(f"{name}/cycle_iou")) is not None:
+            text = f"cycle IoU {cycle:.3f}, {text}"
+        # What is paid for words alone has a spread where nothing is seen and nothing is drawn.
+        task = [parts[part].view(-1, group) for part in self._rewards[name].of_task]
+        flat = float(torch.stack([(part == part[:, :1]).all(1) for part in task]).all(0).float().mean()) if task else 0
+        if task:
+            text += f", by {' and '.join(self._rewards[name].of_task)} alone {flat:.0%}"
+        odd = int((~scored.scores.finite).sum())
+        if odd:
+            text += f"; {odd} of {len(scored.rewards)} rewards are not finite"
+        return Checked(f"{name} has something to learn from", dead < 1 and flat < 1 and not odd, text)
 
     def _gradients(self, name: str) -> tuple[Checked, set[str]]:
         """Send a gradient through a loop, and list the parts that it reaches."""
@@ -148,9 +166,11 @@ class Preflight:
         for _, parameter in named:
             parameter.grad = None
         played = self._loops[name].play(rows, self._turn(name, len(rows.captions)))
-        _objective(played, len(rows.captions)).backward()
+        objective = _objective(played, len(rows.captions))
+        objective.backward()
         moved = {key for key, p in named if p.grad is not None and bool(p.grad.abs().sum() > 0)}
-        finite = all(p.grad is None or bool(torch.isfinite(p.grad).all()) for _, p in named)
+        finite = bool(objective.detach().isfinite())  # a constant that is not finite has a finite gradient
+        finite &= all(p.grad is None or bool(torch.isfinite(p.grad).all()) for _, p in named)
         reached = {
             group
             for group, group_parameters in self._groups.items()
@@ -210,4 +230,6 @@ def meteor() -> Checked:
     """Score pairs whose METEOR is known."""
     score = Meteor()
     gaps = [abs(score(text, [reference]) - value) for (text, reference), value in _METEOR.items()]
-    return Checked("METEOR", max(gaps) < 1e-9, f"{len(gaps)} known pairs differ by {max(gaps):.1g} at most")
+    return Checked(
+        "METEOR", all(gap < 1e-9 for gap in gaps), f"{len(gaps)} known pairs differ by {max(gaps):.1g} at most"
+    )

@@ -30,7 +30,7 @@ from motionkit.regions.evaluation.gallery import GALLERY, write_gallery
 from motionkit.regions.evaluation.known import look_up
 from motionkit.regions.evaluation.measure import Task, Weights, as_it_is, measure, open_task
 from motionkit.regions.evaluation.result import CAPTIONS
-from motionkit.regions.pretrain import supervised_loss
+from motionkit.regions.pretrain import supervised_loss, unknown_words
 from motionkit.regions.self_play.loop import Loop, Turn
 from motionkit.regions.self_play.play import ENDLESS, LoopRewards, RegionOrder, Scored, loss_of, means_of, roll_out
 from motionkit.regions.self_play.preflight import REGIONS, Preflight
@@ -51,6 +51,7 @@ _IDLE = 1e-3  # least progress of a loop, in reward, so that none is left out fo
 
 _logger = logging.getLogger("motionkit.sa2va_rl")
 STEPS = 500
+_READ = 64  # training captions whose words are looked up before the first step
 _DRAWS = 256  # regions from which the spread of the policy's prompts is measured
 
 
@@ -180,6 +181,7 @@ class Sa2vaRl:
     )  # fmt: skip
 
     figures: ClassVar[tuple[Figure, ...]] = (
+        Figure("cycle IoU", ("loop1/cycle_iou",), smooth=True),
         Figure("reward", tuple(f"loop{place}/reward_mean" for place in (1, 2, 3)), smooth=True),
         Figure("judge IoU", ("regions/judge_iou_greedy",)),
     )
@@ -268,6 +270,21 @@ class Sa2vaRl:
         self.test_index, self.val_index = (self._held_out(split) for split in ("test", "val"))
         with torch.no_grad():  # a policy may refuse images of that size
             self.policy.see(self.data.regions("train", np.zeros(1, np.int64)).images)
+        self.notes += self._unknown_words()
+
+    def _unknown_words(self) -> list[str]:
+        """Return a note if the policy does not know all words of the first training captions that may be read."""
+        index = np.arange(min(_READ, self.data.count("train"))) if self.part is None else self.part[:_READ]
+        if not isinstance(self.policy, HasLimits) or not len(index):
+            return []
+        captions = self.data.regions("train", index).captions
+        if (share := self.policy.known_words(captions)) == 1:
+            return []
+        return [
+            f"the policy knows {share:.0%} of the words of {len(captions)} training captions. It cannot say the "
+            "others: they are left out of what it learns to say, and it reads each of them as the same word. "
+            "motionkit pretrain regions makes a policy that knows the words of a data set."
+        ]
 
     def _held_out(self, split: Split) -> NDArray[np.int64]:
         """Return the regions of a split to measure: those whose pictures were not trained on."""
@@ -441,4 +458,5 @@ class Sa2vaRl:
             return None
         loss = supervised_loss(self.policy, regions.seen, regions.masks, regions.captions, world=self.world)
         metrics |= sum_over({"supervised/loss": float(loss.detach())}, self.world)
+        metrics |= unknown_words(self.policy, regions.captions, self.world)
         return weight * loss

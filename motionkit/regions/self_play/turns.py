@@ -13,6 +13,7 @@ from torch import Tensor
 from motionkit.contracts.policy import OffersMasks, RegionPolicy, WordScores
 from motionkit.contracts.reward import MaskBatch, TextBatch
 from motionkit.errors import MotionkitError
+from motionkit.metrics import region_iou
 from motionkit.regions.evaluation.measure import Task
 from motionkit.regions.pretrain import mask_loss
 from motionkit.regions.self_play.loop import Made, Played, Terms, Turn
@@ -66,6 +67,7 @@ class MaskToCaption:
             "caption_len": sum(map(len, words)) / len(words),
             "distinct": len(set(captions.texts)) / len(words),
             "cut": 1.0 - float(captions.ended.float().mean()),
+            "cycle_iou": float(region_iou(masks.masks, masks.references).mean()),
             "empty_mask_frac": 1.0 - float(masks.masks.flatten(1).any(1).float().mean()),
             "entropy": float(old.entropy.sum() / old.mask.sum().clamp(min=1)),
         }

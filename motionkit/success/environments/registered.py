@@ -11,13 +11,13 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Discrete, Space
-from gymnasium.spaces import Dict as DictSpace
 from numpy.typing import NDArray
 from PIL import Image
 
 from motionkit.contracts.environment import Floats, Frames, Step
 from motionkit.errors import MotionkitError
 from motionkit.plugins import in_words
+from motionkit.success.environments.observed import Observed
 from motionkit.success.environments.tasks import GymnasiumSettings
 from motionkit.success.episodes.read import plain_name
 
@@ -29,19 +29,20 @@ _LONG = 1000
 
 
 def as_picture(
-    value: Any,  # [H, W, 3] or [3, H, W], uint8, or floats in [0, 1]; a batch of one counts, too
+    value: Any,  # [H, W, 3] or [3, H, W], uint8, or floats in [0, 1]; with alpha, or grey; a batch of one counts, too
     size: int,  # height and width
     place: str,  # its origin, for messages
-) -> NDArray[np.uint8]:
-    """Return a picture ``[size, size, 3]`` uint8 RGB."""
+) -> tuple[NDArray[np.uint8], str]:
+    """Return a picture ``[size, size, 3]`` uint8 RGB, and a note if it was of other channels: else an empty text."""
     picture = np.asarray(value.cpu() if hasattr(value, "cpu") else value) if value is not None else np.zeros(0)
     if picture.ndim == 4 and len(picture) == 1:
         picture = picture[0]
-    if picture.ndim != 3 or 3 not in (picture.shape[-1], picture.shape[0]):
+    shown = _channels_last(picture)
+    if shown is None:
         kind = "no picture" if value is None else f"{type(value).__name__} {list(picture.shape)}"
-        raise MotionkitError(f"{place} gives {kind}.", why="[H, W, 3] is wanted.", fix=_FIX)
-    if picture.shape[-1] != 3:
-        picture = picture.transpose(1, 2, 0)
+        raise MotionkitError(f"{place} gives {kind}.", why="[H, W, 3] is wanted, or with alpha, or grey.", fix=_FIX)
+    note = _CHANNELS.get(shown.shape[-1], "")
+    picture = shown[..., :3] if shown.shape[-1] > 1 else np.repeat(shown, 3, axis=-1)
     if picture.dtype != np.uint8:
         if not (np.issubdtype(picture.dtype, np.floating) and picture.min() >= 0 and picture.max() <= 1):
             raise MotionkitError(
@@ -51,34 +52,24 @@ def as_picture(
         picture = (picture * 255 + 0.5).astype(np.uint8)
     if picture.shape[:2] != (size, size):
         picture = np.asarray(Image.fromarray(np.ascontiguousarray(picture)).resize((size, size), Image.Resampling.BOX))
-    return np.ascontiguousarray(picture)
+    return np.ascontiguousarray(picture), f"{place} {note}" if note else ""
 
 
-Reader = Callable[[Any], Floats]
+_CHANNELS = {1: "is grey: its channel is repeated.", 4: "has an alpha channel, which is left out."}
 
 
-def state_reader(space: Space[Any]) -> Reader:
-    """Return a function that reads the numbers of an observation, ``[S]`` float32.
-
-    Vectors, single numbers, and choices as one-hot vectors count; tables are read entry by entry, in the order of the
-    space. Pictures and all else are left out.
-    """
-    readers = list(_readers(space))
-    if not readers:
-        return lambda _: np.zeros(0, np.float32)
-    return lambda seen: np.concatenate([read(seen) for read in readers])
-
-
-def _readers(space: Space[Any]) -> Iterator[Reader]:
-    if isinstance(space, DictSpace):
-        for name, part in space.spaces.items():
-            for read in _readers(part):
-                yield lambda seen, name=name, read=read: read(seen[name])  # type: ignore[misc]
-    elif isinstance(space, Box) and len(space.shape) <= 1:
-        yield lambda seen: np.atleast_1d(np.asarray(seen, np.float32))
-    elif isinstance(space, Discrete):
-        count, first = int(space.n), int(space.start)
-        yield lambda seen: np.eye(count, dtype=np.float32)[int(seen) - first]
+def _channels_last(picture: NDArray[Any]) -> NDArray[Any] | None:
+    """Return a picture as ``[H, W, C]`` of one, three or four channels; None if it is none."""
+    if picture.ndim == 2 and picture.size:
+        return picture[..., None]
+    if picture.ndim != 3:
+        return None
+    for counts in ((3,), (1, 4)):  # [H, 4, 3] is a narrow picture of three channels
+        if picture.shape[-1] in counts:
+            return picture
+        if picture.shape[0] in counts:
+            return picture.transpose(1, 2, 0)
+    return None
 
 
 def find_success(
@@ -127,6 +118,7 @@ class Adapter:
         size: int,  # height and width of the pictures
         success_key: str = "auto",  # entry of info that tells success; ``auto``: a usual one
         max_steps: int = 0,  # steps of an episode; 0: the environment's own limit
+        hidden: Mapping[str, str] | None = None,  # parts of an observation that no state holds, with the reason
         help: str = "",  # the fix if it does not open or draw, for messages
     ) -> None:
         self.num_envs, self.spec, self._size, self._help, self._code = num_envs, spec, size, help, 2
@@ -135,6 +127,7 @@ class Adapter:
         self.cameras = dict.fromkeys(cameras, (size, size))
         self._seen: list[Any] = [None] * num_envs
         self._pictures: dict[int, dict[str, NDArray[np.uint8]]] = {}
+        self._noted: dict[str, None] = {}
         self._elapsed = np.zeros(num_envs, np.int64)
         self._over = np.ones(num_envs, np.bool_)
         try:
@@ -144,9 +137,10 @@ class Adapter:
             first = self.envs[0]
             self.max_steps = max_steps or getattr(first.spec, "max_episode_steps", None) or _LONG
             self.action_space, self._action = _actions(first.action_space, self.name)
-            self._states_of = state_reader(first.observation_space)
+            self._states_of = Observed(first.observation_space, hidden)
             self._try(success_key)
-            self.state_size = len(self._states_of(self._seen[0]))
+            self.state_parts, self.left_out = self._states_of.widths(self._seen[0]), self._states_of.left_out
+            self.state_size, self.notes = sum(self.state_parts.values()), tuple(self._noted)
         except BaseException:
             self.close()
             raise
@@ -190,7 +184,7 @@ class Adapter:
         self._elapsed[copies], self._over[copies] = 0, False
 
     def states(self) -> Floats:
-        """Return ``[N, S]``: the numbers of the observation, pictures left out."""
+        """Return ``[N, S]``: the numbers of the observation; see `Observed`."""
         return np.stack([self._states_of(seen) for seen in self._seen]).astype(np.float32)
 
     def frames(self) -> Frames:
@@ -202,9 +196,9 @@ class Adapter:
         if copy not in self._pictures:
             with self._named("does not draw"):
                 drawn = self.draw(copy)
-                self._pictures[copy] = {
-                    key: as_picture(value, self._size, f"{self.name}, {key}") for key, value in drawn.items()
-                }
+                read = {key: as_picture(value, self._size, f"{self.name}, {key}") for key, value in drawn.items()}
+                self._pictures[copy] = {key: picture for key, (picture, _) in read.items()}
+                self._noted |= {note: None for _, note in read.values() if note}
         return self._pictures[copy]
 
     def step(self, actions: NDArray[Any]) -> Step:
@@ -268,6 +262,7 @@ class GymnasiumEnvironment(Adapter):
             lambda: _make(options), num_envs, {"name": "gymnasium", **options.model_dump(mode="json")},
             cameras=tuple(self._keys) or (options.camera,), size=options.size, success_key=options.success_key,
             max_steps=options.max_steps, help=_FIX,
+            hidden=dict.fromkeys(options.image_keys, "a picture, by --env.image-keys"),
         )  # fmt: skip
 
     def draw(self, copy: int) -> Mapping[str, Any]:

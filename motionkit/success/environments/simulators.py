@@ -47,6 +47,7 @@ class Maniskill(Adapter):
             lambda: self._make(options), num_envs, {"name": "maniskill", **options.model_dump(mode="json")},
             cameras=(CAMERA,), size=options.size, success_key="success", max_steps=options.max_steps,
             help=MANISKILL_HELP,
+            hidden={"sensor_data": "what the camera sees", "sensor_param": "where the camera is"},
         )  # fmt: skip
 
     def _make(self, options: ManiskillSettings) -> Env:

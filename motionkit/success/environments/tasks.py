@@ -29,8 +29,21 @@ class GymnasiumSettings(Group):
     max_steps: int = Field(0, ge=0, le=1_000_000, description="Steps of an episode; 0: the environment's own limit.")
 
     def code(self) -> Mapping[str, str]:
-        """A module in the id is imported; see `Group.code`."""
-        return {"id": "a module in the id is imported."} if ":" in self.id else {}
+        """A module in the id is imported, and environments import what their arguments name; see `Group.code`.
+
+        Shimmy's take an id of their own, ``env_id="module:ID"``, and highway-env's the dotted name of a class.
+        """
+        found = {"id": "a module in the id is imported."} if ":" in self.id else {}
+        if _has_text(self.kwargs):
+            found["kwargs"] = "an environment may import or open what a text among its arguments names."
+        return found
+
+
+def _has_text(value: object) -> bool:
+    """Whether a JSON value is or holds a text, names aside."""
+    if isinstance(value, Mapping):
+        return any(map(_has_text, value.values()))
+    return any(map(_has_text, value)) if isinstance(value, (list, tuple)) else isinstance(value, str) and value != ""
 
 
 class ManiskillSettings(Group):

@@ -88,6 +88,9 @@ class Work:
             "spec": json.dumps(opened.spec),
             "cameras": {name: (int(height), int(width)) for name, (height, width) in opened.cameras.items()},
             "state_size": int(opened.state_size),
+            "state_parts": {str(name): int(count) for name, count in getattr(opened, "state_parts", {}).items()},
+            "left_out": {str(name): str(what) for name, what in getattr(opened, "left_out", {}).items()},
+            "notes": [str(note) for note in getattr(opened, "notes", ())],
             "space": space_document(opened.action_space),
             "max_steps": int(opened.max_steps),
             "stored": isinstance(opened, Stored),
@@ -223,6 +226,7 @@ class WorkerEnvironment:
         self.spec: Mapping[str, object] = json.loads(opened["spec"])
         self.cameras: Mapping[str, tuple[int, int]] = opened["cameras"]
         self.state_size, self.max_steps = opened["state_size"], opened["max_steps"]
+        self.state_parts, self.left_out, self.notes = opened["state_parts"], opened["left_out"], opened["notes"]
         self.action_space = space_of(opened["space"])
         # States and frames of the present state; `_looked` if frames were asked for, so that the next step draws too.
         self._states: Floats | None = None

@@ -84,6 +84,7 @@ class Collector:
         # Widths of ``action`` and ``state``, if they are kept. A folder that has episodes without them goes on without.
         columns: Mapping[ColumnName, int] | None = None,
         choices: int = 0,  # n, if an action is one of n choices
+        state_parts: Mapping[str, int] | None = None,  # numbers of each part that a state is joined of
         fps: float = 0.0,  # frames a second, if it is known
         labelled: bool = True,  # whether it is known which frames are a success
     ) -> None:
@@ -92,6 +93,7 @@ class Collector:
             manifest = Manifest(
                 cameras=dict(cameras), environment=dict(environment or {}), licence=licence,
                 columns=dict(columns or {}), choices=choices, fps=fps, labelled=labelled,
+                state_parts=dict(state_parts or {}),
             )  # fmt: skip
         except ValidationError as error:
             problem = error.errors(include_url=False, include_input=False)[0]
@@ -130,10 +132,11 @@ class Collector:
                     f"{self.folder} holds episodes of other cameras.",
                     why=f"{dict(there.cameras)}, not {dict(manifest.cameras)}.", fix="choose another folder.",
                 )  # fmt: skip
-            if there.columns and (there.columns, there.choices) != (manifest.columns, manifest.choices):
+            ours = manifest.columns, manifest.choices, manifest.state_parts or there.state_parts
+            if there.columns and (there.columns, there.choices, there.state_parts or ours[2]) != ours:
                 raise MotionkitError(
                     f"{self.folder} holds episodes of other columns.",
-                    why=f"{dict(there.columns)}, not {dict(manifest.columns)}.", fix="choose another folder.",
+                    why=f"{there.widths}, not {manifest.widths}.", fix="choose another folder.",
                 )  # fmt: skip
             self.columns = there.columns
         else:

@@ -29,7 +29,7 @@ DATA = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 VIDEO = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
 
 ACTION, STATE, PICTURES = "action", "observation.state", "observation.images."
-SUCCESS, NEXT_SUCCESS, NEXT_DONE = "success", "next.success", "next.done"
+SUCCESS, NEXT_SUCCESS, NEXT_DONE, NEXT_REWARD = "success", "next.success", "next.done", "next.reward"
 """``success``, which is ours, is of the moment that a row shows; ``next.success`` of the one after its action."""
 
 INSTALL = 'pip install "motionkit[lerobot]"'
@@ -43,8 +43,9 @@ _LAST_LINES = 4
 _QUALITY = "8"  # H.264 quantiser, 0 to 51: no difference can be seen, and the file has a tenth of the bytes
 _HEADER = 1 << 16  # bytes of what ffmpeg says that are looked at
 _STREAM = re.compile(r"Stream #0:\d+.*Video:")
-_SIDES, _RATE = re.compile(r"[ ,](\d{1,5})x(\d{1,5})[ ,]"), re.compile(r"([\d.]+) fps")
-_RATES = 0.01  # share by which two frame rates that are the same may differ
+_SIDES, _RATE = re.compile(r"[ ,](\d{1,5})x(\d{1,5})[ ,]"), re.compile(r"([\d.]+)(k?) fps")
+_RATES, _ROUNDING = 0.01, 0.006  # share, and frames a second, by which two rates that are the same may differ: ffmpeg
+# says them with two digits, and thousands with a k
 
 _RECORD, _KIND = "export.json", "motionkit-lerobot"
 _PIECE = 256  # frames that are in memory at once
@@ -125,12 +126,12 @@ def require_video() -> Any:
     return imageio_ffmpeg
 
 
-def write_film(path: Path, pictures: Iterable[NDArray[np.uint8]], size: Size, fps: int) -> None:
+def write_film(path: Path, pictures: Iterable[NDArray[np.uint8]], size: Size, fps: float) -> None:
     """Write batches of pictures ``[M, H, W, 3]`` uint8 RGB as H.264."""
     height, width = size
     # Every second picture is a key frame, as lerobot writes them: reading one decodes two at most.
     layout = "yuv420p" if height % 2 == width % 2 == 0 else "yuv444p"  # halved colours need even sides
-    source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", str(fps), "-i", "-"]
+    source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", f"{fps:.10g}", "-i", "-"]
     codec = ["-c:v", "libx264", "-preset", "fast", "-crf", _QUALITY, "-g", "2", "-bf", "0", "-pix_fmt", layout]
     program = require_video().get_ffmpeg_exe()
     target = ["-an", *codec, "-f", "mp4", str(path.absolute())]
@@ -175,14 +176,14 @@ class FilmReader:
         shown, rate = _SIDES.search(line), _RATE.search(line)
         if shown is None or rate is None:
             raise self._damaged(output)
-        height, width, file_fps = int(shown[2]), int(shown[1]), float(rate[1])
+        height, width, file_fps = int(shown[2]), int(shown[1]), float(rate[1]) * (1000 if rate[2] else 1)
         if (height, width) != tuple(self._size):
             raise MotionkitError(
                 f"{self._path} shows {height} x {width} pixels.",
                 why=f"info.json says {self._size[0]} x {self._size[1]}.",
                 fix="download or record the dataset again.",
             )
-        if abs(file_fps - fps) > _RATES * fps:
+        if abs(file_fps - fps) > max(_RATES * fps, _ROUNDING):
             raise MotionkitError(
                 f"{self._path} has {file_fps:g} frames a second.",
                 why=f"info.json says {fps:g}, and rows are matched to frames by their time.",
@@ -236,7 +237,7 @@ def require_parquet() -> Any:
     return parquet
 
 
-def export_lerobot(episodes: Episodes, out: Path, *, fps: int = 0, overwrite: bool = False) -> dict[str, Any]:
+def export_lerobot(episodes: Episodes, out: Path, *, fps: float = 0, overwrite: bool = False) -> dict[str, Any]:
     """Write episodes in the layout of LeRobot 3: rows as parquet, pictures as MP4.
 
     A row is a frame with the action taken in it; the last action of an episode, which is not known, is 0. ``success``
@@ -245,7 +246,8 @@ def export_lerobot(episodes: Episodes, out: Path, *, fps: int = 0, overwrite: bo
     """
     parquet = require_parquet()
     require_video()
-    fps = fps or round(episodes.manifest.fps) or USUAL_FPS
+    fps = fps or episodes.manifest.fps or USUAL_FPS
+    fps = int(fps) if float(fps).is_integer() else fps  # as lerobot writes whole rates
     place = OutputFolder(out, _RECORD, _KIND, overwrite=overwrite)
     place.claim()
     columns = _columns(episodes, fps)
@@ -281,7 +283,7 @@ def export_lerobot(episodes: Episodes, out: Path, *, fps: int = 0, overwrite: bo
     return summary
 
 
-def _columns(episodes: Episodes, fps: int) -> dict[str, NDArray[Any]]:
+def _columns(episodes: Episodes, fps: float) -> dict[str, NDArray[Any]]:
     """Return the columns of the data file, ``[F]`` or ``[F, W]``."""
     count = len(episodes)
     columns: dict[str, NDArray[Any]] = {}
@@ -301,7 +303,9 @@ def _columns(episodes: Episodes, fps: int) -> dict[str, NDArray[Any]]:
     }  # fmt: skip
 
 
-def _features(episodes: Episodes, columns: Mapping[str, NDArray[Any]], fps: int) -> dict[str, Any]:
+def _features(episodes: Episodes, columns: Mapping[str, NDArray[Any]], fps: float) -> dict[str, Any]:
+    parts = episodes.manifest.state_parts.items()
+    state = [f"{part}_{number}" for part, count in parts for number in range(count)]
     features: dict[str, Any] = {}
     for camera, (height, width) in episodes.cameras.items():
         layout = "yuv420p" if height % 2 == width % 2 == 0 else "yuv444p"
@@ -314,7 +318,8 @@ def _features(episodes: Episodes, columns: Mapping[str, NDArray[Any]], fps: int)
     for name, values in columns.items():
         shape = list(values.shape[1:]) or [1]
         words = [f"{name.rpartition('.')[2]}_{number}" for number in range(shape[0])] if values.ndim > 1 else None
-        features[name] = {"dtype": str(values.dtype), "shape": shape, "names": words}
+        named = state if name == STATE and len(state) == shape[0] else words
+        features[name] = {"dtype": str(values.dtype), "shape": shape, "names": named}
     return features
 
 
@@ -330,7 +335,7 @@ def _table(columns: Mapping[str, NDArray[Any]]) -> Any:
     return pa.table(arrays)
 
 
-def _episode_table(episodes: Episodes, task: str, fps: int) -> Any:
+def _episode_table(episodes: Episodes, task: str, fps: float) -> Any:
     import pyarrow as pa
 
     lengths = np.array([record.frames for record in episodes.records], np.int64)

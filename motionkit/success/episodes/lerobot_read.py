@@ -19,6 +19,7 @@ from motionkit.success.episodes.collector import Collector
 from motionkit.success.episodes.lerobot import (
     ACTION,
     DATA,
+    NEXT_REWARD,
     NEXT_SUCCESS,
     OWN,
     PICTURES,
@@ -33,7 +34,7 @@ from motionkit.success.episodes.lerobot import (
 from motionkit.success.episodes.parquet import column_sizes
 from motionkit.success.episodes.read import Manifest, Size, plain_name
 
-_READING = "1"  # version of the conversion; the cache of another version is not used
+_READING = "2"  # version of the conversion; the cache of another version is not used
 _ROWS, _BYTES = 10_000_000, 4 << 30
 """Rows of a dataset, and bytes of the columns of a file that are read."""
 
@@ -84,7 +85,7 @@ def _convert(folder: Path, out: Path) -> list[str]:
     info = read_info(folder)
     plan, manifest = _plan(folder, info), _exported_manifest(folder)
     widths: dict[Any, int] = {name: values.shape[1] for name, values in plan.columns.items()}
-    names = ("environment", "choices", "licence")
+    names = ("environment", "choices", "licence", "state_parts")
     ours: dict[str, Any] = {} if manifest is None else {name: getattr(manifest, name) for name in names}
     with Collector(
         out, cameras=plan.cameras, columns=widths, fps=info.fps, labelled=plan.labels is not None, **ours,
@@ -181,7 +182,12 @@ def _data(
 ) -> tuple[dict[str, NDArray[np.float32]], NDArray[np.bool_] | None, list[bool]]:
     """Return action and state, the label of each row, and whether an episode succeeds at some time."""
     wide = [name for name in (ACTION, STATE) if name in info.features]
-    flags = [name for name in (SUCCESS, NEXT_SUCCESS) if name in info.features][:1]
+    flags = [name for name in (SUCCESS, NEXT_SUCCESS, NEXT_REWARD) if name in info.features][:1]
+    notes += [
+        f"{name} is not read: the state is {STATE}."
+        for name, feature in info.features.items()
+        if name.startswith("observation.") and name != STATE and feature.dtype not in ("video", "image")
+    ]
     rows = _rows_of(folder, "data", ("episode_index", "frame_index"), wide, flags)
     order = np.lexsort((rows["frame_index"], rows["episode_index"]))
     counted = np.bincount(np.clip(rows["episode_index"], 0, len(lengths)).astype(np.int64), minlength=len(lengths))
@@ -202,16 +208,21 @@ def _data(
             if not np.isfinite(values).all():
                 raise MotionkitError(f"a number of the column {name} of {folder} is not finite.", fix=_AGAIN)
             columns[ours] = values
+    if flags == [NEXT_REWARD] and set(np.unique(rows[NEXT_REWARD]).tolist()) != {0, 1}:
+        notes.append(f"{NEXT_REWARD} is not of 0 and 1, both: it is no label.")
+        flags = []
     if not flags:
         notes.append("the dataset does not say which frames are a success.")
         return columns, None, [False] * len(lengths)
+    if flags == [NEXT_REWARD]:
+        notes.append(f"{NEXT_REWARD}, which is 0 or 1, is read as {NEXT_SUCCESS}.")
     success = rows[flags[0]][order] > 0.5
     ends = lengths.cumsum()
     once = [
         bool(success[end - length : end].any()) for length, end in zip(lengths.tolist(), ends.tolist(), strict=True)
     ]
     labels = success
-    if flags[0] == NEXT_SUCCESS:  # the result of an action is in the next row
+    if flags[0] != SUCCESS:  # the result of an action is in the next row
         labels = np.concatenate([[False], success[:-1]])
         labels[ends - lengths] = False
         shown = [

@@ -78,8 +78,13 @@ def _columns_part(opened: Sequence[tuple[Path, Manifest]], records: Sequence[Epi
     """Return why actions and states of several folders do not fit each other, a sentence; empty if they do."""
     (first, manifest), *others = opened
     for folder, other in others:
-        if (other.columns, other.choices) != (manifest.columns, manifest.choices):
-            return f"actions and states are not read: {first} and {folder} have different ones."
+        parts = other.state_parts, manifest.state_parts
+        odd = all(parts) and [*parts[0].items()] != [*parts[1].items()]
+        if odd or (other.columns, other.choices) != (manifest.columns, manifest.choices):
+            return (
+                f"actions and states are not read: {first} and {folder} have different ones, {manifest.widths} and "
+                f"{other.widths}."
+            )
         if manifest.columns and 0 < other.fps != manifest.fps > 0:
             return (
                 f"actions and states are not read: {first} has {manifest.fps:g} frames a second, {folder} "

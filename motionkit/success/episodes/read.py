@@ -85,9 +85,19 @@ class Manifest(BaseModel):
     label_rule: str = LABEL_RULE  # when a frame is a success
     licence: str = ""  # licence of the pictures, if it is known
     columns: dict[ColumnName, Width] = {}  # width of each column; empty if only frames are kept
+    # Numbers of each part of an observation that a state is joined of, in order; empty if it is not known
+    state_parts: dict[str, Annotated[int, Field(ge=0, le=10_000)]] = Field({}, max_length=10_000)
     choices: int = Field(0, ge=0, le=1_000_000)  # n, if an action is one of n choices; 0 if it is a vector
     fps: float = Field(0.0, ge=0, le=100_000)  # frames a second; 0 if it is not known
     labelled: bool = True  # whether it is known which frames are a success; else all labels are 0
+
+    @property
+    def widths(self) -> str:
+        """The columns with their widths, and the parts of a state, in words."""
+        inside = f" ({', '.join(f'{name} {count}' for name, count in self.state_parts.items())})"
+        words = [f"{name} {width}" + inside * (name == "state" and bool(self.state_parts))
+                 for name, width in self.columns.items()]  # fmt: skip
+        return ", ".join(words) or "none"
 
 
 class EpisodeRecord(BaseModel):

@@ -29,7 +29,7 @@ _EPISODES = 10
 def run_checks(scored: Scored, figures: Mapping[str, float | int], card: Card, *, seed: int) -> tuple[Check, ...]:
     """Run all checks on the scores of held-out frames."""
     return (
-        _auroc(figures["auroc"]),
+        _auroc(figures["auroc"], scored),
         reset_frames(scored),
         _shuffle(scored, figures["auroc"], seed),
         _majority(figures),
@@ -95,8 +95,11 @@ def shuffled_auroc(scored: Scored, *, seed: int) -> float:
     return sum(values) / len(values) if values else math.nan
 
 
-def _auroc(value: float) -> Check:
+def _auroc(value: float, scored: Scored) -> Check:
     meaning = "Chance that a frame of success scores above another one, on episodes that were not trained on."
+    if odd := int((~scored.probabilities.isfinite()).sum()):
+        why = f"{odd:,} of {len(scored):,} probabilities are not finite."
+        return Check(name=AUROC, status="fail", value=None, limit="fail if not finite", meaning=f"{meaning} {why}")
     status = _from_below(value, _AUROC_WARN, _AUROC_FAIL)
     return _check(AUROC, value, status, f"warn below {_AUROC_WARN:g}, fail below {_AUROC_FAIL:g}", meaning)
 

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from motionkit.errors import MotionkitError
 from motionkit.rl import stable_hash
 from motionkit.success.actor import Actor, observation
-from motionkit.success.actor_settings import ActorSpec
+from motionkit.success.actor_settings import ActorSpec, parts_in_words
 from motionkit.success.episodes import Episodes, open_episodes, task_of
 from motionkit.success.ppo.settings import CloneSettings
 from motionkit.training.learner import out_of_range
@@ -129,10 +129,13 @@ def _require_fit(episodes: Episodes, spec: ActorSpec, place: Path) -> None:
             f"{_in_words(width, spec.choices)}.",
             fix="choose the environment that they were collected in.",
         )
-    if spec.kind == "mlp" and episodes.columns.get("state") != spec.state_size:
+    theirs_of, ours_of = episodes.manifest.state_parts, spec.state_parts
+    other = theirs_of and ours_of and [*theirs_of.items()] != [*ours_of.items()]
+    if spec.kind == "mlp" and (other or episodes.columns.get("state") != spec.state_size):
+        found = parts_in_words(width, theirs_of) if (width := episodes.columns.get("state", 0)) else "no numbers"
         raise MotionkitError(
             f"the states of {place} are not those of the environment.",
-            why=f"they have {episodes.columns.get('state', 'no')} numbers; the environment's have {spec.state_size}.",
+            why=f"they have {found}; the environment's have {parts_in_words(spec.state_size, ours_of)}.",
             fix="choose the environment that they were collected in; or --policy pixels, which reads pictures.",
         )
     if spec.kind == "pixels" and dict(episodes.cameras) != dict(spec.cameras):

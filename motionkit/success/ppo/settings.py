@@ -114,14 +114,20 @@ class AlarmSettings(Group):
 
     gap: float = Field(0.2, gt=0, le=1, description="Predicted minus true success from which it warns.")
     window: int = Field(200, ge=10, le=1_000_000, description="Newest episodes that are compared.")
-    stop: Annotated[bool, Cli("--stop-on-gap")] = Field(False, description="End the run with the warning.")
+    stop: Annotated[bool, Cli("--stop-on-gap")] = Field(
+        False, description="End the run with the warning, which reads true success."
+    )
 
 
 class MineSettings(Group):
     """On-policy mining: between stretches of training the classifier learns from what the policy did."""
 
     rounds: Annotated[int, Cli("--mine")] = Field(
-        0, ge=0, le=1000, description="Rounds, evenly spaced over the updates; 0: the classifier stays as it is."
+        0,
+        ge=0,
+        le=1000,
+        description="Rounds, evenly spaced over the updates, in which the classifier learns true success; 0: it stays "
+        "as it is.",
     )
     steps: int = Field(220, ge=1, le=1_000_000, description="Steps of the classifier in a round.")
     batch_size: int = Field(128, ge=2, le=65_536, description="Frames of a step, a quarter of them successes.")
@@ -158,7 +164,16 @@ class SuccessEvalSettings(Group):
 
     episodes: int = Field(200, ge=2, le=100_000, description="Episodes.")
     every: int = Field(4, ge=0, description="Updates between measurements on as many other starts; 0: none.")
-    watched: int = Field(64, ge=2, le=100_000, description="Episodes of these; the best policy is chosen by them.")
+    watched: int = Field(64, ge=2, le=100_000, description="Episodes of these; they choose the policy that is kept.")
+    keep: Annotated[Literal["auto", "oracle"], Cli("--keep")] = Field(
+        "auto",
+        description="Policy that is kept. auto: the last one with --reward env, the one of highest predicted success "
+        "with a classifier; oracle: the one of highest true success, which only the environment knows.",
+    )
+
+    def idle(self) -> Mapping[str, str]:
+        """Return the options that have no effect; see `Group.idle`."""
+        return {} if self.every else {"keep": "heldout.every is 0: the last policy is kept"}
 
 
 class ActingSettings(TrainerSettings):
@@ -240,10 +255,13 @@ class PpoSettings(ActingSettings):
     def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a run's settings with the environment as it was then; see `Translated.recorded`.
 
-        Older runs had neither cloning nor shifted pictures.
+        Older runs had neither cloning nor shifted pictures, and kept the policy of highest true success.
         """
         before = {} if table.get("init") is None else {"critic": 0, "spread": 0.2}
         later = {"augment": {"shift": 0}, "clone": CloneSettings(**before).model_dump(mode="json")}
+        heldout = table.get("heldout")
+        if not isinstance(heldout, Mapping) or heldout.get("every", 1):
+            later["heldout"] = {"keep": "oracle"}
         return with_later(super().recorded(table), later)
 
 

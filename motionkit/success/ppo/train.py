@@ -17,13 +17,17 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from PIL import Image
 
+from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.plugins import reads_of
-from motionkit.runs import Run, fingerprint_tensors, write_bytes_atomic
-from motionkit.success.actor import ARTIFACT, Actor, is_actor, load_actor, save_actor
+from motionkit.rl import stable_hash
+from motionkit.runs import Run, find_model, fingerprint_tensors, write_bytes_atomic
+from motionkit.success.actor import ARTIFACT, DOCUMENT, Actor, is_actor, load_actor, require_same_state, save_actor
 from motionkit.success.actor_settings import ActorSettings, spec_of
+from motionkit.success.environments.observed import observation_notes, observation_of
 from motionkit.success.environments.open import open_environment
 from motionkit.success.environments.tasks import as_recorded
 from motionkit.success.episodes import ARTIFACT as EPISODES
@@ -34,7 +38,7 @@ from motionkit.success.ppo.mining import Miner
 from motionkit.success.ppo.scored_env import ScoredEnv, Scorer, Term, refuse_unreadable
 from motionkit.success.ppo.settings import STEPS, CloneSettings, PpoSettings
 from motionkit.success.true_success import Episodes, change_of, rate_interval, run_episodes, start_seeds
-from motionkit.tracking import result_table, results
+from motionkit.tracking import TOO_FEW, result_table, results
 from motionkit.training.base import REWARD, Figure, inputs_of
 from motionkit.training.device import describe_device, set_up
 from motionkit.training.learner import Best
@@ -59,8 +63,8 @@ _logger = logging.getLogger("motionkit.ppo")
 class PpoTrainer:
     """Trains an actor; see `motionkit.training.base.Trainer`.
 
-    A step is a rollout of every copy of the environment and the passes over it. The actor with the highest true success
-    from watched starts is kept, and the last one.
+    A step is a rollout of every copy of the environment and the passes over it. The last actor is kept, and the one
+    that `SuccessEvalSettings.keep` chooses on watched starts.
     """
 
     unshared: ClassVar[str] = (
@@ -84,8 +88,9 @@ class PpoTrainer:
         self.environment = open_environment(
             settings.env, episodes.num_envs, workers=episodes.workers, backend=episodes.backend
         )
+        require_same_state(settings.run.resume, self.environment)
         self.terms: list[Term] = []
-        self.notes: list[str] = []
+        self.notes = observation_notes(self.environment)
         for chosen in settings.reward:
             reads = reads_of(chosen.kind, chosen.component)
             refuse_unreadable(chosen.label, reads, self.environment)
@@ -120,6 +125,8 @@ class PpoTrainer:
                     fix=f"leave it out, or --init {settings.init / EPISODES}, where it has them.",
                 )
             self.actor.spec.require_fit(self.environment, str(settings.init))
+            if chosen_by(settings.init) == "":
+                self.notes.append(f"{settings.init} is of an older version: its policy was chosen by true success.")
             shape, policy = self.actor.spec, settings.policy
             if policy not in (ActorSettings(kind=shape.kind, width=shape.width), ActorSettings()):
                 self.notes.append(
@@ -137,6 +144,11 @@ class PpoTrainer:
         self.scorer = Scorer(
             self.terms, settings.scoring, episodes.num_envs, tuple(self.environment.cameras), self.device
         )
+        self.chosen_by = "true success" if settings.heldout.keep == "oracle" else ""
+        if self.chosen_by:
+            self.notes.append("the policy that is kept is the one of highest true success (--keep oracle).")
+        elif self.scorer.predicts and settings.heldout.every:
+            self.chosen_by = "predicted success"
         self.miner: Miner | None = None
         if settings.mine.rounds:
             rewards = [term.reward for term in self.terms]
@@ -171,6 +183,8 @@ class PpoTrainer:
         settings = self.settings
         for note in self.notes:
             _logger.info("%s", note)
+        if shown := observation_of(self.environment):
+            run.annotate(observation=shown)
         alarm = SuccessAlarm(settings.alarm.gap, settings.alarm.window)
         best, start = Best(), Kept()
         parts: Parts = {**self.learner.parts(), "alarm": alarm, "best": best, "before": start}
@@ -185,11 +199,15 @@ class PpoTrainer:
             _logger.info("running %d held-out episodes before training", settings.heldout.episodes)
             first = self._held_out("eval", settings.heldout.episodes, films=_FILMS)
             predicted = {} if first.predicted is None else {"predicted": first.predicted.tolist()}
-            start.values = {"success": first.success.tolist(), **predicted, **cloned}
+            start.values = {"success": first.success.tolist(), "sampled": self._sampled(), **predicted, **cloned}
             write_films(run.artifact(FILMS_BEFORE), first)
         save_actor(run.artifact(ARTIFACT), self.actor, tensors=False)
 
+        last = run.start_step
+
         def step_fn(step: int) -> Mapping[str, float]:
+            nonlocal last
+            last = step
             # After cloning the critic is untrained: it learns first, and the actor stays.
             alone = self.demonstrations is not None and step <= settings.clone.critic
             metrics = {**self.learner.update(critic_alone=alone), **self.scorer.take_means()}
@@ -204,14 +222,22 @@ class PpoTrainer:
                     _logger.warning("%s", _parted(alarm))
             if self.miner is not None and step in self.miner.due:
                 metrics |= self.miner.round(step)
-                # The classifier has changed: rates under the old one are not a sign of reward hacking.
+                # The classifier has changed: rates under the old one are not a sign of reward hacking, and the policy
+                # is not chosen by them.
                 alarm.forget()
+                if self.chosen_by == "predicted success":
+                    best.load_state(State())
             interval = settings.heldout.every
             if interval and (step % interval == 0 or step == settings.run.num_steps):
-                watched = float(self._held_out("watch", settings.heldout.watched).success.mean())
-                metrics["success/watched"] = watched
-                # Of equal rates the later one, which was trained longer.
-                best.offer(watched + _LATER * step, step, self.actor.tensors())
+                watched = self._held_out("watch", settings.heldout.watched)
+                rates = {"true success": float(watched.success.mean())}
+                metrics["success/watched"] = rates["true success"]
+                if watched.predicted is not None:
+                    rates["predicted success"] = float(watched.predicted.mean())
+                    metrics["success/watched_predicted"] = rates["predicted success"]
+                if self.chosen_by:
+                    # Of equal rates the later one, which was trained longer.
+                    best.offer(rates[self.chosen_by] + _LATER * step, step, self.actor.tensors())
             return metrics
 
         stop = settings.alarm.stop
@@ -223,10 +249,14 @@ class PpoTrainer:
         mined = self.miner.finish() if self.miner is not None else {}
         _logger.info("running %d held-out episodes after training", settings.heldout.episodes)
         after = self._held_out("eval", settings.heldout.episodes, films=_FILMS)
-        kept = {"step": best.step or settings.run.num_steps, "success": round(float(after.success.mean()), 4)}
+        # A run that ends early may not have watched anything yet.
+        kept = {
+            "step": best.step or last, "chosen_by": self.chosen_by if best.step else LAST,
+            "success": round(float(after.success.mean()), 4),
+        }  # fmt: skip
         save_actor(run.artifact(ARTIFACT), self.actor, extra=kept)
         write_films(run.artifact(FILMS), after)
-        return {**self._finish(start.values, after, alarm, best.step), **mined}
+        return {**self._finish(start.values, after, alarm, kept), **mined}
 
     def _clone(self) -> dict[str, Any]:
         """Clone the episodes of ``--init``; returns a summary for the checkpoint."""
@@ -236,8 +266,17 @@ class PpoTrainer:
         _logger.info("%s", clone_sentence(summary))
         return {"clone": summary}
 
-    def _held_out(self, purpose: str, episodes: int, *, films: int = 0) -> Episodes:
-        """Run deterministic episodes in another environment, so that those of training go on."""
+    def _sampled(self) -> list[bool]:
+        """Return the success of held-out episodes in which actions are drawn; torch's generator stays as it is."""
+        cuda = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=cuda):
+            torch.manual_seed(stable_hash(f"actions/{self.settings.seed}") % 2**62)
+            count = self.settings.heldout.episodes
+            flags: list[bool] = self._held_out("eval", count, drawn=True).success.tolist()
+        return flags
+
+    def _held_out(self, purpose: str, episodes: int, *, films: int = 0, drawn: bool = False) -> Episodes:
+        """Run episodes in another environment, so that those of training go on; actions are drawn or deterministic."""
         settings = self.settings
         # At most as many copies as episodes.
         other = open_environment(settings.env, min(settings.episodes.num_envs, episodes))
@@ -245,41 +284,51 @@ class PpoTrainer:
         try:
             return run_episodes(
                 other,
-                lambda states, frames: self.actor.act(self.actor.observe(states, frames), deterministic=True),
+                lambda states, frames: self.actor.act(self.actor.observe(states, frames), deterministic=not drawn),
                 start_seeds(purpose, settings.seed, 0, episodes),
                 frames=self.actor.spec.kind == "pixels",
-                predict=scorer.predict if scorer.predicts and purpose == "eval" else None,
+                predict=scorer.predict if scorer.predicts and not drawn else None,
                 films=films if other.cameras else 0,
             )
         finally:
             other.close()
 
-    def _finish(self, before: Mapping[str, Any], after: Episodes, alarm: SuccessAlarm, step: int) -> dict[str, object]:
+    def _finish(
+        self, before: Mapping[str, Any], after: Episodes, alarm: SuccessAlarm, kept: Mapping[str, Any]
+    ) -> dict[str, object]:
         success = change_of(np.array(before["success"], np.bool_), after.success, self.settings.seed)
         measured: dict[str, object] = {"success": success}
         heldout = {"success/true": success}
+        sampled: np.ndarray[Any, np.dtype[np.bool_]] | None = None
+        if "sampled" in before:  # runs that were begun by an older version have none
+            sampled = np.array(self._sampled(), np.bool_)
+            heldout["success/sampled"] = change_of(np.array(before["sampled"], np.bool_), sampled, self.settings.seed)
+            measured["sampled_success"] = heldout["success/sampled"]
         if after.predicted is not None:
             predicted = change_of(np.array(before["predicted"], np.bool_), after.predicted, self.settings.seed)
             measured["predicted_success"] = heldout["success/predicted"] = predicted
         sentence = verdict(success, alarm)
+        if sampled is not None:
+            sentence += drawn_better(change_of(after.success, sampled, self.settings.seed))
         before_it = " Before is the policy that was cloned." if "clone" in before else ""
         if "clone" in before:
             measured["clone"] = before["clone"]
         _logger.info("%s", sentence)
-        count = len(after.success)
+        count, chosen = len(after.success), kept_policy(kept)
         return {
             **measured,
             "heldout": heldout,
             "measured_on": f"{count:,} deterministic episodes from starts that training does not use, the same before "
-            f"and after. The interval is a 95 % bootstrap over episodes.{before_it}",
+            f"and after. The interval is a 95 % bootstrap over episodes. After is the policy {chosen}.{before_it}",
             "metrics": {"success/true": success["after"]},
             "alarm": alarm.document(),
             "table": [
-                result_table(results(heldout), f"Share of {count:,} held-out episodes that succeed"),
+                result_table(results(heldout), f"Share of {count:,} held-out episodes that succeed; policy {chosen}"),
                 *([self.miner.table()] if self.miner is not None and self.miner.rounds else []),
             ],
             "verdict": sentence,
-            "best_step": step,
+            "best_step": kept["step"],
+            "chosen_by": kept["chosen_by"],
         }
 
 
@@ -291,14 +340,45 @@ def _parted(alarm: SuccessAlarm) -> str:
     )
 
 
+LAST = "last"  # how a policy was chosen that was not
+
+
+def chosen_by(place: Path) -> str | None:
+    """Return how `ppo` chose the actor at a place; empty if an older version did, None if it is none of ppo's."""
+    model = find_model(place.expanduser(), ARTIFACT, DOCUMENT)
+    document = {} if model is None else read_json(model.document, dict)
+    return str(document.get("chosen_by", "")) if "step" in document else None
+
+
+def kept_policy(kept: Mapping[str, Any]) -> str:
+    """Return which policy was kept, in words that follow "policy"."""
+    step, by = kept["step"], kept["chosen_by"]
+    if by == LAST:
+        return f"after the last update, {step}"
+    oracle = ", an oracle: a task without the environment's word has no such choice" if by == "true success" else ""
+    return f"of update {step}, chosen by {by} on other starts{oracle}"
+
+
+def drawn_better(change: Mapping[str, Any]) -> str:
+    """Return a sentence if episodes with drawn actions succeed more often than those of the most probable ones."""
+    if change["ci95"][0] <= 0:
+        return ""
+    return (
+        f" With actions drawn, as in training, it succeeds more often: in {change['after']:.0%}, not "
+        f"{change['before']:.0%}."
+    )
+
+
 def verdict(success: Mapping[str, Any], alarm: SuccessAlarm) -> str:
     """Return the run's result in a sentence."""
-    low, high = success["ci95"]
-    before, after = success["before"], success["after"]
-    if low > 0:
+    (row,) = results({"success/true": success})
+    before, after = row.before, row.after
+    if row.verdict == TOO_FEW:
+        sentence = f"true success went from {before:.0%} to {after:.0%} in {row.n} episodes: too few to say more."
+    elif row.verdict == "better":
         head = "the policy learned the task: " if after >= _LEARNED else ""
         sentence = f"{head}true success rose from {before:.0%} to {after:.0%}."
-    elif high < 0:
+    elif row.verdict == "worse":
         sentence = f"the policy got worse: true success fell from {before:.0%} to {after:.0%}."
     else:
         sentence = f"true success went from {before:.0%} to {after:.0%}, which is no more than chance."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,12 @@ from motionkit.clips.convert import (
     kind_of,
     require_file,
 )
+from motionkit.clips.convert.targets import WORDING
+from motionkit.clips.motion_clip import MotionClip
 from motionkit.contracts.blocks import Seams
 from motionkit.contracts.generating import BATCH, asked_of, generate_with_seams
 from motionkit.contracts.policy import DiffusionPolicy
+from motionkit.contracts.wording import Reading, sentences
 from motionkit.documents import read_json
 from motionkit.motion import ReadOptions, plain_id
 from motionkit.player import MAX_TRACKS, track_of, write_player
@@ -51,6 +54,7 @@ def generate(
     guidance: float = 2.5,
     seed: int = 0,
     batch: int = BATCH,
+    readings: Mapping[str, Reading] | None = None,
     facts: dict[str, Any] | None = None,
     overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
@@ -71,6 +75,7 @@ def generate(
         guidance: Classifier-free guidance scale.
         seed: Seed of the noise.
         batch: Motions that are sampled at once.
+        readings: What typed texts are read as.
         facts: Further entries of motions.json.
         overwrite: Replace what an earlier call wrote into `out`; other files are not touched.
         progress: Called with 1 after each motion.
@@ -90,6 +95,9 @@ def generate(
             (part / folder).mkdir()
         for number, (clip, seams) in enumerate(motions):
             entry = _entry(names[number], prompts[number // samples], number % samples, policy.fps)
+            for segment in entry["segments"]:
+                if (reading := (readings or {}).get(segment["text"])) is not None:
+                    segment.update(reading.document())
             if seams is not None:
                 entry["seams"] = seams.document()
             assert clip.features is not None
@@ -201,21 +209,45 @@ def _named(sources: Sequence[FileSource], motions: Sequence[dict[str, Any]]) -> 
 
 
 def _write_page(folder: Path, path: Path, sources: Sequence[FileSource], rate: float, edits: Edits) -> None:
-    """Write a page of motions, called by their ids: the texts of a prompt set often begin alike."""
+    """Write a page of motions, called by their texts."""
     document = read_json(folder / RECORD, dict, limit=_LIMIT)
     motions, fps = document["motions"], float(document["fps"])
     tracks = []
     for source, entry in zip(sources, motions, strict=False):
         (clip,) = source.load()
-        segments = [(part["text"], part["start"] / fps, part["end"] / fps) for part in entry["segments"]]
+        segments = [(_marked(part), part["start"] / fps, part["end"] / fps) for part in entry["segments"]]
         if edits.any or rate not in (0.0, fps):
             clip, _ = edited(clip.resample(rate or fps), edits)
             segments = [(caption.text, caption.start, caption.end) for caption in clip.timed]
             segments = segments or [(entry["text"], 0.0, 0.0)]
-        notes = [Seams(**entry["seams"]).sentence(fps)] if "seams" in entry else ()
-        tracks.append(track_of(clip.motion, entry["id"], segments=segments, notes=notes))
+        notes = [*_said(entry["segments"]), *([Seams(**entry["seams"]).sentence(fps)] if "seams" in entry else [])]
+        tracks.append(track_of(clip.motion, entry["text"] or entry["id"], segments=segments, notes=notes))
     count = f"{len(tracks)} of {len(motions)}" if len(tracks) < len(motions) else f"{len(motions)}"
     write_player(path, tracks, title=motions[0]["text"] if len(motions) == 1 else f"{count} generated motions")
+
+
+def noted(clip: MotionClip, prompt: Prompt, readings: Mapping[str, Reading]) -> MotionClip:
+    """Return a motion with a note of what its texts are read as, which a page shows."""
+    said = " ".join(f"{sentence}." for sentence in sentences(readings, prompt.segments))
+    return replace(clip, notes={**clip.notes, WORDING: said}) if said else clip
+
+
+def _said(parts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what the page says of the actions of a motion, for each text once."""
+    said = []
+    for part in parts:
+        if "read_as" in part:
+            said.append(Reading(part["text"], part["read_as"], tuple(part.get("left_out", ()))).sentence)
+        elif "warning" in part:
+            said.append(part["warning"])
+    return list(dict.fromkeys(said))
+
+
+def _marked(part: Mapping[str, Any]) -> str:
+    """Return the text of an action as the page shows it."""
+    if "warning" in part:
+        return f"{part['text']} (not known to the policy)"
+    return f"{part['text']} (read as: {part['read_as']})" if "read_as" in part else str(part["text"])
 
 
 def _sources(folder: Path) -> list[FileSource]:

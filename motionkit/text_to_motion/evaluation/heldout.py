@@ -124,7 +124,7 @@ class Shown:
             skeleton, fps = str(about["skeleton"]), float(about["fps"])
         except FileNotFoundError as error:
             raise MotionkitError(f"{path} is missing.") from error
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        except (OSError, ValueError, KeyError, TypeError, EOFError, RecursionError, zipfile.BadZipFile) as error:
             raise MotionkitError(f"{path} cannot be read as held-out motions.", why=str(error)) from error
         ends = np.cumsum([spans[-1][1] if spans else 0 for spans in bounds])
         sizes = {len(texts), len(bounds), len(rewards), len(segments)}
@@ -139,13 +139,13 @@ class Measured:
     """One measurement, every quantity ``[P, S]`` float64 (P prompts, S samples)."""
 
     # By name: ``reward`` (the weighted mix), ``judge`` (when there is one), ``skate`` (m/s), ``jerk`` (m/s^3),
-    # ``speed`` (mean of the joints, m/s), ``path`` (of the root over the ground, m), where real motions are known
+    # ``speed`` (mean of the joints, m/s), ``path`` (of the root over the ground, m), where reference motions are known
     # ``movement``, ``statues`` and ``side`` (see `motionkit.motion.RealActions.measure`) and, with several samples per
     # prompt, ``diversity`` (see `motionkit.metrics.sample_spread`, of normalised features).
     quantities: dict[str, NDArray[np.float64]]
     # Some of the motions, to be looked at; None for a measurement that was read from a checkpoint.
     shown: Shown | None = field(default=None, compare=False)
-    # What kinetic FID and NPSS are made of, [P, S, ...] float32 (see `set_columns`); empty if no real motions
+    # What kinetic FID and NPSS are made of, [P, S, ...] float32 (see `set_columns`); empty if no reference motions
     # are known.
     sets: Arrays = field(default_factory=dict)
 
@@ -201,7 +201,7 @@ class HeldOut:
         judge: A score that is never trained on.
         sampler: Reverse process; deterministic DDIM when None.
         seed: Seed of the noise, apart from any training noise.
-        real: Real motions of the prompts' split, which ``movement``, ``statues`` and ``side`` are measured against.
+        real: Reference motions of the prompts' split, by which ``movement``, ``statues`` and ``side`` are measured.
 
     Example:
         >>> from motionkit import load_dataset, load_policy, load_reward
@@ -281,10 +281,10 @@ class HeldOut:
 
     @torch.no_grad()
     def measure_real(self, *, device: torch.device | str = "cpu") -> Measured | None:
-        """Score real motions that do what the prompts ask for, one each (see `RealMotions.answers`).
+        """Score reference motions that do what the prompts ask for, one each (see `RealMotions.answers`).
 
         Returns:
-            Quantities ``[P, 1]``, without ``diversity``; NaN for prompts without a real motion. None if no prompt
+            Quantities ``[P, 1]``, without ``diversity``; NaN for prompts without a reference motion. None if no prompt
             has one.
         """
         answers = None if self.real is None else self.real.answers(self.prompts, device=device)
@@ -298,7 +298,7 @@ class HeldOut:
         return Measured(result, Shown.first(answers.motions, answers.prompts, scored, 1, _SHOWN))
 
     def compare_sets(self, before: Measured, after: Measured) -> dict[str, SetFigure]:
-        """Compare what sets of motions have as a whole (see `compare_sets`); empty if no real motions are known."""
+        """Compare what sets of motions have as a whole (see `compare_sets`); empty without reference motions."""
         return {} if self.real is None else compare_sets(before.sets, after.sets, self.prompts, self.real)
 
     def _values(self, motions: MotionBatch, asked: Sequence[Prompt], scored: Scored) -> dict[str, torch.Tensor]:
@@ -338,13 +338,13 @@ def set_columns(motions: MotionBatch, prompts: Sequence[Prompt], real: RealMotio
     Args:
         motions: N motions.
         prompts: What each of them was asked for.
-        real: Real motions of the prompts' split.
+        real: Reference motions of the prompts' split.
         most: Most segments of a prompt, K.
 
     Returns:
         ``kinetic`` ``[N, K, F]`` (`motionkit.metrics.kinetic_features`; NaN past a prompt's last segment) and
-        ``npss`` ``[N, 2]``, the sums of `motionkit.metrics.npss_terms` over the segments whose own real clip is known
-        and as long; NaN if none is.
+        ``npss`` ``[N, 2]``, the sums of `motionkit.metrics.npss_terms` over the segments whose own reference clip is
+        known and as long; NaN if none is.
     """
     parts = segments_of(motions, prompts)
     place = [number for prompt in prompts for number in range(len(prompt.segments))]
@@ -365,24 +365,24 @@ class SetFigure:
     """One figure of two sets of motions of the same prompts."""
 
     paired: Paired  # before and after; the interval resamples prompts
-    real: float | None = None  # the figure of as many real motions; None if it says nothing
+    real: float | None = None  # the figure of as many reference motions; None if it says nothing
 
 
 def compare_sets(before: Arrays, after: Arrays, prompts: Sequence[Prompt], real: RealMotions) -> dict[str, SetFigure]:
     """Return kinetic FID and NPSS of the motions of P prompts, S samples each.
 
-    Kinetic FID is taken of segments, against the clips of the split. Its real figure is that of as many segments of
-    real clips of the same actions, so that all three have the same bias.
+    Kinetic FID is taken of segments, against the clips of the split. The figure of the reference is that
+    of as many segments of reference clips of the same actions, so that all three have the same bias.
 
     Args:
         before: Of the policy as it started: ``kinetic`` ``[P, S, K, F]`` and ``npss`` ``[P, S, 2]``.
         after: The same of the trained policy.
         prompts: P prompts.
-        real: Real motions of the prompts' split.
+        real: Reference motions of the prompts' split.
 
     Returns:
-        ``kinetic_fid`` where there are more segments, and more clips, than features; ``npss`` where a prompt has a real
-        motion of its own.
+        ``kinetic_fid`` where there are more segments, and more clips, than features; ``npss`` where a prompt has a
+        reference motion of its own.
     """
     result = {}
     if "kinetic" in before and "kinetic" in after:
@@ -402,7 +402,7 @@ def pair_kinetic_fid(before: Floats, after: Floats, clips: Tensor) -> Paired | N
     Args:
         before: ``[P, K, F]`` kinetic features of K motions or segments of each prompt; NaN if there are fewer.
         after: The same of other motions.
-        clips: ``[M, F]`` kinetic features of real clips.
+        clips: ``[M, F]`` kinetic features of reference clips.
 
     Returns:
         The pair, whose interval resamples prompts; None if there are no more motions, or clips, than features.

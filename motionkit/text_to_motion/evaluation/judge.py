@@ -1,6 +1,6 @@
 """What a run settles before training: prompts that fit the policy, its rewards and judge, held-out data kept apart.
 
-`calibrate` scores samples and real motions by every reward: scale, ties
+`calibrate` scores samples and reference motions by every reward: scale, ties
 and spread within groups.
 """
 
@@ -162,7 +162,7 @@ class RewardFigures:
     std: float  # their standard deviation
     group_std: float  # standard deviation within a group, mean over groups: the signal of group-relative algorithms
     ties: float  # share of the pairs within groups with equal scores
-    # Mean over real motions with their own texts, a reference for a perfect policy; NaN if there are none.
+    # Mean over reference motions with their own texts, a reference for a perfect policy; NaN if there are none.
     real: float
     applies: float  # share of the samples that it applies to
 
@@ -188,7 +188,7 @@ class Calibration:
 
     def table(self) -> dict[str, object]:
         """Return the figures as a table of a summary."""
-        columns = ["reward", "weight", "mean", "std", "std in group", "x weight", "ties", "real motions"]
+        columns = ["reward", "weight", "mean", "std", "std in group", "x weight", "ties", "reference motions"]
         rows = [
             [row.name, f"{row.weight:g}", *map(_shown, (row.mean, row.std, row.group_std, row.effect)),
              _percent(row.ties), _shown(row.real)]
@@ -238,7 +238,7 @@ def calibrate(
     steps: Sequence[int],
     guidance: float,
 ) -> Calibration:
-    """Score samples of a policy and real motions by every reward of a mix."""
+    """Score samples of a policy and reference motions by every reward of a mix."""
     plan = StepPlan.build(policy.schedule, DDIM(0.0), steps=steps)
     size = max(1, _CHUNK // samples)
     scored = []

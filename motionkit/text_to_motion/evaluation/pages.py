@@ -22,7 +22,7 @@ _LEGEND = (
     "First sample of each prompt. Under the timeline: the score of each segment as a bar, and when the left and the "
     "right foot touch the floor. Drag to turn, scroll to zoom, space to play; each begins in mid-action."
 )
-_REAL = "real clips"
+_REAL = "reference clips"
 
 _POINTS = 5
 """Points on the way that are shown, the first and the last among them: as many figures as fit beside each other."""
@@ -39,10 +39,10 @@ CHARTS = (
         zero=True,
     ),
     Chart(
-        "Movement, share of real",
+        "Movement, share of reference",
         {"movement": "heldout/movement", "statues": "heldout/statues"},
-        "How far the limb swings that moves most in real clips of the action, as a share of theirs; and the share of "
-        "segments in which nothing moves 10 cm.",
+        "How far the limb swings that moves most in reference clips of the action, as a share of theirs; and the share "
+        "of segments in which nothing moves 10 cm.",
         zero=True,
     ),
     Chart(
@@ -71,7 +71,7 @@ CHARTS = (
 
 @dataclass(frozen=True)
 class _Prompt:
-    """One prompt with its motions in the order of the panels, a real one last; `rewards` are without that."""
+    """One prompt with its motions in the order of the panels, the reference last; `rewards` are without that."""
 
     text: str
     rewards: Sequence[float]
@@ -89,7 +89,7 @@ class HeldOutMotions:
 
     before: Shown | None  # Before training
     after: Shown | None  # The same prompts after it
-    real: Shown | None  # Real motions of the same actions
+    real: Shown | None  # Reference motions of the same actions
     missing: Sequence[str]  # What a reader would expect and is not there, in sentences
     points: Mapping[int, Shown]  # Motions of some other prompts at points on the way, by step
 
@@ -183,7 +183,7 @@ def compared(sources: Mapping[str, Source], kept: Mapping[str, HeldOutMotions]) 
 
 def section(
     shown: Mapping[str, Shown],  # motions by what they are called; the gain is of the last over the first
-    real: Shown | None = None,  # real motions of the same actions; shown beside those of the same texts
+    real: Shown | None = None,  # reference motions of the same actions; shown beside those of the same texts
 ) -> str:
     """Return players for the prompts that all of `shown` have: three open, the others closed."""
     if not shown:
@@ -204,7 +204,11 @@ def section(
         )
         places = {0: "Best", len(prompts) // 2: "Middle", len(prompts) - 1: "Worst"}
         opened = dict(sorted(places.items())) if len(prompts) > 2 else dict.fromkeys(range(len(prompts)), "")
-        head = "Before, after and real" if any(math.isfinite(prompt.real) for prompt in prompts) else "Before and after"
+        head = (
+            "Before, after and reference"
+            if any(math.isfinite(prompt.real) for prompt in prompts)
+            else "Before and after"
+        )
         whose = f" of {list(shown)[-1]}" if len(shown) > 2 else ""
         words = f"The first {count(len(prompts), 'held-out prompt')}, sorted by the gain in reward{whose}. {_LEGEND}"
     parts = [_player(prompts[place], label) for place, label in opened.items()]
@@ -242,7 +246,7 @@ def _figures(prompt: _Prompt) -> str:
     known = any(map(math.isfinite, prompt.rewards))
     values = " → ".join(_number(value) for value in prompt.rewards) if known or len(prompt.rewards) < 2 else ""
     gain = f" ({_shown(prompt.gain):+.2f})" if len(prompt.rewards) > 1 and math.isfinite(prompt.gain) else ""
-    return f"{values}{gain}{f', real {prompt.real:.2f}' if math.isfinite(prompt.real) else ''}"
+    return f"{values}{gain}{f', reference {prompt.real:.2f}' if math.isfinite(prompt.real) else ''}"
 
 
 def _shown(gain: float) -> float:
@@ -275,7 +279,7 @@ def _prompts(shown: Mapping[str, Shown], real: Shown | None) -> list[_Prompt]:
 
 
 def _beside(prompt: _Prompt, real: Shown | None) -> _Prompt:
-    """Return a prompt with the real motion of its text beside the others, where there is one."""
+    """Return a prompt with the reference motion of its text beside the others, where there is one."""
     if real is None or prompt.text not in real.texts:
         return prompt
     row = real.texts.index(prompt.text)

@@ -16,7 +16,7 @@ import torch
 from motionkit import plugins
 from motionkit.config import Chosen, choose_one, words_for
 from motionkit.contracts.console import Console
-from motionkit.contracts.dataset import TextMotionDataset, clips_fingerprint, leave_out_clips
+from motionkit.contracts.dataset import TextMotionDataset, called, clips_fingerprint, leave_out_clips
 from motionkit.contracts.device import resolve_device
 from motionkit.contracts.device import set_threads as limit_threads
 from motionkit.contracts.evaluation import claim, tell_test_split, write_evaluation
@@ -68,9 +68,9 @@ _NONE, _AUTO = "none", "auto"
 _EVALUATOR = "mdm-matching"
 _LEGEND = (
     "* trained against this change. For a reward that reads no text, or tells no captions apart: the fall in standard "
-    "deviations over real clips. For changed captions also how often the right one scores higher; chance is 50 %. Told "
-    "alone: how often a classifier detects the change from the motion without its caption, or from the caption without "
-    "its motion; chance is 50 %."
+    "deviations over reference clips. For changed captions also how often the right one scores higher; chance is 50 %. "
+    "Told alone: how often a classifier detects the change from the motion without its caption, or from the caption "
+    "without its motion; chance is 50 %."
 )
 
 
@@ -95,10 +95,10 @@ class TextToMotion:
         settings, console = self.settings, self.console
         device = resolve_device(settings.device)
         model = find_policy(chosen_path(settings, policy or _STARTER))
-        label, dataset = open_data(settings, model)
+        chosen, dataset = open_data(settings, model)
         diffusion = open_policy(model, settings.policy, dataset, full=settings.protocol == "mdm", device=device)
-        opened = open_inputs(settings, dataset, label, {model.path: diffusion}, device)
-        starter = is_starter(label, dataset)
+        opened = open_inputs(settings, dataset, chosen, {model.path: diffusion}, device)
+        starter = is_starter(chosen.label, dataset)
         mode, amount = amount_of(
             settings.mode,
             settings.protocol,
@@ -111,7 +111,7 @@ class TextToMotion:
         out = settings.out or folder_of("eval text-to-motion", "runs", None, None)
         total = amount.motions * amount.replications
         console.say(
-            f"{amount.prompts} prompts x {amount.replications} of the {settings.split} split of {label}, "
+            f"{amount.prompts} prompts x {amount.replications} of the {settings.split} split of {opened.called}, "
             f"{total} motions; {how.words}"
         )
         if total > _MANY:
@@ -158,14 +158,14 @@ class Compare:
         models = [find_policy(path) for path in policies]
         # The data of the first policy with a run are used for all.
         data_model = next((model for model in models if model.run is not None), models[0])
-        label, dataset = open_data(settings, data_model)
-        starter = is_starter(label, dataset)
+        chosen, dataset = open_data(settings, data_model)
+        starter = is_starter(chosen.label, dataset)
         by_path = {
             model.path: open_policy(model, settings.policy, dataset, full=settings.protocol == "mdm", device=device)
             for model in models
         }
         scale = common_guidance([(model, by_path[model.path]) for model in models], settings.sampler.guidance_scale)
-        opened = open_inputs(settings, dataset, label, by_path, device)
+        opened = open_inputs(settings, dataset, chosen, by_path, device)
         how = {
             path: how_sampled(settings, data_model, policy, starter=starter, guidance=scale)
             for path, policy in by_path.items()
@@ -177,7 +177,8 @@ class Compare:
         tell_test_split(settings.split, [model.run for model in models], console)
         words = ", ".join(dict.fromkeys(sampling.words for sampling in how.values()))
         console.say(
-            f"{amount.prompts} prompts of the {settings.split} split of {label} x {len(models)} policies; {words}"
+            f"{amount.prompts} prompts of the {settings.split} split of {opened.called} x {len(models)} policies; "
+            f"{words}"
         )
         if note := _other_guidance(settings, models, by_path, starter=starter, scale=scale):
             console.say(note)
@@ -189,12 +190,17 @@ class Compare:
             comparison = compare_policies(
                 {path: (policy, how[path]) for path, policy in by_path.items()}, measurement, progress=step
             )
-        title = f"{comparison.prompts} prompts of the {settings.split} split of {label}, same noise; {words}"
+        title = f"{comparison.prompts} prompts of the {settings.split} split of {opened.called}, same noise; {words}"
         tables = [comparison.table(title)]
         notes = [*filter(None, [opened.questions.kept.sentence(opened.questions.what)])]
+        if len({sampling.words for sampling in how.values()}) > 1:
+            notes.append(
+                "the policies are sampled in different ways, and a difference may be that of the sampling alone: "
+                "--inference-timesteps N and --sampler KIND take one for all"
+            )
         closing = [*notes, *comparison.remarks()]
         document: dict[str, Any] = {
-            "models": comparison.names, "base": comparison.names[0], "dataset": label, "split": settings.split,
+            "models": comparison.names, "base": comparison.names[0], "dataset": chosen.label, "split": settings.split,
             "protocol": settings.protocol, "prompts": comparison.prompts, "sampler": words, "guidance_scale": scale,
             "inputs": {
                 "dataset": opened.questions.fingerprint(), "evaluator": opened.evaluator.fingerprint(),
@@ -203,7 +209,7 @@ class Compare:
             "notes": notes, "quantities": comparison.document(),
         }  # fmt: skip
         if settings.published:
-            rows, note = published_rows(comparison, opened, label, settings)
+            rows, note = published_rows(comparison, opened, settings)
             tables.append(rows)
             closing.append(note)
             document["published"] = {"rows": [vars(row) for row in PUBLISHED], "columns": list(COLUMNS), "note": note}
@@ -230,9 +236,7 @@ def _other_guidance(
     return f"guidance {scale:g}, {whose}; eval text-to-motion alone takes {others}, so that its figures differ"
 
 
-def published_rows(
-    comparison: Comparison, opened: Opened, label: str, settings: CompareSettings
-) -> tuple[dict[str, Any], str]:
+def published_rows(comparison: Comparison, opened: Opened, settings: CompareSettings) -> tuple[dict[str, Any], str]:
     """Return a table of our figures and the published ones, and a note on which of them compare."""
     means = comparison.means
     ours = [
@@ -241,7 +245,7 @@ def published_rows(
     ]
     theirs = [(row.name, *row.figures, f"{row.prompts}; {row.source}") for row in PUBLISHED]
     note = comparable(
-        label, settings.split, settings.evaluator.weights, settings.protocol, width=opened.evaluator.latent
+        opened.dataset, settings.split, settings.evaluator.weights, settings.protocol, width=opened.evaluator.latent
     )
     columns = ["", "R@1", "R@2", "R@3", "FID", "MM-Dist", "Diversity", "MultiModality", "motions; source"]
     table = {"title": "Beside published figures (HumanML3D, test)", "columns": columns, "rows": [*ours, *theirs]}
@@ -251,7 +255,7 @@ def published_rows(
 def open_inputs(
     settings: MotionSettings,
     dataset: TextMotionDataset,
-    label: str,
+    chosen: Chosen,
     policies: Mapping[str, DiffusionPolicy],
     device: torch.device,
 ) -> Opened:
@@ -261,7 +265,8 @@ def open_inputs(
         dataset,
         settings.split,
         policies,
-        label=label,
+        label=chosen.label,
+        called=called(chosen.label, chosen.options),
         evaluator=settings.evaluator.weights,
         glove=settings.evaluator.glove,
         stats=settings.evaluator.stats,
@@ -292,10 +297,10 @@ def chosen_path(settings: MotionSettings, path: str) -> str:
     return option if path == _STARTER else path
 
 
-def open_data(settings: MotionSettings, model: FoundModel) -> tuple[str, TextMotionDataset]:
-    """Return the name of the data and the data."""
+def open_data(settings: MotionSettings, model: FoundModel) -> tuple[Chosen, TextMotionDataset]:
+    """Return the choice of the data and the data."""
     chosen = dataset_for(model, settings.dataset)
-    return chosen.label, cast("TextMotionDataset", chosen.build())
+    return chosen, cast("TextMotionDataset", chosen.build())
 
 
 def is_starter(label: str, dataset: TextMotionDataset) -> bool:
@@ -337,10 +342,10 @@ class Retrieval:
         limit_threads(settings.threads, device, small=False)
         source, tmr = open_retrieval(model, stats=settings.stats, text_model=settings.text_model, device=device)
         chosen = dataset_for(source, settings.dataset)
-        dataset = chosen.build()
+        dataset, data = chosen.build(), called(chosen.label, chosen.options)
         clips = dataset.clips(settings.split)
         held_out = leave_out_clips(trained_on(source.path), dataset, clips)
-        held_out.require("clips", f"the {settings.split} split of {chosen.label}", "give --dataset with other clips.")
+        held_out.require("clips", f"the {settings.split} split of {data}", "give --dataset with other clips.")
         clips = [clips[place] for place in held_out.places]
         tell_test_split(settings.split, [source.run], console)
         with console.working(len(clips)) as step:
@@ -359,7 +364,7 @@ class Retrieval:
             "right_action": dict(result.right_action),
             "notes": notes,
         }
-        title = f"{source.path}, {settings.split} split of {chosen.label}: retrieval in percent"
+        title = f"{source.path}, {settings.split} split of {data}: retrieval in percent"
         return Result(document, tables=[result.table(title)], closing=notes)
 
 
@@ -380,14 +385,14 @@ class Sensitivity:
         limit_threads(settings.threads, device, small=True)
         models = _models(settings)
         chosen = _data(settings, models)
-        dataset = cast("TextMotionDataset", chosen.build())
+        dataset, data = cast("TextMotionDataset", chosen.build()), called(chosen.label, chosen.options)
         with plugins.catching():
             audited, notes = _audited(settings, dataset, device)
             _try_rewards(audited, dataset, settings, device)
         clips = Clips(dataset, settings.split, seed=settings.seed)
         tell_test_split(settings.split, [model.run for model in models], console)
         names = ", ".join(item.name for item in audited)
-        console.say(f"{len(clips)} clips of the {settings.split} split of {chosen.label}; {names}")
+        console.say(f"{len(clips)} clips of the {settings.split} split of {data}; {names}")
         begun = time.process_time()
         with console.working(len(SOURCES)) as step:
             result = audit(
@@ -406,11 +411,11 @@ class Sensitivity:
             "notes": notes,
         }
         page = write_evaluation(
-            out, "sensitivity", record, lambda: sensitivity_page(record, result, clips), name="sensitivity.html"
+            out, "sensitivity", record, lambda: sensitivity_page(record, result, clips, data), name="sensitivity.html"
         )
         sentences = [verdict(result, name).sentence for name in result.names]
         closing = [*notes, _LEGEND, *sentences, f"{record['cpu_seconds']:.0f} CPU-seconds; page: {page}"]
-        title = f"Seen, in percent of what an unrelated caption costs (95 %): {settings.split} split of {chosen.label}"
+        title = f"Seen, in percent of what an unrelated caption costs (95 %): {settings.split} split of {data}"
         shown = tables(result, title, [chosen.label for chosen in settings.reward])
         return Result({**record, "page": str(page)}, tables=shown, closing=closing)
 

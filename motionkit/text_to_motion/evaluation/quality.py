@@ -13,6 +13,7 @@ from motionkit.contracts.dataset import TextClip
 from motionkit.contracts.generating import sample
 from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.contracts.reward import Reward
+from motionkit.kernels import physics_sums
 from motionkit.metrics import frechet
 from motionkit.motion import RealActions
 from motionkit.rl import NoiseSource, StepPlan
@@ -31,16 +32,17 @@ _SHOWN = 12  # motions that are stored for the page
 class Quality:
     """The result of `measure_quality`."""
 
-    # Frechet distance between the latents of generated motions and of the real clips; biased upwards unless there are
-    # many more clips than dimensions, so figures compare only for the same number of clips.
+    # Frechet distance between the latents of generated motions and of the reference clips; biased upwards unless there
+    # are many more clips than dimensions, so figures compare only for the same number of clips.
     fid: float
     score: float  # the judge's mean score of the motions against their captions
-    real: float  # its mean score of the real clips against the same captions, for reference
+    real: float  # its mean score of the reference clips against the same captions, for reference
     count: int
     shown: Shown  # some of the motions
-    # Mean ``movement``, ``statues`` and ``side`` of the motions and of the real clips
+    # Mean ``movement``, ``statues`` and ``side`` of the motions and of the reference clips
     # (`motionkit.motion.RealActions.measure`), if both are finite.
     moving: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    jerk: tuple[float, float] = (math.nan, math.nan)  # mean jerk of the motions and of the real clips, m/s^3
 
 
 @torch.no_grad()
@@ -60,16 +62,17 @@ def measure_quality(
 
     Args:
         policy: What is measured.
-        clips: At least two real clips.
+        clips: At least two reference clips.
         judge: Scores motions.
         tmr: The judge's encoder, whose latents are compared.
         plan: Reverse steps.
         guidance: Classifier-free guidance scale.
-        actions: Real clips by action; None leaves `Quality.moving` empty.
+        actions: Reference clips by action; None leaves `Quality.moving` empty.
     """
     mix = RewardMix([(judge, 1.0)])
     generated, real, scores, truths = [], [], [], []
     moved: list[list[dict[str, Tensor]]] = [[], []]
+    jerks: list[list[Tensor]] = [[], []]
     shown: Shown | None = None
     for first in range(0, len(clips), _CHUNK):
         chunk = clips[first : first + _CHUNK]
@@ -87,6 +90,9 @@ def measure_quality(
         truth = type(done.motions)(features, done.lengths, skeleton=policy.skeleton, fps=policy.fps)
         generated.append(tmr.encode_crops(done.motions.features, crops).mu)
         real.append(tmr.encode_crops(features, crops).mu)
+        for column, motions in zip(jerks, (done.motions, truth), strict=True):
+            sums = physics_sums(motions.joints, motions.lengths, fps=motions.fps, feet=motions.skeleton.feet)
+            column.append(sums[1])
         if actions is not None:
             moved[0].append(actions.measure(done.motions, done.prompts))
             moved[1].append(actions.measure(truth, done.prompts))
@@ -100,6 +106,7 @@ def measure_quality(
         len(clips),
         shown,
         _means(*moved),
+        (float(torch.cat(jerks[0]).mean()), float(torch.cat(jerks[1]).mean())),
     )
 
 

@@ -1,4 +1,4 @@
-"""Real motions of a dataset, which generated ones are compared with: of a split, and of the actions of prompts."""
+"""Reference motions of a dataset, which generated ones are compared with: of a split, and of the actions of prompts."""
 
 from __future__ import annotations
 
@@ -83,15 +83,15 @@ def bodies_of(features: Sequence[Tensor | None], skeleton: Skeleton, fps: float)
 
 @dataclass(frozen=True)
 class RealAnswers:
-    """Real motions of the actions that prompts ask for."""
+    """Reference motions of the actions that prompts ask for."""
 
-    places: tuple[int, ...]  # number of each motion's prompt, ascending; prompts without real clips are left out
+    places: tuple[int, ...]  # number of each motion's prompt, ascending; prompts without reference clips are left out
     motions: MotionBatch
     prompts: list[Prompt]  # the texts of each motion's prompt, with the motion's lengths
 
 
 class RealMotions:
-    """The real motions of a split by action; read at their first use.
+    """The reference motions of a split by action; read at their first use.
 
     Composite data are represented by the single clips that they were made from if those are known, else by the segments
     of the reference motions of `prompts` (prompts of the split, for composite data only).
@@ -106,7 +106,7 @@ class RealMotions:
 
     @property
     def actions(self) -> RealActions:
-        """The real clips by action."""
+        """The reference clips by action."""
         if self._actions is None:
             clips, source = self._read()
             self._clips = clips
@@ -120,7 +120,7 @@ class RealMotions:
         return self._actions
 
     def answers(self, prompts: Sequence[Prompt], *, device: torch.device | str = "cpu") -> RealAnswers | None:
-        """Return a real motion for each prompt: clips of its actions, one after the other; None if no prompt has one.
+        """Return a reference motion for each prompt: clips of its actions, one after the other; None if none has one.
 
         For each segment the clip of its action with the nearest length is taken (its source clip if the prompt names
         it), and cut to its middle if it is longer. Clips are joined like the reference motions of a composite set:
@@ -145,7 +145,7 @@ class RealMotions:
         return RealAnswers(tuple(places), motions, shown)
 
     def kinetic(self, prompts: Sequence[Prompt] | None = None, samples: int = 1) -> Tensor:
-        """Return kinetic features of real clips, ``[M, F]`` (`motionkit.metrics.kinetic_features`).
+        """Return kinetic features of reference clips, ``[M, F]`` (`motionkit.metrics.kinetic_features`).
 
         Args:
             prompts: Prompts to find clips for: for each sample of each segment a clip of its action, cut to the
@@ -186,7 +186,7 @@ class RealMotions:
         return [self._bodies[key] for key in keys]
 
     def _window(self, actions: RealActions, prompt: Prompt, number: int, frames: int) -> Tensor | None:
-        """Return the features of a real clip for a segment, at most `frames` long."""
+        """Return the features of a reference clip for a segment, at most `frames` long."""
         source = self._source_clip(prompt, number)
         if source is not None:
             clips = [source]

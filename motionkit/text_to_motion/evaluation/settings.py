@@ -176,7 +176,7 @@ class AuditedEvaluator(EvaluatorSettings):
 
 
 class SensitivitySettings(ProtocolSettings):
-    """Measure what a reward does not see: real clips are changed, each in one way, and scored again.
+    """Measure what a reward does not see: reference clips are changed, each in one way, and scored again.
 
     Seen is the fall in score due to a change, as a share of the fall due to an unrelated caption. A folder gets the
     figures and sensitivity.html.

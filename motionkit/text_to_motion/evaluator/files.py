@@ -41,9 +41,12 @@ _DATASET_SPREAD = 0.45
 """Limit of the contacts' standard deviation over sqrt(p (1 - p)), with their mean p: it is 1 in a dataset's statistics,
 0.04 in the released evaluators', whose feat_bias of 5 was applied twice (0.2 once)."""
 
-_CLIPS = 256  # real motions that statistics are checked on
-_LEAST, _MOST = 0.2, 5.0  # standard deviations of normalised real motions, median over the body's features; 1 expected
-_CENTRE = 3.0  # largest mean of normalised real motions, median over the body's features; 0 expected
+_CLIPS = 256  # reference motions that statistics are checked on
+_LEAST, _MOST = (
+    0.2,
+    5.0,
+)  # standard deviations of normalised reference motions, median over the body's features; 1 expected
+_CENTRE = 3.0  # largest mean of normalised reference motions, median over the body's features; 0 expected
 _ROOT, _CONTACTS = 4, 4
 MOVEMENT, MOTION, TEXT = "movement_encoder", "motion_encoder", "text_encoder"
 NETWORKS = (MOVEMENT, MOTION, TEXT)
@@ -406,7 +409,7 @@ def doubt_of(
 
     Args:
         evaluator: What is checked.
-        clips: Real motions.
+        clips: Reference motions.
         released: Whether it has the layout of its authors, with a standard deviation of the root and the contacts 25
             times smaller than the dataset's (their ``feat_bias`` of 5, applied twice).
         dataset: Mean and Std of the dataset, for the generator.
@@ -418,8 +421,8 @@ def doubt_of(
     spread, centre = float(normal.std(0).median()), float(normal.mean(0).abs().median())
     if not (_LEAST < spread < _MOST and centre < _CENTRE):
         return (
-            f"the evaluator's statistics do not fit these motions: normalised, real ones have a median standard "
-            f"deviation of {spread:.3g} and a mean of {centre:.3g}, instead of about 1 and 0"
+            f"the evaluator's statistics do not fit these motions: normalised, the reference motions have a median "
+            f"standard deviation of {spread:.3g} and a mean of {centre:.3g}, instead of about 1 and 0"
         )
     if released and _alike(evaluator.std, dataset.std):
         return (

@@ -7,7 +7,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 
 from motionkit.contracts.policy import DiffusionPolicy
@@ -15,7 +15,18 @@ from motionkit.metrics.paired import Paired
 from motionkit.runs import Run, TrainedOn
 from motionkit.text_to_motion.evaluation.heldout import HeldOut, Measured, compare_measured
 from motionkit.text_to_motion.evaluation.points import FEW_POINTS, is_point, keep_point
-from motionkit.tracking import HELDOUT_TABLES, LEAST_MOVEMENT, MIN_RATIO, MOST_STATUES, result_table, results
+from motionkit.tracking import (
+    GENERATE,
+    GUIDANCE,
+    HELDOUT_TABLES,
+    LEAST_MOVEMENT,
+    MIN_RATIO,
+    MOST_STATUES,
+    is_noise,
+    result_table,
+    results,
+    unfit,
+)
 from motionkit.training.steps import Kept, Stateful
 from motionkit.training.world import OneProcess, World, of_main
 
@@ -31,11 +42,14 @@ _MEANING = {
 }
 _logger = logging.getLogger("motionkit.grpo")
 _EARLY = 30  # the first point comes after one thirtieth of the run, so that a new user soon sees one
-_KINDS = ("reported", "watched", "all_steps", "generate", "guided")
-_KEYS = {"generate": "heldout_generate", "reported": "heldout", "all_steps": "heldout_all_steps"}
+_KINDS = ("reported", "watched", "all_steps", "generate", "switched", "guided")
+_KEYS = {"generate": GENERATE, "reported": "heldout", "all_steps": "heldout_all_steps"}
 _MADE = ("generate", "guided")  # measured with the guidance of ``motionkit generate``
 _ENOUGH = 0.5  # the guidance of training replaces the one before if it has at least this share of its gain
 _PATIENCE = 2  # points in a row with a gap that end a run with stop_on_gap
+_LATER = ("all_steps", "generate", "switched", "guided")  # measured at the end if the first policy can be restored
+_JERK = "reference_jerk"
+_SWITCHED = "before_switched"  # motions of `Measurements.before` at the guidance of training
 
 
 class RewardAlarms:
@@ -90,20 +104,22 @@ def drift_alarms(
     compared: Mapping[str, Paired],  # by name: ``reward``, ``judge``, ``movement``, ``skate``, ``jerk``, ...
     *,
     most: float = 0.3,  # largest relative rise of jerk or skate without an alarm
+    reference_jerk: float | None = None,  # mean jerk of reference clips, in m/s^3, if it is known
 ) -> list[str]:
-    """Return the alarms of a held-out comparison."""
+    """Return the alarms of a held-out comparison; noise that becomes less is no alarm."""
     texts = []
+    jerk = compared.get("jerk")
+    was_noise = jerk is not None and is_noise(jerk.before, reference_jerk)
     for name in ("jerk", "skate"):
         paired = compared.get(name)
         if paired is not None and paired.n and paired.delta > most * paired.before:
             change = f"{name} rose from {paired.before:.3g} to {paired.after:.3g}"
             texts.append(f"{change}: the reward may be paid for with bad physics")
-    for name, most_lost in _LOST.items():
+    for name, most_lost in _LOST.items() if not was_noise else ():
         paired = compared.get(name)
         if paired is not None and paired.n and paired.delta < -most_lost * paired.before:
             texts.append(f"{name} fell from {paired.before:.3g} to {paired.after:.3g}: {_MEANING[name]}")
-    jerk = compared.get("jerk")
-    if jerk is not None and jerk.n and jerk.after < _STILL * jerk.before:
+    if jerk is not None and jerk.n and jerk.after < _STILL * jerk.before and not was_noise:
         change = f"jerk fell from {jerk.before:.3g} to {jerk.after:.3g}"
         texts.append(f"{change}: the motions have all but stopped, the reward may be won by standing still")
     reward, judge = compared.get("reward"), compared.get("judge")
@@ -124,19 +140,27 @@ def drift_alarms(
     return texts
 
 
-def still_alarms(compared: Mapping[str, Paired]) -> list[str]:
-    """Return alarms if the motions after training hardly move; those before training do not matter."""
+def still_alarms(compared: Mapping[str, Paired], reference_jerk: float | None = None) -> list[str]:
+    """Return alarms if the motions after training hardly move, or are noise; those before training do not matter.
+
+    Args:
+        compared: By name, before and after.
+        reference_jerk: Mean jerk of reference clips, in m/s^3; None if it is not known.
+    """
     texts = []
+    if "jerk" in compared and is_noise(compared["jerk"].after, reference_jerk):
+        jerk = f"{compared['jerk'].after:,.0f} m/s^3, {reference_jerk:,.0f} of reference clips"
+        return [f"jerk is {jerk}: the motions are noise, whatever else is measured of them"]
     movement, statues = compared.get("movement"), compared.get("statues")
     if movement is not None and movement.n and movement.after < LEAST_MOVEMENT:
         texts.append(
-            f"movement is {movement.after:.2f} of that of real clips of the same actions (below {LEAST_MOVEMENT}): "
-            "the motions are postures rather than movements"
+            f"movement is {movement.after:.2f} of that of reference clips of the same actions (below {LEAST_MOVEMENT}"
+            "): the motions are postures rather than movements"
         )
     if statues is not None and statues.n and statues.after > MOST_STATUES:
         texts.append(
             f"statues are {statues.after:.0%} of the segments (above {MOST_STATUES:.0%}): no joint moves 10 cm where "
-            "real ones do"
+            "reference ones do"
         )
     return texts
 
@@ -157,8 +181,8 @@ class Measurements:
     started: Callable[[], AbstractContextManager[None]] | None
     # Any of: ``reported``, the prompts of the table; ``watched``, other prompts, measured at points during the run;
     # ``all_steps``, the reported prompts with every step of the ancestral sampler; ``generate``, the first of them as
-    # ``motionkit generate`` samples the finished policy; ``guided``, the watched prompts like that, for
-    # `choose_guidance`.
+    # ``motionkit generate`` samples the finished policy; ``switched``, the same at the guidance of training, if that is
+    # another one; ``guided``, the watched prompts like that, for `choose_guidance`.
     heldout: Mapping[str, HeldOut]
     points: int  # points during the run, evenly spaced
     num_steps: int  # updates of the run
@@ -178,20 +202,37 @@ class Measurements:
         return {**{f"before_{name}": figures for name, figures in self._before.items()}, "best": self._best}
 
     def before(self, run: Run) -> None:
-        """Measure the policy before training, and log it as step 0."""
+        """Measure the policy before training, log it as step 0, and say what is wrong with it or with its reward."""
         for name, heldout in self.heldout.items():
-            if name in ("all_steps", *_MADE) and self.started is not None:
+            if name in _LATER and self.started is not None:
                 continue
             _logger.info("measuring %s before training", _asked(name, heldout))
             guidance = self.guidance if name in _MADE else None
             measured = heldout.measure(self.policy, first=name == "reported", guidance=guidance)
             self._before[name].tensors = measured.tensors()
-            if name in ("reported", "generate") and measured.shown is not None:
-                measured.shown.keep(run, "before")
+            if name in ("reported", "generate", "switched") and measured.shown is not None:
+                measured.shown.keep(run, _SWITCHED if name == "switched" else "before")
+            if name == "reported":
+                self._warn_unfit(measured, heldout)
             if name == self._curve:
                 run.log(0, _metrics(compare_measured(measured, measured)))
                 if self._steps():
                     self._keep(0, run, measured)
+
+    def _warn_unfit(self, before: Measured, heldout: HeldOut) -> None:
+        """Log that the policy makes noise, or that the reward does not prefer reference clips to its motions."""
+        real = heldout.measure_real(device=self.policy.normalizer.mean.device)
+        if real is None:
+            return
+        pairs = {
+            name: (before.mean(name), real.mean(name))
+            for name in ("reward", "jerk")
+            if name in before.quantities and name in real.quantities
+        }
+        if _known(pairs.get("jerk")):
+            self._before["reported"].values = {_JERK: pairs["jerk"][1]}
+        for text in unfit(*(pairs.get(name) if _known(pairs.get(name)) else None for name in ("reward", "jerk"))):
+            _logger.warning("%s", text)
 
     def at(self, step: int, run: Run) -> dict[str, float]:
         """Measure after update number `step` if it is a point; keep the policy if it is the best so far.
@@ -209,7 +250,10 @@ class Measurements:
             reward = result["reward"]
             ratio = judge_ratio(reward, result["judge"]) if "judge" in result else None
             gap = ratio is not None and ratio < MIN_RATIO
-            delta, drift, gap = of_main([reward.delta, bool(drift_alarms(result)), gap], self.world)
+            known = self._before["reported"].values.get(_JERK)
+            delta, drift, gap = of_main(
+                [reward.delta, bool(drift_alarms(result, reference_jerk=known)), gap], self.world
+            )
             # The best policy is never chosen on the prompts that are reported.
             if self._curve == "watched" and not drift and delta > float(self._best.values["reward"]):
                 self._note(reward=delta, step=step)
@@ -251,25 +295,40 @@ class Measurements:
     @property
     def guidance_after(self) -> float:
         """Guidance scale of ``motionkit generate`` for the finished policy."""
-        generated = self.heldout.get("generate")
-        return self.guidance if self._stays or generated is None else generated.guidance
+        return self.guidance if self._stays or "switched" not in self.heldout else self._tuned
+
+    @property
+    def _tuned(self) -> float:
+        """Guidance scale of training."""
+        reported = self.heldout.get("reported")
+        return self.guidance if reported is None else reported.guidance
 
     def choose_guidance(self, run: Run) -> bool:
         """Return whether ``motionkit generate`` samples the finished policy with the guidance it had before training.
 
         It does if the guidance of training (lower, so smoother) has less than half of its gain in reward, on prompts
-        that are not reported: there were too few updates to make up for the lower guidance.
+        that are not reported: there were too few updates to make up for the lower guidance. Without such prompts
+        nothing speaks for another guidance, and that of before stays.
         """
         heldout = self.heldout.get("guided")
         if heldout is None:
-            return False
+            self._stays = True
+            if self._tuned != self.guidance:
+                _logger.info(
+                    "generate samples the policy with guidance %g, as before training: there are no other held-out "
+                    "prompts by which %g, at which it was tuned, could be chosen",
+                    self.guidance,
+                    self._tuned,
+                )
+            return True
         with self.averaged():
             after = self._measure({"guided": heldout}, "after", heldout.guidance)
             other = heldout.measure(self.policy, guidance=self.guidance)
         if self.started is not None:
             self._before["guided"].tensors = self._at_start(run, {"guided": heldout}, after)["guided"].tensors()
-        if not self._before["guided"].tensors:  # resumed from a version that did not measure it
-            return False
+        elif not (self._before["guided"].tensors and self._before["switched"].tensors):
+            self._stays = True  # resumed from a version that did not measure it
+            return True
         start = self._start("guided")
         tuned, unchanged = (compare_measured(start, result)["reward"] for result in (after["guided"], other))
         (less,) = of_main([unchanged.delta * _ENOUGH - tuned.delta], self.world)
@@ -302,24 +361,34 @@ class Measurements:
         heldouts = {name: self.heldout[name] for name in _KEYS if name in self.heldout}
         with self.averaged():
             measured = self._measure(heldouts, "after", self.guidance_after)
+        changes = self.guidance_after != self.guidance
         if self.started is not None:
             later = {name: heldout for name, heldout in heldouts.items() if name != "reported"}
-            for name, result in self._at_start(run, later, measured).items():
+            later = {**({"switched": self.heldout["switched"]} if changes else {}), **later}
+            alike = measured | ({"switched": measured["generate"]} if changes else {})
+            for name, result in self._at_start(run, later, alike).items():
                 self._before[name].tensors = result.tensors()
+        if changes:  # before and after are compared at one guidance, also by eye
+            _replace_before(run)
         real = reported.measure_real(device=self.policy.normalizer.mean.device)
         shown = measured.get("generate", measured["reported"]).shown
         for name, motions in (("after", shown), ("real", None if real is None else real.shown)):
             if motions is not None:
                 motions.keep(run, name)
-        pairs = {name: compare_measured(self._start(name), result) for name, result in measured.items()}
-        self._warn(pairs)
+        starts = {name: self._start("switched" if changes and name == "generate" else name) for name in measured}
+        pairs = {name: compare_measured(starts[name], result) for name, result in measured.items()}
+        self._warn(pairs, _real(real, "jerk").get("real"))
+        summary[GUIDANCE] = {"before": self.guidance, "after": self.guidance_after}
+        if changes:
+            alone = compare_measured(self._start("generate"), self._start("switched"))
+            summary[GUIDANCE] |= {name: alone[name].document() for name in ("reward", "judge") if name in alone}
         tables = []
         for name, paired in pairs.items():
             first_real = None if real is None else real.first(len(heldouts[name].prompts))
             summary[_KEYS[name]] = {
                 key: pair.document() | _real(first_real, key) | ({"trained_on": True} if key in self.rows else {})
                 for key, pair in paired.items()
-            } | _sets(heldouts[name], self._start(name), measured[name])
+            } | _sets(heldouts[name], starts[name], measured[name])
             tables.append(result_table(results(summary[_KEYS[name]]), self._title(name, heldouts[name])))
         return summary | {"table": tables}
 
@@ -328,25 +397,30 @@ class Measurements:
         result: dict[str, Measured] = {}
         for name, heldout in reversed(heldouts.items()):  # all steps first: `generate` may be a part of them
             scale = guidance if name in _MADE else heldout.guidance
-            known = self._known(heldouts, result, scale) if name == "generate" else None
+            known = self._known(heldouts, name, result, scale) if name in ("generate", "switched") else None
             if known is None:
                 _logger.info("measuring %s %s training", _asked(name, heldout), when)
             result[name] = known or heldout.measure(self.policy, guidance=scale)
         return {name: result[name] for name in heldouts}
 
-    def _known(self, heldouts: Mapping[str, HeldOut], done: Mapping[str, Measured], guidance: float) -> Measured | None:
-        """Return the measurement of `generate` if it is a part of `all_steps`: same guidance, prompts and noise."""
-        every, generate = heldouts.get("all_steps"), heldouts["generate"]
+    def _known(
+        self, heldouts: Mapping[str, HeldOut], name: str, done: Mapping[str, Measured], guidance: float
+    ) -> Measured | None:
+        """Return the measurement of `name` if it is a part of `all_steps`: same guidance, prompts and noise."""
+        every, generate = heldouts.get("all_steps"), heldouts[name]
         if every is None or "all_steps" not in done or every.guidance != guidance or generate.steps is not None:
             return None
         return done["all_steps"].first(len(generate.prompts))
 
-    def _warn(self, pairs: Mapping[str, Mapping[str, Paired]]) -> None:
+    def _warn(self, pairs: Mapping[str, Mapping[str, Paired]], reference_jerk: float | None) -> None:
         """Log the alarms of all tables, at most one for each quantity."""
         warned: set[str] = set()
         for name, compared in pairs.items():
             title = "" if name == "reported" else f" ({HELDOUT_TABLES[_KEYS[name]]})"
-            for text in drift_alarms(compared) + still_alarms(compared):
+            for text in [
+                *drift_alarms(compared, reference_jerk=reference_jerk),
+                *still_alarms(compared, reference_jerk),
+            ]:
                 about = text.removeprefix("the ").split()[0]
                 if about not in warned:
                     _logger.warning("%s%s", text, title)
@@ -359,11 +433,11 @@ class Measurements:
             return f"Held out: {count} prompts x {heldout.samples} samples, same noise before and after"
         if name == "all_steps":
             return f"The same prompts with all {steps} sampling steps, one sample each"
-        changed = "" if self.guidance == self.guidance_after else f", then {self.guidance_after:g}"
         visited = heldout.steps if isinstance(heldout.steps, Sequence) else ()
         steps_text = f"{len(visited)} of {steps}" if visited else f"all {steps}"
         return (
-            f"As motionkit generate samples: {count} prompts, {steps_text} steps, guidance {self.guidance:g}{changed}"
+            f"With the settings of motionkit generate: {count} prompts, {steps_text} steps, guidance "
+            f"{self.guidance_after:g} before and after"
         )
 
     def _at_start(self, run: Run, later: dict[str, HeldOut], after: Mapping[str, Measured]) -> Mapping[str, Measured]:
@@ -376,12 +450,13 @@ class Measurements:
                 return {name: result for name, result in stored.items() if result is not None}
         assert self.started is not None
         with self.started():
-            before = self._measure(later, "before", self.guidance)
+            before = self._measure(later, "before", self.guidance)  # `switched` at the guidance of training
         if self.world.main:
             for name, result in before.items():
                 result.keep(paths[name])
-        if "generate" in before and (shown := before["generate"].shown) is not None:
-            shown.keep(run, "before")
+        looked_at = before.get("switched", before.get("generate"))
+        if looked_at is not None and looked_at.shown is not None:
+            looked_at.shown.keep(run, _SWITCHED if "switched" in before else "before")
         return before
 
     def _start(self, name: str) -> Measured:
@@ -397,6 +472,17 @@ class Measurements:
 def _summary(compared: Mapping[str, Paired]) -> str:
     shown = [(name, compared[name]) for name in ("reward", "judge") if name in compared]
     return ", ".join(f"{name} {paired.after:.3f} ({round(paired.delta, 3) + 0.0:+.3f})" for name, paired in shown)
+
+
+def _known(pair: tuple[float, float] | None) -> bool:
+    return pair is not None and math.isfinite(sum(pair))
+
+
+def _replace_before(run: Run) -> None:
+    """Let the motions of the policy before training be those at the guidance that is taken from now on."""
+    folder = run.artifact("heldout")
+    with suppress(FileNotFoundError):  # a run that was made longer has replaced them already
+        (folder / f"{_SWITCHED}.npz").replace(folder / "before.npz")
 
 
 def _real(real: Measured | None, name: str) -> dict[str, float]:
@@ -418,8 +504,9 @@ def _asked(name: str, heldout: HeldOut) -> str:
     words = {
         "watched": "other held-out prompts for the curve",
         "all_steps": "held-out prompts with all sampling steps",
-        "generate": "held-out prompts as generate samples",
-        "guided": "other held-out prompts as generate samples",
+        "generate": "held-out prompts with the settings of motionkit generate",
+        "switched": "held-out prompts with those settings and the guidance of training",
+        "guided": "other held-out prompts with the settings of motionkit generate",
     }
     phrase = words.get(name, "held-out prompts")
     return f"{len(heldout.prompts)} {phrase}"

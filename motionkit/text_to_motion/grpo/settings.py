@@ -84,11 +84,11 @@ def decide(name: str, keys: AbstractSet[str], chosen: Mapping[str, Sequence[str]
         options = sorted(key for key in special if sum(key in keys for keys in names.values()) == 1)
         lacking = sorted(special - names[wanted])
         reason = f"only it has {', '.join(options)}" if options else f"{wanted} has no {', '.join(lacking)}"
-        return algorithm, _line(algorithm, reason, "")
+        return algorithm, _line(algorithm, reason, len(names))
     reason = f"{', '.join(without)} has no gradient" if without else "every reward has a gradient"
     if wanted == _MIXED:
         reason += f", {', '.join(reward for reward in rewards if reward not in without)} has one"
-    return wanted, _line(wanted, reason, _BLACK_BOX if _BLACK_BOX in able else "")
+    return wanted, _line(wanted, reason, len(names))
 
 
 def _has_gradient(reward: str) -> bool:
@@ -103,9 +103,12 @@ def _keys(algorithm: str) -> set[str]:
     return {leaf.key for leaf in result if leaf.path[0] in _GROUPS}
 
 
-def _line(algorithm: str, reason: str, other: str) -> str:
-    choose = f"; --algorithm {other} chooses another" if other and other != algorithm else ""
-    return f"algorithm {algorithm} ({reason}){choose}"
+def _line(algorithm: str, reason: str, count: int) -> str:
+    others = f"{_COMMON} itself and {count - 2} others" if algorithm != _COMMON else f"{count - 1} others"
+    return (
+        f"grpo trains with the algorithm {algorithm}, because {reason}; {others}: --algorithm NAME "
+        "(docs/algorithms/README.md)"
+    )
 
 
 def find_preset(given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
@@ -271,8 +274,8 @@ class RewardMixSettings(Group):
     )
     calibrate: bool = Field(
         False,
-        description="Before training, score real motions and samples, and print scale, ties, spread within groups and "
-        "what real motions score for each reward.",
+        description="Before training, score reference motions and samples, and print scale, ties, spread within groups "
+        "and what reference motions score for each reward.",
     )
 
 
@@ -281,7 +284,7 @@ class AuditSettings(Group):
 
     enabled: bool = Field(
         True,
-        description="Before training, change a few real clips and say what the rewards do not see of it; "
+        description="Before training, change a few reference clips and say what the rewards do not see of it; "
         "`motionkit eval sensitivity` is the whole of it.",
     )
 

@@ -58,7 +58,7 @@ _POOL = 4  # batches that are sorted by length together
 _FEWEST = 8  # prompts beside the reported ones from which the run is watched on them
 _MANY = 100  # sampling steps up to which all of them are measured
 _GENERATED = 32  # prompts that are measured as generate samples, with guidance twice the work of the others
-_REAL, _ASKED, _SAMPLES = 64, 16, 8  # of a calibration: real motions, prompts, samples of each
+_REAL, _ASKED, _SAMPLES = 64, 16, 8  # of a calibration: reference motions, prompts, samples of each
 _MOST_POINTS, _PER_POINT = 10, 1500  # points on the way at most, and motions of training for each of them
 _ROUGH = 1.5  # noise left in fine detail, over the data's, from which a line says so
 
@@ -322,6 +322,7 @@ class GrpoTrainer:
             # Training may have changed the guidance: which of the two is kept is decided on the other prompts.
             if others and every["guidance"] != self.as_it_starts:
                 result["guided"] = HeldOut(others, **every)
+                result["switched"] = result["generate"]
         return result
 
     def describe(self) -> Mapping[str, object]:
@@ -390,6 +391,8 @@ class GrpoTrainer:
         if finished:
             if self.measurements.choose_guidance(run) and isinstance(self.policy, StoresGuidance):
                 self.policy.guidance = self.as_it_starts
+                if self.world.main and (run.directory / "best").is_dir():
+                    self.policy.save(run.directory / "best", tensors=False)
             with self.grpo.averaged():
                 if self.world.main:
                     self.policy.save(run.artifact("policy"))

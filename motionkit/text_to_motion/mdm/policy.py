@@ -90,6 +90,7 @@ class MDMPolicy(TextToMotionPolicy):
         self.sampling_steps = sampling_steps
         self.autocast: torch.dtype | None = None
         self.lora: Mapping[str, object] | None = None
+        self._captions: Mapping[str, str] = {}  # What texts are read as
 
     def adapt(
         self, *, r: int, alpha: float, dropout: float = 0.0, targets: Sequence[str] = ("attn", "ffn"), seed: int = 0
@@ -149,7 +150,13 @@ class MDMPolicy(TextToMotionPolicy):
     def known_texts(self) -> KnownTexts | None:
         """Return the texts that it was trained on; known for the starter's policy only, else None."""
         known = self.trained_on is not None and self.trained_on.name == "starter" and self.encoder.name == "stored"
-        return KnownTexts(*starter.embeddings(), self.encoder) if known else None
+        if not known:
+            return None
+        return KnownTexts(*starter.embeddings(), self.encoder, meanings=[entry.captions for entry in starter.CATALOGUE])
+
+    def read_as(self, captions: Mapping[str, str]) -> None:
+        """From now on read a text (key) as a known one; what was given before is forgotten."""
+        self._captions = dict(captions)
 
     @property
     def device(self) -> torch.device:
@@ -181,6 +188,9 @@ class MDMPolicy(TextToMotionPolicy):
                     f"{prompt.text!r} asks for {prompt.length} frames, the policy makes at most {self.max_length}.",
                     fix=f"shorten --durations to {self.max_length / self.fps:.1f} s in total.",
                 )
+        if self._captions:
+            read = self._captions.get
+            prompts = [replace(one, segments=tuple(read(text, text) for text in one.segments)) for one in prompts]
         if self.settings.clause_frames:
             return self._clauses(prompts)
         features = self.encoder.encode([prompt.text for prompt in prompts]).to(self.device)

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from motionkit.config import Chosen
-from motionkit.contracts.dataset import TextClip, TextMotionDataset
+from motionkit.contracts.dataset import TextClip, TextMotionDataset, count_takes
 from motionkit.contracts.generating import plan_steps, refuse_blocks
 from motionkit.contracts.open_model import trained_on
 from motionkit.contracts.policy import DiffusionPolicy, guidance_of
@@ -31,7 +31,7 @@ from motionkit.text_to_motion.mdm.open import new_policy, open_encoder, open_pol
 from motionkit.text_to_motion.mdm.policy import MDMPolicy
 from motionkit.text_to_motion.mdm.settings import MDMOptions, PretrainMDMSettings
 from motionkit.text_to_motion.pairs.data import below, clip_inputs, held_out_clips, trained_on_clips, usable_clips
-from motionkit.tracking import result_table, results
+from motionkit.tracking import is_noise, noise_sentence, result_table, results
 from motionkit.training.base import LOSS, Figure, inputs_of
 from motionkit.training.device import autocast, describe_device, set_up, settle_matmul
 from motionkit.training.learner import Learner, cosine_rate
@@ -408,7 +408,7 @@ class PretrainMDM:
                 self.policy.save(run.artifact("policy"))
             quality = self._sample(run)
         before, last = float(fitted.before["loss"]), float(fitted.after[validated])
-        heldout = {"loss": {"before": before, "after": last, "delta": last - before, "n": len(self._val_clips)}}
+        heldout = {"loss": {"before": before, "after": last, "delta": last - before, "n": count_takes(self._val_clips)}}
         tables = [result_table(results(heldout), f"Diffusion loss on {len(self._val_clips)} held-out clips")]
         metrics = {validated: last}
         if quality is not None:
@@ -417,10 +417,16 @@ class PretrainMDM:
                 ("FID in the judge's space", f"{quality.fid:.2f}", "0"),
                 ("judge", f"{quality.score:.3f}", f"{quality.real:.3f}"),
                 *((name, f"{generated:.3f}", f"{real:.3f}") for name, (generated, real) in quality.moving.items()),
+                ("jerk (m/s^3)", *(f"{value:.1f}" for value in quality.jerk)),
             ]
+            metrics["heldout/physics/jerk"] = quality.jerk[0]
+            if is_noise(*quality.jerk):
+                _logger.warning("%s: train it longer", noise_sentence(*quality.jerk))
             metrics |= {f"heldout/{name}": generated for name, (generated, _) in quality.moving.items()}
             title = f"{quality.count} held-out captions, sampled as motionkit generate does"
-            tables.append({"title": title, "columns": ["", "generated", "real clips"], "rows": rows, "numbers": [1, 2]})
+            tables.append(
+                {"title": title, "columns": ["", "generated", "reference clips"], "rows": rows, "numbers": [1, 2]}
+            )
         return {"heldout": heldout, "metrics": metrics, "table": tables}
 
     def _keep(self, run: Run, step: int) -> None:
@@ -441,13 +447,13 @@ class PretrainMDM:
         keep_point(run, step, shown, count)
 
     def _sample(self, run: Run) -> Quality | None:
-        """Compare samples with real clips, and keep some for the page; None without a judge."""
+        """Compare samples with reference clips, and keep some for the page; None without a judge."""
         clips = self._val_clips[: self.settings.train.samples]
         judge = self._judge
         tmr = getattr(judge, "space", None)
         if judge is None or tmr is None or len(clips) < 2:
             return None
-        _logger.info("sampling %d held-out captions, to compare them with real clips", len(clips))
+        _logger.info("sampling %d held-out captions, to compare them with reference clips", len(clips))
         self.policy.network.eval()
         policy = cast(DiffusionPolicy, self.policy)
         plan, guidance = plan_steps(policy), guidance_of(policy)

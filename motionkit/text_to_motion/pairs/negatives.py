@@ -116,7 +116,7 @@ class Negatives:
         if len(captions) < 2:
             raise MotionkitError(
                 f"the training clips of {label} have one caption, {captions[0]!r}; negatives need several.",
-                why="with one, a model learns whether a motion is real, not whether it fits a caption.",
+                why="with one, a model learns whether a motion was changed, not whether it fits a caption.",
                 fix="--negatives none, or a dataset of several actions.",
             )
         absent = [name for name in self._motion if not self._applies_somewhere(name)]

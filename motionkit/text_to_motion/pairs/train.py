@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from motionkit.contracts.dataset import TextClip, TextMotionDataset
+from motionkit.contracts.dataset import TextClip, TextMotionDataset, count_takes
 from motionkit.contracts.open_model import trained_on
 from motionkit.metrics import guo_batches, retrieval, retrieval_guo
 from motionkit.motion import DataRecord
@@ -338,7 +338,7 @@ class PairTrainer(ABC, Generic[Settings]):
     def _heldout(self, before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, object]:
         name = _HEADLINE if _HEADLINE in after else "retrieval/t2m/r3"
         old, new = before[name], after[name]
-        return {name: {"before": old, "after": new, "delta": new - old, "n": len(self.val_clips)}}
+        return {name: {"before": old, "after": new, "delta": new - old, "n": count_takes(self.val_clips)}}
 
     def _provenance(self, metrics: Mapping[str, float]) -> dict[str, object]:
         shown = {"dataset", "model", "words", "loss", "train", "seed"} & type(self.settings).model_fields.keys()

@@ -71,7 +71,7 @@ class MovementOptions(Group):
 
 
 movement = Component(
-    "Energy of hands and feet by frequency, against real clips of the same action",
+    "Energy of hands and feet by frequency, against reference clips of the same action",
     MovementOptions,
     "motionkit.text_to_motion.rewards.motion_terms:Movement",
     gradient=True,
@@ -82,7 +82,7 @@ class PhysicsOptions(Group):
     """Options of `physics`."""
 
     shape: Literal["reward", "guide"] = Field(
-        "reward", description="reward: jerk is best at the real median; guide: the lower the better."
+        "reward", description="reward: jerk is best at the median of reference clips; guide: the lower the better."
     )
     lambda_skate: float = Field(1.0, ge=0.0, description="Weight of foot skate.")
     lambda_jerk: float = Field(1.0, ge=0.0, description="Weight of jerk.")

@@ -28,15 +28,15 @@ class Movement:
 
     The energy of a limb in a band is `motionkit.metrics.band_power` of its last joint, plus that of a swing of 1 cm,
     and x its logarithm. ``d = max(0, low - x) + max(0, x - high)`` with the least and the greatest x of the training
-    clips of the action (see `motionkit.motion.RealActions`): within the range of real clips the gradient is zero.
+    clips of the action (see `motionkit.motion.RealActions`): within the range of reference clips the gradient is zero.
     Differentiable.
 
-    A segment of less than a second, or of an action without a real clip, is left out; without any other segment the
-    reward does not apply.
+    A segment of less than a second, or of an action without a reference clip, is left out; without any other segment
+    the reward does not apply.
 
     Args:
         options: Options of the reward.
-        dataset: Gives the real clips, of its train split.
+        dataset: Gives the reference clips, of its train split.
         device: Unused; every reward factory gets it.
     """
 
@@ -50,7 +50,7 @@ class Movement:
         source: TextMotionDataset | None = getattr(dataset, "source", None) or dataset
         if source is None or (source is dataset and hasattr(dataset, "splits")):
             raise MotionkitError(
-                "the movement reward has no real clips of single actions.",
+                "the movement reward has no reference clips of single actions.",
                 why="motions are compared with clips whose captions are like the prompt's.",
                 fix="give a dataset of single clips; of composite data --dataset.root DIR.",
             )
@@ -65,7 +65,7 @@ class Movement:
         self._spans: dict[str, Tensor] = {}
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({len(self._real.clips)} real clips)"
+        return f"{type(self).__name__}({len(self._real.clips)} reference clips)"
 
     def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
         """Score N motions. Differentiable in the motions' features."""
@@ -91,7 +91,7 @@ class Movement:
         return torch.log(torch.cat(result, dim=1) + _QUIET)
 
     def _span(self, text: str) -> Tensor:
-        """Return the least and the greatest energies of an action's real clips, ``[2, limbs x bands]``; NaN if none."""
+        """Return the least and the greatest energies of an action's reference clips, ``[2, limbs x bands]``, or NaN."""
         if text not in self._spans:
             span = torch.full((2, len(self._ends) * len(BANDS)), torch.nan)
             features = [self._real.clips[number].features.float() for number in self._real.of(text).clips]
@@ -108,8 +108,9 @@ class Movement:
 class Physics:
     """``exp(-lambda_skate skate/r_s - lambda_jerk J)``, in (0, 1].
 
-    With shape ``reward`` ``J = |log((jerk + 1e-3) / r_j)|``: motions that are smoother than real ones are penalised
-    like rougher ones, so a frozen pose scores below a real clip. With shape ``guide`` ``J = jerk / r_j``.
+    With shape ``reward`` ``J = |log((jerk + 1e-3) / r_j)|``: motions that are smoother than reference ones are
+    penalised like rougher ones, so a frozen pose scores below a reference clip. With shape ``guide``
+    ``J = jerk / r_j``.
 
     Args:
         options: Options of the reward.
@@ -130,7 +131,7 @@ class Physics:
             if dataset is None:
                 raise MotionkitError(
                     "the physics reward has no reference skate and jerk.",
-                    why="both are divided by the median of real motion, which a dataset provides.",
+                    why="both are divided by the median of reference motions, which a dataset provides.",
                     fix="give a dataset, or --reward.r-s and --reward.r-j.",
                 )
             skate, jerk = dataset.physics_reference()

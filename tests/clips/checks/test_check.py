@@ -442,3 +442,16 @@ def test_the_clean_run_of_a_spoilt_clip_holds_no_fault_and_no_longer_run_does(pl
     edges = sorted({0, 160, *breaks, *bad, *(frame + 1 for frame in bad)})
     possible = [b - a for a, b in itertools.pairwise(edges) if not (b == a + 1 and a in bad)]
     assert stop - start == max(possible)
+
+
+def test_a_head_below_the_hips_is_found_and_a_body_that_lies_is_not() -> None:
+    motion = person(120)
+    down = joints_of(motion, motion.positions() * torch.tensor([1.0, -1.0, -1.0]))
+    finding = found(check_motion(down), "head-down")
+    assert (finding.frames, finding.severity) == (((0, 120),), "warning")
+    assert "below the hips in 120 of 120 frames" in finding.detail
+    laid = joints_of(motion, motion.positions()[..., [0, 2, 1]])
+    assert not [one for one in check_motion(laid) if one.kind == "head-down"]
+    half = motion.positions().clone()
+    half[:60] *= half.new_tensor([1.0, -1.0, -1.0])
+    assert not [one for one in check_motion(joints_of(motion, half)) if one.kind == "head-down"], "not in most frames"

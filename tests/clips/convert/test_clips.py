@@ -308,13 +308,19 @@ def test_what_many_clips_have_in_common_is_said_once() -> None:
 
 def test_the_fit_of_a_skeleton_is_said_where_it_is_bad_or_asked_for() -> None:
     def said(mean: float, most: float, flips: float = 0.0, **how: bool) -> str:
-        return fit_text(ConvertReport(figures={"residual_mean": mean, "residual_max": most, "flips": flips}), **how)
+        figures = {"residual_mean": mean, "residual_max": most, "flips": flips}
+        return fit_text(ConvertReport(figures=figures, worst="left_wrist in frame 41"), **how)
 
+    moved = (
+        "joints were moved {} mm in the mean, {} mm at most, left_wrist in frame 41, so that bones keep their length: "
+    )
     assert said(0.0077, 0.038) == ""
-    assert said(0.0077, 0.038, always=True) == "skeleton fit: 8 mm mean, 38 mm max"
-    assert said(0.0012, 0.0345, 2.0) == "skeleton fit: 1 mm mean, 34 mm max, 2 flips"
-    assert said(0.02, 0.03) == "skeleton fit: 20 mm mean, 30 mm max"
-    assert said(0.01, 0.07).endswith("70 mm max")
+    assert said(0.0077, 0.038, always=True) == moved.format(8, 38) + "too little to be seen"
+    assert said(0.0012, 0.0345, 2.0) == (
+        moved.format(1, 34) + "too little to be seen; 2 joints flip over, which can be seen"
+    )
+    assert said(0.02, 0.03) == moved.format(20, 30) + "look there: this can be seen"
+    assert said(0.01, 0.07) == moved.format(10, 70) + "look there: this can be seen"
     assert fit_text(ConvertReport(), always=True) == ""
 
 

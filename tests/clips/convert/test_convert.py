@@ -474,7 +474,7 @@ def test_paths_say_what_to_make(out: str, to, inputs, target, file) -> None:
 @pytest.mark.parametrize(
     ("out", "to", "options", "said"),
     [
-        ("a.glb", "bvh", OutputOptions(), "--to bvh does not fit the name a.glb"),
+        ("a.glb", "bvh", OutputOptions(), r"--to bvh writes .bvh, and OUT is called a.glb"),
         ("a.usd", None, OutputOptions(), ".usd files cannot be written"),
         ("a.gbl", None, OutputOptions(), ".gbl files cannot be written"),
         ("a.mp3", None, OutputOptions(), ".mp3 files cannot be written"),

@@ -97,7 +97,6 @@ def test_empty_and_cut_json_are_failures(cli: Cli, text: str) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--source-fps", "5"], "--source-fps 5.0 does not act"),
         (["--smpl-model", "nothing"], "--smpl-model nothing does not act"),
         (["--hierarchy", "nothing"], "--hierarchy nothing does not act"),
         (["--offsets", "nothing"], "--offsets nothing does not act"),
@@ -111,6 +110,33 @@ def test_options_that_no_reader_looks_at_are_refused(cli: Cli, words: list[str],
         assert result.exit_code == 2
         assert said in result.stderr
     assert cli("convert", "a.bvh", "out.npz", "--up", "y", "--units", "cm").exit_code == 0
+
+
+@pytest.mark.parametrize("kind", ["bvh", "npz", "json", "mpl", "joints"])
+def test_a_rate_that_is_given_wins_and_both_are_named(cli: Cli, kind: str) -> None:
+    write_bvh(Path("a.bvh"), 60, fps=30.0)
+    if kind == "npz":
+        assert cli("convert", "a.bvh", "in.npz").exit_code == 0
+    elif kind == "mpl":
+        assert cli("convert", "a.bvh", "set", "--to", "mpl").exit_code == 0
+        Path("set/a.npz").rename("in.npz")
+    elif kind == "json":
+        frame = {"BoneRotations": [[1, 0, 0, 0, 1, 0]], "RootVelocityXY": [1.0, 0.0]}
+        Path("in.json").write_text(json.dumps({"FPS": 30, "Frames": [frame] * 60}))
+    elif kind == "joints":
+        np.save("in.npy", walker(60).float().numpy())
+    else:
+        Path("a.bvh").rename("in.bvh")
+    (path,) = Path().glob("in.*")
+    result = cli("convert", path, "out.npz", "--to", "npz", "--source-fps", "60", "--json")
+    assert result.exit_code == 0, result.output
+    (clip,) = json.loads(result.stdout)["clips"]
+    assert (clip["frames"], clip["fps"]) == (60, 60.0)
+    assert read_clips("out.npz")[0].motion.fps == 60.0
+    said = "its file says 30 frames per second: 60 were taken, as given (--source-fps)."
+    assert (said in " ".join(result.stderr.split())) == (kind != "joints")
+    again = cli("convert", path, "same.npz", "--to", "npz", "--source-fps", "30")
+    assert "--source-fps" not in again.stderr
 
 
 def test_options_act_where_one_reader_looks_at_them(cli: Cli) -> None:

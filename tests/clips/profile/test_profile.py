@@ -17,12 +17,14 @@ from hypothesis import strategies as st
 
 from motionkit.clips import walk as _pool
 from motionkit.clips.convert import open_sources
+from motionkit.clips.faults import floor_height
 from motionkit.clips.profile.document import profile_document, profile_statistics
-from motionkit.clips.profile.measure import Bins, Circle, Moments, measure
+from motionkit.clips.profile.measure import FIGURES_FPS, Bins, Circle, Moments, measure
 from motionkit.clips.profile.run import run_profile
 from motionkit.clips.profile.settings_file import BLOCK
 from motionkit.clips.profile.statistics import Profile, find_outliers, profile_sources
 from motionkit.geometry import unwrap
+from motionkit.kernels import physics_sums
 from motionkit.motion import KIT
 from motionkit.motion.clip import Clip
 from motionkit.motion.corpus.captions import CaptionRow
@@ -339,3 +341,21 @@ def test_unwrapping_undoes_wrapping(steps: list[float]) -> None:
     wrapped = torch.atan2(angle.sin(), angle.cos())
     expected = np.unwrap(wrapped.numpy())
     assert unwrap(wrapped).tolist() == pytest.approx(expected.tolist(), abs=1e-9)
+
+
+def test_a_rig_without_toes_is_profiled_by_its_ankles() -> None:
+    """As of files whose rig ends at the feet: an ankle counts once."""
+    whole = walk(61, 60.0, 1.2)
+    toes = [joint for joint, name in enumerate(whole.motion.names) if name.endswith("_foot")]
+    kept = [joint for joint in range(len(whole.motion.names)) if joint not in toes]
+    names = tuple(whole.motion.names[joint] for joint in kept)
+    parents = tuple(
+        kept.index(whole.motion.parents[joint]) if whole.motion.parents[joint] >= 0 else -1 for joint in kept
+    )
+    motion = JointMotion(names, parents, whole.motion.positions()[:, kept], 60.0)
+    row = measure(replace(whole, motion=motion), "a", "a").row
+    floor = floor_height(motion.positions(), 60.0)
+    joints = motion.resample(FIGURES_FPS).joints - torch.tensor([0.0, floor, 0.0])
+    ankles = tuple(names.index(f"{side}_ankle") for side in ("left", "right"))
+    skate, _ = physics_sums(joints[None], torch.tensor([len(joints)]), fps=FIGURES_FPS, feet=ankles)
+    assert row.skate == pytest.approx(float(skate))

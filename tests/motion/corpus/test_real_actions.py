@@ -1,4 +1,4 @@
-"""What real clips of an action do, by name and by caption, and motions measured against it."""
+"""What reference clips of an action do, by name and by caption, and motions measured against it."""
 
 from __future__ import annotations
 

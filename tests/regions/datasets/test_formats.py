@@ -311,6 +311,6 @@ def test_ids_and_files_that_are_not_there(tmp_path: Path) -> None:
         "2 masks and 1 texts",
         "row 2 (a str)",
         "there is no mask: 1 (row 3)",
-        "row 4, region 0 (a polygon needs",
+        "row 4, region 0 (no polygon has three points",
     ):
         assert said in summary

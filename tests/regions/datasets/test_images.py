@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,47 @@ def test_every_kind_of_colour_becomes_rgb() -> None:
     np.testing.assert_array_equal(opened(saved(deep))[..., 1], PIXELS[..., 0])
     assert opened(saved(rgb.convert("CMYK"), "JPEG")).shape == (10, 16, 3)
     assert opened(saved(rgb.convert("P"))).shape == (10, 16, 3)
+
+
+@pytest.mark.parametrize(("bits", "most"), [(8, 255), (10, 1023), (12, 4095), (14, 16_383), (16, 65_535)])
+def test_deep_pictures_keep_their_light(bits: int, most: int) -> None:
+    """A ramp of a camera of 10, 12 or 14 bits in a file of 16 is a ramp from black to white."""
+    ramp = np.linspace(0, most, 160).round().astype(np.uint16).reshape(10, 16)
+    for image in (Image.fromarray(ramp), Image.fromarray(ramp.astype(np.int32))):
+        shown = opened(saved(image, "TIFF"))
+        assert (shown[..., 0] == ramp >> (bits - 8)).all()
+        assert (shown.min(), shown.max()) == (0, 255)
+
+
+def test_pictures_of_floats_are_read_or_refused() -> None:
+    ramp = np.linspace(0, 1, 160, dtype=np.float32).reshape(10, 16)
+    wanted = (ramp * 255).astype(np.uint8)
+    assert (opened(saved(Image.fromarray(ramp), "TIFF"))[..., 1] == wanted).all()
+    near = opened(saved(Image.fromarray(ramp * 4095), "TIFF"))[..., 2].astype(int) - wanted
+    assert abs(near).max() <= 1
+    for odd, said in ((ramp - 1, "-1 to 0"), (np.where(ramp > 0.5, np.nan, ramp).astype(np.float32), "nan")):
+        with pytest.raises(UnusableError, match=said):
+            opened(saved(Image.fromarray(odd), "TIFF"))
+
+
+def png16(values: np.ndarray) -> bytes:
+    """A PNG of three channels of 16 bits ``[H, W, 3]``, which Pillow reads and does not write."""
+
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    height, width, _ = values.shape
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in values)
+    header = struct.pack(">IIBBBBB", width, height, 16, 2, 0, 0, 0)
+    parts = chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+def test_colours_of_16_bits_are_read_if_their_upper_byte_shows_them() -> None:
+    deep = PIXELS.astype(np.uint16) * 257
+    np.testing.assert_array_equal(opened(png16(deep)), PIXELS)
+    with pytest.raises(UnusableError, match="of which only the upper 8 are read"):
+        opened(png16(PIXELS.astype(np.uint16)))
 
 
 def test_large_pictures_are_scaled_down_and_keep_their_shape() -> None:

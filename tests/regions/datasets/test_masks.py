@@ -215,3 +215,71 @@ def test_a_small_region_does_not_vanish_when_it_is_scaled_down() -> None:
     np.testing.assert_array_equal(
         draw_mask(rle(half), facts(400, 400), max_pixels=10**6, size=(40, 40)), half[::10, ::10]
     )
+
+
+@pytest.mark.parametrize(
+    "values", [(0, 1), (0, 255), (200, 300), (0, 200, 300), (40_000, 60_000), (0.0, 0.5), (0.0, 1.0)]
+)
+def test_a_deep_picture_is_a_mask_in_its_own_depth(tmp_path: Path, values: tuple[float, ...]) -> None:
+    """Half of the brightest value is the border, whatever the depth: 200 and 300 are one object."""
+    flat = np.resize(np.array(values), 48).reshape(6, 8)
+    kinds = [np.float32] if isinstance(values[0], float) else [np.uint16, np.int32, np.float32]
+    wanted = flat > max(values) / 2
+    assert wanted.any()
+    for number, kind in enumerate(kinds):
+        path = tmp_path / f"{number}.tiff"
+        Image.fromarray(flat.astype(kind)).save(path)
+        np.testing.assert_array_equal(draw_mask(path, facts(6, 8), max_pixels=100, size=(6, 8)), wanted)
+        assert area_of(path, facts(6, 8), max_pixels=100) == wanted.mean()
+    if np.uint16 in kinds:
+        Image.fromarray(flat.astype(np.uint16)).save(tmp_path / "m.png")
+        np.testing.assert_array_equal(draw_mask(tmp_path / "m.png", facts(6, 8), max_pixels=100, size=(6, 8)), wanted)
+
+
+def test_a_deep_mask_of_nothing_is_empty(tmp_path: Path) -> None:
+    Image.fromarray(np.zeros((6, 8), np.uint16)).save(tmp_path / "m.png")
+    with pytest.raises(UnusableError, match="empty"):
+        draw_mask(tmp_path / "m.png", facts(6, 8), max_pixels=100, size=(6, 8))
+
+
+SQUARE = [10, 5, 30, 5, 30, 25, 10, 25]
+PAIRS = [[10, 5], [30, 5], [30, 25], [10, 25]]
+OTHER = [32, 2, 38, 2, 38, 9, 32, 9]
+
+
+@pytest.mark.parametrize(
+    ("mask", "same"),
+    [
+        ([SQUARE, [12, 7, 13, 8]], [SQUARE]),
+        ([[12, 7], SQUARE, []], [SQUARE]),
+        ([SQUARE, [0, 0, 9, 9, 0, 0]], [SQUARE]),
+        (PAIRS, [SQUARE]),
+        ([PAIRS], [SQUARE]),
+        ([PAIRS, OTHER, [[1, 1], [2, 2]]], [SQUARE, OTHER]),
+        ([tuple(map(tuple, PAIRS))], [SQUARE]),
+    ],
+)
+def test_polygons_without_area_are_left_out_and_points_may_be_pairs(mask: object, same: object) -> None:
+    drawn = draw_mask(mask, facts(40, 40), max_pixels=10**4, size=(40, 40))
+    np.testing.assert_array_equal(drawn, draw_mask(same, facts(40, 40), max_pixels=10**4, size=(40, 40)))
+    assert drawn.sum() in (400, 442)
+    assert area_of(mask, facts(40, 40), max_pixels=10**4) == drawn.mean()
+
+
+@pytest.mark.parametrize("mask", [[[12, 7, 13, 8]], [12, 7, 13, 8], [[12, 7], [13, 8]], [[], [1, 2]]])
+def test_a_mask_without_any_area_is_unusable(mask: object) -> None:
+    for call in (draw_mask, area_of):
+        more = {"size": (40, 40)} if call is draw_mask else {}
+        with pytest.raises(UnusableError, match="no polygon has three points"):
+            call(mask, facts(40, 40), max_pixels=10**4, **more)  # type: ignore[operator]
+
+
+def test_a_list_of_rle_is_joined() -> None:
+    one, two = np.zeros((2, 6, 8), np.bool_)
+    one[1:3, 1:3], two[2:5, 2:7] = True, True
+    parts = [rle(one), {"size": [6, 8], "counts": letters(two)}]
+    drawn = draw_mask(parts, facts(6, 8), max_pixels=100, size=(6, 8))
+    np.testing.assert_array_equal(drawn, one | two)
+    assert area_of(parts, facts(6, 8), max_pixels=100) == (one | two).mean()
+    with pytest.raises(UnusableError, match="RLE"):
+        draw_mask([rle(one), {"size": [6, 8]}], facts(6, 8), max_pixels=100, size=(6, 8))

@@ -17,6 +17,8 @@ from motionkit.regions.sa2va.open import open_sa2va
 from motionkit.regions.sa2va.policy import Sa2vaPolicy, SeenImages, on_cells
 from motionkit.runs import TENSORS
 
+from ...made.logs import Logs
+
 pytest.importorskip("transformers")
 SMALL = {"lora_rank": 4, "lora_alpha": 8.0, "max_words": 10, "max_tiles": 4}
 
@@ -47,6 +49,23 @@ def regions(policy: Sa2vaPolicy) -> tuple[SeenImages, torch.Tensor]:
 
 def noise(policy: Sa2vaPolicy, rows: int = 6) -> torch.Tensor:
     return torch.rand(rows, policy.longest, generator=torch.Generator().manual_seed(0))
+
+
+def test_scores_of_bfloat16_weights_are_float32(composite: Path) -> None:
+    """Below autocast no logarithm of a probability is rounded to bfloat16."""
+    half = opened(composite, dtype="bfloat16")
+    seen, masks = regions(half)
+    said = half.sample_captions(seen, masks, noise=noise(half))
+    with Logs() as logs:
+        scores = half.score_words(seen, masks, said.ids, temperature=0.7, whole=True)
+        offered = half.candidates(seen, half.prompts(seen, said.texts))
+        offered.scores.log_softmax(-1)
+        torch.nn.functional.logsigmoid(offered.logits)
+    assert logs.half
+    assert logs.rough == []
+    assert scores.whole is not None
+    # Each row is a distribution to the rounding of float32; bfloat16 is off by up to 3e-2.
+    assert scores.whole.double().exp().sum(-1).sub(1).abs().max() < 1e-5
 
 
 def test_scores_are_those_of_the_logits_that_words_were_drawn_from(policy: Sa2vaPolicy) -> None:

@@ -18,6 +18,8 @@ from motionkit.regions.sa2va.open import open_sa2va
 from motionkit.regions.sa2va.parts import code_of, open_published, shims, shuffled
 from motionkit.regions.sa2va.sizes import PARTS, weight_names
 
+from .conftest import write_model
+
 pytest.importorskip("transformers")
 _CODE = """
 import torch
@@ -182,3 +184,18 @@ def test_names_of_weights_are_read_from_a_damaged_file_as_none(tmp_path: Path) -
     (tmp_path / "model.safetensors.index.json").write_text('{"weight_map": {"mlp1.0.weight": "a"}}')
     assert weight_names(tmp_path) == {"mlp1.0.weight"}
     assert "mlp1" in PARTS
+
+
+def test_nobody_is_asked_about_the_code_of_a_language_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_model(tmp_path / "it")
+    content = json.loads((folder / "config.json").read_text())
+    asked: list[object] = []
+    monkeypatch.setattr("builtins.input", lambda *words: asked.append(words) or "n")
+    for words, said in (
+        ({"model_type": "clip", "auto_map": {"AutoModelForCausalLM": "someone/words--evil.Evil"}}, "config.json"),
+        ({**content["llm_config"], "attn_implementation": "someone/attention"}, "names code of the hub"),
+    ):
+        (folder / "config.json").write_text(json.dumps({**content, "llm_config": words}))
+        with pytest.raises(MotionkitError, match=said):
+            opened(folder)
+    assert asked == []

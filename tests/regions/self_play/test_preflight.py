@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 from motionkit.cli import get_app
 from motionkit.contracts.policy import WordScores
+from motionkit.regions.self_play.play import LoopRewards
 from motionkit.regions.self_play.settings import Sa2vaRlSettings
 from motionkit.regions.self_play.summary import SelfPlayAlarms
 from motionkit.regions.self_play.train import Sa2vaRl
@@ -78,11 +80,103 @@ def test_a_fault_of_the_policy_is_found(fault: Any, check: str, monkeypatch: pyt
     assert check in failed(trainer)
 
 
-def test_rewards_that_are_all_alike_fail() -> None:
+def _not_finite(value: float) -> Any:
+    """Scores of which one word of the first region is not finite."""
+
+    def fault(trainer: Sa2vaRl, plain: Callable[..., WordScores]) -> Callable[..., WordScores]:
+        def scores(*given: Any, **more: Any) -> WordScores:
+            one = plain(*given, **more)
+            spoiled = torch.zeros_like(one.log_prob)
+            spoiled[0, 0] = value
+            whole = None if one.whole is None else one.whole + spoiled[..., None]
+            return WordScores(one.log_prob + spoiled, one.entropy, one.mask, whole)
+
+        return scores
+
+    return fault
+
+
+@pytest.mark.parametrize("value", [torch.nan, -torch.inf])
+def test_no_check_passes_on_what_is_not_finite(value: float, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = prepared()
-    total = trainer.rewards["loop2"]
-    trainer.rewards["loop2"] = lambda made: _flat(total(made))  # type: ignore[assignment]
+    monkeypatch.setattr(trainer.policy, "score_words", _not_finite(value)(trainer, trainer.policy.score_words))
+    checks = found(trainer)
+    for name in ("mask prompts are read", "log-probabilities"):
+        assert not checks[name].ok
+        assert "not finite" in checks[name].said
+    assert not checks["gradient of loop1"].ok
+
+
+def test_a_reward_that_is_not_finite_fails_its_loop() -> None:
+    trainer = prepared()
+    reward = trainer.rewards["loop1"].rewards["iou"]
+    plain = reward.score
+
+    def score(samples: Any, prompts: Any) -> Any:
+        scores = plain(samples, prompts)
+        total = scores.total.clone()
+        total[0] = torch.nan
+        return type(scores)(total=total)
+
+    reward.score = score  # type: ignore[method-assign]
+    check = found(trainer)["loop1 has something to learn from"]
+    assert not check.ok
+    assert "1 of 32 rewards are not finite" in check.said
+
+
+def test_a_meteor_of_nan_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    from motionkit.regions.self_play import preflight
+
+    assert preflight.meteor().ok
+    first: list[str] = []
+
+    def score(self: Any, text: str, references: list[str]) -> float:
+        first.append(text)
+        wanted = preflight._METEOR[(text, references[0])]
+        return wanted if len(first) == 1 else float("nan")  # max(0.0, nan) is 0.0
+
+    monkeypatch.setattr(preflight.Meteor, "__call__", score)
+    assert not preflight.meteor().ok
+
+
+def test_the_parts_of_a_reward_are_shown_and_judged() -> None:
+    checks = found(prepared())
+    said = checks["loop1 has something to learn from"].said
+    assert re.match(
+        r"cycle IoU 0\.\d{3}, reward \d\.\d{3} \(iou 0\.\d{3}, contrast -?0\.\d{3}, brevity 0\.\d{3}\), ", said
+    )
+    assert re.search(r"by iou and contrast alone \d+%$", said)
+    assert "(meteor 0." in checks["loop2 has something to learn from"].said
+    # Masks that are all alike: what is paid for words alone has a spread, and teaches nothing of regions.
+    trainer = prepared()
+    trainer.policy.draw = lambda seen, prompts: (
+        torch.full(  # type: ignore[method-assign]
+            (len(prompts), *trainer.policy.mask_size), -1.0
+        )
+        + 0 * prompts.sum()
+    )
+    check = found(trainer)["loop1 has something to learn from"]
+    assert not check.ok
+    assert "cycle IoU 0.000" in check.said
+    assert "by iou and contrast alone 100%" in check.said
+
+
+def test_the_progress_line_shows_the_cycle_iou() -> None:
+    assert [figure.label for figure in Sa2vaRl.figures] == ["cycle IoU", "reward", "judge IoU"]
+    assert Sa2vaRl.figures[0].metrics == ("loop1/cycle_iou",)
+
+
+def test_rewards_that_are_all_alike_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = prepared()
+    plain = LoopRewards.__call__
+    monkeypatch.setattr(
+        LoopRewards, "__call__", lambda self, made: (_flat if self.loop == "loop2" else as_it_is)(plain(self, made))
+    )
     assert failed(trainer) == ["loop2 has something to learn from"]
+
+
+def as_it_is(scores: Any) -> Any:
+    return scores
 
 
 def _flat(scores: Any) -> Any:

@@ -16,6 +16,8 @@ from motionkit.regions.pretrain import PretrainRegions
 from motionkit.regions.pretrain_settings import PretrainRegionsSettings
 from motionkit.regions.self_play.settings import Sa2vaRlSettings
 from motionkit.regions.self_play.train import Sa2vaRl
+from motionkit.regions.small import open_regions
+from motionkit.regions.small_settings import RegionOptions
 
 from ...made.regions import grasp_rows, write_coco, write_finetune, write_grasp, write_jsonl
 
@@ -178,3 +180,25 @@ def settings(folder: Path, **rollout: Any) -> Sa2vaRlSettings:
 def test_fewer_regions_than_a_step_takes(tmp_path: Path) -> None:
     with pytest.raises(MotionkitError, match="3 training regions, a step takes 8"):
         Sa2vaRl(settings(write_jsonl(tmp_path / "data", 5))).prepare()
+
+
+def test_words_that_the_policy_does_not_know_are_left_out_and_said_before_the_first_step(
+    tmp_path: Path, cli: Callable[..., Any]
+) -> None:
+    folder, out = write_jsonl(tmp_path / "data"), tmp_path / "run"
+    path = folder / "regions.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    # A star is none of the built-in shapes: one word of five.
+    path.write_text("\n".join(json.dumps({**row, "caption": "a red star on top"}) for row in rows))
+    line = "sa2va-rl --dataset regions-jsonl --policy.resize --num-steps 3 --batch-size 2 --group-size 2"
+    found = cli(*line.split(), *QUICK.split(), "--set", "heldout.regions=2", "--dataset.path", folder, "--out", out)
+    assert found.exit_code == 0, found.stderr
+    known = open_regions(RegionOptions()).known_words(["a red star on top"])
+    assert 0 < known < 1
+    said = " ".join(found.stderr.split())
+    warning = said.index(f"the policy knows {known:.0%} of the words of 24 training captions")
+    assert warning < said.index("measuring")
+    lines = [json.loads(text) for text in (out / "metrics.jsonl").read_text().splitlines()]
+    assert len(lines) == 3
+    assert all(0 < line["supervised/loss"] < 20 for line in lines)
+    assert all(line["supervised/unknown_words"] == pytest.approx(1 - known) for line in lines)

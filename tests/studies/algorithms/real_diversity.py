@@ -1,4 +1,4 @@
-"""Measure how much real motions of one prompt differ: the row `diversity` of a run's table, of real motions.
+"""Measure how much reference motions of one prompt differ: the row `diversity` of a run's table, of reference motions.
 
     python tests/studies/algorithms/real_diversity.py
 
@@ -32,11 +32,11 @@ def main() -> None:
     torch.set_num_threads(1)
     dataset = load_dataset("starter")
     found = diversity(dataset, dataset.prompts("val")[:PROMPTS], SAMPLES)
-    print(f"diversity of real motions: {found.mean():.3f}, standard error {found.std() / len(found) ** 0.5:.3f}")
+    print(f"diversity of reference motions: {found.mean():.3f}, standard error {found.std() / len(found) ** 0.5:.3f}")
 
 
 def diversity(dataset: Any, prompts: Sequence[Prompt], samples: int) -> Tensor:
-    """Return how far real motions of each prompt differ, ``[P]``: see `motionkit.metrics.sample_spread`.
+    """Return how far reference motions of each prompt differ, ``[P]``: see `motionkit.metrics.sample_spread`.
 
     Args:
         dataset: The starter's dataset.

@@ -1,4 +1,4 @@
-"""Film prompts of a finished run before training, after it, and real clips of the same actions, side by side.
+"""Film prompts of a finished run before training, after it, and reference clips of the same actions, side by side.
 
     python tests/studies/media/before_after.py RUN OUT.gif
     python tests/studies/media/before_after.py RUN            # print the prompts that it chooses from
@@ -67,7 +67,7 @@ def main() -> None:
         print(f"{kind}: the first {len(places)} of {len(prompts)} prompts")
         for place in sorted(places, key=lambda place: before[place] - after[place]):
             mark = "*" if rows[kind] == place else " "
-            scores = f"{before[place]:.2f} -> {after[place]:.2f}, real {real[place]:.2f}"
+            scores = f"{before[place]:.2f} -> {after[place]:.2f}, reference {real[place]:.2f}"
             print(f"{mark} {scores}  {prompts[place].text}")
     if asked.out is not None:
         tracks = [track(name, shown, wanted.index(place)) for place in rows.values() for name, shown in columns.items()]
@@ -105,7 +105,7 @@ def chosen(kinds: Mapping[str, Sequence[int]], gains: Mapping[int, float]) -> di
 
 
 def films(run: Path, prompts: Sequence[Prompt], dataset: TextMotionDataset, split: Any) -> dict[str, Shown]:
-    """Return the motions of the prompts: of the starter's policy, of the run's, and real clips, joined."""
+    """Return the motions of the prompts: of the starter's policy, of the run's, and reference clips, joined."""
     rewards = RewardMix([(load_reward("tmr-dense"), 1.0)])
     answers = RealMotions(dataset, split, prompts).answers(prompts)
     assert answers is not None
@@ -114,7 +114,7 @@ def films(run: Path, prompts: Sequence[Prompt], dataset: TextMotionDataset, spli
     return {
         "before training": sampled(load_policy("starter", dataset=dataset), prompts, rewards),
         "after training": sampled(load_policy(run, dataset=dataset), prompts, rewards),
-        "real clips": Shown.first(answers.motions, answers.prompts, scored, 1, len(prompts)),
+        "reference clips": Shown.first(answers.motions, answers.prompts, scored, 1, len(prompts)),
     }
 
 

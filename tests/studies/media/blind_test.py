@@ -1,10 +1,10 @@
-"""Write a page of pairs: a real clip beside one that the starter's policy made of the same caption; which is real?
+"""Write a page of pairs: a reference clip beside one that the starter's policy made of its caption; which is which?
 
     python tests/studies/media/blind_test.py OUT.html
 
 The captions are those of the test split, each of another action, drawn by the seed. The policy's motions are made as
-`motionkit generate` makes them, one for each caption and as long as the real clip; none is chosen. Sides are shuffled
-by the seed, as often A as B. The page needs no network.
+`motionkit generate` makes them, one for each caption and as long as the reference clip; none is chosen. Sides are
+shuffled by the seed, as often A as B. The page needs no network.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def page(policy: DiffusionPolicy, dataset: TextMotionDataset, count: int, seed: 
     """Return the page.
 
     Args:
-        policy: What is compared with real clips.
+        policy: What is compared with reference clips.
         dataset: The starter's dataset.
         count: Pairs, at most as many as there are actions.
         seed: Chooses the captions and the sides.
@@ -72,7 +72,7 @@ def page(policy: DiffusionPolicy, dataset: TextMotionDataset, count: int, seed: 
     script = f"<script>{_SCRIPT}</script>"
     tally = '<p class="card count" role="status"></p>'
     whole = style + body + player_assets() + "".join(cards) + tally
-    return html_page("Which one is real?", whole, made_by="tests/studies/media/blind_test.py", scripts=script)
+    return html_page("Which one is the reference?", whole, made_by="tests/studies/media/blind_test.py", scripts=script)
 
 
 def chosen(dataset: TextMotionDataset, count: int, rng: np.random.Generator) -> list[int]:
@@ -100,7 +100,7 @@ def card(number: int, caption: str, pair: Sequence[Tensor | None], real: str, fp
         if features is not None
     ]
     player = player_fragment(tracks, title=f"{number}. {caption}", assets=False, attributes=("autoplay",))
-    buttons = "".join(f'<button type="button" value="{side}">{side} is real</button>' for side in SIDES)
+    buttons = "".join(f'<button type="button" value="{side}">{side} is the reference</button>' for side in SIDES)
     return (
         f'<section class="pair" data-real="{real}" aria-label="{escape(caption)}">{player}'
         f'<p class="guess">{buttons}<output></output></p></section>'
@@ -117,9 +117,10 @@ def enough(count: int) -> int:
     return next((right for right in range(count + 1) if tail(count, right) < 0.05), count)
 
 
-_INTRO = """<h1>Which one is real?</h1>
-<p class="lead-in">{count} captions of the starter pack. Of A and B one is a real clip of the test split, the other
-what the policy makes of the same caption. Press the one that you take for real; the answer is shown at once.</p>
+_INTRO = """<h1>Which one is the reference?</h1>
+<p class="lead-in">{count} captions of the starter pack. Of A and B one is the reference, a clip of the test split,
+computed by code (no motion capture), the other what the policy makes of the same caption. Press the one that you take
+for the reference; the answer is shown at once.</p>
 <p class="sub">Somebody who guesses has {enough} or more of {count} right in {odds} of 100 tries. Drag to turn, scroll
 to zoom, space to pause.</p>"""
 
@@ -156,7 +157,7 @@ _SCRIPT = """
         const right = button.value === pair.dataset.real;
         const output = pair.querySelector('output');
         output.className = right ? 'good' : 'bad';
-        output.textContent = `${right ? 'Right' : 'Wrong'}: ${pair.dataset.real} is the real clip.`;
+        output.textContent = `${right ? 'Right' : 'Wrong'}: ${pair.dataset.real} is the reference.`;
         say();
       });
     }

@@ -1,4 +1,4 @@
-"""Measure the starter's policy on captions of the test split, beside real clips and beside the first weights.
+"""Measure the starter's policy on captions of the test split, beside reference clips and beside the first weights.
 
     python tests/studies/starter/measure_policy.py             # measure, then write policy.json, the table and the plot
     python tests/studies/starter/measure_policy.py --write     # table and plot of what the two .json files hold
@@ -57,7 +57,7 @@ TABLE = HERE.parents[2] / "motionkit" / "starter" / "README.md"
 CAPTIONS = 512
 BATCH = 64
 BAND = (0.6, 1.5)
-"""Shares of the movement of real clips that count as moving like them."""
+"""Shares of the movement of reference clips that count as moving like them."""
 
 FAST = 1.2
 """Times the fastest step of any training or validation clip of a class, above which a step is too fast."""
@@ -69,7 +69,7 @@ NAMED = 5
 """Classes at either end of the plot that are named."""
 
 ROWS = (
-    ("movement", "movement as a share of real, median over the classes", "{:.2f}"),
+    ("movement", "movement as a share of reference clips, median over the classes", "{:.2f}"),
     ("inside", f"classes between {BAND[0]:g} and {BAND[1]:g}", "{:.0%}"),
     ("statues", "statues", "{:.1%}"),
     ("side", "named side right", "{:.2f}"),
@@ -114,7 +114,7 @@ def digest(folder: Path) -> str:
 
 
 def measure(policy: DiffusionPolicy, dataset: TextMotionDataset, count: int) -> dict[str, Any]:
-    """Return every figure of a policy and of the real clips of the same captions.
+    """Return every figure of a policy and of the reference clips of the same captions.
 
     Args:
         policy: What is measured.
@@ -123,7 +123,8 @@ def measure(policy: DiffusionPolicy, dataset: TextMotionDataset, count: int) -> 
 
     Returns:
         How it was sampled; ``policy`` and ``real``, figures by the names of `ROWS`; ``classes``, the shares of policy
-        and real clips of each class; ``quiet``, metres of swing of each class whose real clips swing less than `QUIET`.
+        and reference clips of each class; ``quiet``, metres of swing of each class whose reference clips swing less
+        than `QUIET`.
     """
     ruler = Ruler(dataset, count)
     plan, guidance = plan_steps(policy), guidance_of(policy)
@@ -223,7 +224,7 @@ class Ruler:
 
     @torch.no_grad()
     def classes(self, motions: Sequence[Tensor]) -> dict[str, tuple[float, float]]:
-        """Return the share of real clips that the motions of each class swing, and the metres that real clips swing."""
+        """Return, for each class, how far its motions swing as a share of reference clips, and the metres of those."""
         swings: dict[str, list[float]] = {}
         sizes = {}
         for rows, batch in self._batches(motions):
@@ -283,9 +284,9 @@ def steps(motions: MotionBatch) -> list[Tensor]:
 
 
 def table(results: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:
-    """Return a table with a column for each policy, and the real clips of the last one."""
+    """Return a table with a column for each policy, and the reference clips of the last one."""
     last = results[-1]
-    lines = [f"| {last['captions']} test captions | {' | '.join(names)} | real |", "|--" * (len(names) + 2) + "|"]
+    lines = [f"| {last['captions']} test captions | {' | '.join(names)} | reference |", "|--" * (len(names) + 2) + "|"]
     for key, words, form in ROWS:
         values = [*(result["policy"][key] for result in results), last["real"][key]]
         cells = ["" if value is None else form.format(value).replace("%", " %") for value in values]
@@ -302,10 +303,10 @@ def write_table(page: Path, lines: Sequence[str]) -> None:
 
 
 def plot(first: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Return a drawing: a dot for each class, before and now, as a share of the movement of real clips.
+    """Return a drawing: a dot for each class, before and now, as a share of the movement of reference clips.
 
-    Classes stand from the one that moves least now to the one that moves most; those whose real clips hardly move stand
-    apart on the right, in centimetres, as a share of so little says nothing.
+    Classes stand from the one that moves least now to the one that moves most; those whose reference clips hardly move
+    stand apart on the right, in centimetres, as a share of so little says nothing.
     """
     width, height, left, top, floor, apart, most = 760, 376, 44, 48, 318, 150, 2.0
     order = sorted(now["classes"], key=lambda name: now["classes"][name][0])
@@ -328,12 +329,12 @@ def plot(first: Mapping[str, Any], now: Mapping[str, Any]) -> str:
         shares = [result["classes"][name][0] for name in order]
         middle = float(np.median(shares))
         for place, (name, share) in enumerate(zip(order, shares, strict=True)):
-            tip = f"{name}, {named}: {share:.2f} of real"
+            tip = f"{name}, {named}: {share:.2f} of reference"
             parts.append(_dot(kind, across(place, len(order), left, end), up(share), tip, share > most))
         parts.append(f'<line class="curve {kind}" x1="{left}" x2="{end}" y1="{up(middle):.1f}" y2="{up(middle):.1f}"/>')
         words = f"{named}: median {middle:.2f}"
         parts.append(_text(end - 4 if named == "before" else left + 6, up(middle) - 5, words, _ENDS[named], "note"))
-    parts.append(_text(left, 18, "movement of each class, as a share of real clips", "start", "axis"))
+    parts.append(_text(left, 18, "movement of each class, as a share of reference clips", "start", "axis"))
     parts.append(_text(left, 34, f"shaded: {BAND[0]:g} to {BAND[1]:g}; triangles: above {most:g}"))
     middle = (left + end) / 2
     parts.append(_text(middle, floor + 18, f"{len(order)} classes, by what they move now", "middle", "axis"))
@@ -343,8 +344,8 @@ def plot(first: Mapping[str, Any], now: Mapping[str, Any]) -> str:
         parts.extend(_quiet(first, now, quiet, (end + 46, width - 12), (top, floor)))
     said = f"median over {len(order)} classes {np.median([now['classes'][name][0] for name in order]):.2f}"
     chart = (
-        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="Movement of each class as a share of real clips, '
-        f'before and now; {said}.">{"".join(parts)}</svg>'
+        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="Movement of each class as a share of reference '
+        f'clips, before and now; {said}.">{"".join(parts)}</svg>'
     )
     return drawing(chart, width=width)
 
@@ -356,9 +357,9 @@ def _quiet(
     sides: tuple[float, float],
     ends: tuple[float, float],
 ) -> list[str]:
-    """Return the dots of the classes whose real clips hardly move, over an axis of centimetres."""
+    """Return the dots of the classes whose reference clips hardly move, over an axis of centimetres."""
     (start, stop), (top, floor) = sides, ends
-    series = [(first, "c7", 0, "before"), (now, "c2", 0, "now"), (now, "control", 1, "real")]
+    series = [(first, "c7", 0, "before"), (now, "c2", 0, "now"), (now, "control", 1, "reference")]
     most = max(
         1.0, math.ceil(100 * max(result["quiet"][name][place] for result, _, place, _ in series for name in names))
     )
@@ -371,14 +372,14 @@ def _quiet(
             size = 100 * result["quiet"][name][place]
             x = start + (number + 0.5) / len(names) * (stop - start)
             level = floor - size / most * (floor - top)
-            if named == "real":
+            if named == "reference":
                 parts.append(
                     f'<line class="tick" x1="{x - 4:.1f}" x2="{x + 4:.1f}" y1="{level:.1f}" y2="{level:.1f}"/>'
                 )
             else:
                 parts.append(_dot(kind, x, level, f"{name}, {named}: {size:.1f} cm", False))
     parts.append(_text(stop, 18, f"{len(names)} that hardly move", "end", "axis"))
-    parts.append(_text(stop, 34, "swing in cm; bars: real", "end"))
+    parts.append(_text(stop, 34, "swing in cm; bars: reference", "end"))
     parts.append(_text(stop, floor + 18, ", ".join(names[:2]), "end"))
     return parts
 

@@ -213,3 +213,80 @@ def test_pyarrow_that_is_missing_is_said(dataset: Path, monkeypatch: pytest.Monk
     with pytest.raises(MotionkitError, match="need pyarrow") as said:
         export_lerobot(open_episodes(tmp_path / "own"), tmp_path / "other")
     assert said.value.fix == 'pip install "motionkit[lerobot]"'
+
+
+@pytest.mark.parametrize("fps", [0.4, 2.5, 12.5, 29.97, 1000.0, 0.0125])
+def test_episodes_keep_their_rate_out_and_in(tmp_path: Path, fps: float) -> None:
+    with Collector(tmp_path / "own", cameras={"front": (16, 16)}, columns={"action": 1}, fps=fps) as collector:
+        for step in range(30):
+            frame = np.full((16, 16, 3), 8 * step, np.uint8)
+            collector.add({"front": frame}, step > 27, step in (13, 29), action=[float(step)])
+    own = open_episodes(tmp_path / "own")
+    assert export_lerobot(own, tmp_path / "le")["fps"] == fps
+    info = json.loads((tmp_path / "le/meta/info.json").read_text())
+    assert info["fps"] == info["features"]["observation.images.front"]["info"]["video.fps"] == fps
+    rows = pq.read_table(tmp_path / "le" / DATA).to_pydict()
+    assert rows["timestamp"][13] == pytest.approx(13 / fps, rel=1e-6)
+    again = open_episodes(tmp_path / "le")
+    assert again.manifest.fps == fps
+    index = np.arange(len(own))
+    # Each frame is the one of its row: greys are eight apart.
+    assert np.abs(again.read(index)["front"].astype(int) - own.read(index)["front"]).max() < 4
+    assert np.array_equal(again.column("action"), own.column("action"))
+
+
+def test_a_whole_rate_is_written_as_lerobot_writes_it(dataset: Path) -> None:
+    assert '"fps": 10,' in (dataset / "meta/info.json").read_text()
+
+
+def rewarded(dataset: Path, values: list[float]) -> Episodes:
+    """A dataset without success, with a reward of each row, as HIL-SERL records it."""
+
+    def features(info: dict[str, Any]) -> None:
+        for name in ("success", "next.success"):
+            info["features"].pop(name)
+        info["features"]["next.reward"] = {"dtype": "float32", "shape": [1], "names": None}
+
+    change_info(dataset, features)
+    change_table(
+        dataset / DATA,
+        lambda table: table.drop_columns(["success", "next.success"]).append_column(
+            "next.reward", pa.array(values, pa.float32())
+        ),
+    )
+    return open_episodes(dataset)
+
+
+def test_a_reward_of_0_and_1_is_success(dataset: Path) -> None:
+    found = rewarded(dataset, [0.0] * 3 + [1.0, 1.0] + [0.0] * 14)
+    assert [record.labels for record in found.records] == ["00001", "00000000", "000000"]
+    assert found.labelled
+    assert "next.reward, which is 0 or 1, is read as next.success." in found.notes
+
+
+@pytest.mark.parametrize("values", [[0.0] * 19, [1.0] * 19, [0.0, 0.5, 1.0] * 6 + [0.0], [-1.0] * 18 + [0.0]])
+def test_another_reward_is_no_label(dataset: Path, values: list[float]) -> None:
+    found = rewarded(dataset, values)
+    assert not found.labelled
+    assert any(note.startswith("next.reward is not of 0 and 1") for note in found.notes)
+
+
+def test_observations_that_are_not_read_are_named(dataset: Path) -> None:
+    name = "observation.environment_state"
+    feature = {"dtype": "float32", "shape": [1], "names": None}
+    change_info(dataset, lambda info: info["features"].update({name: feature}))
+    change_table(dataset / DATA, lambda table: table.append_column(name, pa.array([0.0] * 19, pa.float32())))
+    assert f"{name} is not read: the state is observation.state." in open_episodes(dataset).notes
+
+
+def test_the_parts_of_a_state_are_kept_out_and_in(tmp_path: Path) -> None:
+    parts = {"agent/place": 2, "goal": 1}
+    with Collector(
+        tmp_path / "own", cameras={"front": (16, 16)}, columns={"action": 1, "state": 3}, state_parts=parts
+    ) as collector:
+        for step in range(4):
+            collector.add({"front": np.zeros((16, 16, 3), np.uint8)}, False, step == 3, action=[0.0], state=[1, 2, 3])
+    export_lerobot(open_episodes(tmp_path / "own"), tmp_path / "le")
+    info = json.loads((tmp_path / "le/meta/info.json").read_text())
+    assert info["features"]["observation.state"]["names"] == ["agent/place_0", "agent/place_1", "goal_0"]
+    assert open_episodes(tmp_path / "le").manifest.state_parts == parts

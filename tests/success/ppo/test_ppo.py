@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from typer.testing import Result
 
 from motionkit.contracts.reward import FrameBatch, RewardScores
 from motionkit.errors import MotionkitError
-from motionkit.success.actor import load_actor
+from motionkit.success.actor import Actor, load_actor
 from motionkit.success.classifier import Card, SuccessClassifier, save_classifier
 from motionkit.success.ppo import train as trainer_module
 from motionkit.success.ppo.settings import PpoSettings
 from motionkit.success.ppo.train import PpoTrainer
+from motionkit.success.true_success import Episodes
 
 from ...made.training import metric_lines, run_trainer
 
@@ -136,7 +140,10 @@ def test_a_verdict_says_worse_or_better_where_the_interval_does(
     after: float, ci95: tuple[float, float], said: str
 ) -> None:
     alarm = trainer_module.SuccessAlarm(0.2, 200)
-    assert trainer_module.verdict({"before": 0.3, "after": after, "ci95": ci95}, alarm) == said
+    block = {"before": 0.3, "after": after, "delta": after - 0.3, "ci95": ci95, "n": 200}
+    assert trainer_module.verdict(block, alarm) == said
+    few = trainer_module.verdict({**block, "n": 19}, alarm)
+    assert few == f"true success went from 30% to {after:.0%} in 19 episodes: too few to say more."
 
 
 def test_there_must_be_a_classifier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,3 +170,126 @@ def test_an_actor_must_fit_the_environment(tmp_path: Path) -> None:
         PpoTrainer(settings(init=tmp_path / "pixels", env={"name": "reach", "size": 32})).prepare()
     assert "64" in said.value.why
     assert "32" in said.value.why
+
+
+class Scripted:
+    """Episodes whose true and predicted success are made up: each measurement on watched starts has its own rates."""
+
+    def __init__(self, true: Sequence[int], predicted: Sequence[int] | None) -> None:
+        self.true, self.predicted, self.watched = true, predicted, 0
+
+    def __call__(self, trainer: PpoTrainer, purpose: str, episodes: int, **options: Any) -> Episodes:
+        if purpose != "watch":
+            return Episodes(np.zeros(episodes, np.bool_), None, ())
+        number, self.watched = self.watched, self.watched + 1
+        flags = [np.arange(episodes) < hits[number] for hits in (self.true, self.predicted or self.true)]
+        return Episodes(flags[0], flags[1] if self.predicted is not None else None, ())
+
+
+@pytest.mark.parametrize(
+    ("reward", "keep", "step", "by"),
+    [
+        ("classifier", "auto", 6, "predicted success"),  # steps 4 and 6 are predicted alike: the last of them
+        ("env", "auto", 8, "last"),
+        ("classifier", "oracle", 2, "true success"),
+        ("env", "oracle", 2, "true success"),
+    ],
+)
+def test_the_policy_is_chosen_by_what_the_method_may_see(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, classifier: Path, reward: str, keep: str, step: int, by: str
+) -> None:
+    learned = {"success-classifier": {"weight": 1.0, "checkpoint": str(classifier)}}
+    scripted = Scripted(true=(4, 2, 1, 3), predicted=(1, 3, 3, 2) if reward == "classifier" else None)
+    monkeypatch.setattr(PpoTrainer, "_held_out", lambda *given, **options: scripted(*given, **options))
+    run = tmp_path / "run"
+    _, found = train(
+        run, run={"num_steps": 8}, heldout={"keep": keep}, reward=learned if reward == "classifier" else {"env": {}}
+    )
+    assert (found["best_step"], found["chosen_by"]) == (step, by)
+    lines = metric_lines(run)
+    assert [line["success/watched"] for line in lines if "success/watched" in line] == [1.0, 0.5, 0.25, 0.75]
+    seen = [line["success/watched_predicted"] for line in lines if "success/watched_predicted" in line]
+    assert seen == ([0.25, 0.75, 0.75, 0.5] if reward == "classifier" else [])
+    said = found["measured_on"] + found["table"][0]["title"]
+    assert said.count("oracle") == (2 if keep == "oracle" else 0)
+    assert f"update {step}" in said or f"update, {step}" in said
+    last, kept = load_actor(run / "actor-last"), load_actor(run)
+    same = all(torch.equal(kept.tensors()[name], value) for name, value in last.tensors().items())
+    assert same == (step == 8)
+    assert json.loads((run / "actor" / "actor.json").read_text())["chosen_by"] == by
+
+
+SHORT = (
+    "--env", "reach", "--reward", "env", "--num-envs", "2", "--threads", "1", "--set", "heldout.episodes=2", "--set",
+    "heldout.watched=2", "--set", "episodes.steps=8", "--set", "heldout.every=1", "--env.max-steps", "4",
+)  # fmt: skip
+
+
+def test_an_older_run_goes_on_with_the_policy_of_true_success_and_says_so(cli: Callable[..., Result]) -> None:
+    assert cli("ppo", *SHORT, "--num-steps", "1", "--out", "run").exit_code == 0
+    config = Path("run/config.json")
+    table = json.loads(config.read_text())
+    assert table["heldout"].pop("keep") == "auto"
+    config.write_text(json.dumps(table))
+    document = Path("run/actor/actor.json")
+    card = json.loads(document.read_text())
+    assert card.pop("chosen_by") == "last"
+    document.write_text(json.dumps(card))
+    plan = json.loads(cli("ppo", "--init", "run", "--reward", "env", "--dry-run", "--json").stdout)
+    assert any(
+        "run is of an older version: its policy was chosen by true success" in it for it in plan["plan"]["notes"]
+    )
+    found = cli("ppo", "--resume", "run", "--num-steps", "2")
+    assert found.exit_code == 0, found.stderr
+    assert "the policy that is kept is the one of highest true success (--keep oracle)" in found.stderr
+    assert "chosen by true success on other starts, an oracle" in " ".join(found.stdout.split())
+    assert json.loads(config.read_text())["heldout"]["keep"] == "oracle"
+    assert json.loads(document.read_text())["chosen_by"] == "true success"
+    # With another choice it is another run.
+    found = cli("ppo", "--resume", "run", "--num-steps", "3", "--keep", "auto")
+    assert found.exit_code == 2
+    assert "heldout.keep was 'oracle', is 'auto'" in " ".join(found.stderr.split())
+
+
+def test_both_ways_to_act_are_in_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The most probable action never succeeds here, and a drawn one always does."""
+    drawn: list[bool] = []
+
+    def act(self: Actor, observed: np.ndarray[Any, Any], *, deterministic: bool = False) -> np.ndarray[Any, Any]:
+        drawn.append(not deterministic)
+        return np.zeros((len(observed), 2), np.float32)
+
+    run = trainer_module.run_episodes
+
+    def episodes(environment: Any, choose: Any, seeds: Any, **options: Any) -> Episodes:
+        drawn.clear()
+        found = run(environment, choose, seeds, **options)
+        return Episodes(np.full(len(found.success), drawn[0] and state["after"]), found.predicted, ())
+
+    state = {"after": False}
+    monkeypatch.setattr(Actor, "act", act)
+    monkeypatch.setattr(trainer_module, "run_episodes", episodes)
+    monkeypatch.setattr(trainer_module, "write_films", lambda *_: state.update(after=True))
+    before = torch.random.get_rng_state()
+    _, found = train(tmp_path / "run", run={"num_steps": 1}, heldout={"episodes": 40, "every": 0})
+    assert not torch.equal(before, torch.random.get_rng_state())  # training draws
+    assert (found["success"]["after"], found["sampled_success"]["after"]) == (0.0, 1.0)
+    assert [row[0] for row in found["table"][0]["rows"]] == ["true success", "true success, actions drawn"]
+    assert "With actions drawn, as in training, it succeeds more often: in 100%, not 0%." in found["verdict"]
+
+
+def test_runs_that_chose_otherwise_are_not_compared_without_a_word(cli: Callable[..., Result]) -> None:
+    for name in ("old", "new"):
+        assert cli("ppo", *SHORT, "--num-steps", "1", "--out", name).exit_code == 0
+    record = Path("old/run.json")
+    table = json.loads(record.read_text())
+    assert table["summary"].pop("chosen_by") == "last"
+    record.write_text(json.dumps(table))
+    found = cli("runs", "compare", "old", "new")
+    assert found.exit_code == 0, found.stderr
+    assert re.search(r"policy chosen by +true success \(older version\) +last", found.stdout)
+    assert cli("report", "old", "new", "--out", "both.html").exit_code == 0
+    assert "true success (older version)" in Path("both.html").read_text()
+    assert cli("report", "old").exit_code == 0
+    assert "The policy was chosen by true success on other starts." in Path("old/report.html").read_text()
+    assert "chosen by true success" not in Path("new/report.html").read_text()

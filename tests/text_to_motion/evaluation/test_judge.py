@@ -101,7 +101,7 @@ NAN = float("nan")
 
 
 class Says:
-    """Gives the samples their scores in order; real motions get 0.9."""
+    """Gives the samples their scores in order; reference motions get 0.9."""
 
     def __init__(self, name: str, scores: list[float], *, applies: bool = True) -> None:
         self.name, self.scores, self.applies = name, scores, applies

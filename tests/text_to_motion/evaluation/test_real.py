@@ -1,4 +1,4 @@
-"""Real motions for prompts, and how much a policy's motions move beside them."""
+"""Reference motions for prompts, and how much a policy's motions move beside them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinetic FID and NPSS of held-out motions: by segment, beside as many real segments, before and after."""
+"""Kinetic FID and NPSS of held-out motions: by segment, beside as many reference segments, before and after."""
 
 from __future__ import annotations
 

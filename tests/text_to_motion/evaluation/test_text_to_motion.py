@@ -85,7 +85,7 @@ def test_a_figure_that_cannot_be_meant_seriously_has_a_reason(count, width, miss
     few = embedding_figures(
         gaussian(500, width), gaussian(500, width, 1), gaussian(width, width, 2), count=width, seed=0
     )
-    assert "fid" in few.missing, "too few real motions are as bad"
+    assert "fid" in few.missing, "too few reference motions are as bad"
 
 
 def test_kernel_distance_is_the_plain_sum_and_unbiased() -> None:
@@ -190,7 +190,7 @@ def test_padding_and_batches_change_nothing(dataset, policy, evaluator) -> None:
     for part in ("metrics", "truth"):
         one, two = (getattr(each, part).values for each in found)
         assert one == pytest.approx(two, rel=2e-4, abs=1e-5)
-    assert found[0].truth.missing["multimodality"] == "a text has one real motion"
+    assert found[0].truth.missing["multimodality"] == "a text has one reference motion"
     assert "multimodality" in found[0].metrics.values
 
 
@@ -249,13 +249,13 @@ def test_every_figure_is_defined_and_shown() -> None:
     rows = {row[0]: row[1:] for row in table("x", {"policy": metrics, "ground truth": truth})["rows"]}
     assert rows["FID ↓"] == ("2.000 ± 0.000", "0.100 ± 0.000", "biased")
     assert rows["Diversity"] == ("n/a", "", "too few")
-    assert "62% of what real motions reach" in verdict(metrics, truth)
+    assert "62% of what reference motions reach" in verdict(metrics, truth)
     assert "passes" not in verdict(metrics, truth)
-    assert "it passes real motion on R@3 and FID" in verdict(truth, metrics)
+    assert "it passes the reference motions on R@3 and FID" in verdict(truth, metrics)
     assert verdict({}, {}) == "nothing could be measured."
     still = {"movement": {"mean": 0.34}, "statues": {"mean": 0.25}}
     assert verdict(still, {}) == (
-        "motions move 34% as much as real ones of the same actions, which is little (below 60%); "
+        "motions move 34% as much as reference ones of the same actions, which is little (below 60%); "
         "25.0% of them are statues, which are many (above 5%)."
     )
     moves = {"movement": {"mean": 0.9}, "statues": {"mean": 0.01}}
@@ -279,7 +279,7 @@ def test_figures_of_moving_are_those_of_their_columns() -> None:
     assert "3 needs more than 3 motions, there are 3" in sheet.missing["kinetic_fid"]
     sheet = moving_figures({**columns, "npss_power": torch.full((3,), nan), "kinetic": real + 2 * real.std(0)}, real)
     assert sheet.values["kinetic_fid"] == pytest.approx(12.0, rel=1e-5)
-    assert "no prompt has a real motion" in sheet.missing["npss"]
+    assert "no prompt has a reference motion" in sheet.missing["npss"]
 
 
 def test_npss_is_nought_of_the_real_motion_itself(dataset) -> None:
@@ -308,7 +308,7 @@ def test_a_doubt_withholds_what_the_evaluator_says(dataset, policy, evaluator) -
     # Of the same clips that they are a share of, but for the cut of one in three.
     assert found.truth.values["movement"] == pytest.approx(1.0, abs=0.05)
     assert found.truth.values["statues"] == 0.0
-    assert found.truth.missing["npss"] == "a real motion is compared with itself"
+    assert found.truth.missing["npss"] == "a reference motion is compared with itself"
     assert "66 needs more than 66 motions, there are 32" in found.metrics.missing["kinetic_fid"]
     said = verdict(summarise([found.metrics]), summarise([found.truth]))
-    assert f"motions move {found.metrics.values['movement']:.0%} as much as real ones of the same actions" in said
+    assert f"motions move {found.metrics.values['movement']:.0%} as much as reference ones of the same actions" in said

@@ -49,16 +49,24 @@ def test_options_choose_before_rewards_do(
     Path("still.py").write_text(BLACK_BOX)
     found, line = decide("auto", set(keys), {"reward": rewards})
     assert found == taken
-    assert line.startswith(f"algorithm {taken} (")
+    assert line.startswith(f"grpo trains with the algorithm {taken}, because ")
 
 
 def test_the_line_says_what_decided() -> None:
     def line(*keys: str) -> str:
         return decide("auto", set(keys), {"reward": ("tmr-dense",)})[1]
 
-    assert line() == "algorithm reward-gradient (every reward has a gradient); --algorithm awm chooses another"
-    assert line("rollout.group_size") == "algorithm grpo (reward-gradient has no rollout.group_size)"
-    assert line("objective.nft_beta") == "algorithm nft (only it has objective.nft_beta)"
+    others = "--algorithm NAME (docs/algorithms/README.md)"
+    assert line() == (
+        "grpo trains with the algorithm reward-gradient, because every reward has a gradient; grpo itself and 6 "
+        f"others: {others}"
+    )
+    assert line("rollout.group_size") == (
+        f"grpo trains with the algorithm grpo, because reward-gradient has no rollout.group_size; 7 others: {others}"
+    )
+    assert line("objective.nft_beta").startswith(
+        "grpo trains with the algorithm nft, because only it has objective.nft"
+    )
 
 
 def test_a_name_stays() -> None:

@@ -40,6 +40,7 @@ class Note:
 
     def __init__(self, folder: Path) -> None:
         self.directory = folder
+        self.normalizer = SimpleNamespace(mean=SimpleNamespace(device="cpu"))
         self.saved: list[str] = []
         self.logged: list[tuple[int, dict[str, float]]] = []
 
@@ -158,7 +159,7 @@ def test_its_state_is_put_back(tmp_path: Path) -> None:
 
 
 class Asked:
-    """A held-out set that notes the guidance it is measured with; movement is a tenth of it, of the real ones 1."""
+    """A held-out set that notes the guidance it is measured with; movement is a tenth of it, of the reference 1."""
 
     def __init__(self, count: int, guidance: float) -> None:
         self.prompts, self.samples, self.guidance = [None] * count, 1, guidance
@@ -181,9 +182,9 @@ class Asked:
 def finish(
     tmp_path: Path, heldout: dict[str, Any], *, guidance: float, started: bool = True
 ) -> tuple[dict[str, Any], Note]:
+    tmp_path.mkdir(exist_ok=True)
     note: Any = Note(tmp_path)
-    note.schedule, note.normalizer = range(50), SimpleNamespace(mean=np.zeros(1))
-    note.normalizer.mean = SimpleNamespace(device="cpu")
+    note.schedule = range(50)
     back = nullcontext if started else None
     rows = frozenset({"diversity"})
     one = Measurements(
@@ -195,35 +196,40 @@ def finish(
 
 def test_the_first_table_is_of_what_generate_makes(tmp_path: Path) -> None:
     heldout = {"reported": Asked(8, 1.0), "all_steps": Asked(8, 1.0), "generate": Asked(6, 1.0)}
+    heldout["switched"] = heldout["generate"]
     summary, _ = finish(tmp_path, heldout, guidance=2.5)
     assert [table["title"] for table in summary["table"]] == [
-        "As motionkit generate samples: 6 prompts, all 50 steps, guidance 2.5, then 1",
+        "With the settings of motionkit generate: 6 prompts, all 50 steps, guidance 1 before and after",
         "Held out: 8 prompts x 1 samples, same noise before and after",
         "The same prompts with all 50 sampling steps, one sample each",
     ]
     assert summary["heldout_generate"]["movement"] | {"ci95": 0} == {
-        "before": pytest.approx(0.25), "after": pytest.approx(0.1), "delta": pytest.approx(-0.15), "ci95": 0, "n": 6,
+        "before": pytest.approx(0.1), "after": pytest.approx(0.1), "delta": pytest.approx(0.0), "ci95": 0, "n": 6,
         "real": 1.0,
     }  # fmt: skip
+    # A change of guidance is a line of its own: the policy before training at both.
+    guidance = summary["guidance"]
+    assert (guidance["before"], guidance["after"]) == (2.5, 1.0)
+    assert guidance["reward"]["before"] == pytest.approx(0.25)
+    assert guidance["reward"]["after"] == pytest.approx(0.1)
     assert summary["heldout_generate"]["reward"]["real"] == pytest.approx(0.9)
     assert "real" not in summary["heldout"]["diversity"]
     assert summary["heldout"]["diversity"]["trained_on"] is True
     assert "trained_on" not in summary["heldout"]["movement"]
     assert summary["heldout_all_steps"]["movement"]["before"] == pytest.approx(0.1)
     for table in summary["table"]:
-        assert table["columns"][:4] == ["", "before", "after", "real"]
+        assert table["columns"][:4] == ["", "before", "after", "reference"]
 
 
 def test_what_all_steps_have_measured_is_not_measured_again(tmp_path: Path) -> None:
     heldout = {"reported": Asked(8, 1.0), "all_steps": Asked(8, 1.0), "generate": Asked(6, 1.0)}
-    finish(tmp_path, heldout, guidance=2.5)
-    assert heldout["generate"].asked == [2.5]  # before; after is the start of all steps
-    heldout = {"reported": Asked(8, 1.0), "all_steps": Asked(8, 1.0), "generate": Asked(6, 3.0)}
-    finish(tmp_path, heldout, guidance=1.0)
-    assert heldout["generate"].asked == [3.0]
+    heldout["switched"] = heldout["generate"]
+    finish(tmp_path / "a", heldout, guidance=2.5)
+    assert heldout["generate"].asked == [2.5]  # before, for the line; the rows are the start of all steps
     heldout = {"reported": Asked(8, 1.0), "generate": Asked(6, 1.0)}
-    summary, _ = finish(tmp_path, heldout, guidance=2.5, started=False)
-    assert heldout["generate"].asked == [2.5, 1.0]
+    heldout["switched"] = heldout["generate"]
+    summary, _ = finish(tmp_path / "b", heldout, guidance=2.5, started=False)
+    assert heldout["generate"].asked == [2.5, 1.0, 1.0]
     assert list(summary["heldout_generate"]) == ["reward", "movement", "diversity"]
 
 
@@ -255,6 +261,7 @@ def test_the_guidance_of_before_stays_where_updates_have_not_made_up_for_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, after: dict[float, float], stays: bool, started: bool
 ) -> None:
     heldout: dict[str, Any] = {"reported": Asked(8, 1.0), "generate": Asked(6, 1.0), "guided": Guided(after)}
+    heldout["switched"] = heldout["generate"]
     note: Any = Note(tmp_path)
     note.schedule, note.normalizer = range(50), SimpleNamespace(mean=SimpleNamespace(device="cpu"))
     guided = heldout["guided"]
@@ -274,9 +281,15 @@ def test_the_guidance_of_before_stays_where_updates_have_not_made_up_for_it(
         assert one.choose_guidance(note) is stays
     assert sorted(guided.asked) == [1.0, 2.5, 2.5]
     assert ("generate samples the policy with guidance 2.5, as before training" in caplog.text) is stays
-    title = one.after(note)["table"][0]["title"]
-    assert title.endswith("guidance 2.5" if stays else "guidance 2.5, then 1")
-    assert heldout["generate"].asked == ([2.5, 2.5] if stays else [1.0, 2.5] if started else [2.5, 1.0])
+    found: Any = one.after(note)
+    assert found["table"][0]["title"].endswith(f"guidance {'2.5' if stays else '1'} before and after")
+    row = found["heldout_generate"]["reward"]
+    assert row["before"] == pytest.approx(row["after"]), "nothing but the guidance would have changed it"
+    assert row["before"] == pytest.approx(0.25 if stays else 0.1)
+    assert ("reward" in found["guidance"]) is not stays
+    taken = 2.5 if stays else 1.0
+    at_end = [taken, 2.5] if stays else [taken, 2.5, 1.0]
+    assert heldout["generate"].asked == (at_end if started else [2.5, 1.0, taken]), "at the start both, as both may be"
 
 
 def test_a_run_from_before_the_guidance_was_chosen_keeps_that_of_training(tmp_path: Path) -> None:
@@ -285,4 +298,64 @@ def test_a_run_from_before_the_guidance_was_chosen_keeps_that_of_training(tmp_pa
     heldout: Any = {"reported": Asked(8, 1.0), "generate": Asked(6, 1.0), "guided": guided}
     note: Any = Note(tmp_path)
     one = Measurements(note, nullcontext, None, heldout, points=0, num_steps=9, stop_on_gap=False, guidance=2.5)
-    assert one.choose_guidance(note) is False, "its checkpoint has no figures of before"
+    assert one.choose_guidance(note) is True, "its checkpoint has no figures of before"
+
+
+@pytest.mark.parametrize("started", [True, False])
+def test_the_stored_guidance_stays_where_no_other_prompts_can_decide(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, started: bool
+) -> None:
+    """Fifteen held-out prompts, all of them reported: a run of few steps is not said to have changed the reward."""
+    heldout: dict[str, Any] = {"reported": Asked(15, 1.0), "all_steps": Asked(15, 1.0), "generate": Asked(15, 1.0)}
+    note: Any = Note(tmp_path)
+    note.schedule = range(50)
+    back = nullcontext if started else None
+    one = Measurements(note, nullcontext, back, heldout, points=0, num_steps=3, stop_on_gap=False, guidance=2.5)
+    one.before(note)
+    with caplog.at_level("INFO"):
+        assert one.choose_guidance(note) is True
+    assert (
+        "generate samples the policy with guidance 2.5, as before training: there are no other held-out" in caplog.text
+    )
+    assert one.guidance_after == 2.5
+    found: Any = one.after(note)
+    assert found["guidance"] == {"before": 2.5, "after": 2.5}
+    row = found["heldout_generate"]["reward"]
+    assert (row["before"], row["after"]) == (pytest.approx(0.25), pytest.approx(0.25))
+
+
+class Noise(Asked):
+    """A policy whose jerk is 67 times that of reference clips, and a reward that likes it."""
+
+    def measure(self, policy: object, *, first: bool = False, guidance: float | None = None) -> Measured:
+        ones = np.ones((len(self.prompts), 1))
+        return Measured({"reward": 0.593 * ones, "jerk": 6107.0 * ones, "movement": 0.326 * ones})
+
+    def measure_real(self, *, device: object) -> Measured:
+        ones = np.ones((len(self.prompts), 1))
+        return Measured({"reward": 0.569 * ones, "jerk": 91.0 * ones, "movement": ones})
+
+
+def test_noise_and_a_reward_that_likes_it_are_said_before_the_first_update(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    note: Any = Note(tmp_path)
+    note.schedule = range(50)
+    heldout: Any = {"reported": Noise(24, 1.0)}
+    one = Measurements(note, nullcontext, nullcontext, heldout, points=0, num_steps=3, stop_on_gap=False)
+    one.before(note)
+    said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert said[0].startswith(
+        "this policy makes noise: before training its motions have 67 times the jerk of reference"
+    )
+    assert said[1].startswith(
+        "this reward does not prefer reference motions: they score 0.569, the policy's own before"
+    )
+    caplog.clear()
+    one.after(note)
+    assert "the motions are noise" in caplog.text
+    assert "postures" not in caplog.text
+    caplog.clear()
+    fine: Any = {"reported": Asked(24, 1.0)}
+    Measurements(note, nullcontext, nullcontext, fine, points=0, num_steps=3, stop_on_gap=False).before(note)
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]

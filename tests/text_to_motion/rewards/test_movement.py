@@ -91,7 +91,7 @@ def test_the_formula(dataset: Any) -> None:
     scores = reward.score(batch([features]), [asked])
     expected = math.exp(-sum(away) / 12)
     assert 0.01 < expected < 0.99
-    # The other segment has no real clip and says nothing.
+    # The other segment has no reference clip and says nothing.
     assert float(scores.total) == pytest.approx(expected, rel=1e-4)
     assert scores.segments is not None
     assert scores.segments[0].tolist() == pytest.approx([expected, expected], rel=1e-4)
@@ -128,8 +128,8 @@ def test_the_gradient_is_that_of_differences_and_leads_a_small_swing_to_a_larger
 
 
 def test_data_without_single_clips_are_refused() -> None:
-    with pytest.raises(MotionkitError, match="no real clips of single actions"):
+    with pytest.raises(MotionkitError, match="no reference clips of single actions"):
         Movement(MovementOptions())
     composite: Any = SimpleNamespace(splits=("val",), source=None)
-    with pytest.raises(MotionkitError, match="no real clips of single actions"):
+    with pytest.raises(MotionkitError, match="no reference clips of single actions"):
         Movement(MovementOptions(), dataset=composite)

@@ -33,8 +33,8 @@ END = "end"
 SPAN = 2.0
 """A motion is measured over so many seconds before a time: two periods of the slowest movement, half a hertz."""
 
-FEWEST = 3
-"""Fewest clips of a label whose figures are compared with those of real clips."""
+LISTED = 3
+"""Fewest clips of a label that has a row of its own in the table; a verdict needs more, `motionkit.tracking.FEWEST`."""
 
 OWN_SECONDS = 7.0
 """Seconds of a clip's own path that are asked for at most."""
@@ -88,7 +88,7 @@ class LongRuns:
 
     runs: Mapping[str, Runs]  # the runs of each kind, `FREE`, `OWN` and `ALONG`; a kind without any is left out
     rows: Mapping[str, Mapping[str, Figures]]  # figures by kind and predictor
-    real: Mapping[str, RealLabel]  # figures of real clips, by label
+    real: Mapping[str, RealLabel]  # figures of reference clips, by label
     settings: LongSettings  # how it was measured
     fps: float  # frames per second
     memory: Mapping[str, int]  # bytes in float32 of the model's weights and of the data that motion matching keeps
@@ -317,7 +317,7 @@ def looks_at(state: MotionState, ends: Tensor, offsets: Tensor, body: Body) -> L
 
 @dataclass(frozen=True)
 class RealLabel:
-    """Figures of the real clips of a label, mean over the clips."""
+    """Figures of the reference clips of a label, mean over the clips."""
 
     clips: int  # how many there are
     joint: int  # the joint that moves most
@@ -328,7 +328,7 @@ class RealLabel:
 
 
 def real_labels(clips: ClipSet, labels: Sequence[str], body: Body) -> dict[str, RealLabel]:
-    """Measure the real clips of labels, of all splits: each in stretches of `SPAN`, a shorter one as a whole."""
+    """Measure the reference clips of labels, of all splits: each in stretches of `SPAN`, a shorter one as a whole."""
     real = {}
     for label in dict.fromkeys(labels):
         measured = [look for clip in clips.clips if clip.label == label if (look := _looks_of(clip, body)) is not None]
@@ -358,7 +358,7 @@ def _looks_of(clip: StateClip, body: Body) -> Looks | None:
 
 
 def shares(measured: Looks, labels: Sequence[str], real: Mapping[str, RealLabel]) -> Tensor:
-    """Return the `movement` of motions as a share of that of real clips of their labels, ``[N]``; NaN as there."""
+    """Return the `movement` of motions as a share of that of reference clips of their labels, ``[N]``; NaN as there."""
     joint = torch.tensor([real[label].joint for label in labels])
     size = measured.movement.new_tensor([real[label].movement for label in labels])
     return movement_share(measured.movement, joint, size)

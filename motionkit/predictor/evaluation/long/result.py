@@ -13,8 +13,8 @@ from motionkit.predictor.evaluation.long.measure import (
     ALONG,
     DRAWN,
     END,
-    FEWEST,
     FREE,
+    LISTED,
     MATCHING,
     MODEL,
     OWN,
@@ -24,7 +24,7 @@ from motionkit.predictor.evaluation.long.measure import (
     RealLabel,
 )
 from motionkit.predictor.evaluation.measure import finite
-from motionkit.tracking import LEAST_MOVEMENT, Metric, definition
+from motionkit.tracking import FEWEST, LEAST_MOVEMENT, TOO_FEW, Metric, definition
 
 FIGURES = ("movement", "npss", "slide", "speed", "height", "path_mean", "path_end", "heading")
 """Figures of a document, in its order; `motionkit.tracking` defines each as ``mpl/long/NAME``."""
@@ -33,15 +33,15 @@ FAR_OFF = 0.3
 """Metres of mean distance to the timed point above which a path is reported as not followed."""
 
 _SLIDES, _SLIDES_AT_LEAST = 2.0, 0.05
-"""Feet are reported to slide above 2 times the slide of real clips plus 0.05 m/s: that of starter clips is 0."""
+"""Feet are reported to slide above 2 times the slide of reference clips plus 0.05 m/s: that of starter clips is 0."""
 
 GOES, GOING, OTHER = re.compile(r"\b(walk|run|jog)"), (0.85, 1.2), (0.7, 1.3)
-"""Labels of walking and running, and the ranges of movement, as shares of real clips, that free runs of these and of
-other labels should have: walks and runs are alike, other motions less so."""
+"""Labels of walking and running, and the ranges of movement, as shares of reference clips, that free runs of these
+and of other labels should have: walks and runs are alike, other motions less so."""
 
 SLIDE_MET, SPEED_MET = (1.3, 0.05), (0.8, 1.2, 0.05)
-"""Largest slide of free runs of a label, as a share of that of real clips plus m/s; and the range of their speed, as
-shares of that of real clips, with m/s on both sides."""
+"""Largest slide of free runs of a label, as a share of that of reference clips plus m/s; and the range of their speed,
+as shares of that of reference clips, with m/s on both sides."""
 
 Table = dict[str, dict[str, float | None]]
 """By figure and key; None if it has no meaning."""
@@ -51,9 +51,9 @@ def long_document(long: LongRuns) -> dict[str, Any]:
     """Return the part ``long`` of a ``--json`` document.
 
     ``free``, ``own`` and each of ``drawn.paths`` have ``runs`` (how many) and ``rows``: by predictor, figure and
-    seconds. ``drawn.mean`` is the mean over the drawn paths. ``real`` has the figures of real clips of the same labels.
-    ``labels`` has the free runs of the model by label; ``wanted`` is the range of movement that they should have. A
-    label with fewer than 3 clips has ``goal`` false and no such range. ``alarms`` are sentences.
+    seconds. ``drawn.mean`` is the mean over the drawn paths. ``real`` has the figures of reference clips of the same
+    labels. ``labels`` has the free runs of the model by label; ``wanted`` is the range of movement that they should
+    have. A label with fewer than 3 clips has ``goal`` false and no such range. ``alarms`` are sentences.
     """
     paths = {name: _group(long, ALONG, name) for name in DRAWN}
     document = {
@@ -85,9 +85,9 @@ def long_tables(document: Mapping[str, Any]) -> list[dict[str, Any]]:
         for row, figures in free["rows"].items()
         for at in document["seconds"]
     ]
-    rows.append(("real clips", *(_cell(name, free["real"].get(name)) for name in shown)))
+    rows.append(("reference clips", *(_cell(name, free["real"].get(name)) for name in shown)))
     over = f"the last {document['over']:g} s before each time"
-    tables = [_table(f"{free['runs']} free runs: {over}; movement 1 is that of real clips", shown, rows)]
+    tables = [_table(f"{free['runs']} free runs: {over}; movement 1 is that of reference clips", shown, rows)]
     if labels := _labels_table(document, key):
         tables.append(labels)
     shown = ("path_mean", "path_end", "heading", "movement", "slide", "speed")
@@ -122,12 +122,12 @@ def long_alarms(document: Mapping[str, Any]) -> list[str]:
         low = [at for at in document["seconds"] if (moved[at] or 1.0) < LEAST_MOVEMENT or moved[at] == 0.0]
         if low:
             alarms.append(
-                f"the motion dies out: after {low[0]} s it moves {moved[low[0]]:.2f} as much as real clips of the "
+                f"the motion dies out: after {low[0]} s it moves {moved[low[0]]:.2f} as much as reference clips of the "
                 f"same labels (below {LEAST_MOVEMENT})."
             )
         slide, real = free["rows"][MODEL]["slide"][key], free["real"]["slide"]
         if slide is not None and real is not None and slide > _SLIDES * real + _SLIDES_AT_LEAST:
-            alarms.append(f"feet slide: {slide:.2f} m/s after {key} s, in real clips {real:.2f} m/s.")
+            alarms.append(f"feet slide: {slide:.2f} m/s after {key} s, in reference clips {real:.2f} m/s.")
     if MODEL in drawn["mean"]:
         off = {path: group["rows"][MODEL]["path_mean"][key] for path, group in drawn["paths"].items()}
         far = {path: value for path, value in off.items() if value is not None and value > FAR_OFF}
@@ -196,7 +196,7 @@ def _mean_figures(figures: Figures, keys: Sequence[str], chosen: Tensor) -> Tabl
 
 
 def _real(labels: Sequence[str], real: Mapping[str, RealLabel]) -> dict[str, float | None]:
-    """Return the figures of real clips, mean over the labels."""
+    """Return the figures of reference clips, mean over the labels."""
     rows = [real[label] for label in labels]
     means = {
         name: finite(float(torch.tensor([getattr(row, name) for row in rows]).nanmean()))
@@ -222,16 +222,18 @@ def _mean(groups: Sequence[Mapping[str, Any]]) -> dict[str, Table]:
 def _by_label(long: LongRuns) -> dict[str, Any]:
     """Return the first row's free runs by label."""
     runs = long.runs[FREE]
+    takes = runs.windows.takes[runs.windows.clip[runs.index]]
     figures = next(iter(long.rows[FREE].values()))
     names = ("movement", "slide", "speed", "height")
     labels = {}
     for label in dict.fromkeys(runs.labels):
         chosen = torch.tensor([run_label == label for run_label in runs.labels])
         real = long.real[label]
-        judged = int(chosen.sum()) >= FEWEST
+        judged = int(chosen.sum()) >= LISTED
         found = _mean_figures(figures, tuple(runs.ends), chosen)
         group = {
             "clips": int(chosen.sum()),
+            "takes": len(takes[chosen].unique()),
             "goal": judged,
             "wanted": list(GOING if GOES.search(label) else OTHER) if judged else None,
             "real": {"clips": real.clips, **{name: finite(getattr(real, name)) for name in names}},
@@ -267,6 +269,7 @@ def _labels_table(document: Mapping[str, Any], key: str) -> dict[str, Any] | Non
         low, high = group["wanted"]
         moved, missed = group["movement"][key], _missed(group, key)
         met = f"no: {', '.join(missed)}" if missed else "" if moved is None else "yes"
+        met = TOO_FEW if met and group["takes"] < FEWEST else met
         pairs = [_cell(name, value) for name in ("slide", "speed") for value in (group[name][key], group["real"][name])]
         goal = f"{low:g} to {high:g}"
         rows.append((label or "without a caption", f"{group['clips']}", _cell("movement", moved), goal, met, *pairs))
@@ -286,15 +289,15 @@ def _labels_table(document: Mapping[str, Any], key: str) -> dict[str, Any] | Non
         ]
         moved = mean([group["movement"][key] for group in few])
         rows.append(
-            (f"{len(few)} with fewer than {FEWEST} clips", f"{clips}", _cell("movement", moved), "", "", *pairs)
+            (f"{len(few)} with fewer than {LISTED} clips", f"{clips}", _cell("movement", moved), "", "", *pairs)
         )
     movement, slide, speed = (_metric(name).heading for name in ("movement", "slide", "speed"))
-    columns = ["", "clips", movement, "wanted", "met", slide, "of real clips", speed, "of real clips"]
+    columns = ["", "clips", movement, "wanted", "met", slide, "of reference clips", speed, "of reference clips"]
     slides, speeds = SLIDE_MET, SPEED_MET
     title = (
         f"the model's free runs by label, {document['over']:g} s before {key} s; met: also a slide up to "
-        f"{slides[0]:g} times that of real clips (+ {slides[1]:g} m/s) and {speeds[0]:g} to {speeds[1]:g} times their "
-        f"speed (± {speeds[2]:g} m/s)"
+        f"{slides[0]:g} times that of reference clips (+ {slides[1]:g} m/s) and {speeds[0]:g} to {speeds[1]:g} times "
+        f"their speed (± {speeds[2]:g} m/s)"
     )
     return {"title": title, "columns": columns, "rows": rows, "numbers": [1, 2, 5, 6, 7, 8]}
 

@@ -24,7 +24,7 @@ from motionkit.text_to_motion.evaluation.heldout import pair_distances, pair_kin
 from motionkit.text_to_motion.evaluation.protocol.figures import EMBEDDED, MOVING, QUANTITIES, REWARD, Sheet
 from motionkit.text_to_motion.evaluation.protocol.measure import Embedded, Measurement, Sampling
 from motionkit.text_to_motion.evaluation.protocol.tables import titled, tracked
-from motionkit.tracking import definition, towards
+from motionkit.tracking import NO_CHANGE, definition, is_noise, moved, towards, word_of
 
 _BATCH = 32
 NO_DIFFERENCE = "no difference"
@@ -38,21 +38,20 @@ class Comparison:
     names: list[str]  # the policies; the others are compared with the first
     means: dict[str, dict[str, float]]  # figure of each policy, by quantity
     differences: dict[str, dict[str, Paired]]  # by quantity and other policy
-    truth: dict[str, float]  # figures of the real motions
+    truth: dict[str, float]  # figures of the reference motions
     missing: dict[str, str] = field(default_factory=dict)  # by quantity, why it could not be measured
     notes: dict[str, str] = field(default_factory=dict)  # by quantity, a remark on its figures
     prompts: int = 0  # prompts per policy
 
     def verdict(self, quantity: str, name: str) -> str:
-        """Return better, worse, higher, lower, or `NO_DIFFERENCE` if the interval of the difference contains 0."""
+        """Return better, worse, higher, lower, `NO_DIFFERENCE`, too few or noise; see `motionkit.tracking.moved`."""
         paired = self.differences[quantity][name]
-        low, high = paired.ci95
-        if not paired.n or low <= 0 <= high:
-            return NO_DIFFERENCE
-        better = towards(definition(tracked(quantity)), paired.before, paired.after)
-        if better == "none":
-            return "higher" if low > 0 else "lower"
-        return "better" if (low > 0) == (better == "up") else "worse"
+        whole = None if quantity.startswith(REWARD) or quantity == "judge" else paired.before
+        sign = moved(paired.delta, paired.ci95, paired.n, digits=_digits(paired), whole=whole)
+        word = word_of(sign, towards(definition(tracked(quantity)), paired.before, paired.after), n=paired.n)
+        if sign and word != "worse" and is_noise(self.means.get("jerk", {}).get(name, 0.0), self.truth.get("jerk")):
+            return "noise"
+        return NO_DIFFERENCE if word == NO_CHANGE else word
 
     def document(self) -> dict[str, Any]:
         """Return the figures as ``--json`` has them."""
@@ -80,7 +79,7 @@ class Comparison:
     def table(self, title: str) -> dict[str, Any]:
         """Return a row per quantity: the figure of every policy, then each difference with its interval."""
         base, *others = self.names
-        heads = ["", base, *others, "real"]
+        heads = ["", base, *others, "reference"]
         for name in others:
             heads += [f"{name} - {base}" if len(others) > 1 else "difference", "95 %", "verdict"]
         rows: list[tuple[str, ...]] = []
@@ -94,8 +93,8 @@ class Comparison:
             row.append(_number(self.truth[quantity]) if quantity in self.truth else "")
             for name in others:
                 if pair := self.differences.get(quantity, {}).get(name):
-                    low, high = pair.ci95
-                    row += [f"{pair.delta:+.3f}", f"{low:+.3f} .. {high:+.3f}", self.verdict(quantity, name)]
+                    delta, low, high = (f"{value:+.{_digits(pair)}f}" for value in (pair.delta, *pair.ci95))
+                    row += [delta, f"{low} .. {high}", self.verdict(quantity, name)]
                 else:
                     row += ["", "", ""]
             rows.append(tuple(row))
@@ -112,7 +111,7 @@ def compare_policies(
     """Sample every policy with the same prompts and noise, and compare each with the first.
 
     Differences are paired by prompt; the interval is a percentile bootstrap over prompts. For the FID, each resample
-    gives both covariances, and the real motions stay fixed. The variance of training seeds is not included.
+    gives both covariances, and the reference motions stay fixed. The variance of training seeds is not included.
     """
     evaluator, questions = measurement.evaluator, measurement.questions
     asked = questions.draw(0, measurement.amount.prompts)
@@ -123,7 +122,7 @@ def compare_policies(
     embedded = {name: measurement.generated(policy, how, asked, progress) for name, (policy, how) in policies.items()}
     sheets = {name: measurement.sheet(text, motions, reference, measurement.seed) for name, motions in embedded.items()}
     truth = measurement.sheet(real_text, real, reference, measurement.seed)
-    truth.values.pop("npss", None)  # a real motion is compared with itself
+    truth.values.pop("npss", None)  # a reference motion is compared with itself
     base, *others = embedded
     columns = {name: _per_prompt(text, motions) for name, motions in embedded.items()}
     means: dict[str, dict[str, float]] = {}
@@ -201,6 +200,11 @@ def _set_differences(
             if pair is not None:
                 differences[quantity][name] = pair
     return differences
+
+
+def _digits(pair: Paired) -> int:
+    """Return the decimals of a difference, as many as `_number` shows of the figures."""
+    return 4 if max(abs(pair.before), abs(pair.after)) < 0.1 else 3
 
 
 def _number(value: float) -> str:

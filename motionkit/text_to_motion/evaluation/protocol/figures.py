@@ -33,11 +33,11 @@ QUANTITIES = (
 """Names of the figures, in the order of the tables."""
 
 EMBEDDED = QUANTITIES[: QUANTITIES.index("movement")]  # those that need an evaluator
-MOVING = ("movement", "statues", "side")  # those that compare motions with real clips of the same action
+MOVING = ("movement", "statues", "side")  # those that compare motions with reference clips of the same action
 REWARD = "reward/"  # prefix of the names of rewards that are measured in addition
 BIASED = "biased, compare at equal n only"
 _BATCH, _PAIRS, _ENOUGH = 32, 300, 5
-_UNMOVED = "motions are shorter than 1 s, or real clips of their actions hardly move or are not known"
+_UNMOVED = "motions are shorter than 1 s, or reference clips of their actions hardly move or are not known"
 
 
 @dataclass
@@ -61,7 +61,7 @@ def embedding_figures(text: Tensor, motion: Tensor, real: Tensor | FrechetRefere
     Args:
         text: ``[N, E]`` embeddings of the captions; each 32 in a row are a batch.
         motion: ``[N, E]`` embeddings of their motions.
-        real: ``[M, E]`` embeddings of real motions, or their moments if no kernel distance is needed.
+        real: ``[M, E]`` embeddings of reference motions, or their moments if no kernel distance is needed.
         count: M.
         seed: Seed of the pairs of Diversity.
     """
@@ -84,7 +84,7 @@ def embedding_figures(text: Tensor, motion: Tensor, real: Tensor | FrechetRefere
 def _fid(motion: Tensor, real: Tensor | FrechetReference, count: int, name: str) -> Sheet:
     sheet, few, width = Sheet(), min(len(motion), count), motion.shape[1]
     if not count:
-        sheet.missing[name] = "the set holds no real motions"
+        sheet.missing[name] = "the set holds no reference motions"
         return sheet
     if few <= width:
         sheet.missing[name] = f"a covariance of width {width} needs more than {width} motions, there are {few}"
@@ -118,14 +118,14 @@ def physics_figures(motions: MotionBatch) -> dict[str, Tensor]:
 
 
 def npss_columns(motions: MotionBatch, truths: Sequence[Tensor | None]) -> tuple[Tensor, Tensor]:
-    """Return the two terms of NPSS of each motion against the real motion of its prompt, ``[N]`` each.
+    """Return the two terms of NPSS of each motion against the reference motion of its prompt, ``[N]`` each.
 
-    See `motionkit.metrics.npss_terms`; it compares joint positions relative to root and heading. NaN without a real
-    motion.
+    See `motionkit.metrics.npss_terms`; it compares joint positions relative to root and heading. NaN without a
+    reference motion.
 
     Args:
         motions: N motions.
-        truths: N features ``[T, D]`` as long as the motions; None if a prompt has no real motion.
+        truths: N features ``[T, D]`` as long as the motions; None if a prompt has no reference motion.
     """
     positions = body_positions(motions.joints, motions.headings).flatten(2)
     bodies = [positions[row, :length] for row, length in enumerate(motions.lengths.tolist())]
@@ -138,7 +138,7 @@ def moving_figures(columns: Mapping[str, Tensor], real: Tensor) -> Sheet:
     Args:
         columns: ``[N]`` columns of `MOVING` and, in ``npss_moved`` and ``npss_power``, of `npss_columns`; ``[N, F]``
             kinetic features in ``kinetic``.
-        real: ``[M, F]`` kinetic features of real motions.
+        real: ``[M, F]`` kinetic features of reference motions.
     """
     sheet = Sheet()
     for name in MOVING:
@@ -153,7 +153,7 @@ def moving_figures(columns: Mapping[str, Tensor], real: Tensor) -> Sheet:
     if float(power) > 0:
         sheet.values["npss"] = float(columns["npss_moved"].nansum() / power)
     else:
-        sheet.missing["npss"] = "no prompt has a real motion to compare with"
+        sheet.missing["npss"] = "no prompt has a reference motion to compare with"
     generated, truth = (features[features.isfinite().all(1)] for features in (columns["kinetic"], real))
     few, width = min(len(generated), len(truth)), generated.shape[1]
     if few <= width:

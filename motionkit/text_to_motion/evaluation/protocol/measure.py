@@ -123,10 +123,12 @@ def sampling_of(
         kind: ``auto``: a few deterministic steps on the starter's data (for a run of `grpo` those of its held-out
             measurements), else the ancestral sampler, as MDM is evaluated.
         steps: Number of steps; 0 leaves it to `kind` and the policy.
-        guidance: Guidance scale; None takes that of the run, else of the policy, else 2.5.
+        guidance: Guidance scale; None takes that of the policy, as ``motionkit generate`` does, else of the run,
+            else 2.5.
     """
     stored = _run_sampler(model)
-    scale = guidance if guidance is not None else float(stored.get("guidance_scale", guidance_of(policy)))
+    own = _own_guidance(model, policy)
+    scale = guidance if guidance is not None else guidance_of(policy) if own is None else own
     total = len(policy.schedule)
     if kind == "auto" and starter and not steps:
         count = min(int(stored.get("inference_timesteps") or _FEW), total)
@@ -145,11 +147,7 @@ def common_guidance(policies: Sequence[tuple[FoundModel, DiffusionPolicy]], guid
     """Return one guidance scale for several policies: `guidance`, else that of the tuned policies, else 2.5."""
     if guidance is not None:
         return guidance
-    stored = (
-        _run_sampler(model).get("guidance_scale", policy.guidance if isinstance(policy, StoresGuidance) else None)
-        for model, policy in policies
-    )
-    scales = {float(scale) for scale in stored if scale is not None}
+    scales = {scale for model, policy in policies if (scale := _own_guidance(model, policy)) is not None}
     if len(scales) > 1:
         listed = ", ".join(f"{scale:g}" for scale in sorted(scales))
         raise MotionkitError(
@@ -158,6 +156,16 @@ def common_guidance(policies: Sequence[tuple[FoundModel, DiffusionPolicy]], guid
             fix="--guidance-scale X",
         )
     return scales.pop() if scales else GUIDANCE
+
+
+def _own_guidance(model: FoundModel, policy: DiffusionPolicy) -> float | None:
+    """Return the guidance scale that a policy stores, else that of the run that tuned it; None for neither.
+
+    A run may keep the scale that the policy had before it was tuned at another one.
+    """
+    stored = policy.guidance if isinstance(policy, StoresGuidance) else None
+    scale = _run_sampler(model).get("guidance_scale") if stored is None else stored
+    return None if scale is None else float(scale)
 
 
 def _run_sampler(model: FoundModel) -> Mapping[str, Any]:
@@ -170,10 +178,10 @@ def _run_sampler(model: FoundModel) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Question:
-    """A prompt and the real motion that it describes."""
+    """A prompt and the reference motion that it describes."""
 
     prompt: Prompt  # as long as `truth`; its key, which seeds the noise, is unique in the evaluation
-    truth: Tensor | None  # [T, F] unnormalised features; None if there is no real motion
+    truth: Tensor | None  # [T, F] unnormalised features; None if there is no reference motion
 
 
 class Questions:
@@ -213,7 +221,7 @@ class Questions:
         if not self.composite and k_segments > 1:
             raise MotionkitError(
                 f"--k-segments {k_segments} acts with composite data only.",
-                why="prompts that are joined from single clips have no real motion to compare with.",
+                why="prompts that are joined from single clips have no reference motion to compare with.",
                 fix=f"motionkit compose --k-segments {k_segments} --split {split} ... OUT, then --dataset composite.",
             )
         self._prompts = list(dataset.prompts(split, k_segments=k_segments)) if self.composite else []
@@ -242,7 +250,7 @@ class Questions:
 
     @property
     def clips(self) -> Sequence[TextClip]:
-        """The real clips of the split."""
+        """The reference clips of the split."""
         return self._clips
 
     @property
@@ -276,7 +284,7 @@ class Questions:
         return [self._question(rng, place, f"{replication}.{n}") for n, place in enumerate(order[:count])]
 
     def real(self, replication: int) -> list[Question]:
-        """Return every item of the split that has a real motion once, in a new random order."""
+        """Return every item of the split that has a reference motion once, in a new random order."""
         rng = self._generator("real", replication)
         result = [self._question(rng, place, f"real {replication}") for place in rng.permutation(self.count).tolist()]
         return [question for question in result if question.truth is not None]
@@ -306,7 +314,7 @@ class Replication:
     """The figures of one replication."""
 
     metrics: Sheet  # of the policy
-    truth: Sheet  # of the real motions
+    truth: Sheet  # of the reference motions
 
 
 @dataclass(frozen=True)
@@ -326,7 +334,7 @@ class Measurement:
         evaluator: T2MEvaluator,  # embeds texts and motions
         questions: Questions,
         *,
-        actions: RealActions,  # real clips by action
+        actions: RealActions,  # reference clips by action
         amount: Amount,
         seed: int = 0,  # seed of the noise and of pairs
         batch: int = 64,  # motions that are sampled at once
@@ -349,7 +357,7 @@ class Measurement:
     def replicate(
         self, policy: DiffusionPolicy, how: Sampling, replication: int, progress: Progress | None = None
     ) -> Replication:
-        """Measure a policy and the real motions."""
+        """Measure a policy and the reference motions."""
         asked = self.questions.draw(replication, self.amount.prompts)
         generated = self.generated(policy, how, asked, progress)
         text = self.evaluator.encode_texts([self.evaluator.whole_text(question.prompt) for question in asked])
@@ -367,9 +375,9 @@ class Measurement:
         # Another pass over the split: the same clips, cropped and captioned anew, as in the original's ground truth.
         _, again = self.real(policy, replication - 1)
         truth = self.sheet(real_text, real, again, seed)
-        truth.missing["multimodality"] = "a text has one real motion"
+        truth.missing["multimodality"] = "a text has one reference motion"
         truth.values.pop("npss", None)
-        truth.missing["npss"] = "a real motion is compared with itself"
+        truth.missing["npss"] = "a reference motion is compared with itself"
         self._passes = {key: value for key, value in self._passes.items() if key >= replication}
         for sheet in (metrics, truth):
             self._withhold(sheet)
@@ -391,7 +399,7 @@ class Measurement:
         return self._in_batches(asked, make, "generated", padded=not exact)
 
     def _embed(self, policy: DiffusionPolicy, questions: Sequence[Question]) -> Embedded:
-        """Return the real motions of questions."""
+        """Return the reference motions of questions."""
 
         def read(part: list[int]) -> MotionBatch:
             truths = [questions[i].truth for i in part]
@@ -400,7 +408,7 @@ class Measurement:
             lengths = torch.tensor([questions[i].prompt.length for i in part], device=device)
             return MotionBatch(features.float().to(device), lengths, skeleton=policy.skeleton, fps=policy.fps)
 
-        return self._in_batches(questions, read, "real")
+        return self._in_batches(questions, read, "reference")
 
     def _repeated(
         self, policy: DiffusionPolicy, how: Sampling, asked: Sequence[Question], progress: Progress | None
@@ -418,7 +426,7 @@ class Measurement:
         return require_finite(torch.cat(result), "generated")
 
     def real(self, policy: DiffusionPolicy, replication: int) -> tuple[Tensor, Embedded]:
-        """Return the embeddings of texts and real motions of one pass over the split; each pass is embedded once."""
+        """Return the embeddings of texts and reference motions of a pass over the split; each is embedded once."""
         if replication not in self._passes:
             questions = self.questions.real(replication)
             text = self.evaluator.encode_texts([self.evaluator.whole_text(question.prompt) for question in questions])
@@ -426,9 +434,9 @@ class Measurement:
         return self._passes[replication]
 
     def sheet(self, text: Tensor, motions: Embedded, real: Embedded, seed: int) -> Sheet:
-        """Return the figures of motions compared with real ones."""
+        """Return the figures of motions compared with reference ones."""
         if not len(motions.motion):
-            return Sheet(missing=dict.fromkeys(QUANTITIES, "the set holds no real motions"))
+            return Sheet(missing=dict.fromkeys(QUANTITIES, "the set holds no reference motions"))
         sheet = embedding_figures(text, motions.motion, real.motion, count=len(real.motion), seed=seed)
         plain = {name: values for name, values in motions.columns.items() if name not in MOVING}
         sheet.values |= {name: float(values.double().nanmean()) for name, values in plain.items()}

@@ -135,9 +135,10 @@ class Opened:
     evaluator: T2MEvaluator
     questions: Questions
     singles: Questions | None  # the single clips that a composite set was made from, if they are known
-    real: RealMotions  # real motions of the split, by action
+    real: RealMotions  # reference motions of the split, by action
     doubt: str  # why the evaluator's figures are not valid; empty if they are
-    dataset: str  # name of the data
+    dataset: str  # the plugin that reads the data
+    called: str  # the data in words (`motionkit.contracts.dataset.called`)
     split: Split
     evaluator_name: str  # ``starter`` or a path
 
@@ -162,6 +163,7 @@ def open_all(
     policies: Mapping[str, DiffusionPolicy],
     *,
     label: str,
+    called: str = "",
     evaluator: str = STARTER,
     glove: Path | None = None,
     stats: Path | None = None,
@@ -188,7 +190,7 @@ def open_all(
         known = getattr(dataset, "evaluator_normalizer", None)
         doubt = doubt_of(embedder, clips, released=released, dataset=dataset.normalizer, known=known)
     motions = RealMotions(dataset, split, questions.prompts)
-    return Opened(embedder, questions, singles, motions, doubt, label, split, evaluator)
+    return Opened(embedder, questions, singles, motions, doubt, label, called or label, split, evaluator)
 
 
 @dataclass(frozen=True)
@@ -263,7 +265,7 @@ def evaluate(
             sheets.append(replication)
         outcome = _outcome(model, opened, how, amount, sheets, protocol=protocol, mode=mode, out=out)
         facts = {name: str(value) for name, value in outcome.document["how"].items()}
-        title = f"{model.path}: text to motion, {opened.split} split of {opened.dataset}"
+        title = f"{model.path}: text to motion, {opened.split} split of {opened.called}"
         store.finish(outcome.document, page_of(title, outcome.sentence, facts, outcome.table, outcome.notes))
     return outcome
 
@@ -283,13 +285,13 @@ def _outcome(
     notes = _notes(opened, amount, protocol)
     multi = f", MultiModality {amount.mm_prompts} x {amount.mm_repeats}" if amount.mm_prompts else ""
     title = (
-        f"{model.path}, {opened.split} split of {opened.dataset}, protocol {protocol}: {amount.prompts} prompts x "
+        f"{model.path}, {opened.split} split of {opened.called}, protocol {protocol}: {amount.prompts} prompts x "
         f"{amount.replications}{multi}; {how.words}"
     )
     sentence = verdict(metrics, truth)
     facts = {
         "policy": model.describe(),
-        "dataset": f"{opened.dataset}, {opened.split} split: {opened.questions.count} items, "
+        "dataset": f"{opened.called}, {opened.split} split: {opened.questions.count} items, "
         f"{opened.questions.captions} captions",
         "evaluator": f"{opened.evaluator_name}, {opened.evaluator.latent} wide",
         "sampler": how.words,
@@ -316,7 +318,7 @@ def _outcome(
         "out": str(out),
         "page": str(out / PAGE),
     }
-    return Outcome(document, table(title, {"policy": metrics, "ground truth": truth}), notes, sentence)
+    return Outcome(document, table(title, {"policy": metrics, "reference": truth}), notes, sentence)
 
 
 def _notes(opened: Opened, amount: Amount, protocol: str) -> list[str]:

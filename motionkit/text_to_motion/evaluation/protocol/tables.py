@@ -14,7 +14,7 @@ from motionkit.metrics import interval
 from motionkit.text_to_motion.evaluation.protocol.figures import QUANTITIES, REWARD, Sheet
 from motionkit.tracking import LEAST_MOVEMENT, MOST_STATUES, definition
 
-_CHANCE = 0.12  # R@3 of real motions below which an evaluator is hardly trained; guessing reaches 3 / 32
+_CHANCE = 0.12  # R@3 of reference motions below which an evaluator is hardly trained; guessing reaches 3 / 32
 
 Block = Mapping[str, Mapping[str, Any]]  # ``{name: {"mean", "ci95", ...}}``, or ``{"mean": None, "why"}``
 
@@ -28,8 +28,8 @@ COLUMNS = ("r_precision_1", "r_precision_2", "r_precision_3", "fid", "mm_dist", 
 _MDM = "fixed results of MDM's repository (evaluation of January 2024 on)"
 _LIST = "as cited by later papers"
 _LONG = "1,024 of 60 frames or more"
-"""DiP's evaluation leaves out prompts of clips shorter than a prefix and a block (20 + 40 frames), but keeps the real
-motions of such clips."""
+"""DiP's evaluation leaves out prompts of clips shorter than a prefix and a block (20 + 40 frames), but keeps the
+reference motions of such clips."""
 
 
 def summarise(sheets: Sequence[Sheet]) -> dict[str, dict[str, Any]]:
@@ -93,34 +93,40 @@ def tracked(name: str) -> str:
 
 
 def verdict(metrics: Block, truth: Block) -> str:
-    """Return a sentence on how near the policy is to real motion, by the figures that could be measured."""
+    """Return a sentence on how near the policy is to the reference motions, by the figures that could be measured."""
     parts = []
     top, real = metrics.get("r_precision_3", {}).get("mean"), truth.get("r_precision_3", {}).get("mean")
     if top is not None and real:
-        parts.append(f"R@3 is {top:.3f}, {top / real:.0%} of what real motions reach ({real:.3f})")
+        parts.append(f"R@3 is {top:.3f}, {top / real:.0%} of what reference motions reach ({real:.3f})")
     fid, floor = metrics.get("fid", {}).get("mean"), truth.get("fid", {}).get("mean")
     if fid is not None:
-        parts.append(f"FID is {fid:.3g}" + (f" (real against real: {floor:.3g})" if floor is not None else ""))
+        parts.append(
+            f"FID is {fid:.3g}" + (f" (reference against reference: {floor:.3g})" if floor is not None else "")
+        )
     movement, statues = (metrics.get(name, {}).get("mean") for name in ("movement", "statues"))
     if movement is not None:
         little = f", which is little (below {LEAST_MOVEMENT:.0%})" if movement < LEAST_MOVEMENT else ""
-        parts.append(f"motions move {movement:.0%} as much as real ones of the same actions{little}")
+        parts.append(f"motions move {movement:.0%} as much as reference ones of the same actions{little}")
     if statues:
         many = f", which are many (above {MOST_STATUES:.0%})" if statues > MOST_STATUES else ""
         parts.append(f"{statues:.1%} of them are statues{many}")
     for name, unit in (("skate", "m/s"), ("jerk", "m/s^3")):
         value, real_value = metrics.get(name, {}).get("mean"), truth.get(name, {}).get("mean")
         if value is not None and real_value is not None:
-            parts.append(f"{name} is {value:.3g} {unit} (real: {real_value:.3g})")
+            parts.append(f"{name} is {value:.3g} {unit} (reference: {real_value:.3g})")
     passed = [
         titled(name)
         for name, sign in (("r_precision_3", 1), ("mm_dist", -1), ("fid", -1))
         if _beats(metrics.get(name, {}), truth.get(name, {}), sign)
     ]
     if passed:
-        parts.append(f"it passes real motion on {' and '.join(passed)}: look at the motions before believing it")
+        parts.append(
+            f"it passes the reference motions on {' and '.join(passed)}: look at the motions before believing it"
+        )
     if real is not None and real < _CHANCE:
-        parts.append("the evaluator tells the texts of real motions apart hardly better than chance (0.094): train it")
+        parts.append(
+            "the evaluator tells the texts of reference motions apart hardly better than chance (0.094): train it"
+        )
     return "; ".join(parts) + "." if parts else "nothing could be measured."
 
 
@@ -207,7 +213,8 @@ def comparable(dataset: str, split: str, evaluator: str, protocol: str, *, width
     return (
         "R-precision and MM-Dist compare with every row but DiP's, whose prompts are of clips of 60 frames or more "
         f"(--dataset.min-length 60 measures on those); FID with rows over as many motions ({motions}) only; "
-        "published rows are means over 20 replications, ours is one draw of prompts."
+        "published rows are means over 20 replications, ours is one draw of prompts. The layout of a folder does "
+        "not say whether HumanML3D is in it: nothing compares if it is not."
     )
 
 

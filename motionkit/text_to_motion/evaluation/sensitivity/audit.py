@@ -43,7 +43,7 @@ class Figure:
     # nothing; NaN if unrelated captions score no less.
     seen: float
     ci95: tuple[float, float]  # percentile bootstrap interval of `seen` over clips
-    fall: float  # ``real - changed`` in standard deviations over real clips, for rewards that read no text
+    fall: float  # ``real - changed`` in standard deviations over reference clips, for rewards that read no text
     told: float  # share of the clips that score higher than their change; a tie counts half
     n: int
 
@@ -64,7 +64,7 @@ class Columns:
     real: Scores  # [n] scores of the clips with their captions
     changed: Scores  # [n] scores after the change
     unrelated: Scores  # [n] scores with captions of other actions
-    std: float = float("nan")  # standard deviation of the reward over real clips
+    std: float = float("nan")  # standard deviation of the reward over reference clips
     reads_text: bool = True  # whether captions matter to the reward
 
     def figure(self, keep: NDArray[np.bool_] | None = None) -> Figure:
@@ -194,7 +194,7 @@ def audit(
     classify: bool = False,  # also train the classifiers of `Measured.alone`
     progress: Callable[[int], None] | None = None,  # called with 1 after each row
 ) -> Audit:
-    """Change real clips and score them."""
+    """Change reference clips and score them."""
     bench = Bench(audited, clips.skeleton, clips.fps, device)
     known: dict[tuple[Prompt, int], dict[str, float]] = {}
     chosen = {name: source for name, source in SOURCES.items() if not rows or name in rows}
@@ -298,7 +298,7 @@ def _differ(first: Scores, second: Scores) -> bool:
 
 
 def _std(columns: Sequence[Scores]) -> float:
-    """Return the standard deviation over real clips, of the row with the most clips."""
+    """Return the standard deviation over reference clips, of the row with the most clips."""
     values = max((column[np.isfinite(column)] for column in columns), key=len, default=np.empty(0))
     return float(values.std()) if len(values) > 1 and np.ptp(values) > 0 else float("nan")
 
@@ -333,7 +333,7 @@ def _notes(clips: Clips, bench: Bench) -> list[str]:
 
 
 def motion_alone(examples: Sequence[Example], skeleton: Skeleton) -> float:
-    """Return the accuracy of a linear classifier of changed and real motions, without their captions.
+    """Return the accuracy of a linear classifier of changed and reference motions, without their captions.
 
     It is the accuracy on held-out clips, chance is 0.5; NaN with fewer than `FEWEST` clips.
     """

@@ -1,4 +1,4 @@
-"""Rewards under audit (`Bench`), the real clips that they score (`Clips`), and the rows of an audit (`SOURCES`).
+"""Rewards under audit (`Bench`), the reference clips that they score (`Clips`), and the rows of an audit (`SOURCES`).
 
 A row is one change of motions or captions. Its source makes examples: a clip, its change, and an unrelated caption.
 """
@@ -53,12 +53,15 @@ class Audited:
     # `motionkit.text.CAPTION_CHANGES`), by their config.
     kinds: frozenset[str] = frozenset()
     own: bool = True  # whether it is part of motionkit, so that its cost is known
+    shipped: bool = False  # whether it has the weights of the starter, or needs none
 
     @classmethod
     def of(cls, chosen: Chosen, reward: Reward) -> Audited:
         """Return a chosen reward, as part of the sum."""
         kinds = kinds_of_reward(chosen.label, chosen.options)
-        return cls(chosen.label, reward, chosen.weight, kinds=kinds, own=plugins.is_own(chosen.kind, chosen.name))
+        own = plugins.is_own(chosen.kind, chosen.name)
+        shipped = own and str(getattr(chosen.options, "weights", "starter")) in ("starter", "")
+        return cls(chosen.label, reward, chosen.weight, kinds=kinds, own=own, shipped=shipped)
 
 
 @dataclass

@@ -27,17 +27,17 @@ _TOLD_ALONE = (
 )
 
 
-def sensitivity_page(document: Mapping[str, Any], audit: Audit, clips: Clips) -> str:
-    """Return the page as HTML without external files."""
+def sensitivity_page(document: Mapping[str, Any], audit: Audit, clips: Clips, data: str) -> str:
+    """Return the page as HTML without external files; `data` is the dataset in words."""
     title = f"eval sensitivity: {', '.join(audit.names)}"
     main, *further = tables(audit, "")
     facts = {
-        "clips": f"{document['clips']} of the {document['split']} split of {document['dataset']}, at most "
+        "clips": f"{document['clips']} of the {document['split']} split of {data}, at most "
         f"{document['most_clips_a_change'] or 'all'} for a change; {document['cpu_seconds']:.0f} CPU-seconds",
-        "seen": "(mean real - mean changed) / (mean real - mean with an unrelated caption), a ratio of means; its 95 % "
-        "interval is a bootstrap over clips",
-        "a reward that reads no text, or tells no captions apart": "mean real - mean changed, in standard deviations "
-        "over real clips",
+        "seen": "(mean reference - mean changed) / (mean reference - mean with an unrelated caption), a ratio of "
+        "means; its 95 % interval is a bootstrap over clips",
+        "a reward that reads no text, or tells no captions apart": "mean reference - mean changed, in standard "
+        "deviations over reference clips",
         **({"told alone": _TOLD_ALONE} if "told alone" in main["columns"] else {}),
         "in the sentence": "below 20 % a change is not seen, from 60 % on it is; of several changes the one that is "
         "seen least counts. Without text: 0.2 and 1 standard deviations",
@@ -77,7 +77,7 @@ def _meanings(audit: Audit) -> dict[str, str]:
 
 
 def _players(audit: Audit, clips: Clips) -> str:
-    """Return the clips of which the first reward that reads texts sees least, real and changed side by side."""
+    """Return the clips of which the first reward that reads texts sees least, reference and changed side by side."""
     parts = []
     for name in audit.names:
         if not audit.reads_text[name]:
@@ -88,7 +88,7 @@ def _players(audit: Audit, clips: Clips) -> str:
         break
     if not parts:
         return ""
-    words = "Real and changed side by side, with the score of each: clips of which the reward sees least."
+    words = "Reference and changed side by side, with the score of each: clips of which the reward sees least."
     return f"<h2>What is not seen</h2>{note(words)}{player_assets()}{''.join(parts)}"
 
 
@@ -129,7 +129,7 @@ def _player(audit: Audit, clips: Clips, name: str, row: Measured, place: int) ->
     scores = float(columns.real[place]), float(columns.changed[place])
     try:
         tracks = [
-            _track(clips, "real", example.real, example.caption, scores[0]),
+            _track(clips, "reference", example.real, example.caption, scores[0]),
             _track(clips, row.row.name, example.changed, example.caption, scores[1]),
         ]
     except MotionkitError:  # no finite frame: the table still has its figures

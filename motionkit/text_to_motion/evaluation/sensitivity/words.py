@@ -11,11 +11,12 @@ import numpy as np
 from motionkit.text import KINDS
 from motionkit.text_to_motion.evaluation.sensitivity.audit import PLAIN, Audit, Figure, Measured
 from motionkit.text_to_motion.evaluation.sensitivity.bench import SOURCES
+from motionkit.tracking import FEWEST, TOO_FEW
 
 UNSEEN, SEEN = 0.2, 0.6  # a change is not seen below the first and seen from the second on, else seen in part
-UNSEEN_STD, SEEN_STD = 0.2, 1.0  # the same for rewards that read no text, in standard deviations over real clips
+UNSEEN_STD, SEEN_STD = 0.2, 1.0  # the same for rewards that read no text, in standard deviations over reference clips
 DISTURBED = 0.1  # largest cost of a change that should not matter
-FEWEST = 5  # clips from which a figure is shown and used in the sentence
+_LISTED = 5  # clips from which a kind of caption is listed, and shares of an unrelated caption are shown
 _WIDEST = 1.0  # widest interval of a figure that is used in the sentence
 
 ASKED: Mapping[str, tuple[str, ...]] = {
@@ -30,6 +31,21 @@ ASKED: Mapping[str, tuple[str, ...]] = {
     "counts": ("text-count",),
 }
 """What captions ask for, with the rows that test it. The row that is seen least counts: an optimiser exploits it."""
+
+_SAID = {"counts": "how often something is done"}
+"""Topics that are said in other words than their names."""
+
+SHIPPED: Mapping[str, Mapping[str, float]] = {
+    "tmr-dense": {"tempo": 0.63, "order of events": 0.14, "counts": 0.03},
+    "tmr-cosine": {"tempo": 0.63, "order of events": 0.14, "counts": 0.03},
+    "tmr-matching": {"tempo": 0.63, "order of events": 0.14, "counts": 0.03},
+    "mdm-matching": {"tempo": 0.15, "order of events": 0.03, "counts": 0.01},
+    "mdm-dense": {"tempo": 0.06, "order of events": 0.01, "counts": 0.0},
+    "mdm-r-precision": {"tempo": 0.08, "order of events": 0.06, "counts": -0.01},
+    "mdm-combined": {"tempo": 0.13, "order of events": 0.04, "counts": 0.0},
+    "movement": {"tempo": 0.54, "order of events": 0.0, "counts": 0.15},
+}
+"""What is seen by rewards with the weights of the starter, where a short audit has too few clips: docs/rewards.md."""
 
 PHYSICS: Mapping[str, tuple[str, ...]] = {
     "the floor": ("above-floor", "below-floor"),
@@ -53,9 +69,10 @@ class Verdict:
     # reward that reads no text.
     levels: Mapping[str, float]
     disturbed: Mapping[str, float]  # rows that should not matter but cost more than `DISTURBED`, with the cost
-    # Whether unrelated captions score less than true ones, by two standard errors; True with fewer than `FEWEST` clips.
+    # Whether unrelated captions score less than true ones, by two standard errors; True with too few clips to say.
     unrelated: bool = True
     dead: bool = False  # whether it gives no clip a finite score
+    most: int = 0  # clips of the change with the most of them
 
     def topics(self, level: str) -> list[str]:
         """Return the topics of a level: ``unseen``, ``part`` or ``seen``."""
@@ -86,22 +103,39 @@ class Verdict:
                 f"{self.name} scores unrelated captions no lower than a clip's own, within the error of these clips: "
                 "it does not tell captions apart"
             )
-        unseen, part, seen = (", ".join(self.topics(level)) for level in ("unseen", "part", "seen"))
+        unseen, part, seen = (
+            ", ".join(_SAID.get(topic, topic) for topic in self.topics(level)) for level in ("unseen", "part", "seen")
+        )
         parts = [f"does not see: {unseen}" if unseen else "", f"sees in part: {part}" if part else ""]
         parts.append(f"sees: {seen}" if seen else "")
-        text = "; ".join(part for part in parts if part) or f"was asked too little: fewer than {FEWEST} clips a change"
+        text = "; ".join(part for part in parts if part)
+        if not unseen and not part and seen:
+            text = f"misses nothing of what was tried; it {text}"
+        if not text:
+            return (
+                f"what {self.name} sees of a motion, and what it does not, is not known: {FEWEST} clips that can be "
+                f"changed in one way are needed, and there are {self.most}"
+            )
         if self.disturbed:
             worst = ", ".join(f"{name} ({cost:.0%})" for name, cost in self.disturbed.items())
             text += f"; falls where nothing is wrong: {worst}"
         return f"{self.name} {'' if self.reads_text else '(reads no text) '}{text}"
 
 
-def verdict(audit: Audit, name: str) -> Verdict:
-    """Return the verdict on a reward."""
+def verdict(audit: Audit, name: str, known: Mapping[str, float] | None = None) -> Verdict:
+    """Return the verdict on a reward.
+
+    Args:
+        audit: What was measured.
+        name: The reward.
+        known: Levels of topics from another audit of the same weights, for those that were not measured here.
+    """
     rows = {row.row.name: row for row in audit.rows}
     reads = audit.reads_text[name]
+    most = max((audit.figure(row, name).n for row in audit.rows), default=0)
     if not (apart := _tells_apart(audit, name)):  # shares of what an unrelated caption costs would be noise
-        return Verdict(name, reads, name in audit.constant, {}, {}, apart, name in audit.dead)
+        unknown = most < FEWEST
+        return Verdict(name, reads, name in audit.constant, {}, {}, apart or unknown, name in audit.dead, most)
     levels: dict[str, float] = {}
     for topic, tests in {**ASKED, **PHYSICS}.items():
         figures = [audit.figure(rows[test], name) for test in tests if test in rows]
@@ -112,19 +146,21 @@ def verdict(audit: Audit, name: str) -> Verdict:
             continue  # without texts there is no right order
         if any(np.isfinite(values)):
             levels[topic] = float(np.nanmin(values))
+    levels = {topic: levels.get(topic, (known or {}).get(topic, np.nan)) for topic in {**ASKED, **PHYSICS}}
+    levels = {topic: value for topic, value in levels.items() if np.isfinite(value)}
     disturbed = {}
     for row in audit.rows:
         figure = audit.figure(row, name)
         known = reads and figure.n >= FEWEST and not _vague(figure)
         if row.row.family == "harmless" and known and figure.seen > DISTURBED:
             disturbed[row.row.name] = figure.seen
-    return Verdict(name, reads, name in audit.constant, levels, disturbed, apart, name in audit.dead)
+    return Verdict(name, reads, name in audit.constant, levels, disturbed, apart, name in audit.dead, most)
 
 
 def _tells_apart(audit: Audit, name: str) -> bool:
     """Return `Verdict.unrelated`."""
     largest = max(audit.rows, key=lambda row: row.n, default=None)
-    if largest is None or not audit.reads_text[name] or audit.figure(largest, name).n < FEWEST:
+    if largest is None or not audit.reads_text[name] or audit.figure(largest, name).n < _LISTED:
         return True
     return largest.columns[name].tells_apart()
 
@@ -174,7 +210,7 @@ def kind_table(audit: Audit, name: str) -> dict[str, Any]:
     for row in audit.rows:
         figures = audit.by_kind(row, name)
         shown = {
-            kind: f"{_percent(figure.seen)} ({figure.n})" for kind, figure in figures.items() if figure.n >= FEWEST
+            kind: f"{_percent(figure.seen)} ({figure.n})" for kind, figure in figures.items() if figure.n >= _LISTED
         }
         if shown:
             body.append([row.row.name, *(shown.get(kind, "") for kind in kinds)])
@@ -219,9 +255,9 @@ def worst_actions(audit: Audit, name: str) -> list[tuple[str, float, Measured]]:
     return sorted(listed, key=lambda entry: entry[1])
 
 
-def document(audit: Audit) -> dict[str, Any]:
-    """Return the audit as ``--json`` has it."""
-    verdicts = {name: verdict(audit, name) for name in audit.names}
+def document(audit: Audit, known: Mapping[str, Mapping[str, float]] | None = None) -> dict[str, Any]:
+    """Return the audit as ``--json`` has it; see `verdict` for `known`, by reward."""
+    verdicts = {name: verdict(audit, name, (known or {}).get(name)) for name in audit.names}
     return {
         "rewards": {
             name: {
@@ -272,8 +308,7 @@ def _cell(audit: Audit, row: Measured, name: str) -> str:
     mark = " *" if row.row.name in audit.kinds.get(name, ()) else ""
     if not audit.reads_text[name] and (row.row.family == "text" or row.row.name == "other-wording"):
         return "reads no text"
-    if figure.n < FEWEST:
-        return "too few"
+    mark = f", {TOO_FEW}{mark}" if figure.n < FEWEST else mark
     if not audit.reads_text[name] or not _tells_apart(audit, name):
         return f"{figure.fall:+.2f} std{mark}" if np.isfinite(figure.fall) else "n/a"
     if not np.isfinite(figure.seen):

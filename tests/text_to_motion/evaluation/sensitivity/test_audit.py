@@ -25,6 +25,7 @@ from motionkit.text_to_motion.evaluation.sensitivity.pages import sensitivity_pa
 from motionkit.text_to_motion.evaluation.sensitivity.words import (
     ASKED,
     PHYSICS,
+    SHIPPED,
     document,
     main_table,
     tables,
@@ -67,16 +68,26 @@ def features(name: str, frames: int, seed: int = 0) -> torch.Tensor:
     return joints_to_features(joints, HUMANML, target=False).float()
 
 
-@pytest.fixture(scope="module")
-def data() -> Named:
+def some_clips(each: int) -> Named:
     entries = {entry.name: entry for entry in CATALOGUE}
     return Named(
         [
             TextClip(f"{name}-{n}", features(name, 60 + 8 * n, n), (entries[name].captions[3 * n],))
             for name in CLASSES
-            for n in (0, 1)
+            for n in range(each)
         ]
     )
+
+
+@pytest.fixture(scope="module")
+def data() -> Named:
+    return some_clips(2)
+
+
+@pytest.fixture(scope="module")
+def many() -> Named:
+    """As many clips as a verdict needs."""
+    return some_clips(7)
 
 
 @dataclass
@@ -176,8 +187,8 @@ def test_kinds_and_actions(data: Named) -> None:
     assert actions["wave/left"] == (pytest.approx(0.3), 2)
 
 
-def test_the_row_that_is_seen_least_counts(data: Named) -> None:
-    clips = Clips(data, "val")
+def test_the_row_that_is_seen_least_counts(many: Named) -> None:
+    clips = Clips(many, "val")
 
     class Partly(Known):
         """Sees a statue, and no frame that is held."""
@@ -193,18 +204,26 @@ def test_the_row_that_is_seen_least_counts(data: Named) -> None:
     assert "movement" in told.topics("unseen")
     assert told.sees_nothing
     assert "known does not see: movement, path" in told.sentence
-    few = Clips(Named(data.rows[:4]), "val")  # four walks and runs
-    assert verdict(run(few, Known(few), rows=("mean-pose",)), "known").levels == {}
-    assert main_table(run(few, Known(few), rows=("mean-pose",)), "")["rows"][0][-1] == "too few"
+    few = Clips(Named(many.rows[:4]), "val")  # four walks and runs
+    asked = verdict(run(few, Known(few), rows=("mean-pose",)), "known")
+    assert asked.levels == {}
+    assert asked.sentence == (
+        "what known sees of a motion, and what it does not, is not known: 20 clips that can be changed in one way are "
+        "needed, and there are 4"
+    )
+    assert main_table(run(few, Known(few), rows=("mean-pose",)), "")["rows"][0][-1] == "30% (30..30), too few"
     sees = verdict(run(clips, Known(clips, changed=0.1), rows=("mean-pose", "no-path", "smaller-body")), "known")
     assert not sees.sees_nothing
     assert sees.topics("seen") == ["movement", "path"]
     assert sees.disturbed == {"smaller-body": pytest.approx(0.9)}
-    assert sees.sentence == "known sees: movement, path; falls where nothing is wrong: smaller-body (90%)"
+    assert sees.sentence == (
+        "known misses nothing of what was tried; it sees: movement, path; falls where nothing is wrong: smaller-body "
+        "(90%)"
+    )
 
 
-def test_a_reward_that_reads_no_text_is_told_in_standard_deviations(data: Named) -> None:
-    clips = Clips(data, "val")
+def test_a_reward_that_reads_no_text_is_told_in_standard_deviations(many: Named) -> None:
+    clips = Clips(many, "val")
 
     class Speed:
         name = "speed"
@@ -283,8 +302,8 @@ def test_a_side_that_cannot_be_read_is_not_called_none(data: Named) -> None:
     assert {kind: figure.n for kind, figure in kinds.items()} == {"side": 4, PLAIN: 4}, "one in English"
 
 
-def test_a_reward_that_does_not_know_captions_is_told(data: Named) -> None:
-    clips = Clips(data, "val")
+def test_a_reward_that_does_not_know_captions_is_told(many: Named) -> None:
+    clips = Clips(many, "val")
     found = run(clips, Known(clips, apart=1.5), rows=("mean-pose",))
     told = verdict(found, "known")
     assert "no lower than a clip's own" in told.sentence
@@ -328,7 +347,7 @@ def test_several_rewards_are_audited_alone_and_as_their_sum(data: Named) -> None
     assert (both.real, both.unrelated) == (1.5, 0.0)
     assert both.seen == pytest.approx((1.5 - 0.4) / 1.5)
     cells = main_table(found, "")["rows"][0]
-    assert cells[5] == "30% (30..30) *"
+    assert cells[5] == "30% (30..30), too few *"
     assert found.kinds["judge"] == {"mean-pose"}
     assert document(found)["rows"][0]["scores"]["judge"]["trained_against"] is True
 
@@ -337,7 +356,9 @@ def test_a_page_names_each_change_first_and_keeps_the_names_of_rewards(data: Nam
     clips = Clips(data, "val")
     found = run(clips, Known(clips), rows=("mean-pose",))
     how = {"clips": 16, "split": "val", "dataset": "named", "most_clips_a_change": 0, "cpu_seconds": 1.0}
-    page = sensitivity_page({**how, "notes": ["known cannot read a caption", "no judge"]}, found, clips)
+    page = sensitivity_page(
+        {**how, "notes": ["known cannot read a caption", "no judge"]}, found, clips, "mocap (layout humanml)"
+    )
     assert '<td>mean-pose</td><td data-label="kind">stillness</td>' in page
     assert ">known cannot read a caption<" in page
     assert ">No judge<" in page
@@ -513,3 +534,34 @@ def test_what_captions_that_are_hardly_told_apart_leave_open() -> None:
     assert not vague.tells_apart()
     low, high = vague.figure().ci95
     assert not high - low < 1.0
+
+
+def test_what_the_shipped_rewards_do_not_see_is_what_their_audit_found(root: Path) -> None:
+    """The figures that a run takes from docs/rewards.md are those of its tables, the row that is seen least."""
+    shown: dict[str, dict[str, int]] = {}
+    heads: list[str] = []
+    for line in (root / "docs" / "rewards.md").read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip().strip("`") for cell in line.strip("|").split("|")]
+        if cells[:2] == ["change", "clips"]:
+            heads = cells
+        elif heads and cells[0] in SOURCES and len(cells) == len(heads):
+            assert int(cells[1]) >= 20
+            for name, cell in zip(heads[2:], cells[2:], strict=True):
+                if cell.endswith("%"):
+                    shown.setdefault(name, {})[cells[0]] = int(cell.rstrip(" %"))
+    for name, levels in SHIPPED.items():
+        for topic, level in levels.items():
+            assert round(100 * level) == min(shown[name][row] for row in ASKED[topic]), (name, topic)
+        assert round(100 * levels["counts"]) < 20
+
+
+def test_a_run_with_the_starters_rewards_says_that_they_do_not_see_counts(many: Named) -> None:
+    clips = Clips(many, "val")
+    found = run(clips, Known(clips, changed=0.1, name="tmr-dense"), rows=("mean-pose", "no-path"))
+    told = verdict(found, "tmr-dense", SHIPPED["tmr-dense"])
+    assert told.sentence == (
+        "tmr-dense does not see: order of events, how often something is done; sees: movement, tempo, path"
+    )
+    assert document(found, SHIPPED)["rewards"]["tmr-dense"]["does_not_see"] == ["order of events", "counts"]
+    own = verdict(found, "tmr-dense")
+    assert "often" not in own.sentence

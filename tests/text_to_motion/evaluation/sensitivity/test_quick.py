@@ -60,11 +60,13 @@ def test_the_starters_reward(data) -> None:
     reward = load_reward("tmr-dense", dataset=data)
     physics = load_reward("physics", r_s=0.1, r_j=24.0)
     begun = time.process_time()
-    found = quick_audit(data, "val", [Audited("tmr-dense", reward), Audited("physics", physics, 0.1)], device=CPU)
+    found = quick_audit(
+        data, "val", [Audited("tmr-dense", reward, shipped=True), Audited("physics", physics, 0.1)], device=CPU
+    )
     assert time.process_time() - begun < 5.0
     assert isinstance(found, Quick)
     assert len(found.sentences) == 3
-    assert found.sentences[0].startswith("tmr-dense ")
+    assert found.sentences[0].startswith("tmr-dense does not see: order of events, how often something is done; sees: ")
     assert found.sentences[1].startswith("physics (reads no text) ")
     rows = {row["change"]: row for row in found.document["rows"]}
     assert set(rows) | set(found.document["missing"]) == set(QUICK)

@@ -1,0 +1,335 @@
+"""What a typed text is read as: the known caption of the same meaning, or a warning that there is none.
+
+A policy that was trained on a known set of captions does well what they say and something else for other words, near or
+not: "walks backwards slowly" walked forward. `Wordings` therefore compares words. Both the captions and the text are
+brought to plain words (``wording.json``: "strolls" is walk and slow, "sofa" a chair), without articles, the subject and
+where it takes place. A caption says the same if it names the same action and nothing that was not asked for, and if
+only words are left over that can be left out, which is said: a tempo, a count, a mood, a manner. A text that has a word
+of no caption is not known, however near its embedding is: a catch is near a throw, a fall near a walk.
+
+In ``wording.json`` ``phrases`` are patterns of the text and what they become, ``same`` are words and their plain ones,
+``given`` are words that a caption may have beside one (key) that was asked for; the rest are lists.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from importlib.resources import files
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from motionkit.motion.corpus.tagger import tag_words
+from motionkit.text import SEPARATOR, KnownTexts
+
+_REASON = re.compile(r",?\s+(?:as if|as though|because)\b.*", re.IGNORECASE)
+_JOINED = re.compile(r"\s*(?:[,;]\s*(?:and\s+)?(?:then\s+)?|\b(?:and\s+then|then|and|while|before)\s+)", re.IGNORECASE)
+_SIDES = frozenset(("left", "right"))
+_PLURAL = frozenset(("hands", "arms", "fists", "palms"))
+_COUNT = "count"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A text and what it is read as."""
+
+    text: str  # As typed, one action
+    caption: str = ""  # Known caption that says the same; empty if none does
+    left_out: tuple[str, ...] = ()  # Typed words that the caption does not follow
+    strange: tuple[str, ...] = ()  # Typed words that no known caption has
+    nearest: str = ""  # Known caption that is nearest by embedding, if none says the same
+    similarity: float = 0.0  # Its cosine
+    in_turn: str = ""  # The text as several known captions, one after the other, if it is that
+
+    @property
+    def changed(self) -> bool:
+        """Whether the caption has other words than the text, apart from articles and who does it."""
+        return bool(self.caption) and _bare(_words(self.text)) != _bare(_words(self.caption))
+
+    @property
+    def sentence(self) -> str:
+        """Return what is said of it."""
+        if self.caption:
+            left = f"; not followed: {', '.join(self.left_out)}" if self.left_out else ""
+            return f"{self.text!r} is read as {_shown(self.caption)!r}{left}"
+        if self.strange:
+            why = f"no caption has {' or '.join(map(repr, self.strange))}"
+        elif self.in_turn:
+            why = f"no caption joins its actions; one after the other: {self.in_turn!r}"
+        else:
+            why = "no caption says all of it"
+        near = f" (nearest: {_shown(self.nearest)!r}, similarity {self.similarity:.2f} of 1)" if self.nearest else ""
+        return f"{self.text!r} is not known, its motion will show something else: {why}{near}"
+
+    def document(self) -> dict[str, Any]:
+        """Return what motions.json holds of it; nothing if it is a known caption."""
+        if self.caption and not self.changed:
+            return {}
+        if not self.caption:
+            return {"warning": self.sentence}
+        return {"read_as": _shown(self.caption)} | ({"left_out": list(self.left_out)} if self.left_out else {})
+
+
+class _Word(NamedTuple):
+    meaning: str  # Plain word
+    typed: str
+    tag: str  # Universal part of speech
+
+
+class _Caption(NamedTuple):
+    number: int  # Which meaning
+    words: frozenset[str]
+    sides: frozenset[str]
+
+
+class Wordings:
+    """Finds the known caption that says the same as a text, by its words.
+
+    Args:
+        meanings: Captions, those together that mean the same, the plainest first.
+    """
+
+    def __init__(self, meanings: Sequence[Sequence[str]]) -> None:
+        self._plain: list[str] = []  # A caption of each meaning
+        self._captions: list[_Caption] = []
+        self._exact: dict[tuple[str, ...], str] = {}
+        self._of_meaning: list[frozenset[str]] = []
+        people, verbs = _table()["people"], set[str]()
+        for number, meaning in enumerate(meanings):
+            self._plain.append(min(meaning[:2], key=lambda text: not text.startswith(("a person ", "someone "))))
+            bags = set[frozenset[str]]()
+            for caption in meaning:
+                words = _words(caption)
+                if _bare(words) in self._exact:
+                    continue
+                self._exact[_bare(words)] = caption
+                meant = [word for word in _meant(caption, words) if word.meaning not in people]
+                verbs.update(word.meaning for word in meant if word.tag == "VERB")
+                bags.add(frozenset(word.meaning for word in meant))
+            self._captions += [_Caption(number, bag, bag & _SIDES) for bag in sorted(bags, key=sorted)]
+            self._of_meaning.append(frozenset().union(*bags))
+        self._known = frozenset[str]().union(*self._of_meaning)
+        self._actions = verbs - _table()["shape"] - _table()["tempo"] - (_table()["light"] - {"stand", "get", "come"})
+
+    def read(self, text: str) -> Reading:
+        """Return what a text of one action is read as; its caption is empty if none says the same."""
+        reading = self._read(text)
+        if reading.caption:
+            return reading
+        if (reason := _REASON.search(text)) and reason.start():
+            without = self._read(text[: reason.start()])
+            if without.caption:
+                return Reading(text, without.caption, (*without.left_out, reason[0].strip(" ,.")))
+        parts = [self._read(part) for part in _JOINED.split(text) if part.strip(" .")]
+        if len(parts) > 1 and all(part.caption for part in parts):
+            return replace(reading, in_turn=SEPARATOR.join(_shown(part.caption) for part in parts))
+        return reading
+
+    def _read(self, text: str) -> Reading:
+        """Return what a text is read as by its words alone."""
+        table, words = _table(), _words(text)
+        if (same := self._exact.get(_bare(words))) is not None:
+            return Reading(text, same)
+        asked, strange, moods = self._asked(text, words)
+        if strange or not asked:
+            return Reading(text, strange=strange)
+        loose = {word for word in asked if _may_go(word)}
+        close = frozenset[str]().union(*(table["given"].get(word, ()) for word in asked))
+        given = close | table["given"]["*"] | table["light"]
+        actions, sides = asked.keys() & self._actions, asked.keys() & _SIDES
+        best: tuple[tuple[int, ...], int, list[str]] | None = None
+        for place, (number, caption, named) in enumerate(self._captions):
+            if (
+                not actions - loose <= caption
+                or not caption - asked.keys() <= given
+                or not asked.keys() & caption - loose
+            ):
+                continue
+            if sides and named and sides != named:
+                continue
+            extra = asked.keys() - caption
+            rest = extra - loose - close
+            if rest & table["shape"] or not rest <= self._of_meaning[number]:
+                continue
+            left_out = [word for word in asked if word in extra & loose]
+            rank = (len(left_out), len(rest), len(caption - asked.keys()), len(extra), place)
+            if best is None or rank < best[0]:
+                best = (rank, number, left_out)
+        if best is None:
+            return Reading(text)
+        _, number, left_out = best
+        return Reading(text, self._plain[number], (*moods, *dict.fromkeys(asked[word] for word in left_out)))
+
+    def _asked(self, text: str, words: Sequence[_Word]) -> tuple[dict[str, str], tuple[str, ...], tuple[str, ...]]:
+        """Return the plain words of a text, each with what was typed, the words of no caption, and the subject's mood."""
+        table = _table()
+        rest, moods = self._without_subject(words)
+        asked: dict[str, str] = {}
+        strange: list[str] = []
+        before = ""
+        for word in _meant(text, self._without_scenery(rest)):
+            name = word.meaning
+            if name in table["people"] | table["places"] and name not in self._actions:
+                continue
+            if name in self._known or name == "thing" or _may_go(name):
+                asked.setdefault(name, word.typed)
+            elif word.tag == "NOUN" and before in self._actions and name not in table["never"] | table["animals"]:
+                asked.setdefault("thing", word.typed)  # what is thrown, pushed, drunk
+            elif name not in table["looks"]:
+                strange.append(word.typed)
+            before = name
+        return asked, tuple(dict.fromkeys(strange)), moods
+
+    def _without_scenery(self, words: Sequence[_Word]) -> list[_Word]:
+        """Leave out where it takes place: a preposition, articles and adjectives, a noun that is in no caption."""
+        kept: list[_Word] = []
+        place = 0
+        while place < len(words):
+            noun = end = place + 1
+            if words[place].meaning in _table()["prepositions"]:
+                while noun < len(words) and self._describes(words[noun]):
+                    noun += 1
+                end = noun
+                while end < len(words) and self._is_scenery(words[end]):
+                    end += 1
+            if end == noun or (end < len(words) and words[end].meaning in _table()["never"]):  # "the lotus position"
+                kept.append(words[place])
+                end = place + 1
+            place = end
+        return kept
+
+    def _describes(self, word: _Word) -> bool:
+        known = word.meaning in self._known or self._is_scenery(word)
+        return word.tag in ("DET", "ADJ", "PRON") and not known
+
+    def _is_scenery(self, word: _Word) -> bool:
+        table, name = _table(), word.meaning
+        if name in table["places"] | table["people"] | table["things"] and not self._acts(name):
+            return True
+        named = (
+            self._known
+            | table["quiet"]
+            | table["never"]
+            | table["animals"]
+            | {old[0] for old in table["same"] if len(old) == 1}
+        )
+        return word.tag == "NOUN" and name not in named and not _may_go(name)
+
+    def _without_subject(self, words: Sequence[_Word]) -> tuple[list[_Word], tuple[str, ...]]:
+        """Take the subject off, such as "a tired old man"; words of captions in it, such as "drunk", stay."""
+        table = _table()
+        end = 0
+        for place, word in enumerate(words[:6]):
+            if word.meaning in table["people"]:
+                end = place + 1
+            if end or word.tag not in ("DET", "ADJ", "NUM", "NOUN") or self._acts(word.meaning):
+                break
+        if not end and words and words[0].tag == "DET":
+            # An article, a noun that is in no caption, a verb in the third person: "a knight kneels".
+            for place, (word, verb) in enumerate(pairwise(words[1:6]), start=1):
+                if self._acts(word.meaning) or word.meaning in table["animals"]:
+                    break
+                if word.tag == "NOUN" and (verb.tag == "AUX" or re.search("(?:s|ing|ed)$", verb.typed)):
+                    end = place + 1
+                    break
+        subject = words[:end]
+        moods = tuple(word.typed for word in subject if word.meaning in table["mood"])
+        return [*(word for word in subject if word.meaning in table["roles"]), *words[end:]], moods
+
+    def _acts(self, word: str) -> bool:
+        """Whether a word names an action of captions."""
+        return not self._actions.isdisjoint(_table()["same"].get((word,), (word,)))
+
+
+def sentences(readings: Mapping[str, Reading], texts: Iterable[str]) -> list[str]:
+    """Return what is said of some texts: what they are read as, if in other words, or that they are not known."""
+    found = [readings[text] for text in dict.fromkeys(texts) if text in readings]
+    return [reading.sentence for reading in found if reading.changed or not reading.caption]
+
+
+@lru_cache(maxsize=2)
+def _wordings(meanings: tuple[tuple[str, ...], ...]) -> Wordings:
+    return Wordings(meanings)
+
+
+def read_all(known: KnownTexts, texts: Iterable[str]) -> dict[str, Reading]:
+    """Return what each text of one action is read as, with the nearest caption where none says the same.
+
+    Raises:
+        MotionkitError: No caption says the same as a text, and the text encoder cannot read it.
+    """
+    wordings = _wordings(tuple(map(tuple, known.meanings)))
+    readings = {text: wordings.read(text) for text in dict.fromkeys(texts)}
+    for text, reading in readings.items():
+        if not reading.caption:
+            near = known.nearest(text)
+            readings[text] = replace(reading, nearest=near.nearest, similarity=near.similarity)
+    return readings
+
+
+@cache
+def _table() -> dict[str, Any]:
+    table = json.loads(files(__package__).joinpath("wording.json").read_text(encoding="utf-8"))
+    return {
+        **{name: frozenset(words.split()) for name, words in table.items() if isinstance(words, str)},
+        "phrases": [(re.compile(rf"\b(?:{old})(?!\w)"), new) for old, new in table["phrases"].items()],
+        "same": {tuple(old.split()): tuple(new.split()) for old, new in table["same"].items()},
+        "given": {word: frozenset(words.split()) for word, words in table["given"].items()},
+    }
+
+
+def _words(text: str) -> list[_Word]:
+    """Return the words of a text in their base form; phrases of the table are one word."""
+    lower, typed = re.sub(r"[’']s\b|[’']", "", text.lower()), dict[str, str]()
+
+    def put(match: re.Match[str], meaning: str) -> str:
+        typed.update(dict.fromkeys(meaning.split(), match[0].strip()))
+        return f" {meaning} "
+
+    for pattern, meaning in (*_table()["phrases"], (re.compile(r"\b\d+\b"), _COUNT)):
+        lower = pattern.sub(lambda match, meaning=meaning: put(match, meaning), lower)
+    found = re.findall(r"[^\W\d_]+", lower)
+    tokens = (token.rsplit("/", 1) for token in tag_words(" ".join(found)))
+    return [_Word(base, typed.get(word, word), tag) for word, (base, tag) in zip(found, tokens, strict=True)]
+
+
+def _meant(text: str, words: Sequence[_Word]) -> list[_Word]:
+    """Return the words that carry the meaning, each by its plain name; "hands" are both hands."""
+    table = _table()
+    kept = [word for word in words if word.meaning not in table["quiet"]]
+    meant: list[_Word] = []
+    place = 0
+    while place < len(kept):
+        size = 1
+        for size in (3, 2, 1):
+            span = kept[place : place + size]
+            plain = table["same"].get(tuple(word.meaning for word in span))
+            if plain is not None:
+                typed = " ".join(word.typed for word in span)
+                meant += [_Word(word, typed, span[0].tag) for word in plain]
+                break
+        else:
+            meant.append(kept[place])
+        place += min(size, len(kept) - place)
+    if _SIDES.union(("both",)).isdisjoint(word.meaning for word in meant):
+        meant += [_Word("both", word, "DET") for word in re.findall("[a-z]+", text.lower()) if word in _PLURAL][:1]
+    return [word._replace(meaning="thing") if word.meaning in table["things"] else word for word in meant]
+
+
+def _bare(words: Sequence[_Word]) -> tuple[str, ...]:
+    """Return the words of a text without articles and the person that it is about."""
+    return tuple(word.meaning for word in words if word.meaning not in _table()["nobody"] | _table()["people"])
+
+
+def _may_go(word: str) -> bool:
+    """Whether a word may be left out, which is said: a tempo, a count, a mood, a manner."""
+    table = _table()
+    known = word == _COUNT or word in table["tempo"] | table["count"] | table["mood"]
+    return known or (word.endswith("ly") and len(word) > 4)
+
+
+def _shown(caption: str) -> str:
+    return caption.rstrip(".")

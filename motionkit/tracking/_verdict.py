@@ -1,0 +1,116 @@
+"""The one rule by which a change is called better, worse or anything; every table and sentence goes through it.
+
+A change has no such word if it is below the digits that are shown, or if its interval as printed contains 0
+(`NO_CHANGE`), or if it was measured on fewer than `FEWEST` independent items (`TOO_FEW`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from motionkit.plugins import Direction
+
+FEWEST = 20
+"""Fewest independent items for a verdict: prompts, takes, regions, episodes. Samples of one item are one item."""
+
+TOO_FEW, NO_CHANGE, NOT_MEASURED = "too few", "no change", "not measured"
+
+NOISE = 5.0
+"""A policy whose jerk is over so many times that of reference clips makes noise."""
+
+_FEWEST_ENDS = 2  # items of which an interval is shown: a single one resampled is always the same
+_LEAST = 0.005  # smallest share of the value before that counts, as sentences show whole percents
+
+
+def decimals(*values: float) -> int:
+    """Return the decimals that show four significant figures of the largest value, three decimals below 10."""
+    size = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    if size == 0.0:
+        return 3
+    power = math.floor(math.log10(size))
+    return min(max(3 - power if power >= 0 else 2 - power, 0), 6)
+
+
+def ends_of(pair: object, n: int) -> tuple[float, float] | None:
+    """Return the interval of a document; None if it is not a pair of finite numbers, or of fewer than two items."""
+    if not isinstance(pair, (list, tuple)) or len(pair) != 2 or n < _FEWEST_ENDS:
+        return None
+    low, high = (float(end) if isinstance(end, (int, float)) else math.nan for end in pair)
+    return (low, high) if math.isfinite(low) and math.isfinite(high) else None
+
+
+def moved(
+    delta: float,  # the change, or the difference of two things
+    ends: Sequence[float] | None,  # its 95 % interval; None if it has none
+    n: int,  # independent items that it was measured on; 0 if it was not
+    *,
+    digits: int,  # decimals that are shown
+    whole: float
+    | None = None,  # value before, of a quantity whose 0 is none of it: less than half a percent is nothing
+) -> int | None:
+    """Return 1 if something rose, -1 if it fell, 0 for no change; None with fewer than `FEWEST` items.
+
+    Example:
+        >>> moved(0.12, (0.1, 0.14), 64, digits=3), moved(0.12, (0.1, 0.14), 19, digits=3)
+        (1, None)
+        >>> moved(-0.0011, (-0.0018, -0.0004), 64, digits=3), moved(-0.002, (-0.003, -0.001), 64, digits=3, whole=0.5)
+        (0, 0)
+    """
+    if n < FEWEST or not math.isfinite(delta):
+        return None
+    # Adding zero turns a rounded -0.0 into 0.0.
+    change, low, high = (round(value, digits) + 0.0 for value in (delta, *(ends or (delta, delta))))
+    if change == 0 or low <= 0 <= high or (whole is not None and abs(delta) < _LEAST * abs(whole)):
+        return 0
+    return 1 if low > 0 else -1
+
+
+def word_of(sign: int | None, better: Direction, *, n: int, words: tuple[str, str] = ("lower", "higher")) -> str:
+    """Return the verdict: `better`, `worse`, `no change`, `too few`, `not measured`.
+
+    Args:
+        sign: What `moved` returned.
+        better: The direction of improvement; of ``none`` the verdict is one of `words`, for a fall and a rise.
+        n: Items.
+        words: See `better`.
+    """
+    if sign is None:
+        return TOO_FEW if n else NOT_MEASURED
+    if sign == 0:
+        return NO_CHANGE
+    if better in ("up", "down"):
+        return "better" if (sign > 0) == (better == "up") else "worse"
+    return words[sign > 0]
+
+
+def is_noise(jerk: float, reference: float | None) -> bool:
+    """Return whether motions are noise: a jerk of over `NOISE` times that of reference clips of the same actions."""
+    return reference is not None and reference > 0 and jerk > NOISE * reference
+
+
+def noise_sentence(jerk: float, reference: float, when: str = "") -> str:
+    """Return the sentence about a policy whose motions are noise, without its full stop."""
+    place = f"{when} " if when else ""
+    return (
+        f"this policy makes noise: {place}its motions have {jerk / reference:.0f} times the jerk of reference clips "
+        f"({jerk:,.0f} against {reference:,.0f} m/s^3)"
+    )
+
+
+def unfit(reward: tuple[float, float | None] | None, jerk: tuple[float, float | None] | None) -> list[str]:
+    """Return what is wrong with a policy or a reward before training, a sentence each; empty if nothing is.
+
+    Args:
+        reward: Mean of the policy's motions before training, and of reference clips; None if it is not known.
+        jerk: The same of jerk, in m/s^3.
+    """
+    said = []
+    if jerk is not None and jerk[1] is not None and is_noise(*jerk):
+        said.append(f"{noise_sentence(jerk[0], jerk[1], 'before training')}. Train it longer before it is tuned")
+    if reward is not None and reward[1] is not None and round(reward[1], 3) <= round(reward[0], 3):
+        said.append(
+            f"this reward does not prefer reference motions: they score {reward[1]:.3f}, the policy's own before "
+            f"training {reward[0]:.3f}. If it is a model, such as a TMR, train that longer"
+        )
+    return said
