@@ -1,4 +1,4 @@
-"""One decision on unit and direction of up for all files of a skeleton (BVH, GLB), from their joints and first frames."""
+"""One decision on unit and direction of up for all files of a skeleton (BVH, GLB), from joints and first frames."""
 
 from __future__ import annotations
 

@@ -31,7 +31,17 @@ class Format:
     retimed: bool = False  # Its frames are counted, so that a rate that is given replaces the file's after reading
 
     def read(self, path: Path, options: ReadOptions) -> Sequence[Clip]:
-        """Read a file of this format."""
+        """Read a file of this format.
+
+        Raises:
+            MotionkitError: A rate is given and the file's motion has times instead of frames.
+        """
+        if options.fps and "fps" not in self.options:
+            raise MotionkitError(
+                f"--source-fps {options.fps:g} does not act on {path}.",
+                why=f"the keys of {self.summary} files have times in seconds, and no frames are counted.",
+                fix="leave it out for this file; --fps is the rate to write.",
+            )
         module, _, function = self.target.partition(":")
         reader: Read = getattr(importlib.import_module(f"motionkit.formats.{module}"), function)
         clips = reader(path, options)
@@ -49,7 +59,9 @@ FORMATS = {
     for entry in (
         Format("bvh", "BVH", ".bvh", "bvh:read_bvh", ("fps", *_PLACED, "joint_map"), retimed=True),
         Format("glb", "GLB", ".glb", "glb:read_glb", (*_PLACED, "joint_map")),
-        Format("fbx", "FBX (by a Blender of yours)", ".fbx", "fbx:read_fbx", (*_PLACED, "joint_map")),
+        Format(
+            "fbx", "FBX (by a Blender of yours)", ".fbx", "fbx:read_fbx", ("fps", *_PLACED, "joint_map"), retimed=True
+        ),  # Blender makes a key for each frame
         Format("unreal-json", "Unreal / MPL motion JSON", ".json", "mpl.read_json:read_mpl_json", _EXPORTED, TABLES),
         Format("mpl-npz", "MPL npz", ".npz", "mpl.npz:read_mpl_npz", _EXPORTED, TABLES),
         Format("amass", "AMASS / SMPL npz", ".npz", "amass:read_amass", ("fps", "up", "smpl_model")),

@@ -266,3 +266,27 @@ def test_a_browser_filters_sorts_and_plays(cli: Run, folder: Path, tmp_path: Pat
     assert found["dropped"] == ["mine", "bad", "broken", "walk0", "walk1", "walk2"]
     assert found["shown"] == 120
     assert found["pictures"] == 4
+
+
+@pytest.mark.parametrize("browse", [False, True], ids=["player", "folder"])
+def test_what_convert_warns_of_is_said_and_is_on_the_page(cli: Run, browse: bool) -> None:
+    Path("in").mkdir()
+    text = write_bvh(Path("y.bvh"), 40).read_text()
+    rows = text.splitlines()
+    first = next(place for place, row in enumerate(rows) if row.startswith("Frame Time")) + 1
+    # The root is turned by a quarter about X, and nothing else: a Z-up world around a rig that stands along Y.
+    channels = next(row for row in rows if "CHANNELS 6" in row).split()[2:]
+    for place in range(first, len(rows)):
+        values = [float(word) for word in rows[first].split()]
+        turned = dict(zip(channels, values, strict=False)) | {"Xrotation": 90.0, "Yrotation": 0.0, "Zrotation": 0.0}
+        rows[place] = " ".join(map(str, [*(turned[name] for name in channels), *values[6:]]))
+    for name in "ab" if browse else "a":
+        Path(f"in/{name}.bvh").write_text("\n".join(rows) + "\n")
+    result = cli("view", "in" if browse else "in/a.bvh", "--out", "new/page.html", "--no-open")
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.stderr.split())
+    warning = "lies along Z for most of the clip: if Z up is meant, pass --up z."
+    assert (f"2 clips (a, b): {warning}" if browse else f"a: {warning}") in said
+    page = Path("new/page.html").read_text()
+    assert warning[5:] in page
+    assert json.loads(cli("view", "in", "--out", "other.html", "--no-open", "--json").stdout)["warnings"]

@@ -23,6 +23,7 @@ from motionkit.contracts.generating import plan_steps
 from motionkit.errors import MotionkitError
 from motionkit.formats.bvh import read_bvh
 from motionkit.formats.glb import read_glb
+from motionkit.text import Prompt
 from motionkit.text_to_motion import serve as module
 from motionkit.text_to_motion.serve import Site, Studio, read_seconds, serve
 
@@ -304,14 +305,15 @@ def test_the_oldest_motion_goes(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "there is no motion 1" in client.ask("GET", "/motions/1").message
 
 
-def test_what_the_policy_warns_of_is_on_the_page(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    studio = client.site.studio
-    far = SimpleNamespace(text="a person walks", nearest="a person sits", similarity=0.1)
-    monkeypatch.setattr(
-        type(studio.policy), "known_texts", lambda self: SimpleNamespace(far=lambda texts: [far])
-    )  # fmt: skip
-    (warning,) = client.make().found["warnings"]
-    assert "is far from everything that this policy was trained on" in warning
+def test_what_a_text_is_read_as_and_what_is_not_known_is_on_the_page(client: Client) -> None:
+    made = client.make("he walks backwards slowly | a person catches a ball").found
+    assert made["read"] == ["'he walks backwards slowly' is read as 'a person walks backward'; not followed: slowly"]
+    (warning,) = made["warnings"]
+    assert warning.startswith("'a person catches a ball' is not known")
+    policy = client.site.studio.policy
+    assert policy.condition([Prompt(("he walks backwards slowly",), (40,))]).text.equal(
+        policy.condition([Prompt(("a person walks backward.",), (40,))]).text
+    )
 
 
 def test_seconds_are_for_each_action_or_for_all() -> None:
