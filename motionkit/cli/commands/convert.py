@@ -125,6 +125,7 @@ def convert(
         summary_line,
         summary_rows,
     )
+    from motionkit.runs import conversion_lines
 
     workers = settings.jobs or os.cpu_count() or 1
     if settings.check:
@@ -146,7 +147,9 @@ def convert(
     table = {"title": f"wrote {out}", "columns": ("", ""), "rows": summary_rows(report)}
     shown = {"text": f"wrote {out}: {summary_line(report, always=console.verbose)}"} if one else {"table": table}
     bodies = [body.document() for body in opened.bodies]
-    return {"out": str(out), "bodies": bodies, **asdict(report), **shown, "failure": report.failure(out)}
+    captions = len(report.uncaptioned) < len(report.written)
+    then = [] if request.file else conversion_lines(report.to, out, captions=captions)
+    return {"out": str(out), "bodies": bodies, **asdict(report), **shown, "next": then, "failure": report.failure(out)}
 
 
 def _refuse(settings: ConvertSettings, paths: Sequence[str]) -> None:
