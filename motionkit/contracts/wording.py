@@ -32,6 +32,7 @@ _REASON = re.compile(
     re.IGNORECASE,
 )
 """Why something is done; left out only where the rest is known."""
+
 _JOINED = re.compile(r"\s*(?:[,;]\s*(?:and\s+)?(?:then\s+)?|\b(?:and\s+then|then|and|while|before)\s+)", re.IGNORECASE)
 _SUBJECT = re.compile(r"^\s*(?:a person|the person|someone|a man|a woman)\s")
 """Subjects that captions of the starter have."""
@@ -39,7 +40,6 @@ _SUBJECT = re.compile(r"^\s*(?:a person|the person|someone|a man|a woman)\s")
 _SIDES = frozenset(("left", "right"))
 _PLURAL = frozenset(("hands", "arms", "fists", "palms"))
 _COUNT = "count"
-
 
 LONGEST = 6.0
 """Seconds of a text whose length is not given, unless it is done once."""
@@ -136,13 +136,11 @@ class Wordings:
             self._captions += [_Caption(number, bag, bag & _SIDES) for bag in sorted(bags, key=sorted)]
             self._of_meaning.append(frozenset().union(*bags))
         self._known = frozenset[str]().union(*self._of_meaning)
-        self._actions = (
-            verbs
-            - _table()["shape"]
-            - _table()["tempo"]
-            - _table()["quiet"]
-            - (_table()["light"] - {"stand", "get", "come"})
-        )
+        table = _table()
+        light = table["light"] - {"stand", "get", "come"}
+        self._actions = verbs - table["shape"] - table["tempo"] - table["quiet"] - light
+        plain = {old[0] for old in table["same"] if len(old) == 1}
+        self._named = self._known | plain | table["quiet"] | table["never"] | table["animals"]  # These are no scenery
 
     def read(self, text: str) -> Reading:
         """Return what a text of one action is read as; its caption is empty if none says the same."""
@@ -163,7 +161,7 @@ class Wordings:
         table, words = _table(), _words(text)
         if same := self._typed.get(tuple(_said(text)), self._exact.get(_bare(words))):
             return Reading(text, same)
-        asked, strange, moods = self._asked(text, words)
+        asked, strange, apart = self._asked(text, words)
         if strange or not asked:
             return Reading(text, strange=strange)
         loose = {word for word in asked if _may_go(word)}
@@ -173,21 +171,17 @@ class Wordings:
         if not actions and len(asked.keys() - loose - _SIDES - {"both", "thing"}) < 2:
             return Reading(text)  # "hands up" names a posture, "up" nothing
         best: tuple[tuple[int, ...], int, list[str]] | None = None
-        for place, (number, caption, named) in enumerate(self._captions):
-            if (
-                not actions - loose <= caption
-                or not caption - asked.keys() <= given
-                or not asked.keys() & caption - loose
-            ):
+        for place, (number, has, named) in enumerate(self._captions):
+            if not actions - loose <= has or not has - asked.keys() <= given or not asked.keys() & has - loose:
                 continue
             if sides and named and sides != named:
                 continue
-            extra = asked.keys() - caption
+            extra = asked.keys() - has
             rest = extra - loose - close
             if rest & table["shape"] or not rest <= self._of_meaning[number]:
                 continue
             left_out = [word for word in asked if word in extra & loose]
-            lacks = caption - asked.keys()
+            lacks = has - asked.keys()
             # One hand rather than both, the right one rather than the left, if nothing is said.
             side = len(lacks & {"both", "left"})
             rank = (len(left_out), len(rest), len(lacks), side, len(extra), place)
@@ -201,19 +195,18 @@ class Wordings:
         caption, times = self._plain[number], _times(counts)
         followed = 0 < times * (usual_seconds(caption) or math.inf) <= LONGEST
         counts = counts if followed else []
-        left = dict.fromkeys((*moods, *(word for word in said if word not in counts)))
+        left = dict.fromkeys((*apart, *(word for word in said if word not in counts)))
         return Reading(text, caption, tuple(left), tuple(counts), times)
 
     def _asked(self, text: str, words: Sequence[_Word]) -> tuple[dict[str, str], tuple[str, ...], tuple[str, ...]]:
-        """Return the plain words of a text, each with what was typed, those of no caption, and the subject's mood."""
+        """Return the plain words of a text, each with what was typed, those of no caption, and what is left out."""
         table = _table()
         rest, moods = self._without_subject(words)
         rest, props = self._without_props(rest)
-        moods = (*moods, *props)
+        rest = self._without_scenery(rest)
         asked: dict[str, str] = {}
         strange: list[str] = []
         before, objects = "", self._actions | table["light"]
-        rest = self._without_scenery(rest)
         placed = {word.typed for before_it, word in pairwise(_without_articles(rest)) if before_it.tag == "ADP"}
         for word in _meant(text, rest):
             name = word.meaning
@@ -232,7 +225,7 @@ class Wordings:
             elif name not in table["looks"]:
                 strange.append(word.typed)
             before = name
-        return asked, tuple(dict.fromkeys(strange)), moods
+        return asked, tuple(dict.fromkeys(strange)), (*moods, *props)
 
     def _without_scenery(self, words: Sequence[_Word]) -> list[_Word]:
         """Leave out where it takes place: a preposition, articles and adjectives, a noun that is in no caption."""
@@ -272,14 +265,7 @@ class Wordings:
         table, name = _table(), word.meaning
         if name in table["places"] | table["people"] | table["things"] and not self._acts(name):
             return True
-        named = (
-            self._known
-            | table["quiet"]
-            | table["never"]
-            | table["animals"]
-            | {old[0] for old in table["same"] if len(old) == 1}
-        )
-        return word.tag == "NOUN" and name not in named and not _may_go(name)
+        return word.tag == "NOUN" and name not in self._named and not _may_go(name)
 
     def _without_subject(self, words: Sequence[_Word]) -> tuple[list[_Word], tuple[str, ...]]:
         """Take the subject off, such as "a tired old man"; words of captions in it, such as "drunk", stay."""
