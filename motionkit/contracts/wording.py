@@ -3,9 +3,10 @@
 A policy that was trained on a known set of captions does well what they say and something else for other words, near or
 not: "walks backwards slowly" walked forward. `Wordings` therefore compares words. Both the captions and the text are
 brought to plain words (``wording.json``: "strolls" is walk and slow, "sofa" a chair), without articles, the subject and
-where it takes place. A caption says the same if it names the same action and nothing that was not asked for, and if
-only words are left over that can be left out, which is said: a tempo, a count, a mood, a manner. A text that has a word
-of no caption is not known, however near its embedding is: a catch is near a throw, a fall near a walk.
+where it takes place. A caption says the same if it names the same action, limb, side and direction and nothing that
+was not asked for. What else is asked for is left out, which is said: a tempo, a count, a mood, and up to `_MOST` nouns
+or phrases of no caption ("up the stairs"). A text with an action of no caption is not known, however near its
+embedding is: a catch is near a throw, a fall near a walk.
 
 In ``wording.json`` ``phrases`` are patterns of the text and what they become, ``same`` are words and their plain ones,
 ``given`` are words that a caption may have beside one (key) that was asked for; the rest are lists.
@@ -16,7 +17,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -40,6 +41,9 @@ _SUBJECT = re.compile(r"^\s*(?:a person|the person|someone|a man|a woman)\s")
 _SIDES = frozenset(("left", "right"))
 _PLURAL = frozenset(("hands", "arms", "fists", "palms"))
 _COUNT = "count"
+
+_MOST = 2
+"""Words and phrases that may be left out, moods and counts apart; with more the text is another one."""
 
 LONGEST = 6.0
 """Seconds of a text whose length is not given, unless it is done once."""
@@ -140,7 +144,7 @@ class Wordings:
         light = table["light"] - {"stand", "get", "come"}
         self._actions = verbs - table["shape"] - table["tempo"] - table["quiet"] - light
         plain = {old[0] for old in table["same"] if len(old) == 1}
-        self._named = self._known | plain | table["quiet"] | table["never"] | table["animals"]  # These are no scenery
+        self._named = self._known | plain | table["quiet"] | table["made"] | table["forms"]
 
     def read(self, text: str) -> Reading:
         """Return what a text of one action is read as; its caption is empty if none says the same."""
@@ -201,73 +205,78 @@ class Wordings:
     def _asked(self, text: str, words: Sequence[_Word]) -> tuple[dict[str, str], tuple[str, ...], tuple[str, ...]]:
         """Return the plain words of a text, each with what was typed, those of no caption, and what is left out."""
         table = _table()
-        rest, moods = self._without_subject(words)
-        rest, props = self._without_props(rest)
-        rest = self._without_scenery(rest)
+        rest, left_out = self._without_subject(words)
+        rest, phrases = self._without_phrases(rest)
         asked: dict[str, str] = {}
         strange: list[str] = []
+        left_out += phrases
+        spoken = {one.typed for one in _spoken_of(rest, self._acts)}
         before, objects = "", self._actions | table["light"]
-        placed = {word.typed for before_it, word in pairwise(_without_articles(rest)) if before_it.tag == "ADP"}
         for word in _meant(text, rest):
             name = word.meaning
             if name in table["people"] | table["places"] and name not in self._actions:
                 continue
             if name in self._known or name == "thing" or _may_go(name):
                 asked.setdefault(name, word.typed)
-            elif (
-                word.tag == "NOUN"
-                and before in objects
-                and word.typed not in placed
-                and name not in table["never"] | table["animals"]
-            ):
-                asked.setdefault("thing", word.typed)  # what is thrown, pushed, drunk
-                objects |= {name}
+            elif word.tag != "VERB" and word.typed in spoken and name not in table["made"]:
+                if before in objects and name not in table["never"] | table["animals"]:
+                    asked.setdefault("thing", word.typed)  # what is thrown, pushed, drunk
+                    objects |= {name}
+                else:
+                    left_out.append(word.typed)
             elif name not in table["looks"]:
                 strange.append(word.typed)
             before = name
-        return asked, tuple(dict.fromkeys(strange)), (*moods, *props)
+        if len(left_out) > _MOST:
+            strange += left_out
+        return asked, tuple(dict.fromkeys(strange)), tuple(left_out)
 
-    def _without_scenery(self, words: Sequence[_Word]) -> list[_Word]:
-        """Leave out where it takes place: a preposition, articles and adjectives, a noun that is in no caption."""
+    def _without_phrases(self, words: Sequence[_Word]) -> tuple[list[_Word], list[str]]:
+        """Leave out phrases such as "in the park": a preposition, articles and adjectives, a noun of no caption.
+
+        Where it takes place does not count; other phrases ("up the stairs", "with a cane", "like a crab") are returned.
+        """
+        table = _table()
         kept: list[_Word] = []
+        said: list[str] = []
         place = 0
         while place < len(words):
             noun = end = place + 1
-            if words[place].meaning in _table()["prepositions"]:
+            first = words[place].meaning
+            if words[place].tag == "ADP" or first in table["prepositions"] | table["particles"]:
                 while noun < len(words) and self._describes(words[noun]):
                     noun += 1
                 end = noun
-                while end < len(words) and self._is_scenery(words[end]):
+                while end < len(words) and self._is_new(words[end]):
                     end += 1
-            if end == noun or (end < len(words) and words[end].meaning in _table()["never"]):  # "the lotus position"
+            named = {word.meaning for word in words[noun:end]}
+            around = table["places"] if first != "down" else frozenset()
+            if first in table["particles"] and named <= around | table["people"] | table["things"]:
+                end = noun  # "picks up a box", "looks around the room": the particle is the verb's
+            if first in ("up", "out") and not named <= table["never"]:
+                end = noun
+            if end == noun or (end < len(words) and words[end].meaning in table["forms"]):  # "the lotus position"
                 kept.append(words[place])
                 end = place + 1
+            elif first not in table["prepositions"] or named & (table["never"] | table["animals"]):
+                said.append(" ".join(word.typed for word in words[place:end]))
             place = end
-        return kept
-
-    def _without_props(self, words: Sequence[_Word]) -> tuple[list[_Word], tuple[str, ...]]:
-        """Leave out what is held, "with a backpack": a noun that is in no caption; also returns it."""
-        for place, word in enumerate(words):
-            if word.meaning == "with":
-                noun = place + 1
-                while noun < len(words) and self._describes(words[noun]):
-                    noun += 1
-                if noun < len(words) and place and self._is_scenery(words[noun]):
-                    prop = " ".join(one.typed for one in words[place : noun + 1])
-                    return [*words[:place], *words[noun + 1 :]], (prop,)
-        return list(words), ()
+        return kept, said
 
     def _describes(self, word: _Word) -> bool:
-        known = word.meaning in self._known or self._is_scenery(word)
+        known = word.meaning in self._known or self._is_new(word)
         return word.tag in ("DET", "ADJ", "PRON") and not known
 
-    def _is_scenery(self, word: _Word) -> bool:
+    def _is_new(self, word: _Word) -> bool:
+        """Whether a word is a noun of no caption, or a person, a place or a thing."""
         table, name = _table(), word.meaning
         if name in table["places"] | table["people"] | table["things"] and not self._acts(name):
             return True
+        if name in table["never"] | table["animals"] and name not in self._known:
+            return True
         return word.tag == "NOUN" and name not in self._named and not _may_go(name)
 
-    def _without_subject(self, words: Sequence[_Word]) -> tuple[list[_Word], tuple[str, ...]]:
+    def _without_subject(self, words: Sequence[_Word]) -> tuple[list[_Word], list[str]]:
         """Take the subject off, such as "a tired old man"; words of captions in it, such as "drunk", stay."""
         table = _table()
         end = 0
@@ -285,7 +294,7 @@ class Wordings:
                     end = place + 1
                     break
         subject = words[:end]
-        moods = tuple(word.typed for word in subject if word.meaning in table["mood"])
+        moods = [word.typed for word in subject if word.meaning in table["mood"]]
         return [*(word for word in subject if word.meaning in table["roles"]), *words[end:]], moods
 
     def _acts(self, word: str) -> bool:
@@ -334,6 +343,7 @@ def _table() -> dict[str, Any]:
 def _words(text: str) -> list[_Word]:
     """Return the words of a text in their base form; phrases of the table are one word."""
     lower, typed = re.sub(r"[’']s\b|[’']", "", text.lower()), dict[str, str]()
+    lower = re.sub(r"[,;:]|\s-\s", " and ", lower)
 
     def put(match: re.Match[str], meaning: str) -> str:
         typed.update(dict.fromkeys(meaning.split(), match[0].strip()))
@@ -375,8 +385,20 @@ def _bare(words: Sequence[_Word]) -> tuple[str, ...]:
     return tuple(word.meaning for word in words if word.meaning not in _table()["nobody"] | _table()["people"])
 
 
-def _without_articles(words: Sequence[_Word]) -> list[_Word]:
-    return [word for word in words if word.tag not in ("DET", "ADJ")]
+def _spoken_of(words: Sequence[_Word], acts: Callable[[str], bool]) -> list[_Word]:
+    """Return the words that are spoken of, not done: behind an article, a preposition or an action, or before one."""
+    found = []
+    for place, word in enumerate(words):
+        before = words[place - 1] if place else None
+        after = words[place + 1] if place + 1 < len(words) else None
+        behind = before is not None and (
+            before.tag in ("DET", "ADJ", "NUM", "ADP")
+            or acts(before.meaning)
+            or (before.tag == "NOUN" and before in found)
+        )
+        if behind or (after is not None and after.tag != "AUX" and acts(after.meaning)):
+            found.append(word)
+    return found
 
 
 def _said(text: str) -> list[str]:
