@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from motionkit.errors import MotionkitError
 from motionkit.formats.glb.container import Container, open_glb
-from motionkit.formats.glb.read import find_tree, glb_unit, rest_frames, rest_poses, to_motion
+from motionkit.formats.glb.read import glb_unit, rest_frames, rest_poses, to_motion
+from motionkit.formats.glb.tree import find_tree
 from motionkit.formats.glb.write import STILL, pack_glb, quaternions
 from motionkit.geometry import accumulate_rotations, matrix_to_quaternion
 from motionkit.motion.motion import END, Motion
