@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import roma
 import torch
 
 from motionkit.clips.convert import open_sources, read_rig
@@ -16,7 +17,7 @@ from motionkit.formats.glb.tree import VRM_BONES
 from motionkit.formats.table import FORMATS, read_clips
 from motionkit.motion import Motion, ReadOptions
 from motionkit.motion.clip import BODY
-from motionkit.rigs import named_rig
+from motionkit.rigs import named_rig, onto_rig
 from motionkit.rigs.roles import find_roles
 
 from ..made.glb_files import as_text, data_uri, edit, parts
@@ -172,6 +173,20 @@ def test_a_model_of_vrm_0_that_faces_back_walks_ahead(cli):
     for name in ("left_wrist", "right_wrist", "left_foot", "right_foot", "head"):
         away = mine[:, clip.motion.names.index(name)] - theirs[:, body.names.index(name)]
         assert float(away.norm(dim=-1).max()) < 0.03, name
+
+
+@pytest.mark.parametrize("quarters", [1, 2, 3])
+def test_a_motion_whose_rest_pose_faces_another_way_is_the_same_on_a_rig(quarters):
+    """The neighbour of it: the rest pose of the source faces +X, -Z or -X."""
+    body, rig = starter_rig("walk"), named_rig("vrm")
+    turn = roma.rotvec_to_rotmat(torch.tensor([0.0, quarters * torch.pi / 2, 0.0], dtype=torch.float64))
+    rotations = turn @ body.rotations @ turn.mT
+    rotations[:, 0] = body.rotations[:, 0] @ turn.mT  # the same movement, from a rest pose that is turned
+    other = replace(body, offsets=body.offsets @ turn.mT, rotations=rotations, translations=body.translations @ turn.mT)
+    other.translations[:, 0] = body.translations[:, 0]
+    assert float((other.positions() - body.positions()).abs().max()) < 1e-9
+    mine, theirs = (onto_rig(motion, rig).motion.positions() for motion in (other, body))
+    assert float((mine - theirs).abs().max()) < 1e-6
 
 
 def test_a_model_says_what_it_is_good_for(tmp_path, cli):
