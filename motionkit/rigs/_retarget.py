@@ -259,7 +259,7 @@ def _carrier(rig: Rig) -> int:
 
 
 def _facing_as(source: Motion | JointMotion, rest: Motion) -> Motion:
-    """Turn a rest pose about the vertical, by whole quarters, to face as the source's does: VRM 0.x models face back."""
+    """Turn a rest pose by whole quarters to face as the source's does: models of VRM 0.x face back."""
     still = rest_motion(source.names, source.parents, source.offsets) if isinstance(source, Motion) else None
     if still is not None and rest_up(still) != "y":
         return rest

@@ -11,6 +11,7 @@ import pytest
 import roma
 import torch
 
+from motionkit.errors import MotionkitError
 from motionkit.formats.bvh import read_bvh
 from motionkit.formats.glb import read_glb, write_glb
 from motionkit.formats.glb.keys import _CURVE_RATES, _SLOWEST, _USUAL_RATES
@@ -141,6 +142,14 @@ def test_the_rate_of_keys(tmp_path, what):
 
 def test_the_page_knows_the_same_rates():
     assert node("answer([SLOWEST, RATES, GAPS]);", None) == [_SLOWEST, list(_CURVE_RATES), list(_USUAL_RATES)]
+
+
+def test_two_keys_years_apart_do_not_fill_the_memory(tmp_path):
+    keyed(tmp_path / "a.glb", [("translation", "LINEAR", [0, 1e7], LINE[:2])])
+    with pytest.raises(MotionkitError, match="2 keys of an animation are spread over 2.78e\\+03 hours"):
+        read(tmp_path / "a.glb")
+    minutes = read(keyed(tmp_path / "b.glb", [("translation", "LINEAR", [0, 600], LINE[:2])]))
+    assert minutes.frames == 600 * 24 + 1
 
 
 def test_a_stated_rate_is_taken(tmp_path):

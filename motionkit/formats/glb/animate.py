@@ -58,6 +58,7 @@ def write_animated(path: Path, model: Path, motion: Motion, *, name: str = "moti
     data = bytearray(file.binary) + b"\0" * (-len(file.binary) % 4)
     document: dict[str, Any] = json.loads(json.dumps(file.document))
     for key in ("bufferViews", "accessors", "buffers"):
+        file.items(key)  # refuses what is no list
         document.setdefault(key, [])
     samplers: list[dict[str, Any]] = []
     channels: list[dict[str, Any]] = []
@@ -95,7 +96,11 @@ def write_animated(path: Path, model: Path, motion: Motion, *, name: str = "moti
         document["buffers"][0]["byteLength"] = len(data)
     else:
         document["buffers"] = [{"byteLength": len(data)}]
-    write_bytes_atomic(path, pack_glb(document, bytes(data)))
+    try:
+        written = pack_glb(document, bytes(data))
+    except ValueError as error:
+        raise file.error("it has a number that is not finite, which JSON does not have") from error
+    write_bytes_atomic(path, written)
 
 
 def _take_apart(file: Container, entry: dict[str, Any], node: int) -> None:

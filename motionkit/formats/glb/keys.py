@@ -34,6 +34,10 @@ _USUAL_RATES = (*_CURVE_RATES, 12, 15, 20, 48, 50, 72, 75, 90, 100, 120, 144, 18
 _OFF = 0.05
 """Part of an interval by which even keys may be away from their places."""
 
+_LONGEST, _BETWEEN = 30_000, 100
+"""Frames of a curve (20 minutes at 24 a second), and frames from key to key, that are always read: a file of two keys may
+last for years, and would fill the memory."""
+
 _HELD = 0.03
 """Part of a frame by which a key that falls on it may be away: times may be rounded to milliseconds. It is below the
 0.04 by which the second frame of 25 a second is away from that of 24."""
@@ -156,7 +160,7 @@ def _slerp(start: Floats, end: Floats, part: Floats) -> Floats:
 
 def labels(animations: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the names of animations, unique, in one line; empty for the only one of a file if it has none."""
-    names: list[str] = []
+    names: dict[str, None] = {}
     for number, animation in enumerate(animations):
         name = animation.get("name")
         plain = one_line(name)[:_NAME].strip() if isinstance(name, str) else ""
@@ -165,8 +169,8 @@ def labels(animations: Sequence[Mapping[str, Any]]) -> list[str]:
         unique, again = plain, number
         while unique in names:
             unique, again = f"{plain} {again}", again + 1
-        names.append(unique)
-    return names
+        names[unique] = None
+    return list(names)
 
 
 def frames_of(
@@ -177,6 +181,10 @@ def frames_of(
     start = min(float(channel.times[0]) for channel in channels.values())
     stop = max(float(channel.times[-1]) for channel in channels.values())
     count = round_frames((stop - start) * fps)
+    keys = max(len(channel.times) for channel in channels.values())
+    if count > max(_LONGEST, _BETWEEN * keys):
+        hours = (stop - start) / 3600
+        raise file.error(f"{keys} keys of an animation are spread over {hours:.3g} hours", why="that is no movement.")
     check_size(count, 1)
     return start + np.arange(count) / fps, fps
 
