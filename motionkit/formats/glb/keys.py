@@ -35,8 +35,8 @@ _OFF = 0.05
 """Part of an interval by which even keys may be away from their places."""
 
 _LONGEST, _BETWEEN = 30_000, 100
-"""Frames of a curve (20 minutes at 24 a second), and frames from key to key, that are always read: a file of two keys may
-last for years, and would fill the memory."""
+"""Frames of an animation (20 minutes at 24 a second), and frames from key to key, that are read in any case. Two keys
+that are years apart would fill the memory."""
 
 _HELD = 0.03
 """Part of a frame by which a key that falls on it may be away: times may be rounded to milliseconds. It is below the
