@@ -110,7 +110,7 @@ class Verdict:
         parts.append(f"sees: {seen}" if seen else "")
         text = "; ".join(part for part in parts if part)
         if not unseen and not part and seen:
-            text = f"misses nothing of what was tried; it {text}"
+            text = f"misses nothing of what could be measured; it {text}"
         if not text:
             few = f"{FEWEST} clips that can be changed in one way are needed, and there are {self.most}"
             why = few if self.most < FEWEST else f"over {self.most} clips its scores are too uncertain to say"
