@@ -25,8 +25,8 @@ LONG = 60.0
 """Seconds above which a command prints an estimate of its duration at its start."""
 
 _SURE, _MANY = 4.0, 8
-"""Least time and number of steps after the first for an estimate of their pace; fewer steps, or the first alone, need
-three times as many seconds."""
+"""Least time and number of steps after the first for an estimate of their pace; fewer steps need three times as many
+seconds. Of the first step alone nothing is told: it includes the start-up."""
 
 _LAPS = 200
 """Number of last steps for the pace."""
@@ -52,12 +52,6 @@ def bar(title: str, total: int | None = None, *, start: int = 0, slow_start: int
             yield step
     else:
         yield _plain(title, total, start, _Rate(slow_start), output.say)
-
-
-def tell_duration(title: str, seconds: float) -> None:
-    """Print an estimate of a command's duration if it is over a minute."""
-    if seconds > LONG:
-        output.say(f"{title}: about {about(seconds)}")
 
 
 def about(seconds: float) -> str:
@@ -144,7 +138,7 @@ def _rich_bar(title: str, total: int | None, start: int, clock: _Rate) -> Iterat
             at, all_steps = at + count, total or all_steps
             rate = clock.after(count)
             text = f"{output.printable(note)}  " if note else ""
-            shown = f"{rate:.2f}/s{_left(at, all_steps, clock.pace() or 1 / rate)}" if rate else ""
+            shown = f"{rate:.2f}/s{_left(at, all_steps, clock)}" if rate else ""
             estimate.look(at, all_steps, clock)
             progress.update(task, total=all_steps, advance=count, note=text, rate=shown, count=_count(at, all_steps))
             log(count, note=note, total=total)
@@ -171,7 +165,8 @@ def _plain(title: str, total: int | None, start: int, clock: _Rate, tell: Callab
         if ended and now - begun < 2:
             return
         printed = now
-        speed = f"{rate:.2f}/s{_left(at, all_steps, clock.pace() or 1 / rate)}" if rate else ""
+        rate = clock.overall() if ended else rate
+        speed = f"{rate:.2f}/s{_left(at, all_steps, clock)}" if rate else ""
         parts = [f"{title} {_count(at, all_steps)}", note, speed]
         tell("  ".join(part for part in parts if part))
 
@@ -183,29 +178,23 @@ class _Estimate:
 
     def __init__(self, title: str) -> None:
         self._title = title
-        self._first = 0.0  # seconds of the estimate from the first step alone
         self._done = False
 
     def look(self, at: int, total: int | None, clock: _Rate) -> None:
-        """Print the estimate if it is known and long; again if the one from the first step alone was twice as long."""
-        if self._done or not total:
+        """Print the estimate once it is known and long."""
+        if self._done or not total or (pace := clock.pace()) is None:
             return
-        if (pace := clock.pace()) is not None:
-            left = (total - at) * pace
-            self._done = left > LONG or self._first > 0
-            if left < self._first / 2 or (left > LONG and not self._first):
-                output.say(f"{self._title}: about {about(left)}")
-        elif not self._first and (first := clock.first_alone()) is not None and (total - at) * first > LONG:
-            self._first = (total - at) * first
-            tell_duration(self._title, self._first)
+        if (left := (total - at) * pace) > LONG:
+            self._done = True
+            output.say(f"{self._title}: about {about(left)}")
 
 
 class _Rate:
     """Steps per second since the first one, or since the clock was restarted."""
 
     def __init__(self, slow_start: int = 0) -> None:
-        self._begun = self._first = self._last = time.monotonic()
-        self._done = 0
+        self._started = self._begun = self._first = self._last = time.monotonic()
+        self._done = self._all = 0
         self._laps: deque[tuple[float, int]] = deque(maxlen=_LAPS)
         self._slow_start, self._skipped = slow_start, 0
 
@@ -214,9 +203,12 @@ class _Rate:
         return _Rate(self._slow_start)
 
     def after(self, count: int) -> float:
-        """Return the rate after `count` more steps; 0 if there were none yet."""
+        """Return the rate after `count` more steps; 0 before the second one."""
         now = time.monotonic()
         lap, self._last = now - self._last, now
+        self._all += count
+        if count == 0:
+            self._started, self._all = now, 0
         starting = self._skipped < self._slow_start
         if count == 0 or starting:
             self._begun, self._done = now, 0
@@ -229,7 +221,17 @@ class _Rate:
         elif count:
             self._first = now
         self._done += count
-        return self._done / max(now - self._begun, 1e-9)
+        return self._done / max(now - self._begun, 1e-9) if self._laps else 0.0
+
+    def overall(self) -> float:
+        """Return the rate of all steps, their start-up included."""
+        return self._all / max(self._last - self._started, 1e-9)
+
+    def lap(self) -> float | None:
+        """Return the mean seconds of the last steps but the first; None before the second one."""
+        if not self._laps:
+            return None
+        return sum(seconds for seconds, _ in self._laps) / sum(count for _, count in self._laps)
 
     def pace(self) -> float | None:
         """Return the current seconds per step; None while there are too few steps.
@@ -244,19 +246,14 @@ class _Rate:
             laps.remove(max(laps, key=lambda timed: timed[0] / timed[1]))
         return sum(seconds for seconds, _ in laps) / sum(count for _, count in laps)
 
-    def first_alone(self) -> float | None:
-        """Return the seconds of the first step if it is long and the only one; else None."""
-        now = time.monotonic()
-        alone = self._done and not self._laps and not self._slow_start and now - self._begun >= 3 * _SURE
-        return (now - self._begun) / self._done if alone else None
-
 
 def _count(at: int, total: int | None) -> str:
     return f"{at:>{len(str(total))}}/{total}" if total else str(at)
 
 
-def _left(at: int, total: int | None, pace: float) -> str:
-    return f"  eta {_clock((total - at) * pace)}" if total and at < total else ""
+def _left(at: int, total: int | None, clock: _Rate) -> str:
+    pace = clock.pace() or clock.lap()
+    return f"  eta {_clock((total - at) * pace)}" if total and at < total and pace is not None else ""
 
 
 def _four(value: float) -> str:

@@ -35,11 +35,12 @@ from motionkit.rl import (
     rollout,
     stable_hash,
 )
-from motionkit.text import KnownTexts, Prompt, usual_seconds
+from motionkit.text import KnownTexts, Prompt, shortened, usual_seconds
 
 _log = logging.getLogger("motionkit.policies")
 
 BATCH = 64  # motions per batch
+_SENTENCE = 600  # most characters of a sentence on a typed text
 
 Walk = Callable[[Predict, Tensor, StepNoise], Rollout]
 """``walk(predict, x_start [N, T, D], noise)`` goes from noise to motion."""
@@ -278,9 +279,9 @@ def typed_prompts(
     prompts, readings = read_texts(policy, [(text, None) for text in every], seconds, as_typed=as_typed)
     for reading in readings.values():
         if not reading.caption:
-            _log.warning("%s", reading.sentence)
+            _log.warning("%s", shortened(reading.sentence, _SENTENCE))
         elif reading.changed:
-            _log.info("%s", reading.sentence)
+            _log.info("%s", shortened(reading.sentence, _SENTENCE))
     return prompts
 
 

@@ -124,6 +124,10 @@ class Sums:
         }
 
 
+_LEAST_PHASE, _LEAST_POSE = 1.0, 0.1
+"""Degrees that a constant prediction is taken to be off at least: of clips that stand still it is exact."""
+
+
 @dataclass(frozen=True)
 class Probe:
     """Errors of an encoder and its baselines on the same frames."""
@@ -151,7 +155,7 @@ class Probe:
         skills: list[float] = []
         if math.isfinite(period := encoder["period_deg"]):
             figures |= {"encoder/period_deg": period, "encoder/period_deg_constant": still["period_deg"]}
-            skills.append(1 - period / max(still["period_deg"], 1e-9))
+            skills.append(1 - period / max(still["period_deg"], _LEAST_PHASE))
         if math.isfinite(share := encoder["gait_balanced"]):
             prior = still["gait_balanced"]
             figures |= {"encoder/gait_accuracy": encoder["gait_accuracy"], "encoder/gait_balanced": share}
@@ -161,7 +165,7 @@ class Probe:
         if math.isfinite(pose := encoder["pose_deg"]):
             figures |= {"encoder/pose_deg": pose, "encoder/pose_deg_hold": still["pose_deg"]}
             figures["encoder/pose_deg_velocity"] = going["pose_deg"]
-            skills.append(1 - pose / max(still["pose_deg"], 1e-9))
+            skills.append(1 - pose / max(still["pose_deg"], _LEAST_POSE))
         return {**figures, "encoder/skill": sum(skills) / max(1, len(skills))}
 
     def intervals(self, *, seed: int = 0) -> dict[str, tuple[float, float]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from motionkit.contracts.console import Console
-from motionkit.contracts.device import resolve_device
+from motionkit.contracts.device import resolve_device, set_threads
 from motionkit.contracts.evaluation import claim, tell_test_split, write_evaluation
 from motionkit.contracts.open_model import trained_on
 from motionkit.contracts.own_data import clips_of, retarget_of
@@ -37,7 +37,9 @@ class Mpl:
         if settings.out is not None:
             claim(settings.out, "mpl", overwrite=settings.overwrite)
         located = find_predictor(model) if model else None
-        predictor = open_predictor(located, settings.policy, device=resolve_device(settings.device))
+        device = resolve_device(settings.device)
+        set_threads(settings.threads, device, small=False)
+        predictor = open_predictor(located, settings.policy, device=device)
         fps = settings.fps or (_FPS if predictor is None else predictor.fps)
         if predictor is not None and fps != predictor.fps:
             raise MotionkitError(

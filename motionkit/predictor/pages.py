@@ -79,7 +79,7 @@ CHARTS = (
 _FIGURES = (
     ("geo_deg", "degrees", "Angle between predicted and true rotations so far ahead, mean over joints."),
     ("mpjpe_mm", "mm", "Distance of predicted to true joints, root at the origin and unturned."),
-    ("skill", "1 is perfect", "1 - GeoDeg divided by that of the last pose held; above 0 is better than it."),
+    ("skill", "1 is perfect", "1 - GeoDeg divided by that of the last pose held (at least 0.5); above 0 is better."),
 )
 
 _LONG = (
@@ -131,7 +131,7 @@ def evaluation_page(document: Mapping[str, Any], predictions: Predictions) -> st
     )
     parts = [
         "<h2>Figures</h2>",
-        note("In brackets: 95 % intervals by bootstrap over clips.") if document["ci95"] else "",
+        note("In brackets: 95 % intervals by bootstrap over takes.") if document["ci95"] else "",
         tables,
         *(note(text) for text in notes),
         predictor_sections(document["rows"], document["worst_clips"], predictions, document.get("long")),

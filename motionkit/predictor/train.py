@@ -110,8 +110,12 @@ class TrainMpl:
             self._items |= trained_on(str(settings.init))
         self.predictor.to(self.device)
         self._notes = [*self.data.notes, f"encoder: {self._encoder_from}.", *notes]
+        self._warnings = []
         if encoder is None and settings.weighs("latent_consistency"):
-            self._notes.append("the weight of latent_consistency has no effect: there is no encoder.")
+            self._warnings.append(
+                "the weight of latent_consistency (w_latent_consistency) has no effect: there is no encoder. "
+                "motionkit pretrain mpl-encoder on the same --data makes one."
+            )
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
@@ -128,7 +132,7 @@ class TrainMpl:
             "dropout": self.predictor.settings.dropout,
             "encoder": self._encoder_from,
             "device": describe_device(self.device),
-            "notes": list(self._notes),
+            "notes": [*self._notes, *self._warnings],
             "checklist": as_lines(checklist(self.settings, data_facts(self.data.clips, encoder))),
         }
 
@@ -137,6 +141,8 @@ class TrainMpl:
         settings = self.settings
         for note in self._notes:
             _logger.info("%s", note)
+        for warning in self._warnings:
+            _logger.warning("%s", warning)
         if not (template := run.artifact(TEMPLATE)).exists():
             clips = self.data.clips
             turns = self.predictor.network.statistics.turn_std

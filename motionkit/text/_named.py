@@ -137,6 +137,12 @@ naar
 """
 _FOREIGN = frozenset(_FOREIGN_WORDS.split())  # frequent words of other European languages that are not English words
 
+_FAMILIAR_WORDS = """
+the and of to with his her their from at is are then while over up down out forward forwards backward backwards left
+right front back leg legs foot feet knee knees head hip hips body air above around one two both slowly quickly does
+"""
+_FAMILIAR = frozenset(_FAMILIAR_WORDS.split())  # frequent words of captions that those languages do not have
+
 
 def _words(pattern: str) -> re.Pattern[str]:
     return re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE | re.ASCII)
@@ -182,6 +188,8 @@ _GOES_ON = {
 }  # fmt: skip
 """Verbs of continuing actions: a text whose first known verb is one of them has no usual duration."""
 
+_VERB = _words(rf"(?:{any_of({*_SECONDS, *_GOES_ON})})(?:s|es|d|ed|ing)?")
+
 _AGAIN = re.compile(
     r"\b(times|twice|thrice|repeatedly|again|keeps?|continues?|continuously|several|many|jacks|rope|in turn|and)\b"
 )
@@ -189,14 +197,21 @@ _AGAIN = re.compile(
 
 
 def is_english(text: str) -> bool:
-    """Whether a caption is English: Latin letters, and no frequent word of another language.
+    """Whether a caption is English: Latin letters, and no more frequent words of other languages than English ones.
+
+    Terms of dance are in French, so one word says little.
 
     Example:
         >>> is_english("a person walks"), is_english("eine Person geht"), is_english("一个人走路")
         (True, False, False)
+        >>> is_english("dance - rond de jambe in the air, jete, turn"), is_english("il fait un rond de jambe")
+        (True, False)
     """
     words = re.findall(r"[^\W\d_]+", text.lower())
-    return bool(words) and all(word.isascii() for word in words) and not _FOREIGN.intersection(words)
+    if not words or not all(word.isascii() for word in words):
+        return False
+    foreign = sum(word in _FOREIGN for word in words)
+    return foreign == 0 or foreign <= sum(word in _FAMILIAR or bool(_VERB.fullmatch(word)) for word in words)
 
 
 def reads_sides(text: str) -> bool:

@@ -85,7 +85,14 @@ SYSTEMS: Rows = (
         "GeoDeg at <ms> ms",
     ),
     ("mpl/teacher_geo_deg/<ms>", "deg", "down", "mpl/teacher_geo_deg so many ms ahead, on the validation clips."),
-    ("mpl/skill", "1", "up", "1 - mpl/geo_deg divided by that of the last pose held; 0 is no better than it.", "", 2),
+    (
+        "mpl/skill",
+        "1",
+        "up",
+        "1 - mpl/geo_deg divided by that of the last pose held, at least 0.5 degrees; 0 is no better than it.",
+        "",
+        2,
+    ),
     (
         "mpl/input_rot_geo_deg",
         "deg",

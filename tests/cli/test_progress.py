@@ -89,6 +89,29 @@ def test_the_start_of_workers_counts_for_no_rate(clock: Clock) -> None:
     assert "convert: about 8 min" in clock.said  # 98 more at 5 s each
 
 
+def test_nothing_is_told_of_the_first_step_alone(clock: Clock) -> None:
+    """It carries the start-up: `view` said "about 3.1 h" of two minutes, `compose` "about 15 min" of 33 s."""
+    with progress.bar("view", total=218) as step:
+        for now in (51.0, *(51.0 + place for place in range(1, 218))):
+            clock.now = now
+            step()
+            if now == 51.0:
+                assert clock.said == ["view   1/218"]
+    assert [line for line in clock.said if "about" in line] == ["view: about 3 min"]
+    etas = [line.partition("eta ")[2] for line in clock.said if "eta" in line]
+    assert etas
+    assert all(int(eta.split(":")[0]) < 4 for eta in etas)
+
+
+def test_the_last_line_has_the_rate_of_the_whole_work(clock: Clock) -> None:
+    with progress.bar("convert", total=14, slow_start=2) as step:
+        for now in (50.0, 60.0, *(60.0 + 2 * place for place in range(1, 12)), 84.0):
+            clock.now = now
+            step(note="clip")
+    assert clock.said[-1] == "convert 14/14  clip  0.17/s"
+    assert "0.50/s  eta" in clock.said[-2]
+
+
 def test_one_figure_takes_the_place_of_another(clock: Clock) -> None:
     shown = (
         Figure("skill", ("mpl/skill",), instead_of=("loss",)), LOSS,

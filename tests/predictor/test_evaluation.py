@@ -121,6 +121,27 @@ def turning(degrees: float, frames: int = 60) -> Motion:
     return replace(motion, rotations=still, translations=moved, tracks={"contacts": contacts})
 
 
+def test_the_skill_on_a_periodic_clip_is_bounded_and_orders_by_the_error() -> None:
+    """After a cycle the pose that was held is exact; divided by its error, skills were -1e14 and chose weights."""
+    clips = clip_set("cycle", [("cycle", Clip(turning(12.0, 120), split="test"))], 30.0)
+    windows = cut_windows(clips.split("test"), past=25, future=30, stride=5)
+    horizons, body = Horizons.at([400, 1000], 30.0), Body.of(clips.names, clips.parents, clips.fps)
+    keeps = {"hold": 0.0, "near": 0.3, "far": 0.8}
+    rows = {
+        name: measure_row(Extrapolation(clips.names, clips.fps, keep=keep), windows, body, horizons)
+        for name, keep in keeps.items()
+    }
+    found = measure(rows, torch.zeros(1, dtype=torch.int64), horizons).values
+    still = found["hold"]["geo_deg"]
+    assert float(still[1]) == pytest.approx(0.0, abs=1e-6)
+    assert float(still[0]) > 1.0
+    for name in ("near", "far"):
+        error = found[name]["geo_deg"]
+        assert float(found[name]["skill"][1]) == pytest.approx(1 - float(error[1]) / 0.5)
+        assert float(found[name]["skill"][0]) == pytest.approx(1 - float(error[0] / still[0]))
+    assert -100 < float(found["far"]["skill"][1]) < float(found["near"]["skill"][1]) < 1
+
+
 def test_a_horizon_is_that_many_frames_after_the_last_known_one() -> None:
     clips = clip_set("knee", [("a", Clip(turning(3.0), split="test"))], 30.0)
     windows = cut_windows(clips.clips, past=25, future=12, stride=5)

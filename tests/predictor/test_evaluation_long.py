@@ -216,6 +216,31 @@ def test_the_truth_has_its_own_figures(clips: ClipSet) -> None:
     assert found["own"]["rows"]["model"]["path_end"]["end"] == pytest.approx(0.0, abs=1e-9)
 
 
+def test_met_is_said_of_slide_and_speed_too(clips: ClipSet) -> None:
+    """Walks that moved as much as captured ones were met while they slid twice as much and went a third faster."""
+
+    class Hurried(Oracle):
+        def predict(self, known: MotionState, frames: int, *, command: Tensor | None = None) -> MotionState:
+            made = super().predict(known, frames, command=command)
+            return replace(made, steps=made.steps * torch.tensor([1.4, 1.4, 1.0], dtype=made.steps.dtype))
+
+    def word(document: dict[str, Any], takes: int) -> str:
+        labels = {**document["labels"], "walks": {**document["labels"]["walks"], "takes": takes}}
+        (found,) = [each for each in long_tables({**document, "labels": labels}) if "by label" in each["title"]]
+        return str(next(row for row in found["rows"] if row[0] == "walks")[4])
+
+    document = long_document(measure_long(clips, Oracle(clips), SHORT, past=PAST))
+    assert document["labels"]["walks"]["missed"]["2"] == []
+    assert document["labels"]["waves"]["missed"] is None
+    assert (word(document, 20), word(document, 3)) == ("yes", "too few")
+    document = long_document(measure_long(clips, Hurried(clips), SHORT, past=PAST))
+    walks = document["labels"]["walks"]
+    assert walks["movement"]["2"] == pytest.approx(1.0, abs=0.1), "which alone is met"
+    assert walks["speed"]["2"] == pytest.approx(1.4 * walks["real"]["speed"], rel=0.15)
+    assert walks["missed"]["2"] == ["slide", "speed"]
+    assert (word(document, 20), word(document, 3)) == ("no: slide, speed", "too few")
+
+
 def test_labels_with_few_clips_are_reported_and_held_to_nothing(followed: dict[str, Any]) -> None:
     labels = followed["labels"]
     assert {label: (one["clips"], one["goal"]) for label, one in labels.items()} == {
@@ -406,7 +431,7 @@ def test_free_runs_are_shown_by_label_beside_what_is_wanted(followed: dict[str, 
     assert (
         [list(row) for row in found["rows"]]
         == [
-            ["walks", "20", "0.84", "0.85 to 1.2", "no", *rest],
+            ["walks", "20", "0.84", "0.85 to 1.2", "no: movement", *rest],
             ["without a caption", "21", "0.84", "0.7 to 1.3", "yes", *rest],
             ["runs", "3", "0.84", "0.85 to 1.2", "too few", *rest],
             ["pieces", "30", "0.84", "0.85 to 1.2", "too few", *rest],  # of 19 takes

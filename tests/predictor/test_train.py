@@ -175,6 +175,18 @@ def test_a_training_path_begins_beside_the_motion_and_comes_back(folder: Path) -
     assert float((seen[1][:, :2] - true[:, :2]).std()) == pytest.approx(0.5 * 27 / 30, rel=0.4)
 
 
+def test_a_weight_that_has_no_encoder_is_warned_of(
+    folder: Path, tmp_path: Path, unmeasured: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The guide's stages weigh latent_consistency; without an encoder it was said in one of six lines of notes."""
+    stages = [{"range": [1, 1], "trainer": {"w_latent_consistency": 0.1}}]
+    with caplog.at_level("WARNING", logger="motionkit"):
+        train(folder, tmp_path / "run", stages=stages, run={"epochs": 1})
+    (said,) = [record.getMessage() for record in caplog.records if "latent_consistency" in record.getMessage()]
+    assert "w_latent_consistency) has no effect: there is no encoder" in said
+    assert "motionkit pretrain mpl-encoder" in said
+
+
 def test_the_short_clip_is_named(folder: Path) -> None:
     trainer = TrainMpl(settings(folder))
     trainer.prepare()

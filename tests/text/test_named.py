@@ -132,14 +132,26 @@ def test_swapping_sides_of_what_is_true_of_both() -> None:
     assert mirror_text("steps left or right") == "steps right or left"
 
 
-@pytest.mark.parametrize("text", ["a person walks", "walks", "someone's u-turn, then a jump!", "the hands met"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a person walks", "walks", "someone's u-turn, then a jump!", "the hands met",
+        "dance - coupe dessous, grand jete en tourant", "dance - rond de jambe in the air, jete, turn",
+        "dance - quasi-cou-de-pied, raised leg above hip-height, jete en tourant",
+    ],
+)  # fmt: skip
 def test_english(text: str) -> None:
     assert is_english(text)
 
 
 @pytest.mark.parametrize(
-    "text", ["", "...", "一个人走路", "человек идёт", "el hombre camina", "ein Mann läuft", "en man går"]
-)
+    "text",
+    [
+        "", "...", "一个人走路", "человек идёт", "el hombre camina", "ein Mann läuft", "en man går",
+        "eine Person winkt mit der linken Hand", "une personne marche en avant", "la persona camina hacia adelante",
+        "een man loopt naar voren", "un homme marche lentement puis tourne", "en man hoppar", "un hombre salta",
+    ],
+)  # fmt: skip
 def test_not_english(text: str) -> None:
     assert not is_english(text)
     assert reads_sides(text) == (text == "一个人走路")

@@ -172,7 +172,7 @@ def test_files_and_page_have_the_edits_of_the_command() -> None:
     [
         ("{}", 400, "text: Field required"),
         ("[[[", 400, "is not JSON"),
-        ("[" * 60_000, 400, "is not JSON"),
+        ("[" * 2_000, 400, "is not JSON"),
         (b"\xff\xfe", 400, "is not JSON"),
         ("[1]", 400, "cannot be read"),
         ('{"text": "walk", "guidance": NaN}', 400, "guidance"),
@@ -361,3 +361,21 @@ def test_a_signal_ends_it_and_frees_the_port() -> None:
     assert said == f"make motions at {address}; Ctrl-C ends it"
     with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", int(address[17:-1])), 2):
         pytest.fail("it still listens")
+
+
+@pytest.mark.parametrize("path", ["/motions", "/motions/1", "/motions/1.glb"])
+def test_a_page_of_another_site_makes_no_work(client: Client, path: str) -> None:
+    client.make()
+    for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200), (None, 200)):
+        number = client.ask("GET", "/motions").found[0]["number"]
+        answer = client.ask("GET", path.replace("1", str(number)), **{"Sec-Fetch-Site": site})
+        assert answer.status == status, site
+    assert client.ask("GET", "/", **{"Sec-Fetch-Site": "cross-site"}).status == 200, "a link may lead to the page"
+
+
+def test_a_long_text_is_short_in_messages(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"):
+        client.make("|" * 4000)
+    assert caplog.records
+    assert max(len(record.getMessage()) for record in caplog.records) < 700
+    assert "indexing errors" not in caplog.text

@@ -50,6 +50,9 @@ TRUTH_SKATE = "truth_skate"
 
 _SEAM = 3  # known frames before the prediction that jerk needs to reach its first frame
 
+_LEAST_STILL = 0.5
+"""Degrees that the last pose held is taken to be off at least: after a whole cycle of a periodic clip it is exact."""
+
 _DRAWS = 100  # samples of the bootstrap per batch
 
 _WORST = 3  # worst clips that are kept to be looked at
@@ -320,7 +323,7 @@ def measure(
     for name, row in rows.items():
         both = [row.figures(sample) for sample in (once, counts)]
         for figures, still in zip(both, hold, strict=True):
-            figures["skill"] = 1.0 - figures["geo_deg"] / still
+            figures["skill"] = 1.0 - figures["geo_deg"] / still.clamp_min(_LEAST_STILL)
         values[name] = {figure: value[0] for figure, value in both[0].items()}
         if many > 1:
             drawn[name] = both[1]["geo_deg"]

@@ -65,6 +65,9 @@ class MplSettings(ProtocolSettings):
     )
     seed: Annotated[int, Cli("--seed", panel="Run")] = Field(0, ge=0, lt=2**63, description="Seed of the intervals.")
     device: Annotated[str, Cli("--device", panel="Run")] = Field("auto", description=DEVICE_HELP)
+    threads: Annotated[int, Cli("--threads", panel="Run")] = Field(
+        0, ge=0, le=1024, description="CPU threads; 0 leaves the choice to torch."
+    )
 
     def plan(self, model: str) -> Mapping[str, object]:
         """Return the data that follow from the run of the model."""

@@ -338,9 +338,9 @@ class Retrieval:
         """Measure a TMR."""
         settings, console = self.settings, self.console
         nsim = read_nsim(settings.nsim) if settings.nsim is not None else ()
-        source, tmr = open_retrieval(
-            model, stats=settings.stats, text_model=settings.text_model, device=resolve_device(settings.device)
-        )
+        device = resolve_device(settings.device)
+        limit_threads(settings.threads, device, small=False)
+        source, tmr = open_retrieval(model, stats=settings.stats, text_model=settings.text_model, device=device)
         chosen = dataset_for(source, settings.dataset)
         dataset, data = chosen.build(), called(chosen.label, chosen.options)
         clips = dataset.clips(settings.split)

@@ -156,6 +156,9 @@ class RetrievalSettings(ProtocolSettings):
         None, description="Protocol nsim: file with one clip id per line; default: 100 items are chosen."
     )
     device: Annotated[str, Cli("--device")] = Field("auto", description=DEVICE_HELP)
+    threads: Annotated[int, Cli("--threads")] = Field(
+        0, ge=0, le=1024, description="CPU threads; 0 leaves the choice to torch."
+    )
 
     def plan(self, model: str) -> Mapping[str, object]:
         """Return the dataset, which may depend on the model's run."""

@@ -134,10 +134,11 @@ class Negatives:
         notes = []
         if absent:
             notes.append(f"changes that apply to no clip of {label} are left out: {', '.join(absent)}.")
-        if foreign := sum(not is_english(text) for text in captions):
+        if foreign := [text for text in captions if not is_english(text)]:
             notes.append(
-                f"{foreign} of {len(captions)} captions are not in English: only sides are recognised in them, in "
-                "Chinese; clips with captions in other languages are not mirrored."
+                f"{len(foreign)} of {len(captions)} captions are not English, such as {foreign[0][:60]!r}: no changed "
+                "copies are made of them (of Chinese ones: left and right alone), and clips with captions in other "
+                "languages are not mirrored."
             )
         if self.unreadable:
             notes.append(

@@ -454,7 +454,7 @@ def test_what_cannot_be_changed_is_refused_or_said(starter: Starter) -> None:
     german = [replace(clip, captions=(f"eine Person {number}",)) for number, clip in enumerate(clips)]
     notes = told(german, "mean-pose,tempo-2,text-direction")
     assert "apply to no clip of mine are left out: tempo-2, text-direction." in notes[0]
-    assert notes[1].startswith("20 of 20 captions are not in English")
+    assert notes[1].startswith("20 of 20 captions are not English, such as ")
 
 
 def test_changed_captions_that_a_table_lacks_are_left_out(starter: Starter) -> None:
