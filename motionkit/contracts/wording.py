@@ -3,9 +3,10 @@
 A policy that was trained on a known set of captions does well what they say and something else for other words, near or
 not: "walks backwards slowly" walked forward. `Wordings` therefore compares words. Both the captions and the text are
 brought to plain words (``wording.json``: "strolls" is walk and slow, "sofa" a chair), without articles, the subject and
-where it takes place. A caption says the same if it names the same action and nothing that was not asked for, and if
-only words are left over that can be left out, which is said: a tempo, a count, a mood, a manner. A text that has a word
-of no caption is not known, however near its embedding is: a catch is near a throw, a fall near a walk.
+where it takes place. A caption says the same if it names the same action, limb, side and direction and nothing that
+was not asked for. What else is asked for is left out, which is said: a tempo, a count, a mood, and up to `_MOST` nouns
+or phrases of no caption ("up the stairs"). A text with an action of no caption is not known, however near its
+embedding is: a catch is near a throw, a fall near a walk.
 
 In ``wording.json`` ``phrases`` are patterns of the text and what they become, ``same`` are words and their plain ones,
 ``given`` are words that a caption may have beside one (key) that was asked for; the rest are lists.
@@ -16,7 +17,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -32,6 +33,7 @@ _REASON = re.compile(
     re.IGNORECASE,
 )
 """Why something is done; left out only where the rest is known."""
+
 _JOINED = re.compile(r"\s*(?:[,;]\s*(?:and\s+)?(?:then\s+)?|\b(?:and\s+then|then|and|while|before)\s+)", re.IGNORECASE)
 _SUBJECT = re.compile(r"^\s*(?:a person|the person|someone|a man|a woman)\s")
 """Subjects that captions of the starter have."""
@@ -40,6 +42,8 @@ _SIDES = frozenset(("left", "right"))
 _PLURAL = frozenset(("hands", "arms", "fists", "palms"))
 _COUNT = "count"
 
+_MOST = 2
+"""Words and phrases that may be left out, moods and counts apart; with more the text is another one."""
 
 LONGEST = 6.0
 """Seconds of a text whose length is not given, unless it is done once."""
@@ -136,13 +140,11 @@ class Wordings:
             self._captions += [_Caption(number, bag, bag & _SIDES) for bag in sorted(bags, key=sorted)]
             self._of_meaning.append(frozenset().union(*bags))
         self._known = frozenset[str]().union(*self._of_meaning)
-        self._actions = (
-            verbs
-            - _table()["shape"]
-            - _table()["tempo"]
-            - _table()["quiet"]
-            - (_table()["light"] - {"stand", "get", "come"})
-        )
+        table = _table()
+        light = table["light"] - {"stand", "get", "come"}
+        self._actions = verbs - table["shape"] - table["tempo"] - table["quiet"] - light
+        plain = {old[0] for old in table["same"] if len(old) == 1}
+        self._named = self._known | plain | table["quiet"] | table["made"] | table["forms"]
 
     def read(self, text: str) -> Reading:
         """Return what a text of one action is read as; its caption is empty if none says the same."""
@@ -163,7 +165,7 @@ class Wordings:
         table, words = _table(), _words(text)
         if same := self._typed.get(tuple(_said(text)), self._exact.get(_bare(words))):
             return Reading(text, same)
-        asked, strange, moods = self._asked(text, words)
+        asked, strange, apart = self._asked(text, words)
         if strange or not asked:
             return Reading(text, strange=strange)
         loose = {word for word in asked if _may_go(word)}
@@ -173,115 +175,108 @@ class Wordings:
         if not actions and len(asked.keys() - loose - _SIDES - {"both", "thing"}) < 2:
             return Reading(text)  # "hands up" names a posture, "up" nothing
         best: tuple[tuple[int, ...], int, list[str]] | None = None
-        for place, (number, caption, named) in enumerate(self._captions):
-            if (
-                not actions - loose <= caption
-                or not caption - asked.keys() <= given
-                or not asked.keys() & caption - loose
-            ):
+        for place, (number, has, named) in enumerate(self._captions):
+            if not actions - loose <= has or not has - asked.keys() <= given or not asked.keys() & has - loose:
                 continue
             if sides and named and sides != named:
                 continue
-            extra = asked.keys() - caption
+            extra = asked.keys() - has
             rest = extra - loose - close
             if rest & table["shape"] or not rest <= self._of_meaning[number]:
                 continue
             left_out = [word for word in asked if word in extra & loose]
-            lacks = caption - asked.keys()
+            lacks = has - asked.keys()
             # One hand rather than both, the right one rather than the left, if nothing is said.
             side = len(lacks & {"both", "left"})
             rank = (len(left_out), len(rest), len(lacks), side, len(extra), place)
             if best is None or rank < best[0]:
                 best = (rank, number, left_out)
         if best is None:
-            return Reading(text)
+            return Reading(text, strange=tuple(word for word in apart if word not in table["mood"]))
         _, number, left_out = best
         said = [asked[word] for word in left_out]
         counts = [asked[word] for word in left_out if word == _COUNT or word in table["count"]]
         caption, times = self._plain[number], _times(counts)
         followed = 0 < times * (usual_seconds(caption) or math.inf) <= LONGEST
         counts = counts if followed else []
-        left = dict.fromkeys((*moods, *(word for word in said if word not in counts)))
+        left = dict.fromkeys((*apart, *(word for word in said if word not in counts)))
         return Reading(text, caption, tuple(left), tuple(counts), times)
 
     def _asked(self, text: str, words: Sequence[_Word]) -> tuple[dict[str, str], tuple[str, ...], tuple[str, ...]]:
-        """Return the plain words of a text, each with what was typed, those of no caption, and the subject's mood."""
+        """Return the plain words of a text, each with what was typed, those of no caption, and what is left out."""
         table = _table()
-        rest, moods = self._without_subject(words)
-        rest, props = self._without_props(rest)
-        moods = (*moods, *props)
+        rest, left_out = self._without_subject(words)
+        rest, phrases = self._without_phrases(rest)
         asked: dict[str, str] = {}
         strange: list[str] = []
+        left_out += phrases
+        spoken = {one.typed for one in _spoken_of(rest, self._acts)}
         before, objects = "", self._actions | table["light"]
-        rest = self._without_scenery(rest)
-        placed = {word.typed for before_it, word in pairwise(_without_articles(rest)) if before_it.tag == "ADP"}
         for word in _meant(text, rest):
             name = word.meaning
             if name in table["people"] | table["places"] and name not in self._actions:
                 continue
             if name in self._known or name == "thing" or _may_go(name):
                 asked.setdefault(name, word.typed)
-            elif (
-                word.tag == "NOUN"
-                and before in objects
-                and word.typed not in placed
-                and name not in table["never"] | table["animals"]
-            ):
-                asked.setdefault("thing", word.typed)  # what is thrown, pushed, drunk
-                objects |= {name}
+            elif word.tag != "VERB" and word.typed in spoken and name not in table["made"]:
+                if before in objects and name not in table["never"] | table["animals"]:
+                    asked.setdefault("thing", word.typed)  # what is thrown, pushed, drunk
+                    objects |= {name}
+                else:
+                    left_out.append(word.typed)
             elif name not in table["looks"]:
                 strange.append(word.typed)
             before = name
-        return asked, tuple(dict.fromkeys(strange)), moods
+        if len(left_out) > _MOST:
+            strange += left_out
+        return asked, tuple(dict.fromkeys(strange)), tuple(left_out)
 
-    def _without_scenery(self, words: Sequence[_Word]) -> list[_Word]:
-        """Leave out where it takes place: a preposition, articles and adjectives, a noun that is in no caption."""
+    def _without_phrases(self, words: Sequence[_Word]) -> tuple[list[_Word], list[str]]:
+        """Leave out phrases such as "in the park": a preposition, articles and adjectives, a noun of no caption.
+
+        Where it takes place does not count; other phrases ("up the stairs", "with a cane", "like a crab") are returned.
+        """
+        table = _table()
         kept: list[_Word] = []
+        said: list[str] = []
         place = 0
         while place < len(words):
             noun = end = place + 1
-            if words[place].meaning in _table()["prepositions"]:
+            first = words[place].meaning
+            if words[place].tag == "ADP" or first in table["prepositions"] | table["particles"]:
                 while noun < len(words) and self._describes(words[noun]):
                     noun += 1
                 end = noun
-                while end < len(words) and self._is_scenery(words[end]):
+                while end < len(words) and self._is_new(words[end]):
                     end += 1
-            if end == noun or (end < len(words) and words[end].meaning in _table()["never"]):  # "the lotus position"
+            named = {word.meaning for word in words[noun:end]}
+            around = table["places"] if first != "down" else frozenset()
+            if first in table["particles"] and named <= around | table["people"] | table["things"]:
+                end = noun  # "picks up a box", "looks around the room": the particle is the verb's
+            if first in ("up", "out") and not named <= table["never"]:
+                end = noun
+            if end == noun or (end < len(words) and words[end].meaning in table["forms"]):  # "the lotus position"
                 kept.append(words[place])
                 end = place + 1
+            elif first not in table["prepositions"] or named & (table["never"] | table["animals"]):
+                said.append(" ".join(word.typed for word in words[place:end]))
             place = end
-        return kept
-
-    def _without_props(self, words: Sequence[_Word]) -> tuple[list[_Word], tuple[str, ...]]:
-        """Leave out what is held, "with a backpack": a noun that is in no caption; also returns it."""
-        for place, word in enumerate(words):
-            if word.meaning == "with":
-                noun = place + 1
-                while noun < len(words) and self._describes(words[noun]):
-                    noun += 1
-                if noun < len(words) and place and self._is_scenery(words[noun]):
-                    prop = " ".join(one.typed for one in words[place : noun + 1])
-                    return [*words[:place], *words[noun + 1 :]], (prop,)
-        return list(words), ()
+        return kept, said
 
     def _describes(self, word: _Word) -> bool:
-        known = word.meaning in self._known or self._is_scenery(word)
+        known = word.meaning in self._known or self._is_new(word)
         return word.tag in ("DET", "ADJ", "PRON") and not known
 
-    def _is_scenery(self, word: _Word) -> bool:
+    def _is_new(self, word: _Word) -> bool:
+        """Whether a word is a noun of no caption, or a person, a place or a thing."""
         table, name = _table(), word.meaning
         if name in table["places"] | table["people"] | table["things"] and not self._acts(name):
             return True
-        named = (
-            self._known
-            | table["quiet"]
-            | table["never"]
-            | table["animals"]
-            | {old[0] for old in table["same"] if len(old) == 1}
-        )
-        return word.tag == "NOUN" and name not in named and not _may_go(name)
+        if name in table["never"] | table["animals"] and name not in self._known:
+            return True
+        return word.tag == "NOUN" and name not in self._named and not _may_go(name)
 
-    def _without_subject(self, words: Sequence[_Word]) -> tuple[list[_Word], tuple[str, ...]]:
+    def _without_subject(self, words: Sequence[_Word]) -> tuple[list[_Word], list[str]]:
         """Take the subject off, such as "a tired old man"; words of captions in it, such as "drunk", stay."""
         table = _table()
         end = 0
@@ -299,7 +294,7 @@ class Wordings:
                     end = place + 1
                     break
         subject = words[:end]
-        moods = tuple(word.typed for word in subject if word.meaning in table["mood"])
+        moods = [word.typed for word in subject if word.meaning in table["mood"]]
         return [*(word for word in subject if word.meaning in table["roles"]), *words[end:]], moods
 
     def _acts(self, word: str) -> bool:
@@ -348,6 +343,7 @@ def _table() -> dict[str, Any]:
 def _words(text: str) -> list[_Word]:
     """Return the words of a text in their base form; phrases of the table are one word."""
     lower, typed = re.sub(r"[’']s\b|[’']", "", text.lower()), dict[str, str]()
+    lower = re.sub(r"[,;:]|\s-\s", " and ", lower)
 
     def put(match: re.Match[str], meaning: str) -> str:
         typed.update(dict.fromkeys(meaning.split(), match[0].strip()))
@@ -389,8 +385,20 @@ def _bare(words: Sequence[_Word]) -> tuple[str, ...]:
     return tuple(word.meaning for word in words if word.meaning not in _table()["nobody"] | _table()["people"])
 
 
-def _without_articles(words: Sequence[_Word]) -> list[_Word]:
-    return [word for word in words if word.tag not in ("DET", "ADJ")]
+def _spoken_of(words: Sequence[_Word], acts: Callable[[str], bool]) -> list[_Word]:
+    """Return the words that are spoken of, not done: behind an article, a preposition or an action, or before one."""
+    found = []
+    for place, word in enumerate(words):
+        before = words[place - 1] if place else None
+        after = words[place + 1] if place + 1 < len(words) else None
+        behind = before is not None and (
+            before.tag in ("DET", "ADJ", "NUM", "ADP")
+            or acts(before.meaning)
+            or (before.tag == "NOUN" and before in found)
+        )
+        if behind or (after is not None and after.tag != "AUX" and acts(after.meaning)):
+            found.append(word)
+    return found
 
 
 def _said(text: str) -> list[str]:

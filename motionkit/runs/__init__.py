@@ -24,7 +24,7 @@ from motionkit.runs._manage import (
     users_of,
 )
 from motionkit.runs._model import TENSORS, TRAINED_ON, Kept, SavedModel, TrainedOn, find_model, write_model
-from motionkit.runs._next import generate_line, next_commands
+from motionkit.runs._next import conversion_lines, generate_line, next_commands
 from motionkit.runs._resume import locate, refuse_command, to_change
 from motionkit.runs._run import FollowingRun, Run, logging_into, open_run
 from motionkit.runs.atomic import OutputFolder, disk_errors, require_writable
@@ -45,6 +45,7 @@ __all__ = [
     "TrainedOn",
     "change_tags",
     "check_removable",
+    "conversion_lines",
     "data_of",
     "disk_errors",
     "find",

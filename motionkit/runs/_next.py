@@ -11,6 +11,7 @@ from typing import Any
 from motionkit import plugins
 from motionkit.config import slot_words, typed_flags, words_for
 from motionkit.errors import MotionkitError
+from motionkit.runs._folder import folder_name
 from motionkit.runs._listing import RunInfo, find, peek
 from motionkit.runs._resume import resume_line
 
@@ -69,17 +70,39 @@ def generate_line(path: str, config: Mapping[str, Any]) -> list[str]:
     return ["generate", *(words or [_EXAMPLE]), "motions", *use]
 
 
-def training_line(config: Mapping[str, Any], *, policy: str = "", scorer: RunInfo | None = None) -> list[str]:
+def conversion_lines(to: str, out: Path, *, captions: bool) -> list[str]:
+    """Return shell lines to type after a conversion to a folder.
+
+    Args:
+        to: Format written.
+        out: The folder.
+        captions: Whether any clip has a caption, which training on text needs.
+    """
+    if to == "mpl":  # of several skeletons each has a folder
+        parts = [part for part in sorted(out.iterdir()) if part.is_dir() and any(part.glob("*.npz"))]
+        folder = str(max(parts, key=lambda part: len([*part.glob("*.npz")]), default=out))
+        return _lines([["train-mpl", "--data", folder], ["profile", folder]])
+    data = {"dataset": {"name": to, "root": str(out)}}
+    trains = captions and to in ("humanml", "kit")
+    return _lines([*([training_line(data, home=Path("runs"))] if trains else []), ["view", str(out)]])
+
+
+def training_line(
+    config: Mapping[str, Any], *, policy: str = "", scorer: RunInfo | None = None, home: Path | None = None
+) -> list[str]:
     """Return the words of a `grpo` on the data of a run, or of the training that has to come first.
 
-    The starter's policy and rewards are for the starter's data only. On other data both have to be trained first; if
-    one is not given, it is searched for in the finished runs below ``runs``. Of two models of text and motion, the one
-    that was trained on the second half of the clips, or that judged a `grpo` on these data, is the judge.
+    The starter's policy and rewards are for the starter's data only. On other data both have to be trained first, the
+    reward before the policy; if one is not given, it is searched for in the finished runs below ``runs`` and beside
+    it. Of two models of text and motion, the one that was trained on the second half of the clips, or that judged a
+    `grpo` on these data, is the judge.
 
     Args:
         config: Settings of the run; its dataset is read.
         policy: Policy to train; by default the starter's, or the newest of the data.
         scorer: Run of a model of text and motion that is preferred to all others.
+        home: Folder in which the training that has to come first is called ``tmr`` or ``mdm``; by default, or if it
+            holds one, the run gets a name of its own.
     """
     model = plugins.get("trainers", "grpo").options
     data = words_for(model, config, ("dataset",))
@@ -87,12 +110,16 @@ def training_line(config: Mapping[str, Any], *, policy: str = "", scorer: RunInf
         policy = next((str(info.directory) for info in _known_run(config) if (info.directory / _POLICY).is_dir()), "")
     reward, judge = _reward_and_judge(config, scorer)
     if not _on_starter(config):
-        missing = "" if policy and reward else "pretrain.tmr" if policy else "pretrain.mdm"
+        missing = "pretrain.tmr" if not reward else "" if policy else "pretrain.mdm"
         if missing:
+            place = None if home is None else home / missing.partition(".")[2]
+            named = [] if place is None or place.exists() else ["--out", str(place)]
+            negatives = ["--negatives", "all"] if missing == "pretrain.tmr" else []  # so that it sees movement
             first, text = plugins.get("trainers", missing).options, config.get("text")
             # A diffusion policy needs a single vector per text, which DistilBERT does not give.
             same = not isinstance(text, Mapping) or text.get("encoder") != "distilbert"
-            return [*missing.split("."), *words_for(first, config, ("dataset", "text") if same else ("dataset",))]
+            data = words_for(first, config, ("dataset", "text") if same else ("dataset",))
+            return [*missing.split("."), *negatives, *data, *named]
     use = ["--policy.checkpoint", policy] if policy else []
     scored = ["--reward", reward.reward, "--reward.weights", reward.weights] if reward else []
     judged = ["--judge", judge.reward, "--judge.weights", judge.weights] if judge else []
@@ -107,16 +134,25 @@ def _resumed(info: RunInfo) -> str:
     return f"{resume_line(info.command, info.directory)} {typed_flags(info.config, info.command)}".rstrip()
 
 
+def _home(info: RunInfo) -> Path | None:
+    """Return the folder of a run that was put there by ``--out``; None if it is that of its command."""
+    parent = info.directory.parent
+    return None if parent.name == folder_name(info.command) else parent
+
+
 def _on_starter(config: Mapping[str, Any]) -> bool:
     table = config.get("dataset")
     return not isinstance(table, Mapping) or table.get("name", _STARTER) == _STARTER
 
 
 def _known_run(config: Mapping[str, Any]) -> Iterator[RunInfo]:
-    """Yield the finished runs below ``runs`` on the same data, newest first."""
+    """Yield the finished runs below ``runs``, and in the folders of this one (``--out runs/tmr``), on the same data.
+
+    The newest come first.
+    """
     table = config.get("dataset")
     data = slot_words("dataset", table, "datasets")
-    for info in find(None):
+    for info in sorted([*find(None), *find(None, ".")], key=lambda run: run.created, reverse=True):
         if info.status == _DONE and slot_words("dataset", info.config.get("dataset"), "datasets") == data:
             yield info
 
@@ -174,7 +210,7 @@ def _after_mdm(info: RunInfo) -> list[list[str]]:
     folder = str(info.directory)
     return [
         *_use_policy(info),
-        training_line(info.config, policy=folder),
+        training_line(info.config, policy=folder, home=_home(info)),
         ["eval", "text-to-motion", folder],
         ["runs", "show", folder],
     ]
@@ -183,7 +219,7 @@ def _after_mdm(info: RunInfo) -> list[list[str]]:
 def _after_text_reward(info: RunInfo) -> list[list[str]]:
     folder = str(info.directory)
     part = next((name for name in _TEXT_REWARDS if (info.directory / name).is_dir()), "tmr")
-    train = training_line(info.config, scorer=info)
+    train = training_line(info.config, scorer=info, home=_home(info))
     measure = [["eval", "retrieval", folder]] if part == "tmr" else []
     return [train, *measure, ["runs", "show", folder]]
 

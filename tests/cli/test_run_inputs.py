@@ -20,6 +20,7 @@ from motionkit.text import load_encoder
 from motionkit.text_to_motion.tmr.files import save_tmr
 from motionkit.text_to_motion.tmr.model import ActorSizes, new_tmr
 
+from ..made.bvh_files import write_bvh
 from ..made.own_runs import CLIPS, PICTURES, RUNS, TEXTS, place_of, typed, write_clip
 from ..made.regions import png
 from .conftest import DATA, SHAPE, SHORT
@@ -332,6 +333,38 @@ def test_a_reward_of_other_data_than_the_prompts_is_a_warning(own_runs: Path, mo
     assert f"{TEXTS}), and the prompts are of starter" in said
 
 
+def test_next_lines_walk_the_road_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From files to grpo, each with the user's folders; what is there already is used and not made again."""
+    monkeypatch.chdir(tmp_path)
+    write_bvh(tmp_path / "walk.bvh", 150)
+    Path("c.csv").write_text("clip,caption\nwalk,he walks\n")
+    convert = "convert walk.bvh data/mocap --captions c.csv --overwrite"
+    data = "--dataset humanml --dataset.root data/mocap"
+
+    def finished(command: str, name: str, part: str) -> list[str]:
+        with open_run(command, {"run": {"out": f"runs/{name}"}, "dataset": MOCAP}) as run:
+            run.artifact(part).mkdir()
+            run.finish()
+        return next_commands(peek(f"runs/{name}"))
+
+    Path("data").mkdir()
+    said = typed(convert).stderr
+    assert f"next: motionkit pretrain tmr --negatives all {data} --out runs/tmr\n" in said
+    assert "motionkit view data/mocap" in said
+    assert finished("pretrain tmr", "tmr", "tmr")[0] == f"motionkit pretrain mdm {data} --out runs/mdm"
+    grpo = f"motionkit grpo --policy.checkpoint runs/mdm {data} --reward tmr-dense --reward.weights runs/tmr/tmr"
+    lines = finished("pretrain mdm", "mdm", "policy")
+    assert grpo in lines
+    assert not any("pretrain" in line for line in lines)
+    assert f"next: {grpo}\n" in typed(convert).stderr
+    Path("c.csv").unlink()
+    without = typed("convert walk.bvh data/silent").stderr
+    assert "next: motionkit view data/silent\n" in without
+    assert "pretrain" not in without
+    assert "next: motionkit train-mpl --data data/mpl\n" in typed("convert walk.bvh data/mpl --to mpl").stderr
+    assert "next:" not in typed("convert walk.bvh walk.glb").stderr
+
+
 def test_without_a_policy_of_the_data_one_is_trained_first(
     own_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -339,7 +372,7 @@ def test_without_a_policy_of_the_data_one_is_trained_first(
     lines = next_commands(peek(own_runs / "runs/tiny/pretrain-tmr"))
     assert lines[0].startswith(f"motionkit pretrain mdm --dataset humanml --dataset.root '{TEXTS}' --text.encoder")
     lines = next_commands(peek(own_runs / "runs/tiny/pretrain-mdm"))
-    assert any(line.startswith("motionkit pretrain tmr --dataset humanml") for line in lines)
+    assert any(line.startswith("motionkit pretrain tmr --negatives all --dataset humanml") for line in lines)
     assert not any("a person walks" in line for line in lines)
 
 

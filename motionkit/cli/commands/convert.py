@@ -84,7 +84,7 @@ class ConvertSettings(InputSettings):
     )
     rig: Annotated[str, Cli("--rig", "Editing")] = Field(
         "",
-        description="Bring it to a rig: mixamo, unreal, vrm, smpl, or a BVH, GLB or FBX file, whose mesh then moves.",
+        description="Bring it to a rig: mixamo, unreal, vrm, smpl, or a BVH, GLB, VRM or FBX file; its mesh moves.",
     )
     rig_map: Annotated[Path | None, Cli("--rig-map", "Editing")] = Field(
         None, description="Table of joint names of your rig, where they are not recognised."
@@ -113,9 +113,9 @@ def convert(
 ) -> Mapping[str, Any]:
     """Convert motions between formats, check them, or build a dataset.
 
-    Reads BVH, GLB, Unreal / MPL JSON, AMASS and SMPL npz, joints and features as .npy, MDM results.npy, HumanML3D and
-    KIT folders, motionkit npz. Writes HumanML3D and KIT folders, MPL npz, BVH, GLB, MP4, GIF, HTML, joints, npz. Reads
-    and writes FBX with a Blender that you have.
+    Reads BVH, GLB (VRM and glTF with its data inside too), Unreal / MPL JSON, AMASS and SMPL npz, joints and features
+    as .npy, MDM results.npy, HumanML3D and KIT folders, motionkit npz. Writes HumanML3D and KIT folders, MPL npz, BVH,
+    GLB, MP4, GIF, HTML, joints, npz. Reads and writes FBX with a Blender that you have.
     """
     from motionkit.clips.convert import (
         OutputOptions,
@@ -125,6 +125,7 @@ def convert(
         summary_line,
         summary_rows,
     )
+    from motionkit.runs import conversion_lines
 
     workers = settings.jobs or os.cpu_count() or 1
     if settings.check:
@@ -146,7 +147,9 @@ def convert(
     table = {"title": f"wrote {out}", "columns": ("", ""), "rows": summary_rows(report)}
     shown = {"text": f"wrote {out}: {summary_line(report, always=console.verbose)}"} if one else {"table": table}
     bodies = [body.document() for body in opened.bodies]
-    return {"out": str(out), "bodies": bodies, **asdict(report), **shown, "failure": report.failure(out)}
+    captions = len(report.uncaptioned) < len(report.written)
+    then = [] if request.file else conversion_lines(report.to, out, captions=captions)
+    return {"out": str(out), "bodies": bodies, **asdict(report), **shown, "next": then, "failure": report.failure(out)}
 
 
 def _refuse(settings: ConvertSettings, paths: Sequence[str]) -> None:

@@ -151,7 +151,9 @@ def test_what_it_writes_opens(finished, data):
 def test_what_to_type_next(finished, data):
     out, _, _ = finished
     # On these data no policy was trained: grpo would take the starter's.
-    assert next_commands(peek(out))[0] == f"motionkit pretrain mdm --dataset humanml --dataset.root {data}"
+    assert next_commands(peek(out))[0] == (
+        f"motionkit pretrain mdm --dataset humanml --dataset.root {data} --out {out.with_name('mdm')}"
+    )
 
 
 def test_resume_gives_the_same_bits(data, tmp_path):

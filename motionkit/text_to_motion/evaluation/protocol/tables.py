@@ -97,7 +97,7 @@ def verdict(metrics: Block, truth: Block) -> str:
     parts = []
     jerk, usual = (block.get("jerk", {}).get("mean") for block in (metrics, truth))
     noise = jerk is not None and is_noise(jerk, usual)
-    if noise:
+    if noise and jerk is not None and usual is not None:
         parts.append(f"{noise_sentence(jerk, usual)}: train it longer")
     top, real = metrics.get("r_precision_3", {}).get("mean"), truth.get("r_precision_3", {}).get("mean")
     if top is not None and real:
