@@ -192,7 +192,7 @@ class Wordings:
             if best is None or rank < best[0]:
                 best = (rank, number, left_out)
         if best is None:
-            return Reading(text)
+            return Reading(text, strange=tuple(word for word in apart if word not in table["mood"]))
         _, number, left_out = best
         said = [asked[word] for word in left_out]
         counts = [asked[word] for word in left_out if word == _COUNT or word in table["count"]]

@@ -238,7 +238,7 @@ def test_a_browser_filters_sorts_and_plays(cli: Run, folder: Path, tmp_path: Pat
       found.playing = document.querySelector('.stage').textContent;
       set(bar.elements.findings, 'with errors'); found.errors = titles();
       set(bar.elements.findings, 'all clips'); set(bar.elements.sort, 'longest first'); found.longest = titles();
-      set(bar.querySelector('[type=search]'), 'WALK 1'); found.words = titles();
+      set(bar.querySelector('[type=search]'), 'WALK1 BVH'); found.words = titles();
       found.count = document.querySelector('.count').textContent;
       set(bar.querySelector('[type=search]'), '');
       document.querySelectorAll('.card')[0].click();

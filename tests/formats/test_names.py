@@ -83,7 +83,7 @@ def test_every_writer_is_read_again(tmp_path: Path, rotated: Motion, kind: FileK
     joints = ("pelvis", *(name if joint == "spine1" else joint for joint in _HUMANML[1:]), *rotated.names[22:])
     clip = Clip(replace(rotated, names=joints), captions=(Caption(name),), group=name, part=name, split="train")
     path = written(tmp_path, kind, clip, plain_id(name))
-    (source,) = open_sources([path], ReadOptions(up="y")).sources
+    (source,) = open_sources([path]).sources
     (back,) = source.load()
     assert back.motion.frames == FRAMES
     if kind == "bvh":  # which has neither quotes nor names of motions, and other programs end a joint's name at a blank
