@@ -219,8 +219,8 @@ def test_the_row_that_is_seen_least_counts(many: Named) -> None:
     assert sees.topics("seen") == ["movement", "path"]
     assert sees.disturbed == {"smaller-body": pytest.approx(0.9)}
     assert sees.sentence == (
-        "known misses nothing of what could be measured; it sees: movement, path; falls where nothing is wrong: smaller-body "
-        "(90%)"
+        "known misses nothing of what could be measured; it sees: movement, path; falls where nothing is wrong: "
+        "smaller-body (90%)"
     )
 
 
