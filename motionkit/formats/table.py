@@ -37,17 +37,7 @@ class Format:
         return (self.suffix, *self.also)
 
     def read(self, path: Path, options: ReadOptions) -> Sequence[Clip]:
-        """Read a file of this format.
-
-        Raises:
-            MotionkitError: A rate is given and the file's motion has times instead of frames.
-        """
-        if options.fps and "fps" not in self.options:
-            raise MotionkitError(
-                f"--source-fps {options.fps:g} does not act on {path}.",
-                why=f"the keys of {self.summary} files have times in seconds, and no frames are counted.",
-                fix="leave it out for this file; --fps is the rate to write.",
-            )
+        """Read a file of this format."""
         module, _, function = self.target.partition(":")
         reader: Read = getattr(importlib.import_module(f"motionkit.formats.{module}"), function)
         clips = reader(path, options)
@@ -60,17 +50,15 @@ TABLES = ("FullHierarchy.json", "FullOffsets.json")
 """File names of the tables of a whole skeleton, which Unreal's exporter writes next to motions."""
 
 _PLACED = ("up", "unit")
-_OF_SCENES = (*_PLACED, "joint_map", "clip")
+_OF_SCENES = ("fps", *_PLACED, "joint_map", "clip")
 _EXPORTED = ("fps", "up", "rot6d_columns", "hierarchy", "offsets")
 
 FORMATS = {
     entry.name: entry
     for entry in (
         Format("bvh", "BVH", ".bvh", "bvh:read_bvh", ("fps", *_PLACED, "joint_map"), retimed=True),
-        Format("glb", "GLB", ".glb", "glb:read_glb", _OF_SCENES, also=(".gltf", ".vrm", ".vrma")),
-        Format(
-            "fbx", "FBX (by a Blender of yours)", ".fbx", "fbx:read_fbx", ("fps", *_OF_SCENES), retimed=True
-        ),  # Blender makes a key for each frame
+        Format("glb", "GLB", ".glb", "glb:read_glb", _OF_SCENES, also=(".gltf", ".vrm", ".vrma"), retimed=True),
+        Format("fbx", "FBX (by a Blender of yours)", ".fbx", "fbx:read_fbx", _OF_SCENES, retimed=True),
         Format("unreal-json", "Unreal / MPL motion JSON", ".json", "mpl.read_json:read_mpl_json", _EXPORTED, TABLES),
         Format("mpl-npz", "MPL npz", ".npz", "mpl.npz:read_mpl_npz", _EXPORTED, TABLES),
         Format("amass", "AMASS / SMPL npz", ".npz", "amass:read_amass", ("fps", "up", "smpl_model")),

@@ -194,22 +194,37 @@ def round_frames(steps: float) -> int:
     return int(min(steps, 1e12) + 1e-3) + 1
 
 
-def _rate(animation: Mapping[str, Any], channels: Sequence[Channel]) -> float:
-    """Return frames per second: the file's, else that of dense linear keys, else one at which curves show.
+def counted_rate(animation: Mapping[str, Any], channels: Sequence[Channel]) -> float:
+    """Return the rate of an animation whose keys are frames: the one that the file states, or of dense linear keys.
 
-    Keys that are even and linear, `_SLOWEST` a second or more, are frames. All others are a curve.
+    Keys that are even and linear, `_SLOWEST` a second or more, are frames. All others are a curve: 0.
     """
     extras = animation.get("extras")
     stated = extras.get("fps") if isinstance(extras, dict) else None
     if isinstance(stated, (int, float)) and not isinstance(stated, bool) and is_fps(float(stated)):
         return float(stated)
-    moving = [channel for channel in channels if channel.moves] or channels
-    fullest = max(moving, key=lambda channel: (len(channel.times), channel.interpolation == "LINEAR"))
-    if len(fullest.times) < 2:
-        return DEFAULT_RATE
+    fullest = _fullest(channels)
     even = _even_rate(fullest.times)
-    if fullest.interpolation == "LINEAR" and even >= _SLOWEST:
-        return even
+    return even if fullest.interpolation == "LINEAR" and even >= _SLOWEST else 0.0
+
+
+def _moving(channels: Sequence[Channel]) -> Sequence[Channel]:
+    return [channel for channel in channels if channel.moves] or channels
+
+
+def _fullest(channels: Sequence[Channel]) -> Channel:
+    return max(_moving(channels), key=lambda channel: (len(channel.times), channel.interpolation == "LINEAR"))
+
+
+def _rate(animation: Mapping[str, Any], channels: Sequence[Channel]) -> float:
+    """Return frames per second: that of keys that are frames (`counted_rate`), else one at which curves show."""
+    if rate := counted_rate(animation, channels):
+        return rate
+    moving = _moving(channels)
+    times_of_fullest = _fullest(channels).times
+    if len(times_of_fullest) < 2:
+        return DEFAULT_RATE
+    even = _even_rate(times_of_fullest)
     start = min(float(channel.times[0]) for channel in channels)
     gaps = not even and all(channel.interpolation == "LINEAR" for channel in moving)
     times = {id(channel.times): channel.times for channel in moving}.values()

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from motionkit.formats.glb.container import Container, Floats, open_glb
-from motionkit.formats.glb.keys import DEFAULT_RATE, PATHS, channels_of, frames_of, labels, sample
+from motionkit.formats.glb.keys import DEFAULT_RATE, PATHS, channels_of, counted_rate, frames_of, labels, sample
 from motionkit.formats.glb.tree import Tree, find_tree
 from motionkit.geometry import bones_from_positions
 from motionkit.motion.clip import Clip, JointMap, ReadOptions, choose_part
@@ -37,7 +37,7 @@ def read_glb(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip, ...]:
     Args:
         path: The file.
         options: Unit and direction of up, if the file does not follow glTF's metres and Y up; names of joints; which
-            animation.
+            animation; ``fps`` of keys that are frames (`motionkit.formats.table.at_rate`).
 
     Returns:
         The clips; `Clip.part` is the animation's name. A motion is in metres and Y up. Scaled joints keep their places,
@@ -72,6 +72,12 @@ def read_glb(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip, ...]:
     if options.clip:
         chosen = choose_part(names, options.clip, str(path))
         names, animations = names[chosen : chosen + 1], animations[chosen : chosen + 1]
+    if options.fps and not all(counted_rate(animation, list(keys.values())) for animation, keys in animations):
+        raise file.error(
+            f"--source-fps {options.fps:g} does not act on it",
+            why="its keys draw curves over seconds, and are not frames.",
+            fix="leave it out for this file; --fps is the rate to write.",
+        )
     plans = [frames_of(file, *animation) for animation in animations]
     check_size(sum(len(times) for times, _ in plans), len(tree.nodes))
     clips = []

@@ -30,6 +30,7 @@ from motionkit.weights import read_array
 
 from ...made.bodies import walker
 from ...made.bvh_files import write_bvh
+from ...made.glb_files import keyed
 from ...made.mpl_files import exported, save, starter_motion
 
 Cli = Callable[..., Result]
@@ -164,13 +165,18 @@ def test_a_rate_that_is_given_wins_and_both_are_named(cli: Cli, kind: str) -> No
 
 
 def test_a_rate_that_cannot_act_on_one_of_the_files_is_an_error_of_that_file(cli: Cli) -> None:
+    """Keys of GLB files are frames, or a curve over seconds."""
     Path("in").mkdir()
-    write_bvh(Path("in/a.bvh"), 60, fps=30.0)
-    assert cli("convert", "in/a.bvh", "in/b.glb").exit_code == 0
+    write_bvh(Path("a.bvh"), 60, fps=30.0)
+    assert cli("convert", "a.bvh", "in/a.glb").exit_code == 0
+    half = [[0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 1.0, 0.0]]
+    keyed(Path("in/b.glb"), [("rotation", "LINEAR", [0.0, 2.0], half)])
     assert cli("convert", "in/b.glb", "alone.npz", "--source-fps", "60").exit_code == 2
     result = cli("convert", "in", "out", "--to", "npz", "--source-fps", "60")
     assert result.exit_code == 1
-    assert "--source-fps 60 does not act on in/b.glb" in " ".join(result.stderr.split())
+    said = " ".join(result.stderr.split())
+    assert "in/b.glb: --source-fps 60 does not act on it" in said
+    assert "its file says 30 frames per second: 60 were taken" in said
     assert read_clips("out/a.npz")[0].motion.fps == 60.0
     assert not Path("out/b.npz").exists()
 
