@@ -10,7 +10,7 @@ set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
-npm install --silent --no-fund --no-audit @babylonjs/core@9.35.0 @babylonjs/loaders@9.35.0
+npm install --silent --no-fund --no-audit @babylonjs/core@9.28.0 @babylonjs/loaders@9.28.0
 
 cat > read.mjs <<'JS'
 import { NullEngine } from '@babylonjs/core/Engines/nullEngine.js';
