@@ -172,15 +172,18 @@ def read(
     up: Literal["auto", "x", "-x", "y", "-y", "z", "-z"] = "auto",
     units: Literal["auto", "m", "dm", "cm", "mm", "in", "asf"] = "auto",
     source_fps: float = 0.0,
+    clip: str = "",
     blender: str | Path = "",
 ) -> MotionClip:
     """Read a motion file of any known format.
 
     Args:
-        path: BVH, GLB, FBX, Unreal / MPL JSON, AMASS or SMPL npz, joints or features as .npy, motionkit npz.
+        path: BVH, GLB (VRM and glTF with its data inside too), FBX, Unreal / MPL JSON, AMASS or SMPL npz, joints or
+            features as .npy, motionkit npz.
         up: Direction of up in the file; ``auto`` weighs rest pose and motion of the body (docs/formats.md).
         units: Unit of BVH and GLB files and joint arrays; ``auto`` looks at the length of the legs.
         source_fps: Frames per second, also where the file says another; 0 takes its own, else 20.
+        clip: Name of the animation, of a file with several.
         blender: Your Blender, or a Python with bpy, which reads FBX; default: ``$MOTIONKIT_BLENDER``.
 
     Returns:
@@ -197,9 +200,15 @@ def read(
         >>> motionkit.read("walk.npy").cut(10, 30).save("part.bvh")
         PosixPath('part.bvh')
     """
-    found = read_all(path, up=up, units=units, source_fps=source_fps, blender=blender)
+    found = read_all(path, up=up, units=units, source_fps=source_fps, clip=clip, blender=blender)
     if len(found) > 1:
-        raise MotionkitError(f"{path} holds {len(found)} motions.", fix="motionkit.read_all(path) returns them.")
+        from motionkit.page.wording import joined
+
+        names = [motion.part for motion in found if motion.part]
+        raise MotionkitError(
+            f"{path} holds {len(found)} motions{f': {joined(names, 20)}' if names else ''}.",
+            fix=f"{'clip=NAME chooses one, ' if names else ''}motionkit.read_all(path) returns them all.",
+        )
     return found[0]
 
 
@@ -209,6 +218,7 @@ def read_all(
     up: Literal["auto", "x", "-x", "y", "-y", "z", "-z"] = "auto",
     units: Literal["auto", "m", "dm", "cm", "mm", "in", "asf"] = "auto",
     source_fps: float = 0.0,
+    clip: str = "",
     blender: str | Path = "",
 ) -> Motions:
     """Read all motions of a file, or of a folder with its sub-folders (HumanML3D and KIT folders too).
@@ -218,6 +228,7 @@ def read_all(
         up: See `read`.
         units: See `read`.
         source_fps: See `read`.
+        clip: See `read`; of a folder, of each file with animations.
         blender: See `read`.
 
     Raises:
@@ -232,16 +243,19 @@ def read_all(
         >>> [motion.frames for motion in motionkit.read_all("takes")]
         [40, 40]
     """
-    from motionkit.clips.convert import open_sources
+    from motionkit.clips.convert import open_sources, refuse_idle
     from motionkit.clips.motion_clip import MotionClip, Motions
     from motionkit.motion import ReadOptions
 
-    opened = open_sources([Path(path)], ReadOptions(up=up, unit=units, fps=source_fps, blender=str(blender)))
-    clips = [clip for source in opened.sources for clip in source.load()]
-    for clip in clips:
-        if clip.fault is not None:
-            raise clip.fault
-    return Motions(MotionClip.of(clip) for clip in clips)
+    options = ReadOptions(up=up, unit=units, fps=source_fps, clip=clip, blender=str(blender))
+    opened = open_sources([Path(path)], options)
+    if clip:
+        refuse_idle(ReadOptions(clip=clip), opened.sources)
+    found = [each for source in opened.sources for each in source.load()]
+    for each in found:
+        if each.fault is not None:
+            raise each.fault
+    return Motions(map(MotionClip.of, found))
 
 
 def convert(
@@ -264,6 +278,7 @@ def convert(
     overwrite: bool = False,
     up: Literal["auto", "x", "-x", "y", "-y", "z", "-z"] = "auto",
     units: Literal["auto", "m", "dm", "cm", "mm", "in", "asf"] = "auto",
+    clip: str = "",
     blender: str | Path = "",
     jobs: int = 1,
 ) -> ConvertReport:
@@ -289,6 +304,7 @@ def convert(
         overwrite: Replace the file, or what an earlier conversion wrote in the folder.
         up: See `read`.
         units: See `read`.
+        clip: See `read`.
         blender: Your Blender, or a Python with bpy, for FBX files; default: ``$MOTIONKIT_BLENDER``.
         jobs: Worker processes.
 
@@ -332,7 +348,7 @@ def convert(
     )
     options = OutputOptions(fps=fps, mirror=mirror, edits=edits, overwrite=overwrite, blender=str(blender))
     request = plan_conversion(Path(out), [str(path) for path in paths], to, options)
-    reading = ReadOptions(up=up, unit=units, blender=str(blender))
+    reading = ReadOptions(up=up, unit=units, clip=clip, blender=str(blender))
     sources = open_sources(paths, reading).sources
     refuse_idle(reading, sources)
     table = read_caption_table(Path(captions)) if captions is not None else None

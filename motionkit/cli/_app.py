@@ -129,11 +129,19 @@ class CommandTree(TyperGroup):
     default = ""  # The trainer that runs if none is named; empty: help is shown
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the default trainer before options without one; ``--help`` alone is the group's."""
+        """Put the default trainer before options without one; ``--help`` alone is the group's.
+
+        Options of the guides before any command are answered with their new names.
+        """
         named = bool(args) and not args[0].startswith("-")
         if self.default and not named and args not in (["--help"], ["-h"]) and not ctx.resilient_parsing:
             args = [self.default, *args]
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, list(args))
+        except typer.TyperException as error:
+            if not self.prefix and (answer := _answer_options(args)):
+                raise answer from error
+            raise
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the list of commands."""
@@ -244,6 +252,20 @@ def _answer_script(args: Sequence[str]) -> MotionkitError | None:
     from motionkit.cli._translate import answer_script
 
     return answer_script(args, lambda name: options_of(built_in(name)))
+
+
+def _answer_options(args: Sequence[str]) -> MotionkitError | None:
+    """Return the answer to old options without a command."""
+    from motionkit.cli._guide import row_of
+    from motionkit.cli._translate import refuse_old_options
+
+    row = row_of(args[0], "grpo") if args and args[0].startswith("--") else None
+    if row is not None:
+        try:
+            refuse_old_options(row.command, args, options_of(built_in(row.command)))
+        except MotionkitError as error:
+            return error
+    return None
 
 
 def load_register(target: str) -> Register:

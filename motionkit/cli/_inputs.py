@@ -49,6 +49,9 @@ class ReadSettings(Group):
     joint_map: Annotated[Path | None, Cli("--joint-map", "Reading")] = Field(
         None, description="Table of BVH or GLB joint names, made by convert --check --write-joint-map."
     )
+    clip: Annotated[str, Cli("--clip", "Reading")] = Field(
+        "", description="Animation of a file with several, by its name; default: all."
+    )
     blender: Annotated[str, Cli("--blender", "Reading")] = Field(
         "", description="Your Blender, or a Python with bpy, which reads FBX; default: MOTIONKIT_BLENDER."
     )
@@ -102,7 +105,7 @@ def open_inputs(names: Sequence[str], settings: ReadSettings) -> Opened:
     options = ReadOptions(
         settings.up, settings.units, settings.source_fps, settings.rot6d_columns, settings.hierarchy, settings.offsets,
         settings.smpl_model, None if settings.joint_map is None else read_joint_map(settings.joint_map),
-        settings.blender,
+        settings.blender, settings.clip,
     )  # fmt: skip
     if STARTER not in names and clips != _STARTER_CLIPS:
         raise MotionkitError(

@@ -201,7 +201,12 @@ def _dataset(draft: Draft) -> None:
     draft.add("dataset", "--dataset", "composite" if composite else name)
     if composite:
         old.pop("--use_composite_dataset", None)
-        draft.add("dataset.path", "--dataset.path", old.pop("--composite_data_path", "") or "PATH")
+        path = old.pop("--composite_data_path", "") or "PATH"
+        draft.add("dataset.path", "--dataset.path", path)
+        if draft.whole and draft.command == "grpo" and path.endswith((".npy", ".json")):  # the file of one split
+            draft.add("heldout.prompts", "--set", "heldout.prompts=0")
+            usual = f"{_defaults()['heldout.prompts']} of val: compose --split val, and name the folder"
+            draft.changes.append(("prompts to measure", "none", usual))
     if root:
         draft.add("dataset.root", "--dataset.root", root)
 
@@ -321,6 +326,8 @@ def _compose(draft: Draft) -> None:
         draft.add("dataset.root", "--dataset.root", ROOTS.get(name, "PATH"))
         draft.add("legacy_npy", "--legacy-npy")
         draft.changes.append(("file", "composite_kK_SPLIT.npy", ".json, .npz (--legacy-npy: .npy)"))
+        if [words[-1] for key, words in draft.flags if key == "split"] in ([], ["train"]):
+            draft.changes.append(("for grpo", "this file", "a second file, of --split val, is measured"))
 
 
 def _profile(draft: Draft) -> None:
@@ -456,6 +463,14 @@ def _self_play(draft: Draft) -> None:
                 draft.add("optim.learning_rate", "--learning-rate", _LORA_RATE)
                 here = plugins.get("trainers", "sa2va-rl").options.model_fields["optim"].default.learning_rate
                 draft.changes.append(("learning rate", f"about {_LORA_RATE}", f"{here:g}, for the small policy"))
+    elif draft.whole:
+        draft.add("policy", "--policy", "sa2va")
+        draft.add("policy.checkpoint", "--policy.checkpoint", "MODEL")
+        draft.add("policy.trust_remote_code", "--trust-remote-code")
+        draft.changes.append(("policy", "a Sa2VA that the script names: MODEL", "a small one of its own"))
+        if "--dataset_name" not in old:
+            draft.changes.append(("images", "a data set that the script names: DATA", "drawn shapes"))
+            old["--dataset_name"] = "DATA"
     if name := old.pop("--dataset_name", ""):
         draft.add("dataset", "--dataset", "grasp-any-region")
         draft.add("dataset.path", "--dataset.path", name)

@@ -1,4 +1,4 @@
-"""One decision on unit and direction of up for all files of a skeleton (BVH, GLB), from their joints and first frames."""
+"""One decision on unit and direction of up for all files of a skeleton (BVH, GLB), from joints and first frames."""
 
 from __future__ import annotations
 
@@ -181,8 +181,8 @@ def _neighbours(poses: Sequence[Pose], sources: Sequence[FileSource]) -> list[Po
     paths: list[Path] = []
     for folder in sorted({source.path.parent for source, _ in poses}):
         with suppress(OSError):
-            suffix = FORMATS[poses[0][0].format].suffix
-            names = sorted(path for path in folder.iterdir() if path.suffix.lower() == suffix and path.is_file())
+            suffixes = FORMATS[poses[0][0].format].suffixes
+            names = sorted(path for path in folder.iterdir() if path.suffix.lower() in suffixes and path.is_file())
             paths += [path for path in names if path.resolve() not in known_paths]
     neighbours = [replace(poses[0][0], path=path, key=str(path)) for path in paths[:_BESIDE]]
     keys = {source.key for source, _ in poses}

@@ -40,6 +40,7 @@ _FLAGS = {
     "offsets": "--offsets",
     "smpl_model": "--smpl-model",
     "joint_map": "--joint-map",
+    "clip": "--clip",
 }
 """Reading options and the flags of the command line that set them."""
 

@@ -12,6 +12,7 @@ from motionkit.errors import MotionkitError, did_you_mean
 from motionkit.formats.bvh import read_bvh
 from motionkit.formats.fbx import read_fbx_rig
 from motionkit.formats.glb import read_glb_rig
+from motionkit.formats.table import FORMATS
 from motionkit.geometry import positions_from_bones
 from motionkit.motion.clip import read_joint_map
 from motionkit.motion.motion import Motion
@@ -23,7 +24,7 @@ def read_rig(text: str, table: Path | None = None, blender: str = "", *, flag: s
     """Return a rig.
 
     Args:
-        text: A name, or the path of a BVH file, or of a GLB or FBX file with a skeleton.
+        text: A name, or the path of a BVH file, or of a GLB, VRM, glTF or FBX file with a skeleton.
         table: Names of the body's joints in that file, as `JointMap`.
         blender: The Blender that reads FBX files.
         flag: The option that names it, for messages.
@@ -38,16 +39,17 @@ def read_rig(text: str, table: Path | None = None, blender: str = "", *, flag: s
         return named_rig(text)
     path = Path(text)
     suffix = path.suffix.lower()
-    if suffix not in (".bvh", ".glb", ".fbx"):
-        fix = did_you_mean(text, NAMES) or f"known: {', '.join(NAMES)}, or the path of a .bvh, .glb or .fbx file."
+    glb = suffix in FORMATS["glb"].suffixes
+    if not glb and suffix not in (".bvh", ".fbx"):
+        fix = did_you_mean(text, NAMES) or f"known: {', '.join(NAMES)}, or the path of a .bvh, .glb, .vrm or .fbx file."
         raise MotionkitError(f"{flag} {text} is not a rig.", fix=fix, choices=list(NAMES))
     if not path.is_file():
         raise MotionkitError(f"{flag} {text}: there is no such file.", fix="check the path.")
-    model = path if suffix == ".glb" else None
+    model = path if glb else None
     if suffix == ".fbx":
         motion, model = read_fbx_rig(path, blender)
     else:
-        motion = read_glb_rig(path) if suffix == ".glb" else _bvh_rest(path)
+        motion = read_glb_rig(path) if glb else _bvh_rest(path)
     known = () if table is None else read_joint_map(table).apply(motion.names)
     if known == motion.names:
         raise MotionkitError(f"{table} names no joint of {path}.", why=f"they are {', '.join(motion.names[:40])}.")

@@ -12,11 +12,14 @@ import os
 import signal
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice, takewhile
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -26,7 +29,7 @@ import torch
 
 from motionkit.clips.sources import load_clips, unexpected
 from motionkit.errors import MotionkitError
-from motionkit.motion.clip import Clip, ClipSource, clip_key
+from motionkit.motion.clip import Clip, ClipSource, clip_keys
 from motionkit.motion.corpus.captions import CaptionRow
 
 Task = TypeVar("Task")
@@ -52,6 +55,7 @@ class Job(Generic[Result]):
     source: ClipSource  # Where the clips come from
     step: Step[Result]  # What to do with each
     row: CaptionRow | None = None  # Their row of the caption table; it takes precedence over what the source holds
+    others: frozenset[str] = frozenset()  # Ids of other sources, in lower case, that its clips might be called too
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,12 @@ def walk(
         MotionkitError: The disk is full, read-only or broken, or a worker process died (exit code 1).
     """
     rows, done = rows or {}, done or {}
-    todo = [Job(source, step, rows.get(source.key)) for source in sources if source.key not in done]
+    others = _longer_keys(sources)
+    todo = [
+        Job(source, step, rows.get(source.key), others.get(source.key.lower(), frozenset()))
+        for source in sources
+        if source.key not in done
+    ]
     with closing(in_processes(work, todo, jobs)) as fresh:
         for source in sources:
             try:
@@ -114,6 +123,22 @@ def walk(
             progress(source.key)
 
 
+def _begins(start: str, key: str) -> bool:
+    return key.startswith(start)
+
+
+def _longer_keys(sources: Sequence[ClipSource]) -> dict[str, frozenset[str]]:
+    """Return, by the id of a source, the ids of sources that begin with it and ``_``, as those of its clips do."""
+    keys = sorted(source.key.lower() for source in sources)
+    longer: dict[str, frozenset[str]] = {}
+    for key in keys:
+        start = f"{key}_"
+        after = islice(keys, bisect_left(keys, start), None)
+        if others := frozenset(takewhile(partial(_begins, start), after)):
+            longer[key] = others
+    return longer
+
+
 def work(job: Job[Result]) -> ClipOutcome[Result]:
     """Run a job; errors of the source or of one of its clips become part of the outcome."""
     source = job.source
@@ -124,8 +149,7 @@ def work(job: Job[Result]) -> ClipOutcome[Result]:
         clips = load_clips(source)
     except MotionkitError as error:
         clips, problems = (), {source.key: error}
-    for clip in clips:
-        key = clip_key(source, clip)
+    for clip, key in zip(clips, clip_keys(source, clips, job.others), strict=True):
         try:
             if clip.fault is not None:
                 raise clip.fault

@@ -240,7 +240,7 @@ def concrete(model: type[BaseModel], picks: Picks) -> type[BaseModel]:
                         slot.kind, pick.name, gives=slot.gives, reads=slot.reads, slot=dotted((name,)), typed=pick.typed
                     )
             except MotionkitError as error:
-                picks.errors.append(error)
+                picks.errors.append(_naming(name, slot, pick, error))
                 continue
             if slot.spread:
                 fields |= _spread(model, pick.options)
@@ -251,6 +251,14 @@ def concrete(model: type[BaseModel], picks: Picks) -> type[BaseModel]:
         else:
             fields[name] = (Any, None) if slot.spread or not by_plugin else by_plugin[picks.of[name][0].name]
     return create_model(model.__name__, __base__=model, **fields) if fields else model
+
+
+def _naming(name: str, slot: Slot, pick: Pick, error: MotionkitError) -> MotionkitError:
+    """Let an error about a plugin name the setting, where that has another name than the kind."""
+    if name != plugins.KINDS[slot.kind].singular and not isinstance(error, plugins.CodeError):
+        where = dotted((name,)) if pick.origin == "command line" else f"{pick.origin}: {name}"
+        error.message = f"{where} {pick.name}: {error.message}"
+    return error
 
 
 def _as_tuple(group: BaseModel) -> tuple[Any, ...]:

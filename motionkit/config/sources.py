@@ -24,6 +24,9 @@ PREFIX = "MOTIONKIT_"
 NOT_SETTINGS = ("MOTIONKIT_PLUGINS", "MOTIONKIT_DEBUG", "MOTIONKIT_CACHE", "MOTIONKIT_KERNELS", "MOTIONKIT_BLENDER")
 """Variables with that prefix that hold no setting."""
 
+_PARTS = 20
+"""Most parts of a dotted key."""
+
 _LATER: tuple[tuple[str, str, str, Any], ...] = (
     ("dataset", "shapes", "scenes", "simple"),
     ("dataset", "shapes", "images", 80_000),  # without effect there, like the next three
@@ -160,6 +163,12 @@ def nested(model: type[BaseModel], values: Mapping[tuple[str, ...], Any]) -> dic
     chosen = slots_of(model)
     tables: dict[str, Any] = {}
     for path, value in values.items():
+        if len(path) > _PARTS:
+            raise MotionkitError(
+                f"the key {'.'.join(path)[:40]}... has {len(path)} parts.",
+                why=f"keys have at most {_PARTS}, such as optim.learning_rate.",
+                fix="check what comes before = in --set, or the name of the variable.",
+            )
         *parents, last = (*path, "") if len(path) == 1 and path[0] in chosen else path
         table = tables
         for part in parents:

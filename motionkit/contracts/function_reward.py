@@ -60,9 +60,10 @@ class FunctionReward:
         """Turn the function's return value into scores; anything but one number per sample is refused."""
         if isinstance(value, RewardScores):
             return value
-        if isinstance(value, Tensor) and value.shape == (len(samples),) and not value.is_complex():
+        odd = _odd_kind(value) if isinstance(value, Tensor) else ""
+        if isinstance(value, Tensor) and value.shape == (len(samples),) and not odd:
             return RewardScores(value.to(samples.device, torch.float32))
-        description = f"a tensor {list(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
+        description = f"a tensor {list(value.shape)}{odd}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
         description = "None" if value is None else description
         raise MotionkitError(
             f"the reward {self.name!r}{self._place()} returned {description}.",
@@ -81,6 +82,15 @@ def as_reward(reward: Reward | Function) -> Reward:
     if hasattr(reward, "score") and not isinstance(reward, type):
         return cast("Reward", reward)
     return cast("Reward", FunctionReward(cast("Function", reward)))
+
+
+def _odd_kind(value: Tensor) -> str:
+    """Return what is wrong with a tensor that is not plain numbers; empty for nothing."""
+    if value.is_meta:
+        return " without values (device meta)"
+    if value.is_complex():
+        return " of complex numbers"
+    return "" if value.layout is torch.strided else " that is sparse"
 
 
 def of_file(function: Function, name: str, **runtime: Any) -> FunctionReward:

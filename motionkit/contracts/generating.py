@@ -35,11 +35,12 @@ from motionkit.rl import (
     rollout,
     stable_hash,
 )
-from motionkit.text import KnownTexts, Prompt, usual_seconds
+from motionkit.text import KnownTexts, Prompt, shortened, usual_seconds
 
 _log = logging.getLogger("motionkit.policies")
 
 BATCH = 64  # motions per batch
+_SENTENCE = 600  # most characters of a sentence on a typed text
 
 Walk = Callable[[Predict, Tensor, StepNoise], Rollout]
 """``walk(predict, x_start [N, T, D], noise)`` goes from noise to motion."""
@@ -278,9 +279,9 @@ def typed_prompts(
     prompts, readings = read_texts(policy, [(text, None) for text in every], seconds, as_typed=as_typed)
     for reading in readings.values():
         if not reading.caption:
-            _log.warning("%s", reading.sentence)
+            _log.warning("%s", shortened(reading.sentence, _SENTENCE))
         elif reading.changed:
-            _log.info("%s", reading.sentence)
+            _log.info("%s", shortened(reading.sentence, _SENTENCE))
     return prompts
 
 
@@ -310,25 +311,27 @@ def read_texts(
         frames = None if total is None else max(1, round(total * policy.fps))
         prompts.append(Prompt.parse(text, fps=policy.fps, durations=None if frames else seconds, frames=frames))
     readings: Mapping[str, Reading] = {}
-    captions: Mapping[str, str] = {}
     if isinstance(policy, KnowsTexts) and (known := policy.known_texts()) is not None:
         readings = read_all(known, [text for prompt in prompts for text in prompt.segments])
         if as_typed:
             readings = {text: reading for text, reading in readings.items() if not reading.caption}
-        captions = {text: reading.caption for text, reading in readings.items() if reading.caption}
-        policy.read_as(captions)
-    fixed = [total is not None or seconds is not None for _, total in texts]
-    return [
-        prompt if given else _fitting(prompt, policy, captions) for prompt, given in zip(prompts, fixed, strict=True)
-    ], readings
+        policy.read_as({text: reading.caption for text, reading in readings.items() if reading.changed})
+    for place, (_, total) in enumerate(texts):
+        if total is None and seconds is None:
+            prompts[place] = _fitting(prompts[place], policy, readings)
+        else:
+            given = {text: readings[text].with_given_length() for text in prompts[place].segments if text in readings}
+            readings = {**readings, **given}
+    return prompts, readings
 
 
-def _fitting(prompt: Prompt, policy: DiffusionPolicy, captions: Mapping[str, str]) -> Prompt:
-    """Cut actions that are done once to their usual length; `captions` are what texts are read as."""
-    lengths = [
-        min(length, int(usual * policy.fps)) if (usual := usual_seconds(captions.get(text, text))) else length
-        for text, length in zip(prompt.segments, prompt.frames, strict=True)
-    ]
+def _fitting(prompt: Prompt, policy: DiffusionPolicy, readings: Mapping[str, Reading]) -> Prompt:
+    """Cut actions that are done once to their usual length, and those that are done N times to N of it."""
+    lengths = []
+    for text, length in zip(prompt.segments, prompt.frames, strict=True):
+        reading = readings.get(text, Reading(text))
+        usual = usual_seconds(reading.caption or text)
+        lengths.append(min(length, int(usual * reading.times * policy.fps)) if usual and reading.times else length)
     return replace(prompt, frames=tuple(lengths))
 
 

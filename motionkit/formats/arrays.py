@@ -18,7 +18,7 @@ from torch import Tensor
 
 from motionkit import weights
 from motionkit.errors import MotionkitError
-from motionkit.motion.clip import Clip, ReadOptions
+from motionkit.motion.clip import Axis, Clip, ReadOptions
 from motionkit.motion.corpus.captions import Caption
 from motionkit.motion.features.layout import feature_layout
 from motionkit.motion.features.recover import features_to_joints
@@ -32,6 +32,9 @@ from motionkit.weights import read_array
 
 LIMIT = 2 << 30
 """Bytes; 22 joints at 120 frames per second for more than an hour, in double precision, are a tenth of that."""
+
+_USUAL: tuple[Axis, ...] = ("z",)
+"""Arrays of worlds with Z up are as usual as those with Y up."""
 
 _PLAIN = ReadOptions()
 _NO_FAULTS: Mapping[int, MotionkitError] = {}
@@ -257,8 +260,7 @@ def joints_clip(
         warnings.append(f"in {unit_name} the legs are {leg:.2f} m long: if that is wrong, pass --units.")
     fps = options.fps or skeleton.fps
     if options.up == "auto":
-        # Arrays of Z-up worlds are as usual as those with Y up.
-        up, said = weigh(joints[finite], names, parents, fps, "y", usual=("z",))
+        up, said = weigh(joints[finite], names, parents, fps, "y", _USUAL)
         warnings += filter(None, (said,))
     else:
         up = options.up

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import EllipsisType
@@ -38,8 +37,6 @@ LIMIT = 2 << 30
 """Bytes a file may unpack to."""
 
 _PLAIN = ReadOptions()
-_PART = re.compile(r"[\w.-]*")
-"""A clip's `part`, which becomes part of file names."""
 
 
 def write_native(path: Path, clip: Clip, *, source_hash: str = "") -> None:
@@ -74,7 +71,9 @@ def write_native(path: Path, clip: Clip, *, source_hash: str = "") -> None:
     arrays |= {f"{TRACK}{name}": _stored_array(values) for name, values in sorted(motion.tracks.items())}
     if clip.features is not None:
         arrays["features"] = _stored_array(clip.features.float())
-    arrays["about"] = np.array(json.dumps(_about(clip, source_hash), ensure_ascii=False, sort_keys=True))
+    about = json.dumps(_about(clip, source_hash), ensure_ascii=False, sort_keys=True)
+    # Names of files need not be text on Linux; what is none becomes a question mark, as readers take text only.
+    arrays["about"] = np.array(about.encode(errors="replace").decode())
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)
     write_bytes_atomic(path, buffer.getvalue())
@@ -163,9 +162,6 @@ def _clip(data: Mapping[str, Any], origin: str) -> Clip:
         raise ValueError(f"features has {len(features)} rows for {motion.frames} frames.")
     texts = list(map(str, about["captions"]))
     tokens = about.get("caption_tokens") or [()] * len(texts)  # older files have none
-    part = str(about["part"])
-    if not _PART.fullmatch(part):
-        raise ValueError(f"its part is called {part[:40]!r}, which is not a name.")
     split, doubt = read_split(about["split"])
     return Clip(
         motion,
@@ -177,7 +173,7 @@ def _clip(data: Mapping[str, Any], origin: str) -> Clip:
         ),
         split=split,
         group=str(about["group"]),
-        part=part,
+        part=str(about["part"]),
         notes=notes,
         warnings=(*map(str, about["warnings"]), *doubt),
     )

@@ -12,7 +12,7 @@ from numpy.lib import format as npy
 
 from motionkit.documents import open_file, read_json
 from motionkit.errors import MotionkitError
-from motionkit.motion.clip import Clip, ReadOptions
+from motionkit.motion.clip import Clip, ReadOptions, choose_part
 from motionkit.motion.motion import other_rate
 
 Read = Callable[[Path, ReadOptions], Sequence[Clip]]
@@ -28,13 +28,21 @@ class Format:
     target: str  # ``module:function`` of the reader, imported on first use
     options: tuple[str, ...] = ()  # Which of the `ReadOptions` its reader uses
     tables: tuple[str, ...] = ()  # Files that the reader looks for in the folder of a file of this format
+    also: tuple[str, ...] = ()  # Further suffixes of its files
     retimed: bool = False  # Its frames are counted, so that a rate that is given replaces the file's after reading
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """All suffixes of its files."""
+        return (self.suffix, *self.also)
 
     def read(self, path: Path, options: ReadOptions) -> Sequence[Clip]:
         """Read a file of this format."""
         module, _, function = self.target.partition(":")
         reader: Read = getattr(importlib.import_module(f"motionkit.formats.{module}"), function)
         clips = reader(path, options)
+        if options.clip and "clip" in self.options and (len(clips) > 1 or not clips[0].part):
+            clips = (clips[choose_part([clip.part for clip in clips], options.clip, str(path))],)
         return [at_rate(clip, options.fps) for clip in clips] if self.retimed and options.fps else clips
 
 
@@ -42,24 +50,25 @@ TABLES = ("FullHierarchy.json", "FullOffsets.json")
 """File names of the tables of a whole skeleton, which Unreal's exporter writes next to motions."""
 
 _PLACED = ("up", "unit")
+_OF_SCENES = ("fps", *_PLACED, "joint_map", "clip")
 _EXPORTED = ("fps", "up", "rot6d_columns", "hierarchy", "offsets")
 
 FORMATS = {
     entry.name: entry
     for entry in (
         Format("bvh", "BVH", ".bvh", "bvh:read_bvh", ("fps", *_PLACED, "joint_map"), retimed=True),
-        Format("glb", "GLB", ".glb", "glb:read_glb", (*_PLACED, "joint_map")),
-        Format("fbx", "FBX (by a Blender of yours)", ".fbx", "fbx:read_fbx", (*_PLACED, "joint_map")),
+        Format("glb", "GLB", ".glb", "glb:read_glb", _OF_SCENES, also=(".gltf", ".vrm", ".vrma"), retimed=True),
+        Format("fbx", "FBX (by a Blender of yours)", ".fbx", "fbx:read_fbx", _OF_SCENES, retimed=True),
         Format("unreal-json", "Unreal / MPL motion JSON", ".json", "mpl.read_json:read_mpl_json", _EXPORTED, TABLES),
         Format("mpl-npz", "MPL npz", ".npz", "mpl.npz:read_mpl_npz", _EXPORTED, TABLES),
         Format("amass", "AMASS / SMPL npz", ".npz", "amass:read_amass", ("fps", "up", "smpl_model")),
         Format("motionkit", "motionkit npz", ".npz", "native:read_native", ("fps",), retimed=True),
-        Format("joints", "joints .npy [T, 22 or 21, 3]", ".npy", "arrays:read_joints", ("fps", *_PLACED)),
+        Format("joints", "joints .npy [T, 22 or 21, 3]", ".npy", "arrays:read_joints", ("fps", *_PLACED, "clip")),
         Format("features", "HumanML3D / KIT features .npy", ".npy", "arrays:read_features_file", ("fps",)),
-        Format("mdm-results", "MDM results.npy", ".npy", "arrays:read_mdm_results", ("fps", *_PLACED)),
+        Format("mdm-results", "MDM results.npy", ".npy", "arrays:read_mdm_results", ("fps", *_PLACED, "clip")),
     )
 }
-SUFFIXES = frozenset(entry.suffix for entry in FORMATS.values())
+SUFFIXES = frozenset(suffix for entry in FORMATS.values() for suffix in entry.suffixes)
 
 
 def at_rate(clip: Clip, fps: float) -> Clip:
@@ -106,7 +115,7 @@ def read_clips(path: Path | str, options: ReadOptions | None = None) -> Sequence
 
 def known(suffix: str) -> str:
     """Return the formats of files with a suffix, in words."""
-    return "; ".join(f"{entry.suffix}: {entry.summary}" for entry in FORMATS.values() if entry.suffix == suffix) + "."
+    return "; ".join(f"{entry.suffix}: {entry.summary}" for entry in FORMATS.values() if suffix in entry.suffixes) + "."
 
 
 def recognise(path: Path) -> Format | None:
@@ -118,7 +127,7 @@ def recognise(path: Path) -> Format | None:
     suffix = path.suffix.lower()
     if suffix == ".bvh":
         return FORMATS["bvh"]
-    if suffix == ".glb":
+    if suffix in FORMATS["glb"].suffixes:
         return FORMATS["glb"]
     if suffix == ".fbx":
         return FORMATS["fbx"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Protocol
@@ -16,6 +16,7 @@ from motionkit.motion.corpus.captions import Caption, CaptionRow, captions_withi
 from motionkit.motion.corpus.ids import plain_id
 from motionkit.motion.motion import END, JointMotion, Motion, in_short
 from motionkit.motion.skeleton import HUMANML
+from motionkit.page.wording import joined
 
 MAPPED = "motionkit:"
 """Namespace of joints that a table names: ``motionkit:left_hip`` is the left hip, whatever its name in the file."""
@@ -60,6 +61,7 @@ class ReadOptions:
     smpl_model: Path | None = None  # The user's own SMPL file for AMASS motions; None uses a default body
     joint_map: JointMap | None = None  # Names of the body's joints in BVH and GLB files
     blender: str = ""  # The Blender that reads FBX files; empty for the one that MOTIONKIT_BLENDER names
+    clip: str = ""  # Which clip of a file with several: its `Clip.part`, see `choose_part`; empty for all
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,9 @@ class Clip:
     timed: tuple[Caption, ...] = ()  # Captions of a part of the clip, with their seconds
     split: str = ""  # ``train``, ``val``, ``test`` or empty
     group: str = ""  # Clips of one group never meet in two splits; empty for a group of its own
-    part: str = ""  # Appended to the source's key (with ``_``) if the source holds several clips; empty otherwise
+    # Its name in the source, such as that of an animation; empty if it has none. Any text: `clip_keys` makes it plain
+    # for the names of files.
+    part: str = ""
     # Facts for the record: format, unit, frames per second of the file.
     notes: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()  # What a person should look at, one sentence each
@@ -156,9 +160,73 @@ class ClipSource(Protocol):
         ...
 
 
-def clip_key(source: ClipSource, clip: Clip) -> str:
-    """Return the id of one clip of a source, which is fit for a file name (`plain_id`)."""
-    return plain_id(f"{source.key}_{clip.part}") if clip.part else source.key
+def clip_keys(source: ClipSource, clips: Sequence[Clip], others: Container[str] = ()) -> list[str]:
+    """Return the ids of the clips of a source, which are fit for file names (`plain_id`).
+
+    A clip that is alone has the source's id; of several, each has its part behind it, without what programs put around
+    all of them. Ids differ by more than case: parts that become one when they are made plain are numbered.
+
+    Args:
+        source: Where the clips come from.
+        clips: All of its clips.
+        others: Ids of other sources in lower case, which are not used again.
+    """
+    if len(clips) == 1:
+        return [source.key]
+    keys: list[str] = []
+    used: set[str] = set()
+    for part in _short_parts([clip.part for clip in clips]):
+        plain = key = plain_id(f"{source.key}_{part}")
+        number = 2
+        while key.lower() in used or key.lower() in others:
+            key, number = plain_id(f"{plain}_{number}"), number + 1
+        used.add(key.lower())
+        keys.append(key)
+    return keys
+
+
+def choose_part(parts: Sequence[str], wanted: str, origin: str) -> int:
+    """Return which of the parts of a source ``--clip`` means.
+
+    Args:
+        parts: `Clip.part` of each of its clips.
+        wanted: A part, whole or as file names have it (``walk`` of ``Armature|walk``); upper and lower case do not
+            matter where one part alone fits.
+        origin: The source, for messages.
+    """
+    exact = list(parts), _short_parts(parts)
+    folded = ([name.casefold() for name in names] for names in exact)
+    for names, word in (*((names, wanted) for names in exact), *((names, wanted.casefold()) for names in folded)):
+        if names.count(word) == 1:
+            return names.index(word)
+    pieces = [number for number, part in enumerate(parts) if wanted in part.split("|")]
+    if len(pieces) == 1:
+        return pieces[0]
+    named = [part for part in parts if part]
+    if not named:
+        raise MotionkitError(f"{origin} holds one motion, which has no name.", fix="leave --clip out.")
+    raise MotionkitError(
+        f"{origin} has no motion called {wanted!r}.",
+        why=f"it has {joined(named, 20)}.",
+        fix=did_you_mean(wanted, named) or "--clip with one of these names.",
+        choices=named,
+    )
+
+
+def _short_parts(parts: Sequence[str]) -> list[str]:
+    """Return the parts without what programs put around all of them: of ``Armature|walk|Layer0`` that is ``walk``."""
+    split = [part.split("|") for part in parts]
+    if len(parts) < 2:
+        return list(parts)
+    owners: set[str] = set()
+    for end in (0, -1):
+        while min(map(len, split)) > 1 and len({names[end] for names in split}) == 1:
+            owners.update(names.pop(end) for names in split)
+    for owner in owners:
+        if all(names[-1].removesuffix(f"_{owner}") not in ("", names[-1]) for names in split):
+            split = [[*names[:-1], names[-1].removesuffix(f"_{owner}")] for names in split]
+    short = ["|".join(names) for names in split]
+    return short if all(short) and len({*short}) == len(short) else list(parts)
 
 
 @dataclass(frozen=True)

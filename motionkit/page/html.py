@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -15,7 +17,7 @@ _CLASSES = {"error": ["bad"], "warning": ["warn"], "better": ["good"], "worse": 
 """CSS classes of cells by their text."""
 
 
-def html_page(title: str, body: str, *, made_by: str, scripts: str = "") -> str:
+def html_page(title: str, body: str, *, made_by: str, scripts: str = "", rules: str = "") -> str:
     """Return a whole HTML page.
 
     Args:
@@ -23,6 +25,7 @@ def html_page(title: str, body: str, *, made_by: str, scripts: str = "") -> str:
         body: Its HTML, from `motionkit.page`'s charts and elements.
         made_by: The command that makes it, by which `is_made_by` recognises the page.
         scripts: Script elements of its parts, such as `hover_script`; they come last.
+        rules: Its content security policy, see `content_rules`; empty for none.
 
     Example:
         >>> from motionkit.page.charts import bars
@@ -30,12 +33,31 @@ def html_page(title: str, body: str, *, made_by: str, scripts: str = "") -> str:
         >>> html_page("Walks & jumps", body, made_by="report")[:29]
         '<!doctype html><html lang="en'
     """
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{rules}">' if rules else ""
     return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8">{_mark(made_by)}'
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8">{_mark(made_by)}{policy}'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>{escape(title)}</title><style>{_style()}</style></head>"
         f"<body><main>{body}</main>{scripts}</body></html>\n"
     )
+
+
+def content_rules(scripts: str = "", *, loads: bool = False) -> str:
+    """Return a content security policy by which a page runs its own scripts alone and asks nobody for anything.
+
+    Args:
+        scripts: Script elements of the page; those in its body are data.
+        loads: Whether these scripts load others.
+
+    Example:
+        >>> content_rules()
+        "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+    """
+    codes = re.findall(r"<script>(.*?)</script>", scripts, re.DOTALL)
+    hashes = [f"'sha256-{base64.b64encode(sha256(code.encode()).digest()).decode()}'" for code in codes]
+    allowed = " ".join([*hashes, *(["'strict-dynamic'"] if loads else [])])
+    run = f" script-src {allowed};" if hashes else ""
+    return f"default-src 'none'; style-src 'unsafe-inline';{run} base-uri 'none'; form-action 'none'"
 
 
 def result_page(

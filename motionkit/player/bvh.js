@@ -76,14 +76,18 @@ function readBvh(bytes) {
   const { tree, at } = bvhTree(text);
   const head = /^\s*Frames\s*:?\s*(\d+)\s*Frame\s+Time\s*:?\s*([-+.\deE]+)/i.exec(text.slice(at, at + 4000));
   if (!head) refuse("its MOTION section does not begin with 'Frames: ...' and 'Frame Time: ...'");
-  const frames = Number(head[1]);
+  let frames = Number(head[1]);
   const seconds = Number(head[2]);
   if (!(frames >= 1) || !(seconds >= 1e-4 && seconds <= 10)) refuse('its number of frames or frame time is none');
   const joints = tree.names.length;
   const width = tree.channels.reduce((sum, channels) => sum + channels.length, 0);
   if (!width) refuse('no joint has channels');
+  const rows = text.slice(at + head[0].length);
+  const values = rows.split(/\s+/).filter(Boolean);
+  // Rows of one frame each beyond the stated number are frames too.
+  const lines = values.length > frames * width ? rows.split('\n').filter((line) => line.trim()) : [];
+  if (lines.length && lines.every((line) => line.trim().split(/\s+/).length === width)) frames = lines.length;
   if (frames * joints * 3 > MOST_NUMBERS) refuse('it is too large for a page: motionkit view FILE thins it out');
-  const values = text.slice(at + head[0].length).split(/\s+/).filter(Boolean);
   if (values.length !== frames * width) refuse(`expected ${frames} frames x ${width} values, found ${values.length} values`);
   const positions = new Float32Array(frames * joints * 3);
   const world = new Array(joints);

@@ -5,7 +5,37 @@ const COMPONENTS = {
   5125: [4, 'getUint32', 0], 5126: [4, 'getFloat32', 0],
 };
 const WIDTHS = { SCALAR: 1, VEC2: 2, VEC3: 3, VEC4: 4, MAT4: 16 };
-const RATE = 30; // frames per second of a file whose keys are not evenly spaced
+const RATE = 30; // frames per second where no rate holds every key
+const SLOWEST = 10; // keys a second from which even linear keys are frames
+const RATES = [24, 25, 30, 60]; // of curves
+const GAPS = [...RATES, 12, 15, 20, 48, 50, 72, 75, 90, 100, 120, 144, 180, 200, 240]; // of linear keys with gaps
+
+const ON_KEY = 1e-3; // part of an interval within which a time is a key's: they are stored in single precision
+
+const onFrame = (value) => Math.abs(value - Math.round(value)) < 0.03;
+
+// The rate of keys that are evenly spaced, or 0.
+function glbEven(times) {
+  const rate = (times.length - 1) / (times.at(-1) - times[0]);
+  if (!(rate >= 0.1 && rate <= 1000) || !times.every((time, i) => Math.abs(time - times[0] - i / rate) * rate < 0.05)) return 0;
+  return Math.abs(rate - Math.round(rate)) < 5e-4 * rate ? Math.round(rate) : rate;
+}
+
+// Frames per second, as motionkit's own reader takes them: dense even linear keys are frames, all others a curve.
+function glbRate(channels, said, first) {
+  if (said > 0 && said <= 1000) return said;
+  const changes = ({ values, width, kind }) => values.some((value, i) =>
+    (kind === 'CUBICSPLINE' && Math.trunc(i / width) % 3 !== 1 ? value : value - values[(kind === 'CUBICSPLINE' ? width : 0) + i % width]) !== 0);
+  const moving = channels.some(changes) ? channels.filter(changes) : channels;
+  const fuller = (a, b) => b.times.length - a.times.length || (b.kind === 'LINEAR') - (a.kind === 'LINEAR');
+  const [fullest] = [...moving].sort(fuller);
+  if (fullest.times.length < 2) return RATE;
+  const even = glbEven(fullest.times);
+  if (fullest.kind === 'LINEAR' && even >= SLOWEST) return even;
+  const gaps = !even && moving.every(({ kind }) => kind === 'LINEAR');
+  const holds = (rate) => moving.every(({ times }) => times.every((time) => onFrame((time - first) * rate)));
+  return (gaps ? GAPS : RATES).find(holds) ?? (even >= SLOWEST ? even : RATE);
+}
 
 // The document and the binary chunk.
 function glbChunks(bytes) {
@@ -99,9 +129,11 @@ function glbSample({ times, values, width, kind }, time, turns) {
     else high = middle;
   }
   if (!after) return at(0);
-  if (after === times.length || kind === 'STEP') return at(after - 1);
+  if (after === times.length) return at(after - 1);
   const span = times[after] - times[after - 1];
-  const u = (time - times[after - 1]) / span;
+  let u = (time - times[after - 1]) / span;
+  u = u < ON_KEY ? 0 : u > 1 - ON_KEY ? 1 : u;
+  if (kind === 'STEP') return at(u < 1 ? after - 1 : after);
   const [a, b] = [at(after - 1), at(after)];
   if (cubic) {
     const [out, into] = [at(after - 1, 2), at(after, 0)];
@@ -117,6 +149,15 @@ function glbSample({ times, values, width, kind }, time, turns) {
   return a.map((value, i) => p * value + q * sign * b[i]);
 }
 
+// The bones that a VRM model or animation names, by their nodes.
+function glbBones(extensions) {
+  const tables = ['VRMC_vrm', 'VRMC_vrm_animation', 'VRM'].map((name) => extensions?.[name]?.humanoid?.humanBones);
+  return new Map(tables.flatMap((table) => (Array.isArray(table)
+    ? table.map((row) => [row?.node, row?.bone])
+    : Object.entries(table ?? {}).map(([bone, row]) => [row?.node, bone])
+  )).filter(([node, bone]) => Number.isInteger(node) && node >= 0 && typeof bone === 'string'));
+}
+
 // Joints over time, as readBvh returns them; metres, Y up, as glTF says.
 function readGlb(bytes) {
   const file = glbChunks(bytes);
@@ -129,7 +170,6 @@ function readGlb(bytes) {
   const above = glbParents(nodes);
   const moved = new Map(); // node -> {translation, rotation, scale} samplers
   let [first, last] = [Infinity, 0];
-  let step = 0;
   for (const { sampler, target } of animation.channels ?? []) {
     if (!nodes[target?.node] || !['translation', 'rotation', 'scale'].includes(target.path)) continue;
     const { input, output, interpolation } = animation.samplers?.[sampler] ?? refuse('it names a sampler that is not there');
@@ -142,13 +182,12 @@ function readGlb(bytes) {
     moved.set(target.node, { ...moved.get(target.node), [target.path]: { times, values, width, kind } });
     first = Math.min(first, times[0]);
     last = Math.max(last, times.at(-1));
-    if (times.length > 1) step = Math.max(step, (times.length - 1) / (times.at(-1) - times[0]));
   }
   if (!moved.size) refuse('its animation moves nothing');
-  const said = Number(animation.extras?.fps);
-  const fps = said > 0 && said <= 1000 ? said : step > 0 && step <= 1000 ? Math.round(step * 1000) / 1000 : RATE;
-  const frames = Math.floor((last - first) * fps + 0.5) + 1;
-  const wanted = new Set(document.skins?.[0]?.joints ?? moved.keys());
+  const fps = glbRate([...moved.values()].flatMap(Object.values), Number(animation.extras?.fps), first);
+  const frames = Math.floor((last - first) * fps + 1e-3) + 1;
+  const bones = glbBones(document.extensions);
+  const wanted = new Set(document.skins?.[0]?.joints ?? (bones.size ? bones.keys() : moved.keys()));
   const order = []; // nodes from the top down, so that each parent comes before its children
   const visit = (top) => {
     const waiting = [top];
@@ -186,6 +225,6 @@ function readGlb(bytes) {
   };
   const positions = new Float32Array(frames * kept.length * 3);
   for (let frame = 0; frame < frames; frame += 1) positions.set(pose(first + frame / fps), frame * kept.length * 3);
-  const names = kept.map((node, joint) => String(nodes[node].name ?? `joint ${joint}`));
+  const names = kept.map((node, joint) => bones.get(node) ?? String(nodes[node].name ?? `joint ${joint}`));
   return { names, parents, fps, frames, positions, rest: Float32Array.from(pose(null)), unit: 'm' };
 }

@@ -161,6 +161,8 @@ function laidOut(track) {
 
 // A dropped file as a track; refuses what it cannot read with an error in words.
 function readMotion(name, bytes) {
-  const read = /\.glb$/i.test(name) ? readGlb : /\.bvh$/i.test(name) ? readBvh : refuse('only BVH and GLB can be dropped here');
+  // VRM models and animations are GLB files of another name.
+  const binary = String.fromCharCode(...bytes.subarray(0, 4)) === 'glTF' || /\.(glb|vrma?)$/i.test(name);
+  const read = binary ? readGlb : /\.bvh$/i.test(name) ? readBvh : refuse('only BVH and GLB (VRM too) can be dropped here');
   return trackOfFile(read(bytes), name.replace(/\.\w+$/, ''));
 }

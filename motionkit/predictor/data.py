@@ -19,7 +19,7 @@ from motionkit.clips.convert import load_clips, open_sources
 from motionkit.contracts.dataset import Split
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, Caption, Clip, Motion
-from motionkit.motion.clip import clip_key
+from motionkit.motion.clip import clip_keys
 from motionkit.motion.corpus.ids import SPLITS
 from motionkit.predictor.clips import (
     ClipSet,
@@ -139,10 +139,11 @@ def read_clip_set(paths: Sequence[Path], *, fps: float, retarget: str = "") -> C
     opened = open_sources(paths)
     clips: list[ReadClip] = []
     for source in opened.sources:
-        for clip in load_clips(source):
+        loaded = load_clips(source)
+        for key, clip in zip(clip_keys(source, loaded), loaded, strict=True):
             if clip.fault is not None:
                 raise clip.fault
-            clips.append(ReadClip(clip_key(source, clip), clip, Path(source.origin)))
+            clips.append(ReadClip(key, clip, Path(source.origin)))
     notes: list[str] = []
     pairs = [(entry.key, entry.clip) for entry in clips]
     if retarget:

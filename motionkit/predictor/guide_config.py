@@ -130,6 +130,20 @@ def reason_left_out(key: str) -> str:
     return next((reason for prefix, reason in LEFT_OUT_PREFIXES.items() if key.startswith(prefix)), "")
 
 
+def is_refused(key: str) -> bool:
+    """Whether a key is the guide's and has no setting here, so that there is a reason to give."""
+    return "." not in key and (key.startswith("w_foot_") or bool(reason_left_out(key)))
+
+
+def translate_sets(sets: Mapping[str, Any]) -> Foreign:
+    """Answer keys of the guide that were typed and have no setting here; see `motionkit.config.Settings.is_foreign`."""
+    foot = [key for key in sets if key.startswith("w_foot_")]
+    if foot:
+        raise SettingsError([Problem(key, FOOT, "command line", repr(sets[key]), FOOT_FIX) for key in foot])
+    notes = [f"{key} of the guide has no effect: {reason_left_out(key)}" for key in sets]
+    return Foreign(Path("command line"), notes=notes)
+
+
 def is_guide_config(table: Mapping[str, Any], known: Collection[str]) -> bool:
     """Whether a settings file is the guide's: it has one of its keys that is not a group or setting here."""
     return any((key in KEYS or key.startswith("w_") or reason_left_out(key)) and key not in known for key in table)

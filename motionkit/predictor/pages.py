@@ -131,7 +131,7 @@ def evaluation_page(document: Mapping[str, Any], predictions: Predictions) -> st
     )
     parts = [
         "<h2>Figures</h2>",
-        note("In brackets: 95 % intervals by bootstrap over clips.") if document["ci95"] else "",
+        note("In brackets: 95 % intervals by bootstrap over takes.") if document["ci95"] else "",
         tables,
         *(note(text) for text in notes),
         predictor_sections(document["rows"], document["worst_clips"], predictions, document.get("long")),

@@ -22,7 +22,7 @@ from motionkit.config import (
     with_later,
 )
 from motionkit.plugins import Component
-from motionkit.predictor.guide_config import translate
+from motionkit.predictor.guide_config import is_refused, translate, translate_sets
 from motionkit.predictor.settings import PredictorSettings
 from motionkit.predictor.stages import Stage, refuse_gaps, refuse_unknown_losses
 
@@ -333,6 +333,16 @@ class TrainMplSettings(TrainerSettings):
     def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
         """Translate the guide's ``exp_phase_mpl.json``; see `Settings.translate`."""
         return translate(table, path, cls.model_fields)
+
+    @classmethod
+    def is_foreign(cls, key: str) -> bool:
+        """Whether it is a key of the guide that is refused or left out; see `Settings.is_foreign`."""
+        return key not in cls.model_fields and is_refused(key)
+
+    @classmethod
+    def translate_sets(cls, sets: Mapping[str, Any]) -> Foreign:
+        """Give the reason; see `Settings.translate_sets`."""
+        return translate_sets(sets)
 
 
 component = Component(

@@ -130,7 +130,7 @@ def _how_to_read(source: Source) -> str:
         words[TOO_FEW] = f"A verdict needs {FEWEST} held-out prompts, takes, regions or episodes."
     if any(row.noise for row in shown):
         words["noise"] = (
-            f"The jerk after training is over {NOISE:g} times that of reference clips: nothing else counts."
+            f"The jerk after training is over {NOISE:g} times that of reference clips: no change is called good."
         )
     return details("How to read this", definitions(words)) if words else ""
 

@@ -346,11 +346,9 @@ def _data(called: str, given: DataNotes, known: TrainedOn) -> str:
         if given.license:
             lines.append(f"- Licence of the data, by who published it: `{given.license}`.")
         if not given.source or not given.license:
-            what = " and ".join(
-                text for text, there in (("where they come from", given.source), ("their licence", given.license))
-                if not there
-            )  # fmt: skip
-            lines.append(f"- Who published it has not said {what}.")
+            unsaid = [] if given.source else ["where they come from"]
+            unsaid += [] if given.license else ["what their licence is"]
+            lines.append(f"- Who published it has not said {' and '.join(unsaid)}.")
     if known.items:
         whole = "" if known.complete else " That is not all: some of it is not known."
         lines.append(

@@ -19,7 +19,7 @@ from motionkit.motion.skeleton import HUMANML
 from motionkit.rigs._contacts import find_feet, soft_contacts
 from motionkit.rigs._fix_feet import find_legs, shifted_leg
 from motionkit.rigs._solve_rotations import to_local
-from motionkit.rigs.bodymap import to_body
+from motionkit.rigs.bodymap import front_of, to_body
 from motionkit.rigs.detect import rest_up
 from motionkit.rigs.named import Rig
 from motionkit.rigs.rest import rest_rig
@@ -226,6 +226,7 @@ def onto_rig(motion: Motion | JointMotion, rig: Rig) -> OnRig:
         rotations=torch.cat([world[:, carrier : carrier + 1], pose.rotations[:, kept[1:]]], dim=1),
         translations=torch.cat([places[:, carrier : carrier + 1], pose.translations[:, kept[1:]]], dim=1),
     )
+    part = _facing_as(motion, part)
     calm = _calm(motion)
     made = _upright(Retarget.of([part]), part, calm).motion(motion)
     made = _with_ends(made, part, motion, calm)
@@ -255,6 +256,25 @@ def _carrier(rig: Rig) -> int:
         raise MotionkitError(f"the rig {rig.label} is in pieces.", why="its legs and its head have no joint in common.")
     pelvis = roles["pelvis"]
     return pelvis if pelvis in shared else shared[-1]
+
+
+def _facing_as(source: Motion | JointMotion, rest: Motion) -> Motion:
+    """Turn a rest pose by whole quarters to face as the source's does: models of VRM 0.x face back."""
+    still = rest_motion(source.names, source.parents, source.offsets) if isinstance(source, Motion) else None
+    if still is not None and rest_up(still) != "y":
+        return rest
+    fronts = [front_of(pose.positions(), find_roles(pose.names, pose.parents)) for pose in (rest, still) if pose]
+    yaws = [float(front[0][0]) for front in fronts if front is not None and bool(front[1][0])]
+    if len(yaws) < len(fronts):
+        return rest
+    quarters = round((sum(yaws[1:]) - yaws[0]) / (math.pi / 2)) % 4
+    if not quarters:
+        return rest
+    cos, sin = ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))[quarters]
+    turn = torch.tensor([[cos, 0.0, sin], [0.0, 1.0, 0.0], [-sin, 0.0, cos]], dtype=torch.float64)
+    rotations, translations = rest.rotations.clone(), rest.translations.clone()
+    rotations[:, 0], translations[:, 0] = turn @ rotations[:, 0], translations[:, 0] @ turn.mT
+    return replace(rest, rotations=rotations, translations=translations)
 
 
 def _calm(source: Motion | JointMotion) -> Tensor | None:

@@ -91,7 +91,8 @@ def rate_interval(hits: int, count: int) -> tuple[float, float]:
     rate, z2 = hits / count, _Z * _Z
     middle = (rate + z2 / (2 * count)) / (1 + z2 / count)
     half = _Z / (1 + z2 / count) * math.sqrt(rate * (1 - rate) / count + z2 / (4 * count * count))
-    return max(0.0, middle - half), min(1.0, middle + half)
+    # The interval holds the rate; rounding puts an end beyond it where all episodes succeed, or none.
+    return min(rate, max(0.0, middle - half)), max(rate, min(1.0, middle + half))
 
 
 def change_of(before: Flags, after: Flags, seed: int = 0) -> dict[str, object]:

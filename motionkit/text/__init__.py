@@ -1,6 +1,6 @@
 """Prompts and text encoders."""
 
-from motionkit.text._load import ENCODERS, MiniLMEncoder, TextRecord, load_encoder, proof
+from motionkit.text._load import ENCODERS, MiniLMEncoder, TextRecord, load_encoder, proof, shortened
 from motionkit.text._named import (
     is_english,
     named_limbs,
@@ -27,6 +27,6 @@ __all__ = [
     "CAPTION_CHANGES", "ENCODERS", "KINDS", "SEPARATOR", "CachedEncoder", "CaptionChange", "KnownTexts",
     "MiniLMEncoder", "NearestTexts", "Prompt", "StoredEncoder", "StudentEncoder", "StudentNetwork", "TextEncoder",
     "TextFeatures", "TextRecord", "is_english", "kinds_of", "load_encoder", "mirror_text", "named_limbs",
-    "names_direction", "names_side", "names_travel", "proof", "read_table", "reads_sides", "tempo_of", "usual_seconds",
-    "words_of", "write_student", "write_table",
+    "names_direction", "names_side", "names_travel", "proof", "read_table", "reads_sides", "shortened", "tempo_of",
+    "usual_seconds", "words_of", "write_student", "write_table",
 ]  # fmt: skip

@@ -34,6 +34,9 @@ _log = logging.getLogger("motionkit.text")
 _CONFIG = "config.json"
 _PICKLED = "pytorch_model.bin"
 _FILES = ["*.json", "*.txt", "*.safetensors"]
+_LONGEST = 200
+"""Most characters of a text in a message."""
+
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 _MOST_LAYERS = 200  # the largest text model in use (CLIP bigG) has 32
 _MOST = 2_000_000  # entries of a vocabulary, the largest number in a config.json
@@ -206,7 +209,8 @@ class _TransformersEncoder:
         return int(self.model.config.hidden_size)
 
     def _ids(self, text: str) -> Tensor:
-        ids: list[int] = self.tokenizer(text, truncation=True, max_length=self.context)["input_ids"]
+        # Not verbose: it would warn of indexing errors, and what is cut off is reported here.
+        ids: list[int] = self.tokenizer(text, truncation=True, max_length=self.context, verbose=False)["input_ids"]
         if len(ids) == self.context and (lost := self._lost(text)):
             self._cuts.note(text, lost)
         return torch.tensor([ids], device=self.device)
@@ -215,7 +219,7 @@ class _TransformersEncoder:
         """Return the number of words at the end of `text` that are cut off."""
         words = text.split()
         for count in range(len(words), 0, -1):
-            if len(self.tokenizer(" ".join(words[:count]))["input_ids"]) <= self.context:
+            if len(self.tokenizer(" ".join(words[:count]), verbose=False)["input_ids"]) <= self.context:
                 return len(words) - count
         return len(words)
 
@@ -232,6 +236,11 @@ class _TransformersEncoder:
         return hidden
 
 
+def shortened(text: str, most: int = _LONGEST) -> str:
+    """Return a text for a message: the beginning of a long one."""
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
 class _Cuts:
     """Counts texts that are longer than an encoder reads; warns at the first and whenever the count is tenfold."""
 
@@ -243,7 +252,7 @@ class _Cuts:
 
     def note(self, text: str, lost: int) -> None:
         self._cut += 1
-        self._example = f"{lost} of {len(text.split())} words of {text!r}"
+        self._example = f"{lost} of {len(text.split())} words of {shortened(text)!r}"
 
     def report(self, texts: int, tokens: int) -> None:
         """Log a warning if one is due, after `texts` more texts of at most `tokens` tokens each."""

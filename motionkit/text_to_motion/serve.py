@@ -16,12 +16,10 @@ import socketserver
 import tempfile
 import threading
 import time
-from base64 import b64encode
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import sha256
 from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
@@ -37,7 +35,7 @@ from motionkit.contracts.console import Console
 from motionkit.contracts.generating import generate_motions, read_texts
 from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.errors import MotionkitError
-from motionkit.page.html import html_page
+from motionkit.page.html import content_rules, html_page
 from motionkit.player import document as player_document
 from motionkit.player import inert, player_assets
 from motionkit.rl import StepPlan
@@ -207,12 +205,7 @@ def page_of(token: str, *, title: str, guidance: float, seed: int) -> tuple[str,
         "<noscript>This page needs JavaScript.</noscript>"
     )
     scripts = f"{player_assets()}<script>{_file('serve.js')}</script>"
-    codes = re.findall(r"<script>(.*?)</script>", scripts, re.DOTALL)
-    hashes = " ".join(f"'sha256-{b64encode(sha256(code.encode()).digest()).decode()}'" for code in codes)
-    rules = (
-        f"default-src 'none'; style-src 'unsafe-inline'; script-src {hashes}; connect-src 'self'; base-uri 'none'; "
-        "form-action 'none'; frame-ancestors 'none'"
-    )
+    rules = f"{content_rules(scripts)}; connect-src 'self'; frame-ancestors 'none'"
     return html_page("motionkit generate", body, made_by="generate", scripts=scripts), rules
 
 
@@ -330,6 +323,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _get(self) -> None:
         studio, path = self._studio(), self.path
+        # A page of another site can name these addresses, and each of them is work in the queue.
+        if path.startswith("/motions") and self.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
+            raise _RefusedError(403, "only the page of this server may ask for motions.", fix=self.server.address)
         if path in ("/", "/index.html"):
             self._send(200, self.server.page.encode(), "text/html; charset=utf-8", self.server.rules)
         elif path == "/motions":

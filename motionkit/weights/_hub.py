@@ -98,6 +98,23 @@ def _say_code(source: str, names: Sequence[str], files: Sequence[str]) -> None:
         _logger.warning("%s holds code, %s%s: it was neither downloaded nor run", source, code[0][:80], more)
 
 
+def require_hub_id(source: str) -> None:
+    """Refuse what is no id of a repository on the hub, by the hub's own rules."""
+    from huggingface_hub.utils import HFValidationError, validate_repo_id
+
+    why = ""
+    try:
+        validate_repo_id(source)
+    except HFValidationError as error:
+        why = first_line(error)[:200]
+    if why or HUB_ID.fullmatch(source) is None:
+        raise MotionkitError(
+            f"{source[:100]!r} is not an id of the Hugging Face hub.",
+            why=why or "an id is ORG/NAME.",
+            fix="give ORG/NAME: letters, digits, - _ and . between them.",
+        )
+
+
 def push(folder: Path, source: str, files: Sequence[str], *, public: bool = False) -> str:
     """Upload files of a folder to the hub, creating the repository if it does not exist.
 
@@ -115,6 +132,7 @@ def push(folder: Path, source: str, files: Sequence[str], *, public: bool = Fals
     """
     from huggingface_hub import CommitOperationAdd, HfApi, get_token
 
+    require_hub_id(source)
     if os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0"):
         raise MotionkitError("HF_HUB_OFFLINE is set, so nothing is sent.", fix="unset it.")
     if get_token() is None:

@@ -20,13 +20,20 @@ Module = TypeVar("Module", bound=nn.Module)
 
 _WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "network", "weights", "params")
 _PREFIXES = ("module.", "_orig_mod.")
+_COUNT = "n_averaged"
 _COMPONENTS = ("text_encoder", "motion_encoder", "motion_decoder", "movement_encoder", "movement_enc", "seq_motion")
 
 
 def strip_prefix(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Remove ``module.`` (DataParallel) and ``_orig_mod.`` (torch.compile) if every name has it, at any depth."""
+    """Remove ``module.`` (DataParallel) and ``_orig_mod.`` (torch.compile) if every name has it, at any depth.
+
+    Beside ``module.`` torch's AveragedModel has the count ``n_averaged``, which is left out.
+    """
     stripped = dict(tensors)
     while stripped:
+        others = stripped.keys() - {_COUNT}
+        if others and _COUNT in stripped and all(name.startswith(_PREFIXES[0]) for name in others):
+            del stripped[_COUNT]
         prefix = next((prefix for prefix in _PREFIXES if all(name.startswith(prefix) for name in stripped)), "")
         if not prefix:
             break

@@ -126,12 +126,17 @@ def test_auto_takes_the_gradient_where_every_reward_has_one(run: tuple[Path, Res
     assert document["heldout"].keys() == named | {"diversity"}
     assert document["heldout_all_steps"].keys() == document["heldout_generate"].keys() == named
     assert document["heldout_all_steps"]["reward"]["n"] == 8
-    # It is tuned and measured without guidance, and generate samples it so; the policy as it started it samples with.
+    # It is tuned and measured without guidance, and generate samples it so; so is the policy before training measured.
     assert json.loads((out / "policy" / "policy.json").read_text())["guidance"] == 1.0
     for name in named:
         one, other = (document[f"heldout_{key}"][name] for key in ("generate", "all_steps"))
-        assert one["after"] == pytest.approx(other["after"], rel=1e-5, nan_ok=True), name
-    assert document["heldout_generate"]["jerk"]["before"] != document["heldout_all_steps"]["jerk"]["before"]
+        for when in ("before", "after"):
+            assert one[when] == pytest.approx(other[when], rel=1e-5, nan_ok=True), (name, when)
+    # What the change of guidance alone does stands beside it.
+    alone = document["guidance"]
+    assert (alone["before"], alone["after"]) == (2.5, 1.0)
+    assert alone["reward"]["after"] == pytest.approx(document["heldout_generate"]["reward"]["before"], rel=1e-5)
+    assert alone["reward"]["before"] != alone["reward"]["after"]
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     measured = [line["step"] for line in lines if "heldout/reward/mean" in line]
     assert measured == [0, 2, 4]
@@ -177,7 +182,7 @@ def test_an_option_of_one_algorithm_chooses_it_and_is_refused_by_another(
 ) -> None:
     chosen = cli(*gradient(tiny, "run", *option, "--dry-run"))
     assert chosen.exit_code == 0, chosen.stderr
-    assert "algorithm grpo (" in chosen.stderr
+    assert "algorithm grpo, because " in chosen.stderr
     refused(cli, gradient(tiny, "run", "--algorithm", "reward-gradient", *option), "--algorithm ", "grpo")
     assert not Path("run").exists()
 
@@ -191,7 +196,7 @@ def still(tiny: Tiny) -> tuple[str, ...]:
 def test_a_mixture_takes_both_ways_and_resumes_to_the_same_bits(tiny: Tiny, cli: Cli) -> None:
     result = cli(*gradient(tiny, "run", *still(tiny), *HALVES, *FEW, "--group-size", "2", "--json", steps=2))
     assert result.exit_code == 0, result.stderr
-    assert "algorithm mixed (./still.py:component has no gradient, tmr-dense has one); --algorithm awm" in result.stderr
+    assert "algorithm mixed, because ./still.py:component has no gradient, tmr-dense has one; " in result.stderr
     assert json.loads(Path("run/config.json").read_text())["algorithm"] == "mixed"
     lines = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
     parts = {"loss/policy", "loss/reward", "loss/hold", "loss/physics", "advantage/std", "ratio/mean"}
@@ -245,7 +250,7 @@ def test_a_policy_without_a_gradient_stops_the_first_step(tiny: Tiny, cli: Cli) 
 def test_easytune_from_start_to_end(tiny: Tiny, cli: Cli) -> None:
     result = cli(*gradient(tiny, "run", *HALVES, *FEW, "--set", "objective.step_weight=signal", "--json", steps=2))
     assert result.exit_code == 0, result.stderr
-    assert "algorithm easytune (only it has objective.step_weight)" in result.stderr
+    assert "algorithm easytune, because only it has objective.step_weight" in result.stderr
     lines = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
     assert {"loss/policy", "loss/physics", "loss/anchor", "loss/hold", "grad/norm"} <= lines[1].keys()
     ends_in_the_same_bits(cli)
@@ -298,7 +303,7 @@ def test_the_noise_scale_chooses_flow_grpo_and_the_plan_says_what_noise_stays(ti
     at = words.index("--algorithm")
     result = cli(*words[:at], *words[at + 2 :])
     assert result.exit_code == 0, result.stderr
-    assert "algorithm flow-grpo (only it has sampler.noise_scale)" in result.stderr
+    assert "algorithm flow-grpo, because only it has sampler.noise_scale" in result.stderr
     assert 0 < json.loads(result.stdout)["plan"]["sampler_noise"] < 1.5
 
 

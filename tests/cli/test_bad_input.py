@@ -262,6 +262,23 @@ def test_unknown_flags_and_keys_are_answered_with_the_nearest(tiny: Any, refused
     refused(tiny.grpo("run", "--group-size", "many"), "group_size", "many")
 
 
+@pytest.mark.parametrize("parts", [21, 5000])
+def test_a_key_of_many_parts_is_refused(
+    parts: int, refused: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = ".".join(["optim", *["a"] * (parts - 1)])
+    refused(["grpo", "--set", f"{key}=1"], f"has {parts} parts", "keys have at most 20")
+    refused(["tune-bayes", "--trainer", "grpo", "--base-set", f"{key}=1"], f"has {parts} parts")
+    monkeypatch.setenv("MOTIONKIT_" + "__".join(key.upper().split(".")), "1")
+    refused(["grpo"], f"has {parts} parts")
+
+
+def test_a_judge_that_is_none_is_named_by_its_flag(refused: Callable[..., None]) -> None:
+    refused(["grpo", "--judge", "none"], "--judge none: there is no reward 'none'")
+    Path("a.toml").write_text('judge = "gone"\n')
+    refused(["grpo", "--config", "a.toml"], "a.toml: judge gone: there is no reward 'gone'")
+
+
 def test_an_option_that_cannot_act_is_refused(tiny: Any, refused: Callable[..., None]) -> None:
     named = ("--algorithm", "grpo")
     refused(tiny.grpo("run", *named, "--noise-scale", 0.3), "--noise-scale", "--algorithm flow-grpo")

@@ -85,8 +85,9 @@ def test_the_document_is_the_contract(straight: tuple[Path, Result]) -> None:
     document = json.loads(result.stdout)
     assert list(document) == [
         "schema", "command", "status", "run", "steps", "seconds", "cpu_seconds", "heldout", "metrics",
-        "heldout_generate", "heldout_all_steps",
+        "guidance", "heldout_generate", "heldout_all_steps",
     ]  # fmt: skip
+    assert document["guidance"] == {"before": 2.5, "after": 2.5}, "no other prompts to decide on: the stored one stays"
     assert (document["schema"], document["command"], document["status"]) == (1, "grpo", "done")
     assert (document["run"], document["steps"]) == (str(run), 3)
     assert document["cpu_seconds"] > 0
@@ -385,7 +386,7 @@ def test_export_and_generate(straight: tuple[Path, Result], cli: Cli) -> None:
     run, _ = straight
     exported = cli("export", run, "mdm", "--to", "mdm", "--json")
     assert exported.exit_code == 0, exported.stderr
-    assert "sampled at guidance scale 1, which the file cannot hold: --guidance-scale 1" in exported.stderr
+    assert "guidance" not in exported.stderr, "the policy keeps the scale that it had"
     document = json.loads(exported.stdout)
     assert Path(document["file"]).name == "model000000003.pt"
     assert Path("mdm/args.json").is_file()
@@ -394,7 +395,6 @@ def test_export_and_generate(straight: tuple[Path, Result], cli: Cli) -> None:
         result = cli(
             "generate", text, name, "--policy.checkpoint", checkpoint, "--policy.stats", "mdm",
             "--durations", "2,1", "--seed", 1, "--device", "cpu",
-            "--guidance-scale", "1",  # the file for other tools has no place for the run's own
         )  # fmt: skip
         assert result.exit_code == 0, result.stderr
     own, foreign = (np.load(next(Path(name, "new_joints").glob("*.npy"))) for name in ("own", "foreign"))

@@ -593,3 +593,33 @@ if __name__ == "__main__":
     text = PAGE.read_text(encoding="utf-8")
     head, tail = text[: text.index(START) + len(START)], text[text.index(END) :]
     PAGE.write_text(head + table(Path(sys.argv[1])) + tail, encoding="utf-8")
+
+
+def test_example_7_can_be_pasted_line_by_line(shared: Path, cli: Cli) -> None:
+    """The guide composes train alone, and grpo measures on val: its line says so and measures nothing."""
+    lines = [line for line in from_guides(shared) if any("composite_k3_train" in word for word in line)]
+    (first,) = [line for line in from_guides(shared) if "construct_composite_dataset" in " ".join(line)
+                and "train" in line and line[line.index("--k_segments") + 1] == "3"][:1]  # fmt: skip
+    error = json.loads(cli(*first, "--json").stdout)["error"]
+    assert "a second file, of --split val, is measured" in error["why"]
+    assert lines
+    for line in lines:
+        error = json.loads(cli(*line, "--json").stdout)["error"]
+        assert "--set heldout.prompts=0" in error["fix"]
+        assert "compose --split val, and name the folder" in error["why"]
+
+
+def test_the_script_of_guide_004_names_a_model_and_data(cli: Cli) -> None:
+    error = json.loads(cli("bash", "projects/llava_sam2/rl_train/run_rl_train.sh", "--json").stdout)["error"]
+    words = words_of(error["fix"])
+    assert words[:2] == ["motionkit", "sa2va-rl"]
+    pairs = dict(pairwise(words))
+    assert (pairs["--policy"], pairs["--policy.checkpoint"]) == ("sa2va", "MODEL")
+    assert (pairs["--dataset"], pairs["--dataset.path"]) == ("grasp-any-region", "DATA")
+    assert "a Sa2VA that the script names" in error["why"]
+
+
+def test_old_options_without_a_command_have_their_new_names(cli: Cli) -> None:
+    error = json.loads(cli("--use_lora", "--lora_r", "8", "--lora_alpha", "16", "--json").stdout)["error"]
+    assert words_of(error["fix"])[:-1] == shlex.split("motionkit grpo --lora --lora.r 8 --lora.alpha 16")
+    assert "no such option: --frobnicate" in cli("--frobnicate").stderr

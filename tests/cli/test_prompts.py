@@ -90,3 +90,106 @@ def test_listed_prompts_work(cli: Any) -> None:
     assert "144 movements" in result.stderr
     done = _generate(lines[0], lines[-1], "out", *QUICK)
     assert done.exit_code == 0, done.stderr
+
+
+def test_backwards_walks_backward_and_what_is_left_out_is_said() -> None:
+    import numpy as np
+
+    result = _generate("he walks backwards slowly", "out", "--device", "cpu", "--durations", "3")
+    assert result.exit_code == 0, result.stderr
+    said = " ".join(result.stderr.split())
+    assert "'he walks backwards slowly' is read as 'a person walks backward'; not followed: slowly" in said
+    joints = np.load("out/new_joints/0000_00.npy")  # [60, 22, 3]
+    across = joints[:, 1] - joints[:, 2]  # the hips, from right to left
+    ahead = np.cross(across, [0.0, 1.0, 0.0])
+    speed = (np.diff(joints[:, 0], axis=0) * ahead[:-1]).sum(1) / np.linalg.norm(ahead[:-1], axis=1) * 20
+    assert speed.mean() < -0.4  # metres a second
+    (motion,) = json.loads(Path("out/motions.json").read_text())["motions"]
+    assert motion["text"] == "he walks backwards slowly"
+    (part,) = motion["segments"]
+    assert (part["read_as"], part["left_out"]) == ("a person walks backward", ["slowly"])
+    assert "he walks backwards slowly (read as: a person walks backward)" in Path("out/motions.html").read_text()
+
+
+UNKNOWN = [
+    "a person catches a ball", "a person falls over", "a person opens a door", "a person rides a horse",
+    "a person plays the piano", "a person climbs a ladder",
+]  # fmt: skip
+
+
+def test_every_text_that_is_not_known_is_named(cli: Any) -> None:
+    result = _generate("a person walks", *UNKNOWN, "out", *QUICK)
+    assert result.exit_code == 0, result.stderr
+    said = " ".join(result.stderr.split())
+    page = Path("out/motions.html").read_text()
+    for text in UNKNOWN:
+        assert f"warning: '{text}' is not known" in said
+        assert f"{text} (not known to the policy)" in page
+    assert said.count("warning:") == len(UNKNOWN)
+    motions = json.loads(Path("out/motions.json").read_text())["motions"]
+    warned = {motion["text"]: motion["segments"][0].get("warning", "") for motion in motions}
+    assert [text for text, warning in warned.items() if warning] == UNKNOWN
+    assert warned[UNKNOWN[0]] in page.replace("\\u0027", "'")
+    one = _generate(UNKNOWN[0], "one.html", *QUICK, "--json")
+    assert json.loads(one.stdout)["texts"][UNKNOWN[0]]["warning"] == warned[UNKNOWN[0]]
+    assert "is not known, its motion will show something else" in Path("one.html").read_text()
+
+
+def test_as_typed_reads_what_is_typed() -> None:
+    import numpy as np
+
+    for out, more in (("read", ()), ("typed", ("--as-typed",))):
+        result = _generate("he walks backwards", out, *QUICK, *more)
+        assert result.exit_code == 0, result.stderr
+        assert ("is read as" in result.stderr) == (out == "read")
+    read, typed = (np.load(Path(out) / "new_joints/0000_00.npy") for out in ("read", "typed"))
+    assert not np.allclose(read, typed, atol=1e-2)
+    assert "read_as" not in Path("typed/motions.json").read_text()
+    refused = _generate("out", "--dataset", "starter", "--as-typed")
+    assert refused.exit_code == 2
+    assert "--as-typed has no effect with --dataset" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("lines", "frames", "texts", "said"),
+    [
+        (
+            "a person jumps up and then lands.#52\na person walks #NA\na person kicks\n",
+            [52, 120, 40],
+            ["a person jumps up and then lands.", "a person walks", "a person kicks"],
+            "2 lines of 3 state a length in frames at 20 a second: 'a person jumps up and then lands.#52' is 'a person "
+            "jumps up and then lands.', 2.6 s",
+        ),
+        (
+            "50 a man kicks\n100 A person is walking.\n",
+            [50, 100],
+            ["a man kicks", "A person is walking."],
+            "2 lines of 2 state a length",
+        ),
+        ("100 a man walks | a man runs\n", [50, 50], ["a man walks | a man runs"], "1 line of 1 state"),
+        ("50 a man kicks\na person walks\n", None, ["50 a man kicks", "a person walks"], ""),
+        ("40 jumping jacks\n", None, ["40 jumping jacks"], ""),
+        ("a person walks #2\n", None, ["a person walks #2"], ""),
+    ],
+)
+def test_lengths_that_prompt_files_of_others_state(
+    lines: str, frames: list[int] | None, texts: list[str], said: str
+) -> None:
+    Path("prompts.txt").write_text(lines)
+    result = _generate("--prompts", "prompts.txt", "out", "--inference-timesteps", "2", "--device", "cpu")
+    assert result.exit_code == 0, result.stderr
+    assert _texts() == texts
+    told = " ".join(result.stderr.split())
+    assert said in told
+    assert ("state a length" in told) == bool(said)
+    if frames is not None:
+        motions = json.loads(Path("out/motions.json").read_text())["motions"]
+        assert [part["end"] - part["start"] for motion in motions for part in motion["segments"]] == frames
+
+
+def test_a_length_of_no_frame_is_refused() -> None:
+    Path("prompts.txt").write_text("0 a man kicks\n")
+    result = _generate("--prompts", "prompts.txt", "out", "--device", "cpu")
+    assert result.exit_code == 2
+    assert "prompts.txt states a length of 0 frames" in result.stderr
+    assert not Path("out").exists()

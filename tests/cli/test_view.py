@@ -6,7 +6,9 @@ import html
 import json
 import re
 import webbrowser
+from base64 import b64encode
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +111,28 @@ def test_many_clips_are_a_folder_of_files_beside_the_page(
     assert [path.name for path in Path("page.motions").iterdir()] == ["mine.txt"], "what was there before is removed"
 
 
+def rules_of(page: Path) -> str:
+    """Return the content security policy of a page, once each of its scripts was found in it."""
+    text = page.read_text(encoding="utf-8")
+    rules = re.search(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', text)
+    assert rules is not None
+    for script in re.findall(r"<script>(.*?)</script>", text, re.DOTALL):
+        assert f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'" in rules[1]
+    return rules[1]
+
+
+def test_pages_run_their_own_scripts_alone(cli: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli("view", folder, "--out", "page.html")
+    assert "default-src 'none'" in (rules := rules_of(Path("page.html")))
+    assert "strict-dynamic" not in rules
+    monkeypatch.setattr(run, "ONE_FILE", 2)
+    cli("view", folder, "--out", "large.html")
+    assert "'strict-dynamic'" in rules_of(Path("large.html")), "its scripts load those of the folder"
+    cli("profile", folder, "--html", "profile.html")
+    assert "default-src 'none'" in (rules := rules_of(Path("profile.html")))
+    assert "script-src" not in rules
+
+
 def test_without_a_path_it_shows_the_starter(cli: Run) -> None:
     result = cli("view", "--clips", 6, "--out", "page.html")
     assert result.exit_code == 0, result.stderr
@@ -174,6 +198,29 @@ def test_texts_stay_texts(cli: Run, tmp_path: Path) -> None:
     assert not re.search(r"https?:|\bfetch\b|XMLHttp", source)
 
 
+def driven(page: Path, steps: str) -> str:
+    """Return a page with a further script at its end, which its content security policy lets run."""
+    code = steps.removeprefix("<script>").removesuffix("</script></body>")
+    allowed = f"script-src 'sha256-{b64encode(sha256(code.encode()).digest()).decode()}' "
+    text = page.read_text(encoding="utf-8")
+    assert "script-src " in text
+    return text.replace("script-src ", allowed, 1).replace("</body>", steps)
+
+
+@pytest.mark.slow
+def test_a_browser_loads_motions_of_the_folder_beside(cli: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "ONE_FILE", 2)
+    cli("view", folder, "--out", "page.html")
+    steps = """<script>setTimeout(async () => {
+      [...document.querySelectorAll('.card')].at(-1).click();
+      await new Promise((done) => setTimeout(done, 800));
+      const { title } = document.querySelector('.stage motionkit-player').tracks[0];
+      document.documentElement.dataset.found = title;
+    }, 500);</script></body>"""
+    Path("driven.html").write_text(driven(Path("page.html"), steps), encoding="utf-8")
+    assert 'data-found="walk2"' in dumped(Path("driven.html").absolute())
+
+
 @pytest.mark.slow
 def test_a_browser_filters_sorts_and_plays(cli: Run, folder: Path, tmp_path: Path) -> None:
     """Run inside the page: words and findings filter, the order changes, a click plays, a dropped file comes first."""
@@ -191,7 +238,7 @@ def test_a_browser_filters_sorts_and_plays(cli: Run, folder: Path, tmp_path: Pat
       found.playing = document.querySelector('.stage').textContent;
       set(bar.elements.findings, 'with errors'); found.errors = titles();
       set(bar.elements.findings, 'all clips'); set(bar.elements.sort, 'longest first'); found.longest = titles();
-      set(bar.querySelector('[type=search]'), 'WALK 1'); found.words = titles();
+      set(bar.querySelector('[type=search]'), 'WALK1 BVH'); found.words = titles();
       found.count = document.querySelector('.count').textContent;
       set(bar.querySelector('[type=search]'), '');
       document.querySelectorAll('.card')[0].click();
@@ -207,7 +254,7 @@ def test_a_browser_filters_sorts_and_plays(cli: Run, folder: Path, tmp_path: Pat
       found.pictures = document.querySelectorAll('.card canvas').length;
       document.documentElement.dataset.found = JSON.stringify(found);
     }}, 500);</script></body>"""
-    page = Path("page.html").read_text(encoding="utf-8").replace("</body>", steps)
+    page = driven(Path("page.html"), steps)
     (tmp_path / "driven.html").write_text(page, encoding="utf-8")
     found = json.loads(html.unescape(dumped(tmp_path / "driven.html").split('data-found="')[1].split('"')[0]))
     assert found["first"] == ["broken", "walk0", "walk1", "walk2"]
@@ -219,3 +266,27 @@ def test_a_browser_filters_sorts_and_plays(cli: Run, folder: Path, tmp_path: Pat
     assert found["dropped"] == ["mine", "bad", "broken", "walk0", "walk1", "walk2"]
     assert found["shown"] == 120
     assert found["pictures"] == 4
+
+
+@pytest.mark.parametrize("browse", [False, True], ids=["player", "folder"])
+def test_what_convert_warns_of_is_said_and_is_on_the_page(cli: Run, browse: bool) -> None:
+    Path("in").mkdir()
+    text = write_bvh(Path("y.bvh"), 40).read_text()
+    rows = text.splitlines()
+    first = next(place for place, row in enumerate(rows) if row.startswith("Frame Time")) + 1
+    # The root is turned by a quarter about X, and nothing else: a Z-up world around a rig that stands along Y.
+    channels = next(row for row in rows if "CHANNELS 6" in row).split()[2:]
+    for place in range(first, len(rows)):
+        values = [float(word) for word in rows[first].split()]
+        turned = dict(zip(channels, values, strict=False)) | {"Xrotation": 90.0, "Yrotation": 0.0, "Zrotation": 0.0}
+        rows[place] = " ".join(map(str, [*(turned[name] for name in channels), *values[6:]]))
+    for name in "ab" if browse else "a":
+        Path(f"in/{name}.bvh").write_text("\n".join(rows) + "\n")
+    result = cli("view", "in" if browse else "in/a.bvh", "--out", "new/page.html", "--no-open")
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.stderr.split())
+    warning = "lies along Z for most of the clip: if Z up is meant, pass --up z."
+    assert (f"2 clips (a, b): {warning}" if browse else f"a: {warning}") in said
+    page = Path("new/page.html").read_text()
+    assert warning[5:] in page
+    assert json.loads(cli("view", "in", "--out", "other.html", "--no-open", "--json").stdout)["warnings"]

@@ -69,7 +69,7 @@ def test_numbers_of_a_list_stay_numbers() -> None:
     assert split_commas([0.05, "attn, text", 0.05, ["x"], ["x"]]) == (0.05, "attn", "text", ["x"])
     assert from_text(tuple[float, ...], [0.05, 0.04]) == [0.05, 0.04]
     assert from_text(tuple[float, ...], ["0.05, 0.04", 1]) == ["0.05", "0.04", 1]
-    assert from_text(tuple[float, ...], "[" * 100_000) == "[" * 100_000
+    assert from_text(tuple[float, ...], "[" * 300) == "[" * 300
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("nan"), "-inf", "1e999"])

@@ -14,7 +14,7 @@ from motionkit.regions.sa2va.sizes import weight_shapes
 from motionkit.text_to_motion.evaluation.heldout import Shown
 from motionkit.tracking import last_metrics
 
-DEEP = 5_000 * "[" + 5_000 * "]"
+DEEP = 2_000 * "[" + 2_000 * "]"
 
 
 def test_predictions_and_held_out_motions(tmp_path: Path) -> None:

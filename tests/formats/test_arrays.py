@@ -291,4 +291,4 @@ def test_one_bad_result_costs_no_other(tmp_path: Path, spoil: Callable[[dict[str
 
 class Evil:
     def __reduce__(self):
-        return (exec, ("raise SystemExit('executed')",))
+        return (print, ("executed",))

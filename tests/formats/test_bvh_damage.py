@@ -6,7 +6,9 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from motionkit.cli import get_app
 from motionkit.clips.check import check_motion
 from motionkit.errors import MotionkitError
 from motionkit.formats.bvh import read_bvh
@@ -33,8 +35,14 @@ DAMAGE = {
     "hierarchy": (lambda t: t[: t.index("Hinge")], "no { after JOINT"),
     "no-time": (lambda t: t[: t.index("Frame Time")], "does not begin with 'Frames: ...' and 'Frame Time: ...'"),
     "fewer": (lambda t: t.replace("Frames: 3", "Frames: 4"), r"= 64, found 48 \(3 frames\)"),
-    "more": (lambda t: t.replace("Frames: 3", "Frames: 2"), r"= 32, found 48 \(3 frames\)"),
-    "bomb": (lambda t: t.replace("Frames: 3", f"Frames: {10**12}"), "expected 1000000000000 frames"),
+    "more, not in rows": (
+        lambda t: t.replace("Frames: 3", "Frames: 2").replace(" 0 0 0 0", "\n0 0 0 0"),
+        r"= 32, found 48 \(3 frames\)",
+    ),
+    "a row and a half": (
+        lambda t: t.replace("Frames: 3", "Frames: 2")[: t.rindex(" 0 0 0 0")], r"found 44 \(frame 3 is incomplete\)"
+    ),
+    "many": (lambda t: t.replace("Frames: 3", "Frames: 3000"), "expected 3000 frames"),
     "negative": (lambda t: t.replace("Frames: 3", "Frames: -3"), "'Frames: -3' is not a number of frames"),
     "long": (lambda t: t.replace("Frames: 3", "Frames: " + "9" * 5000), "is not a number of frames"),
     "cut": (lambda t: t[: t.rindex(" 0 0 0 0")], r"found 44 \(frame 3 is incomplete\)"),
@@ -82,6 +90,30 @@ def test_damaged_files_are_named(tmp_path, change, words):
         read_bvh(path)
     assert "bad.bvh: " in caught.value.message
     assert caught.value.fix or caught.value.why
+
+
+@pytest.mark.parametrize("stated", [1, 2])
+def test_whole_rows_more_than_stated_are_read(tmp_path, stated):
+    path = write_odd(tmp_path / "a.bvh")
+    (sound,) = read_bvh(path)
+    path.write_text(path.read_text().replace("Frames: 3", f"Frames: {stated}"))
+    (clip,) = read_bvh(path)
+    assert torch.equal(clip.motion.positions(), sound.motion.positions())
+    (said,) = set(clip.warnings) - set(sound.warnings)
+    assert said == f"Frames says {stated}, 3 rows are there; all of them were read."
+    result = CliRunner().invoke(get_app(), ["convert", str(path), str(tmp_path / "b.npz")])
+    assert result.exit_code == 0, result.output
+    assert "3 rows are there" in result.output
+
+
+def test_what_is_said_of_too_many_and_too_few_values(tmp_path):
+    path = write_odd(tmp_path / "a.bvh")
+    text = path.read_text()
+    for stated, cut in (("Frames: 4", True), ("Frames: 2", False)):
+        path.write_text(text.replace("Frames: 3", stated)[: text.rindex(" 0 0 0 0")])
+        with pytest.raises(MotionkitError) as caught:
+            read_bvh(path)
+        assert ("cut short" in caught.value.fix) == cut, "a file with more than it promises is not cut short"
 
 
 @pytest.mark.parametrize(

@@ -315,7 +315,7 @@ def test_times_of_a_glb_file_are_stretched_in_place(tmp_path, walk):
 def test_deep_json_among_the_answers_is_no_answer(tmp_path: Path, walk: Path) -> None:
     program = stand_in(tmp_path / "bin")
     source = program.read_text()
-    program.write_text(source.replace("json.dumps(said)", "5000 * '[' + 5000 * ']'"))
+    program.write_text(source.replace("json.dumps(said)", "2000 * '[' + 2000 * ']'"))
     path = as_fbx(walk, tmp_path / "take.fbx")
     with pytest.raises(MotionkitError, match=r"take.fbx cannot be read by Blender 4.2.0"):
         read_fbx(path, ReadOptions(blender=str(program)))

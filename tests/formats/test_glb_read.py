@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 import time
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from motionkit.formats.glb.write import Buffer
 from motionkit.motion import ReadOptions, read_joint_map
 from motionkit.rigs.roles import find_roles
 
+from ..made.glb_files import pack, parts
 from .test_glb import Player, moving
 
 METRES = ReadOptions(up="y", unit="m")
@@ -34,21 +34,6 @@ def run(*words: object):
     from motionkit.cli import get_app
 
     return CliRunner().invoke(get_app(), [str(word) for word in words])
-
-
-def parts(path: Path) -> tuple[dict[str, Any], bytes]:
-    data = path.read_bytes()
-    size = struct.unpack("<I", data[12:16])[0]
-    return json.loads(data[20 : 20 + size]), data[28 + size :]
-
-
-def pack(path: Path, document: dict[str, Any], binary: bytes = b"") -> Path:
-    text = json.dumps(document).encode()
-    text += b" " * (-len(text) % 4)
-    binary += b"\0" * (-len(binary) % 4)
-    body = struct.pack("<I4s", len(text), b"JSON") + text + struct.pack("<I4s", len(binary), b"BIN\0") + binary
-    path.write_bytes(struct.pack("<4sII", b"glTF", 2, 12 + len(body)) + body)
-    return path
 
 
 def changed(folder: Path, change: Callable[[dict[str, Any]], object], frames: int = 12) -> Path:
@@ -324,7 +309,7 @@ def ring(document: dict[str, Any]) -> None:
 
 def without_data(document: dict[str, Any]) -> None:
     times = document["accessors"][document["animations"][0]["samplers"][0]["input"]]
-    times["count"] = 1 << 40
+    times["count"] = 5_000_000
     del times["bufferView"]
 
 
@@ -341,8 +326,8 @@ def lie_over_one_another(document: dict[str, Any]) -> None:
 BAD = {
     "beyond the view": (accessor(count=10_000_000), "reads beyond"),
     "offset beyond": (accessor(byteOffset=10_000_000), "reads beyond"),
-    "view beyond the buffer": (view(byteLength=1 << 40), "ends beyond"),
-    "view at the end": (view(byteOffset=1 << 30), "ends beyond"),
+    "view beyond the buffer": (view(byteLength=5_000_000), "ends beyond"),
+    "view at the end": (view(byteOffset=5_000_000), "ends beyond"),
     "negative": (view(byteOffset=-4), "ends beyond"),
     "stride of nothing": (view(byteStride=0), "reads beyond"),
     "no count": (accessor(count=0), "count"),
@@ -365,7 +350,7 @@ BAD = {
     "nodes are a table": (lambda d: d.update(nodes={"a": 1}), "nodes"),
     "joints are text": (lambda d: d["skins"][0].update(joints="all"), "nodes"),
     "no joints": (lambda d: d["skins"][0].update(joints=[]), "no joints"),
-    "data elsewhere": (lambda d: d["buffers"][0].update(uri="a.bin"), "other files"),
+    "data elsewhere": (lambda d: d["buffers"][0].update(uri="a.bin"), "another file ('a.bin')"),
     "sparse nonsense": (accessor(sparse={"count": 3}), "sparse"),
     "turned by two ways": (node(2, matrix=[1.0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1]), "matrix"),
 }  # fmt: skip
@@ -428,8 +413,8 @@ def test_sparse_and_whole_number_keys_are_what_pygltflib_finds(tmp_path):
     assert pygltflib.GLTF2().load(str(tmp_path / "a.glb")).accessors[view_of].sparse.count == 1
     (clip,) = read_glb(tmp_path / "a.glb", METRES)
     half_turn_about_x = torch.diag(torch.tensor([1.0, -1, -1], dtype=torch.float64))
-    assert clip.motion.fps == 1
-    assert float((clip.motion.rotations[1, 0] - half_turn_about_x).abs().max()) < 1e-6
+    assert (clip.motion.fps, clip.motion.frames) == (24, 49)  # three keys in two seconds are a curve
+    assert float((clip.motion.rotations[24, 0] - half_turn_about_x).abs().max()) < 1e-6
 
 
 def test_a_body_in_centimetres_is_seen_by_its_legs(tmp_path):
@@ -511,5 +496,3 @@ def test_files_cut_short_are_refused(tmp_path):
             read_glb(tmp_path / "b.glb")
     (tmp_path / "b.glb").write_bytes(data[:4] + struct.pack("<I", 1) + data[8:])
     refused(tmp_path / "b.glb", "glTF 1")
-    (tmp_path / "b.glb").write_text('{"asset": {}}')
-    refused(tmp_path / "b.glb", "glTF as text", "one .glb file")

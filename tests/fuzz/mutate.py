@@ -77,4 +77,8 @@ def _is_text(data: bytes) -> bool:
     return b"\0" not in data[:1000]
 
 
-_BY_SUFFIX: dict[str, Callable[[bytes, Chance], bytes]] = {".json": spoil_json, ".jsonl": spoil_json}
+_BY_SUFFIX: dict[str, Callable[[bytes, Chance], bytes]] = {
+    ".json": spoil_json,
+    ".jsonl": spoil_json,
+    ".gltf": spoil_json,
+}

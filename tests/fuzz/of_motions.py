@@ -15,12 +15,16 @@ from motionkit.clips.convert.run import write_clip
 from motionkit.clips.walk import Job, work
 from motionkit.errors import MotionkitError
 from motionkit.formats.amass import read_smpl_model
+from motionkit.formats.glb import read_glb_rig, write_animated, write_glb
+from motionkit.formats.glb.tree import VRM_BONES
 from motionkit.formats.native import write_native
 from motionkit.formats.table import FORMATS, TABLES, read_clips
-from motionkit.motion import Caption, Clip, ReadOptions
+from motionkit.motion import Caption, Clip, Motion, ReadOptions
+from motionkit.rigs.roles import find_roles
 
 from ..made import mpl_files
 from ..made.bvh_files import write_odd
+from ..made.glb_files import Document, as_text, edit
 from ..made.samples import write_sample
 from .reader import Reader
 
@@ -69,6 +73,47 @@ def _read_format(name: str, folder: Path) -> None:
 
 def _format(name: str) -> Reader:
     return Reader(name, lambda scratch: _make_format(name, scratch), lambda folder: _read_format(name, folder))
+
+
+def _make_gltf(scratch: Path) -> None:
+    """Make a file of text with its data inside, in one buffer and in three."""
+    made = scratch / "made.glb"
+    write_glb(made, mpl_files.starter_motion(frames=6))
+    for pieces in (1, 3):
+        (scratch / str(pieces)).mkdir()
+        as_text(made, scratch / str(pieces) / "a.gltf", pieces=pieces)
+
+
+def _make_vrm(scratch: Path) -> None:
+    """Make a model of each version, and an animation."""
+    made = scratch / "made.glb"
+    motion = mpl_files.starter_motion(frames=6)
+    write_glb(made, motion)
+    bones = {bone: find_roles(motion.names, motion.parents)[role] for bone, role in VRM_BONES.items()}
+    tables: dict[str, object] = {
+        "VRM": [{"bone": bone, "node": node} for bone, node in bones.items()],
+        "VRMC_vrm": {bone: {"node": node} for bone, node in bones.items()},
+        "VRMC_vrm_animation": {bone: {"node": node} for bone, node in bones.items()},
+    }
+    for name, table in tables.items():
+        (scratch / name).mkdir()
+
+        def change(document: Document, name: str = name, table: object = table) -> None:
+            document["extensions"] = {name: {"humanoid": {"humanBones": table}}}
+            for number, node in enumerate(document["nodes"]):
+                node["name"] = f"node {number}"
+
+        edit(made, change, scratch / name / "a.vrm")
+
+
+def _read_scene(folder: Path) -> None:
+    """Read a file as a motion and as a rig, and write a motion into it."""
+    (path,) = folder.iterdir()
+    clips = read_clips(path)
+    rig = read_glb_rig(path)
+    still = Motion(rig.names, rig.parents, rig.offsets, rig.rotations, rig.offsets[None], 30.0)
+    write_animated(folder / "out.glb", path, still)
+    assert all(clip.motion.names == rig.names for clip in clips)
 
 
 _TARGETS = (FeatureTarget(), FileTarget("npz"), FileTarget("bvh"), FileTarget("mpl"), None)
@@ -127,6 +172,8 @@ def _read_smpl(folder: Path) -> None:
 
 READERS = (
     *map(_format, _NAMES),
+    Reader("gltf", _make_gltf, _read_scene),
+    Reader("vrm", _make_vrm, _read_scene),
     Reader("conversion", _make_conversion, _convert),
     Reader("smpl-model", _make_smpl, _read_smpl),
 )

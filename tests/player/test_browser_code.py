@@ -172,6 +172,8 @@ def test_names_that_begin_alike_are_told_apart() -> None:
         "… walks", "… sits down", "a person jumps up, then a person", "someone bows", "someone bows", "a person kicks"
     ]  # fmt: skip
     assert node("answer(shortNames(given));", ["one"]) == ["one"]
+    short = ["a person walks forward", "a person walks backward and stops by the door"]
+    assert node("answer(shortNames(given));", short) == ["a person walks forward", "… backward and stops by the door"]
 
 
 def test_where_there_is_no_room_a_pressed_name_takes_the_place_of_the_one_shown_longest() -> None:

@@ -191,6 +191,7 @@ def test_new_packages_pass_their_own_tests(
     assert "testsuite" in (tmp_path / "tests.xml").read_text(), ran.stdout + ran.stderr
     shown = forks.run("motionkit", "plugins", "list", "--check", "--json", **there)
     assert shown.returncode == 0, shown.stdout + shown.stderr
+    assert "--dataset.root is not given" in shown.stdout + shown.stderr, "why a data set was not built"
     listed = {(each["name"], each["package"]) for each in json.loads(shown.stdout)["plugins"]}
     found = outcomes(tmp_path / "tests.xml")
     for (*_, name), folder in folders.items():

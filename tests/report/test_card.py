@@ -60,7 +60,7 @@ def test_a_card_says_what_the_run_found(tmp_path: Path) -> None:
     for words in (
         "made by `motionkit grpo`",
         "- Data set: mocap (layout humanml).",
-        "- Who published it has not said where they come from and their licence.",
+        "- Who published it has not said where they come from and what their licence is.",
         "- 2 clips, episodes or pictures, by fingerprint",
         "The reward rose from 0.500 to 0.600",
         "|  | before | after | reference |\n| --- | --- | --- | --- |\n| reward | 0.5 | 0.6 | 0.8 |",
@@ -87,7 +87,7 @@ def test_a_card_says_of_the_data_what_its_user_says(tmp_path: Path, cli: Cli) ->
     assert cli(*words, "--overwrite", "--data-source", "someone/some-mocap").exit_code == 0
     text = Path("model", "README.md").read_text()
     assert "\ndatasets:\n- someone/some-mocap\n---\n" in text
-    assert "- Who published it has not said their licence." in text
+    assert "- Who published it has not said what their licence is." in text
     assert cli("export", "starter", "other", "--to", "mdm", "--data-source", "x").exit_code == 2
 
 

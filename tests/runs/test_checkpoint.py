@@ -283,7 +283,7 @@ def test_what_is_no_tensor_file_is_stepped_over(what: str, tmp_path: Path) -> No
     assert found.step == 2
 
 
-@pytest.mark.parametrize("last", ["../step-00000002", "step-2", "[" * 200_000, "\ud800", "step-" + "9" * 90])
+@pytest.mark.parametrize("last", ["../step-00000002", "step-2", "[" * 2_000, "\ud800", "step-" + "9" * 90])
 def test_what_last_says_is_a_name_or_nothing(last: str, tmp_path: Path) -> None:
     save(tmp_path, 2), save(tmp_path, 4)
     (tmp_path / "last").write_bytes(last.encode(errors="surrogatepass"))

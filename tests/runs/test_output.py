@@ -59,7 +59,7 @@ def test_an_earlier_result_is_replaced_and_what_the_user_added_stays(tmp_path):
         '{"kind": "test-output", "files": ["/etc/passwd"]}',
         '{"kind": "test-output", "files": [""]}',
         '{"kind": "test-output", "files": [3]}',
-        "[" * 100_000,
+        "[" * 2_000,
     ],
 )
 def test_a_folder_of_somebody_else_is_never_touched(tmp_path, record):

@@ -300,8 +300,8 @@ TEXTS = {
     "empty": "",
     "cut short": "{",
     "a list": "[]",
-    "deep": "[" * 200_000,
-    "deep inside": '{"kind": "motionkit-run", "x": ' + "[" * 50_000 + "]" * 50_000 + "}",
+    "deep": "[" * 2_000,
+    "deep inside": '{"kind": "motionkit-run", "x": ' + "[" * 2_000 + "]" * 2_000 + "}",
     "digits": '{"kind": "motionkit-run", "steps": ' + "9" * 5000 + "}",
 }
 

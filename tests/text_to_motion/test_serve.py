@@ -23,6 +23,7 @@ from motionkit.contracts.generating import plan_steps
 from motionkit.errors import MotionkitError
 from motionkit.formats.bvh import read_bvh
 from motionkit.formats.glb import read_glb
+from motionkit.text import Prompt
 from motionkit.text_to_motion import serve as module
 from motionkit.text_to_motion.serve import Site, Studio, read_seconds, serve
 
@@ -171,7 +172,7 @@ def test_files_and_page_have_the_edits_of_the_command() -> None:
     [
         ("{}", 400, "text: Field required"),
         ("[[[", 400, "is not JSON"),
-        ("[" * 60_000, 400, "is not JSON"),
+        ("[" * 2_000, 400, "is not JSON"),
         (b"\xff\xfe", 400, "is not JSON"),
         ("[1]", 400, "cannot be read"),
         ('{"text": "walk", "guidance": NaN}', 400, "guidance"),
@@ -304,14 +305,15 @@ def test_the_oldest_motion_goes(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "there is no motion 1" in client.ask("GET", "/motions/1").message
 
 
-def test_what_the_policy_warns_of_is_on_the_page(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    studio = client.site.studio
-    far = SimpleNamespace(text="a person walks", nearest="a person sits", similarity=0.1)
-    monkeypatch.setattr(
-        type(studio.policy), "known_texts", lambda self: SimpleNamespace(far=lambda texts: [far])
-    )  # fmt: skip
-    (warning,) = client.make().found["warnings"]
-    assert "is far from everything that this policy was trained on" in warning
+def test_what_a_text_is_read_as_and_what_is_not_known_is_on_the_page(client: Client) -> None:
+    made = client.make("he walks backwards slowly | a person catches a ball").found
+    assert made["read"] == ["'he walks backwards slowly' is read as 'a person walks backward'; not followed: slowly"]
+    (warning,) = made["warnings"]
+    assert warning.startswith("'a person catches a ball' is not known")
+    policy = client.site.studio.policy
+    assert policy.condition([Prompt(("he walks backwards slowly",), (40,))]).text.equal(
+        policy.condition([Prompt(("a person walks backward.",), (40,))]).text
+    )
 
 
 def test_seconds_are_for_each_action_or_for_all() -> None:
@@ -359,3 +361,21 @@ def test_a_signal_ends_it_and_frees_the_port() -> None:
     assert said == f"make motions at {address}; Ctrl-C ends it"
     with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", int(address[17:-1])), 2):
         pytest.fail("it still listens")
+
+
+@pytest.mark.parametrize("path", ["/motions", "/motions/1", "/motions/1.glb"])
+def test_a_page_of_another_site_makes_no_work(client: Client, path: str) -> None:
+    client.make()
+    for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200), (None, 200)):
+        number = client.ask("GET", "/motions").found[0]["number"]
+        answer = client.ask("GET", path.replace("1", str(number)), **{"Sec-Fetch-Site": site})
+        assert answer.status == status, site
+    assert client.ask("GET", "/", **{"Sec-Fetch-Site": "cross-site"}).status == 200, "a link may lead to the page"
+
+
+def test_a_long_text_is_short_in_messages(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"):
+        client.make("|" * 4000)
+    assert caplog.records
+    assert max(len(record.getMessage()) for record in caplog.records) < 700
+    assert "indexing errors" not in caplog.text

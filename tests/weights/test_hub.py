@@ -131,6 +131,24 @@ def test_nothing_is_sent_without_a_login_or_offline(hub: Hub, tmp_path: Path, mo
     assert hub.asked == []
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["../x", "a/b/c", "http://x/y", "walks", "me/" + "w" * 300, "me/a--b", "me/..", "/me/walks", "me/walks/", ""],
+)
+def test_what_is_no_id_is_refused_before_anything_is_looked_at(
+    name: str, hub: Hub, tmp_path: Path, cli: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    write_hub_folder("starter", out)
+    for offline in ("", "1"):
+        monkeypatch.setenv("HF_HUB_OFFLINE", offline)
+        for more in ([], ["--dry-run"]):
+            done = cli("push", out, name, *more)
+            assert done.exit_code == 2
+            assert "is not an id of the Hugging Face hub" in " ".join(done.stderr.split())
+    assert hub.asked == []
+
+
 def test_a_folder_with_something_else_is_not_sent(tmp_path: Path) -> None:
     out = tmp_path / "out"
     write_hub_folder("starter", out)

@@ -84,7 +84,7 @@ class ConvertSettings(InputSettings):
     )
     rig: Annotated[str, Cli("--rig", "Editing")] = Field(
         "",
-        description="Bring it to a rig: mixamo, unreal, vrm, smpl, or a BVH, GLB or FBX file, whose mesh then moves.",
+        description="Bring it to a rig: mixamo, unreal, vrm, smpl, or a BVH, GLB, VRM or FBX file; its mesh moves.",
     )
     rig_map: Annotated[Path | None, Cli("--rig-map", "Editing")] = Field(
         None, description="Table of joint names of your rig, where they are not recognised."
@@ -113,9 +113,9 @@ def convert(
 ) -> Mapping[str, Any]:
     """Convert motions between formats, check them, or build a dataset.
 
-    Reads BVH, GLB, Unreal / MPL JSON, AMASS and SMPL npz, joints and features as .npy, MDM results.npy, HumanML3D and
-    KIT folders, motionkit npz. Writes HumanML3D and KIT folders, MPL npz, BVH, GLB, MP4, GIF, HTML, joints, npz. Reads
-    and writes FBX with a Blender that you have.
+    Reads BVH, GLB (VRM and glTF with its data inside too), Unreal / MPL JSON, AMASS and SMPL npz, joints and features
+    as .npy, MDM results.npy, HumanML3D and KIT folders, motionkit npz. Writes HumanML3D and KIT folders, MPL npz, BVH,
+    GLB, MP4, GIF, HTML, joints, npz. Reads and writes FBX with a Blender that you have.
     """
     from motionkit.clips.convert import (
         OutputOptions,

@@ -35,6 +35,7 @@ def push(
     from motionkit import weights
     from motionkit.report.card import hub_files
 
+    weights.require_hub_id(name)
     files = hub_files(folder)
     address = weights.push(folder, name, files, public=settings.public)
     console.say(f"sent {len(files)} files to {address}")
@@ -42,8 +43,10 @@ def push(
 
 
 def _plan(settings: PushSettings, folder: Path, name: str) -> Mapping[str, Any]:
+    from motionkit import weights
     from motionkit.report.card import hub_files
 
+    weights.require_hub_id(name)
     return {"would_send": hub_files(folder), "to": name}
 
 

@@ -28,7 +28,7 @@ from motionkit.config import cache_folder
 from motionkit.errors import MotionkitError
 from motionkit.motion.clip import Clip, ClipSource
 from motionkit.motion.corpus.captions import CaptionTable
-from motionkit.page.html import html_page, is_made_by
+from motionkit.page.html import content_rules, html_page, is_made_by
 from motionkit.page.wording import count, duration
 from motionkit.player import MAX_TRACKS, PlayerTrack, inert, player_assets, write_player
 from motionkit.runs import require_writable, write_bytes_atomic
@@ -275,7 +275,9 @@ def _browser_page(title: str, clips: Sequence[Mapping[str, Any]], *, folder: str
         f"<noscript>{escape('This page needs JavaScript.')}</noscript>"
     )
     body = body.replace("{{title}}", escape(title)).replace("{{total}}", escape(total))
-    return html_page(title, body, made_by=MADE_BY, scripts=f"{player_assets()}<script>{_file('browse.js')}</script>")
+    scripts = f"{player_assets()}<script>{_file('browse.js')}</script>"
+    rules = content_rules(scripts, loads=bool(folder))
+    return html_page(title, body, made_by=MADE_BY, scripts=scripts, rules=rules)
 
 
 def _motion_file(number: int, motion: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,14 +11,17 @@ import torch
 
 from motionkit.clips.check import check_motion
 from motionkit.clips.convert.targets import Target
-from motionkit.clips.faults import Finding, longest_clean_run
+from motionkit.clips.faults import Finding, frames_at_rest, longest_clean_run
 from motionkit.errors import MotionkitError
 from motionkit.motion.clip import Clip
 from motionkit.motion.corpus.captions import Caption, captions_within
-from motionkit.motion.motion import finite_frames
+from motionkit.motion.motion import JointMotion, Motion, finite_frames
 
 _LEAST, _LEAST_FPS = 41, 20.0
 """Shortest clip that HumanML3D's loaders take, in frames (40 feature rows take 41); a check reports shorter ones."""
+
+_BEGINNING, _FEWEST = 10.0, 3
+"""Seconds in which a rest pose is looked for at the rate that is written, and fewest frames for it."""
 
 _NUMBERS = ("frames", "fps", "joints")
 """Notes of readers whose value is a number."""
@@ -71,8 +75,10 @@ def check_clip(clip: Clip, key: str, *, target: Target | None = None, fix: bool 
         if "nan" in kinds:
             detail = next(finding.detail for finding in findings if finding.kind == "nan")
             raise MotionkitError("it holds values that are not finite.", why=f"{detail} --fix cuts them out.")
-        if "rest-pose" in kinds and target.for_training:
-            start = next(finding.frames[0][1] for finding in findings if finding.kind == "rest-pose")
+        if target.for_training:
+            start = next((finding.frames[0][1] for finding in findings if finding.kind == "rest-pose"), 0)
+            start = _after_rest(motion, start, target.rate)
+        if start:
             start_text = (
                 "first frame is a rest pose and was" if start == 1 else f"first {start} frames are a rest pose and were"
             )
@@ -95,6 +101,17 @@ def check_clip(clip: Clip, key: str, *, target: Target | None = None, fix: bool 
         kept,
     )
     return clip, facts
+
+
+def _after_rest(motion: Motion | JointMotion, start: int, rate: float) -> int:
+    """Return the first frame of the motion: a rest pose mixed into several frames is one frame at the rate written."""
+    if not 0 < rate < motion.fps:
+        return start
+    beginning = motion.cut(start, start + math.ceil(_BEGINNING * motion.fps))
+    if beginning.frames < _FEWEST:
+        return start
+    rest = frames_at_rest(beginning.resample(rate).positions(), rate)
+    return start + math.ceil(rest * motion.fps / rate) if rest else start
 
 
 def _findings(clip: Clip, *, check: bool) -> Sequence[Finding]:

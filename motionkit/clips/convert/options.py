@@ -16,7 +16,22 @@ from motionkit.formats.fbx import find_blender
 
 DatasetKind = Literal["humanml", "kit"]
 
-_FOREIGN = (".gltf", ".usd", ".usdz", ".c3d", ".obj", ".mov", ".avi", ".webm", ".pkl", ".json", ".csv", ".zip")
+_FOREIGN = (
+    ".gltf",
+    ".vrm",
+    ".vrma",
+    ".usd",
+    ".usdz",
+    ".c3d",
+    ".obj",
+    ".mov",
+    ".avi",
+    ".webm",
+    ".pkl",
+    ".json",
+    ".csv",
+    ".zip",
+)
 """Endings of files that motionkit does not write; a folder of such a name is not made."""
 
 

@@ -34,7 +34,7 @@ from motionkit.clips.walk import walk
 from motionkit.errors import MotionkitError
 from motionkit.motion.clip import Clip, ClipSource
 from motionkit.motion.corpus.captions import CaptionTable
-from motionkit.page.wording import count
+from motionkit.page.wording import count, joined
 from motionkit.runs import require_writable
 from motionkit.version import __version__
 
@@ -309,6 +309,8 @@ def convert_file(
                 report.add(outcome)
                 shown += [result for result in outcome.results if isinstance(result, _Shown)]
                 problems += outcome.problems.values()
+                if len(sources) == 1:
+                    _check_parts(outcome.origin, [item.clip.part for item in shown], kind)
                 _check_number(len(shown), kind)
         if not shown:
             raise problems[0] if len(problems) == 1 else report.nothing(len(problems))
@@ -360,12 +362,25 @@ def require_file(out: Path, kind: FileKind, count: int, *, overwrite: bool = Fal
     _check_number(count, kind)
 
 
-def _check_number(count: int, kind: FileKind) -> None:
-    most = MOST_PICTURES.get(kind, 1)
-    if count > most:
-        several = f"a .{kind} file shows at most {most} clips" if most > 1 else "such a file holds one clip"
+def _check_number(number: int, kind: FileKind) -> None:
+    if number > MOST_PICTURES.get(kind, 1):
         raise MotionkitError(
-            f"{count} clips do not fit into one file.",
-            why=f"{several}.",
+            f"{number} clips do not fit into one file.",
+            why=f"{_room(kind)}.",
             fix=f"give a folder as OUT and --to {kind}: it gets a file per clip.",
         )
+
+
+def _check_parts(origin: str, parts: Sequence[str], kind: FileKind) -> None:
+    """Raise MotionkitError if the clips of one file do not fit into one file."""
+    if len(parts) > MOST_PICTURES.get(kind, 1):
+        raise MotionkitError(
+            f"{origin} holds {len(parts)} motions: {joined(parts, 20)}.",
+            why=f"{_room(kind)}.",
+            fix=f"choose one with --clip NAME, or give a folder as OUT and --to {kind}.",
+        )
+
+
+def _room(kind: FileKind) -> str:
+    most = MOST_PICTURES.get(kind, 1)
+    return f"a .{kind} file shows at most {most} clips" if most > 1 else "such a file holds one clip"

@@ -58,7 +58,8 @@ def write_file(
 ) -> Fit:
     """Write one clip as one file; as GLB or FBX with the meshes of `model`, a GLB file whose skeleton the clip is on.
 
-    FBX files are written by `blender`; see `motionkit.formats.fbx.find_blender`.
+    FBX files are written by `blender`; see `motionkit.formats.fbx.find_blender`. The animation of a GLB or FBX file is
+    called as the clip's part, else as the file.
 
     Returns:
         How far joints were moved, if rotations were solved from their positions.
@@ -80,6 +81,7 @@ def write_file(
         write_native(path, clip, source_hash=clip.notes.get("sha256", ""))
         return Fit()
     rotated, fit = _with_rotations(motion)
+    name = clip.part or path.stem
     if kind == "bvh":
         from motionkit.formats.bvh import write_bvh
 
@@ -87,15 +89,15 @@ def write_file(
     elif kind == "glb" and model:
         from motionkit.formats.glb import write_animated
 
-        write_animated(path, Path(model), rotated, name=path.stem)
+        write_animated(path, Path(model), rotated, name=name)
     elif kind == "glb":
         from motionkit.formats.glb import write_glb
 
-        write_glb(path, rotated, name=path.stem)
+        write_glb(path, rotated, name=name)
     elif kind == "fbx":
         from motionkit.formats.fbx import write_fbx
 
-        write_fbx(path, rotated, blender=blender, model=model, name=path.stem)
+        write_fbx(path, rotated, blender=blender, model=model, name=name)
     else:
         from motionkit.formats.mpl import write_mpl_npz
 

@@ -19,7 +19,7 @@ from motionkit.clips.profile.settings_file import dump
 from motionkit.clips.profile.statistics import Profile, find_outliers, uncompared
 from motionkit.page.charts import bars, rose, shares, spans
 from motionkit.page.histogram import histogram
-from motionkit.page.html import definitions, details, figure, grid, html_page, note, table, tiles
+from motionkit.page.html import content_rules, definitions, details, figure, grid, html_page, note, table, tiles
 from motionkit.page.wording import capped, count, degrees, duration, joined, metres, plain, share
 from motionkit.version import __version__
 
@@ -96,7 +96,7 @@ def profile_page(
             f"<h2>Definitions</h2>{definitions(_DEFINITIONS)}",
         ]
     )
-    return html_page(f"Profile of {title or 'a dataset'}", body, made_by="profile")
+    return html_page(f"Profile of {title or 'a dataset'}", body, made_by="profile", rules=content_rules())
 
 
 def _head(profile: Profile, title: str, command: str, made: str) -> str:

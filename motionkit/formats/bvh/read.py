@@ -288,6 +288,8 @@ class _Reader:
         if kind == "END":
             name = re.sub(r"(?i)^site\b\s*", "", name).removesuffix(END)
             name = (name or names[parent]) + END
+        elif name.endswith(END):
+            name = f"{name.removesuffix(END)}_End"  # only an end site is called so inside motionkit
         if any(names[joint] == name for joint in self.open):
             raise self.error(f"joint {name} is inside itself", why="a joint cannot be its own ancestor.")
         if not name:
@@ -379,6 +381,8 @@ _COARSE, _FINEST, _EXACT = 5, 6, 10
 def parse_frames(text: str, start: int, tree: Hierarchy) -> tuple[float, Values]:
     """Parse everything after the word MOTION.
 
+    Rows of one frame each beyond the stated number are frames too, with a warning in `tree`, as in other programs.
+
     Returns:
         Frames per second, and ``[T, channels]`` values; those that are not finite are NaN.
     """
@@ -400,9 +404,13 @@ def parse_frames(text: str, start: int, tree: Hierarchy) -> tuple[float, Values]
     except ValueError:
         values = _word_by_word(text, start, frames, tree)
     if values.shape != (frames, width):
-        if values.size != frames * width:
+        if values.shape[1:] == (width,) and len(values) > frames:
+            check_size(len(values), len(tree.names))
+            tree.warnings.append(f"Frames says {frames}, {len(values)} rows are there; all of them were read.")
+        elif values.size != frames * width:
             raise _miscount(frames, width, values.size)
-        values = values.reshape(frames, width)
+        else:
+            values = values.reshape(frames, width)
     finite = np.isfinite(values)
     if not finite.all():
         if not finite.all(axis=1).any():
@@ -500,9 +508,10 @@ def _word_by_word(text: str, start: int, frames: int, tree: Hierarchy) -> Values
 
 def _miscount(frames: int, width: int, count: int) -> MotionkitError:
     complete, remainder = divmod(count, width)
+    cut = "the file is cut short, or " if count < frames * width else ""
     return MotionkitError(
         f"expected {frames} frames x {width} values = {frames * width}, found {count}"
         f"{f' (frame {complete + 1} is incomplete)' if remainder else f' ({complete} frames)'}.",
-        fix="the file is cut short, or its number of frames or CHANNELS is wrong: export it again"
+        fix=f"{cut}its number of frames or CHANNELS is wrong: export it again"
         + (f", or write 'Frames: {complete}' if these are all." if complete and not remainder else "."),
     )

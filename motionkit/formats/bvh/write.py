@@ -59,7 +59,7 @@ def write_bvh(path: Path, motion: Motion, *, unit: str = "cm", order: str | None
     orders = choose_orders(motion.rotations) if order is None else [order] * len(motion.names)
     tree = _BvhTree(motion, 1.0 / UNITS[unit].metres, orders)
     lines = ["HIERARCHY", *tree.lines(), "MOTION", f"Frames: {motion.frames}", f"Frame Time: {1 / motion.fps:.10f}"]
-    write_bytes_atomic(path, ("\n".join(lines) + "\n" + "".join(tree.rows())).encode())
+    write_bytes_atomic(path, ("\n".join(lines) + "\n" + "".join(tree.rows())).encode(errors="replace"))
 
 
 class _BvhTree:
@@ -144,10 +144,10 @@ def _numbers(vector: Tensor) -> str:
 
 
 def _legal(names: Sequence[str]) -> list[str]:
-    """Replace blanks and braces, which break readers, and number names that this makes equal."""
+    """Replace blanks, braces and control characters, which break readers, and number names that this makes equal."""
     legal: list[str] = []
     for name in names:
-        plain = re.sub(r"[\s{}]+", "_", name).strip("_") or "joint"
+        plain = re.sub(r"[\s{}\x00-\x1f\x7f-\x9f]+", "_", name).strip("_") or "joint"
         number, unique = 2, plain
         while unique in legal:
             unique, number = f"{plain}_{number}", number + 1

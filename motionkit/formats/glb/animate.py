@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from motionkit.errors import MotionkitError
 from motionkit.formats.glb.container import Container, open_glb
-from motionkit.formats.glb.read import find_tree, glb_unit, rest_frames, rest_poses, to_motion
+from motionkit.formats.glb.read import glb_unit, rest_frames, rest_poses, to_motion
+from motionkit.formats.glb.tree import find_tree
 from motionkit.formats.glb.write import STILL, pack_glb, quaternions
 from motionkit.geometry import accumulate_rotations, matrix_to_quaternion
 from motionkit.motion.motion import END, Motion
@@ -57,6 +58,7 @@ def write_animated(path: Path, model: Path, motion: Motion, *, name: str = "moti
     data = bytearray(file.binary) + b"\0" * (-len(file.binary) % 4)
     document: dict[str, Any] = json.loads(json.dumps(file.document))
     for key in ("bufferViews", "accessors", "buffers"):
+        file.items(key)  # refuses what is no list
         document.setdefault(key, [])
     samplers: list[dict[str, Any]] = []
     channels: list[dict[str, Any]] = []
@@ -94,7 +96,11 @@ def write_animated(path: Path, model: Path, motion: Motion, *, name: str = "moti
         document["buffers"][0]["byteLength"] = len(data)
     else:
         document["buffers"] = [{"byteLength": len(data)}]
-    write_bytes_atomic(path, pack_glb(document, bytes(data)))
+    try:
+        written = pack_glb(document, bytes(data))
+    except ValueError as error:
+        raise file.error("it has a number that is not finite, which JSON does not have") from error
+    write_bytes_atomic(path, written)
 
 
 def _take_apart(file: Container, entry: dict[str, Any], node: int) -> None:

@@ -1,7 +1,9 @@
-"""The contents of a GLB file: its JSON document, its buffer, and arrays in that buffer, bounds checked."""
+"""The contents of a glTF file: its JSON document, its buffer, and arrays in that buffer, bounds checked."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import struct
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -41,11 +43,11 @@ _LEAST_BUDGET = 64 << 20
 
 @dataclass(frozen=True)
 class Container:
-    """A GLB file."""
+    """A GLB file, or a glTF file as text whose data are inside."""
 
     path: Path  # The file, for messages
     document: dict[str, Any]  # The JSON chunk
-    binary: bytes  # The BIN chunk; empty if there is none
+    binary: bytes  # The BIN chunk and all buffers inside the document, which are buffer 0 then; empty for none
     _arrays: dict[int, Floats] = field(default_factory=dict, repr=False)
     _lists: dict[str, list[dict[str, Any]]] = field(default_factory=dict, repr=False)
     _sizes: list[int] = field(default_factory=lambda: [0], repr=False)  # Bytes of all arrays together
@@ -140,10 +142,11 @@ class Container:
         view = self.item("bufferViews", index)
         buffer = self.item("buffers", view.get("buffer"))
         if view["buffer"] != 0 or "uri" in buffer:
+            beside = buffer.get("uri")
             raise self.error(
-                "its data are in other files",
-                why="a GLB file that is read here holds everything itself.",
-                fix="export it as one .glb file.",
+                f"its data are in another file{f' ({_short(beside)})' if isinstance(beside, str) else ''}",
+                why="what is read here holds everything itself.",
+                fix="export it as GLB, one .glb file.",
             )
         dtype = np.dtype(kind)
         size = dtype.itemsize * width
@@ -205,40 +208,94 @@ class Container:
 
 
 def open_glb(path: Path) -> Container:
-    """Read a GLB file."""
+    """Read a GLB file, whatever its name (``.glb``, ``.vrm``, ``.vrma``), or a glTF file as text (``.gltf``)."""
     try:
         with open_file(path, MAX_BYTES) as file:
             data = file.read()
     except OSError as error:
         raise MotionkitError(f"{path} cannot be read: {error.strerror or error}.") from error
-    if data[:4] != b"glTF":
-        is_text = data.lstrip()[:1] == b"{"
-        raise MotionkitError(
-            f"{path} is not a GLB file.",
-            why="it is glTF as text, whose data are in other files." if is_text else "it does not begin with glTF.",
-            fix="export it as one .glb file.",
-        )
-    version, size = struct.unpack("<II", data[4:12]) if len(data) >= 12 else (0, 0)
-    if version != 2:
-        raise MotionkitError(f"{path}: glTF {version} is not read.", why="version 2 is.", fix="export it as glTF 2.0.")
-    chunks = dict(_chunks(data, min(size, len(data)), path))
-    if b"JSON" not in chunks:
-        raise MotionkitError(f"{path} has no JSON chunk.", fix="the file is damaged: export it again.")
+    binary = b""
+    if data[:4] == b"glTF":
+        version, size = struct.unpack("<II", data[4:12]) if len(data) >= 12 else (0, 0)
+        if version != 2:
+            raise _other_version(path, version)
+        chunks = dict(_chunks(data, min(size, len(data)), path))
+        if b"JSON" not in chunks:
+            raise MotionkitError(f"{path} has no JSON chunk.", fix="the file is damaged: export it again.")
+        text, binary = chunks[b"JSON"], chunks.get(b"BIN\0", b"")
+    elif data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{":
+        text = data
+    else:
+        why = "it is empty." if not data else "it begins neither with glTF nor, as glTF in text does, with {."
+        raise MotionkitError(f"{path} is not a glTF file.", why=why, fix="export it as GLB, one .glb file.")
     try:
-        text = chunks[b"JSON"].decode()
+        document = parse_json(text.decode("utf-8-sig"), str(path), dict)
     except UnicodeDecodeError as error:
         raise MotionkitError(
             f"{path} is damaged.", why="its JSON is not UTF-8 text.", fix="export it again."
         ) from error
-    container = Container(path, parse_json(text, str(path), dict), chunks.get(b"BIN\0", b""))
-    required = container.document.get("extensionsRequired", [])
+    container = Container(path, document, binary)
+    if data[:4] != b"glTF":
+        about = document.get("asset")
+        if not isinstance(about, dict):
+            raise MotionkitError(f"{path} is not a glTF file.", why="it is JSON without an asset.")
+        if not str(version := about.get("version")).startswith("2."):
+            raise _other_version(path, version)
+    required = document.get("extensionsRequired", [])
     for name in required if isinstance(required, list) else []:
         if isinstance(name, str) and name in _PACKED:
             raise container.error(
                 f"it is packed with {_PACKED[name]} ({name}), which is not read",
                 fix=f"export it without {_PACKED[name]} compression.",
             )
-    return container
+    return _with_data_inside(container)
+
+
+def _other_version(path: Path, version: object) -> MotionkitError:
+    return MotionkitError(
+        f"{path}: glTF {_short(version)} is not read.", why="version 2 is.", fix="export it as glTF 2.0."
+    )
+
+
+def _with_data_inside(file: Container) -> Container:
+    """Return the file with the buffers that its document holds as text behind the BIN chunk, all as buffer 0."""
+    buffers = file.items("buffers")
+    if not any(_text(buffer.get("uri")).startswith("data:") for buffer in buffers):
+        return file
+    data, kept = bytearray(), [dict[str, Any]()]
+    places: dict[int, tuple[int, int, int]] = {}  # buffer to its new number, and where it begins and ends there
+    for number, buffer in enumerate(buffers):
+        uri = buffer.get("uri")
+        if "uri" in buffer and not _text(uri).startswith("data:"):
+            places[number] = len(kept), 0, 0
+            kept.append(buffer)
+            continue
+        content = file.binary if number == 0 and "uri" not in buffer else _decoded_uri(file, _text(uri))
+        start = len(data) + -len(data) % 4
+        data += b"\0" * (start - len(data)) + content
+        places[number] = 0, start, len(data)
+    views = []
+    for number, view in enumerate(file.items("bufferViews")):
+        buffer_number, start, end = places[file.index(view.get("buffer"), len(buffers), "buffers")]
+        offset, length = _whole(view.get("byteOffset", 0)), _whole(view.get("byteLength"))
+        if buffer_number == 0 and not 0 <= offset <= offset + length <= end - start:
+            raise file.error(
+                f"buffer view {number} ends beyond its buffer of {end - start} bytes",
+                fix="the file is cut short or damaged: export it again.",
+            )
+        views.append({**view, "buffer": buffer_number, "byteOffset": start + max(offset, 0)})
+    kept[0]["byteLength"] = len(data)
+    return Container(file.path, {**file.document, "buffers": kept, "bufferViews": views}, bytes(data))
+
+
+def _decoded_uri(file: Container, uri: str) -> bytes:
+    kind, _, text = uri.partition(",")
+    if not kind.endswith(";base64"):
+        raise file.error("a buffer inside it is not base64")
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise file.error("a buffer inside it is damaged", why="it is not base64.", fix="export it again.") from error
 
 
 def _chunks(data: bytes, size: int, path: Path) -> list[tuple[bytes, bytes]]:

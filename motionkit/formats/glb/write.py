@@ -218,7 +218,9 @@ class Buffer:
 
 def pack_glb(document: dict[str, Any], data: bytes) -> bytes:
     """Return the bytes of a GLB file with this document and this buffer, whose size is a multiple of four."""
-    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    # Names of files need not be text on Linux; what is none becomes a question mark.
+    words = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text = words.encode(errors="replace")
     text += b" " * (-len(text) % 4)
     size = 12 + 8 + len(text) + 8 + len(data)
     head = [struct.pack("<4sII", b"glTF", 2, size), struct.pack("<I4s", len(text), b"JSON"), text]

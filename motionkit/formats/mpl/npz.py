@@ -271,7 +271,8 @@ def _about(clip: Clip) -> dict[str, object]:
 
 
 def _json(document: object) -> str:
-    return json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(", ", ": "))
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(", ", ": "))
+    return text.encode(errors="replace").decode()  # what is no text becomes a question mark, as in `write_native`
 
 
 def unreal_yaw(motion: Motion) -> Tensor:

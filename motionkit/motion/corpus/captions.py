@@ -34,7 +34,7 @@ _USUAL = {
     "split": ("split",),
     "group": ("group",),
 }
-_ENDINGS = {".bvh", ".json", ".npy", ".npz", ".fbx", ".c3d", ".amc", ".txt", ".glb"}
+_ENDINGS = {".bvh", ".json", ".npy", ".npz", ".fbx", ".c3d", ".amc", ".txt", ".glb", ".gltf", ".vrm", ".vrma"}
 """Suffixes that are removed from an id: those of files that are read, and of files that a table may be made for."""
 
 _Parts = tuple[str, ...]

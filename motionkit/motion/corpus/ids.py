@@ -15,6 +15,7 @@ LONGEST = 180
 """Bytes of an id. File names may have 255, and suffixes, parts and temporary names are added to it."""
 
 _HASH = 10
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _UNFIT = re.compile(r'[\x00-\x1f\x7f-\x9f\ud800-\udfff#/\\<>:"|?*]')
 """Control characters, which terminals obey; surrogates, which no text file can hold; separators; and what Windows
 allows in no file name."""
@@ -50,6 +51,16 @@ def plain_id(name: str) -> str:
         return plain
     digest = hashlib.sha256(data).hexdigest()[:_HASH]
     return f"{data[: LONGEST - _HASH - 1].decode(errors='ignore')}-{digest}"
+
+
+def one_line(name: str) -> str:
+    """Return a name in one line: without control characters and surrogates, with single blanks.
+
+    Example:
+        >>> one_line("Left  Hand ")
+        'Left Hand'
+    """
+    return " ".join(_CONTROL.sub(" ", name).split())
 
 
 SPLITS = ("train", "val", "test")

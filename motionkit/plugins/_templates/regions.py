@@ -50,7 +50,9 @@ class $cls:
     """An example to replace: images with a mask and a caption each; of ten one is for val and one for test."""
 
     def __init__(self, options: Options) -> None:
-        if options.root is None or not options.root.is_dir():
+        if options.root is None:
+            raise MotionkitError("--dataset.root is not given.", fix="--dataset.root FOLDER")
+        if not options.root.is_dir():
             raise MotionkitError(f"there is no folder {options.root}.", fix="--dataset.root FOLDER")
         self.name = "$name"
         files = sorted(options.root.glob("*.jpg"))

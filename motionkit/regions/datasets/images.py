@@ -188,7 +188,7 @@ def _rgb(image: Image.Image, ground: str) -> Image.Image:
             values = values / 2 ** (bits + bits % 2 - 8)
         return Image.fromarray(values.astype(np.uint8)).convert("RGB")
     # Of several channels of 16 bits Pillow reads the upper 8.
-    if ";16" in str(image.tile) and int(np.asarray(image).max(initial=0)) < _DARK:
+    if ";16" in str(getattr(image, "tile", "")) and int(np.asarray(image).max(initial=0)) < _DARK:
         raise UnusableError(BAD_IMAGE, "channels of 16 bits, of which only the upper 8 are read, and these are dark")
     if image.has_transparency_data:
         rgba = image.convert("RGBA")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ def area_of(mask: object, facts: Facts, *, max_pixels: int) -> float:
         runs, size = runs_of(mask)
         _fitting(size, facts)
         share = float(runs[1::2].sum()) / (size[0] * size[1])
-    elif isinstance(mask, (list, tuple)) and mask and not _of_runs(mask):
+    elif isinstance(mask, (list, tuple)) and mask and not _joined(mask):
         share = polygon_area(mask, facts.size) / (facts.size[0] * facts.size[1])
     else:
         share = float(_drawn(mask, facts, max_pixels).mean())
@@ -62,19 +62,19 @@ def _drawn(mask: object, facts: Facts, max_pixels: int) -> NDArray[np.bool_]:
         runs, size = runs_of(mask)
         _fitting(size, facts)
         drawn = draw_runs(runs, size)
-    elif _of_runs(mask):
-        parts = [_drawn(part, facts, max_pixels) for part in mask]
-        return np.logical_or.reduce(parts)
+    elif parts := _joined(mask):
+        whole: NDArray[np.bool_] = np.logical_or.reduce([_drawn(part, facts, max_pixels) for part in parts])
+        return whole
     else:
         return fill_polygons(mask, facts.size)
     _fitting(drawn.shape, facts)
     return upright(drawn, facts.turn) if drawn.shape != facts.size else drawn
 
 
-def _of_runs(mask: object) -> TypeGuard[list[Mapping[str, Any]] | tuple[Mapping[str, Any], ...]]:
-    """Return whether a mask is a list of RLE, which are joined."""
-    several = isinstance(mask, (list, tuple)) and 0 < len(mask) <= _RINGS
-    return several and all(isinstance(part, Mapping) for part in mask)
+def _joined(mask: object) -> list[Mapping[str, Any]]:
+    """Return the parts of a mask that is a list of RLE; empty for any other mask."""
+    parts = list(mask) if isinstance(mask, (list, tuple)) and len(mask) <= _RINGS else []
+    return parts if all(isinstance(part, Mapping) for part in parts) else []
 
 
 def _fitting(size: tuple[int, ...], facts: Facts) -> None:

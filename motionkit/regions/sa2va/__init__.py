@@ -31,7 +31,9 @@ class Sa2vaOptions(Group):
     lora_rank: int = Field(
         128, ge=0, le=4096, description="Rank of the language model's adapters; 0 trains none of it."
     )
-    lora_alpha: float = Field(256.0, gt=0, le=65_536, description="Adapters are scaled by alpha / rank.")
+    lora_alpha: float = Field(
+        256.0, gt=0, le=65_536, description="Adapters are scaled by alpha / rank; of rsLoRA give alpha * sqrt(rank)."
+    )
     max_tiles: int = Field(12, ge=1, le=64, description="Most tiles of an image, beside its thumbnail.")
     max_words: int = Field(
         128, ge=2, le=4096, description="Longest caption in tokens, its end included; it is cut off there."

@@ -203,6 +203,12 @@ def load_guide(policy: Sa2vaPolicy, path: Path) -> None:
                 why=f"{name} is {list(tensor.shape)}, and the model's is {list(current[name].shape)}.",
                 fix="--policy.lora-rank and --policy.lora-alpha say how it was trained." if "lora_" in name else "",
             )
+    if unused := sorted(name for name in stored if ".lora_" in name and name not in current):
+        raise MotionkitError(
+            f"{path} holds adapters that have no place here: {unused[0][:200]} and {len(unused) - 1:,} more.",
+            why="LoRA's A and B of one adapter, called default, are read; without them the model is another.",
+            fix="--policy.lora-rank says how it was trained." if not policy.options.lora_rank else "",
+        )
     policy.load_tensors({**current, **taken})
     missing = {}
     for group, names in names_by_group(policy.groups, current).items():

@@ -67,7 +67,11 @@ def _leaves(space: Space[Any], name: str, way: Callable[[Any], Any]) -> Iterator
         yield name, way, space
     for key, part in keys:
         below = f"{name}/{key}" if name else str(key)
-        yield from _leaves(part, below, lambda seen, key=key: way(seen)[key])
+        yield from _leaves(part, below, _entry_of(way, key))
+
+
+def _entry_of(way: Callable[[Any], Any], key: Any) -> Callable[[Any], Any]:
+    return lambda seen: way(seen)[key]
 
 
 def _why_not(space: Space[Any]) -> str:

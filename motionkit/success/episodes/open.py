@@ -79,8 +79,8 @@ def _columns_part(opened: Sequence[tuple[Path, Manifest]], records: Sequence[Epi
     (first, manifest), *others = opened
     for folder, other in others:
         parts = other.state_parts, manifest.state_parts
-        odd = all(parts) and [*parts[0].items()] != [*parts[1].items()]
-        if odd or (other.columns, other.choices) != (manifest.columns, manifest.choices):
+        apart = all(parts) and [*parts[0].items()] != [*parts[1].items()]
+        if apart or (other.columns, other.choices) != (manifest.columns, manifest.choices):
             return (
                 f"actions and states are not read: {first} and {folder} have different ones, {manifest.widths} and "
                 f"{other.widths}."

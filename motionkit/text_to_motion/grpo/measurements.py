@@ -149,7 +149,7 @@ def still_alarms(compared: Mapping[str, Paired], reference_jerk: float | None = 
     """
     texts = []
     if "jerk" in compared and is_noise(compared["jerk"].after, reference_jerk):
-        jerk = f"{compared['jerk'].after:,.0f} m/s^3, {reference_jerk:,.0f} of reference clips"
+        jerk = f"{compared['jerk'].after:,.0f} m/s^3, that of reference clips {reference_jerk:,.0f}"
         return [f"jerk is {jerk}: the motions are noise, whatever else is measured of them"]
     movement, statues = compared.get("movement"), compared.get("statues")
     if movement is not None and movement.n and movement.after < LEAST_MOVEMENT:
@@ -378,10 +378,12 @@ class Measurements:
         starts = {name: self._start("switched" if changes and name == "generate" else name) for name in measured}
         pairs = {name: compare_measured(starts[name], result) for name, result in measured.items()}
         self._warn(pairs, _real(real, "jerk").get("real"))
-        summary[GUIDANCE] = {"before": self.guidance, "after": self.guidance_after}
-        if changes:
-            alone = compare_measured(self._start("generate"), self._start("switched"))
-            summary[GUIDANCE] |= {name: alone[name].document() for name in ("reward", "judge") if name in alone}
+        guidance: dict[str, object] = {"before": self.guidance, "after": self.guidance_after}
+        alone = compare_measured(self._start("generate"), self._start("switched")) if changes else {}
+        for name, pair in alone.items():
+            if name in ("reward", "judge"):
+                guidance[name] = pair.document()
+        summary[GUIDANCE] = guidance
         tables = []
         for name, paired in pairs.items():
             first_real = None if real is None else real.first(len(heldouts[name].prompts))

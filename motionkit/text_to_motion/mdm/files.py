@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -34,6 +35,9 @@ STATS = "normalizer."  # prefix of the statistics among a policy's tensors
 
 _FRAMES = "input_process.poseEmbedding.weight"
 _PEFT = "base_model.model."
+_DOWN, _UP, _UP_BIAS = (
+    re.compile(rf"\.lora_{end}$") for end in (r"A(?:\.(\w+))?\.weight", r"B(?:\.\w+)?\.weight", r"B(?:\.\w+)?\.bias")
+)
 _TARGETS = "embed_target_cond."
 _DEFAULT_STEPS = 1000
 _GRPO_ARGS = {"group_size", "clip_epsilon", "kl_penalty"}
@@ -308,6 +312,11 @@ def _plain(tensors: Mapping[str, Tensor], args: Mapping[str, Any], path: Path) -
         plain = _without_targets(plain, path)
     if any(".lora_" in name for name in plain):
         plain = _merge_lora(plain, args, path)
+    if _FRAMES not in plain and (longer := next((name for name in plain if name.endswith(f".{_FRAMES}")), "")):
+        raise MotionkitError(
+            f"{path} holds an MDM inside something else: its tensors are called {longer.removesuffix(_FRAMES)}...",
+            fix="save the state_dict of the network itself.",
+        )
     if _FRAMES not in plain or plain[_FRAMES].ndim != 2:
         raise _not_mdm(path, tensors)
     return plain
@@ -330,17 +339,20 @@ def _without_targets(tensors: Mapping[str, Tensor], path: Path) -> dict[str, Ten
 
 
 def _merge_lora(tensors: Mapping[str, Tensor], args: Mapping[str, Any], path: Path) -> dict[str, Tensor]:
-    """Return weights with ``W + alpha / r B A`` (Hu et al. 2021) in place of W, A and B."""
-    alpha = args.get("lora_alpha")
-    if not isinstance(alpha, (int, float)) or not math.isfinite(alpha):
-        raise MotionkitError(f"{path} holds LoRA tensors, but its args.json no lora_alpha.", fix="add lora_alpha.")
+    """Return weights with ``W + s B A`` in place of W, A and B.
+
+    s is alpha / r (Hu et al. 2021), or alpha / sqrt(r) where args.json sets use_rslora (Kalajdzievski 2023). A bias of
+    B (peft's lora_bias) is added to that of the layer, times s.
+    """
+    alpha = _alpha(tensors, args, path)
     out = {name.replace(".base_layer.", "."): value for name, value in tensors.items() if ".lora_" not in name}
-    downs = {name for name in tensors if ".lora_A" in name}
-    ups = {name for name in tensors if ".lora_B" in name}
-    if lost := sorted({name.replace(".lora_A", ".lora_B") for name in downs} ^ ups):
-        raise MotionkitError(f"{path} is incomplete: {lost[0]} has no counterpart.", fix="copy it again.")
+    downs = {name for name in tensors if _DOWN.search(name)}
+    lost = {name.replace(".lora_A", ".lora_B") for name in downs} ^ {name for name in tensors if _UP.search(name)}
+    if lost:
+        raise MotionkitError(f"{path} is incomplete: {min(lost)} has no counterpart.", fix="copy it again.")
     for name in sorted(downs):
-        down, up = tensors[name], tensors[name.replace(".lora_A", ".lora_B")]
+        up_name = name.replace(".lora_A", ".lora_B")
+        down, up = tensors[name], tensors[up_name]
         target = name.partition(".lora_A")[0] + ".weight"
         if target not in out:
             raise MotionkitError(f"{path}: {name} adapts {target}, which is not there.")
@@ -349,9 +361,40 @@ def _merge_lora(tensors: Mapping[str, Tensor], args: Mapping[str, Any], path: Pa
         rank = down.shape[0] if down.ndim else 0
         if not rank or shapes != [(*shapes[2][:1], rank), (rank, *shapes[2][1:]), shapes[2]]:
             raise MotionkitError(f"{path}: {name} does not fit {target}.", fix="copy it again.")
+        scale = alpha / (math.sqrt(rank) if args.get("use_rslora") else rank)
         # B [out, r] times A [r, in].
-        out[target] = out[target] + alpha / rank * (up @ down)
+        out[target] = out[target] + scale * (up @ down)
+        if (added := tensors.get(up_name.removesuffix("weight") + "bias")) is not None:
+            bias = target.removesuffix("weight") + "bias"
+            if bias not in out or out[bias].shape != added.shape:
+                raise MotionkitError(f"{path}: the bias of {up_name} does not fit {bias}.", fix="copy it again.")
+            out[bias] = out[bias] + scale * added
     return out
+
+
+def _alpha(tensors: Mapping[str, Tensor], args: Mapping[str, Any], path: Path) -> float:
+    """Return the alpha of adapters; refuse those whose merged weights are not known."""
+    alpha = args.get("lora_alpha")
+    if not isinstance(alpha, (int, float)) or isinstance(alpha, bool) or not math.isfinite(alpha):
+        raise MotionkitError(f"{path} holds LoRA tensors, but its args.json no lora_alpha.", fix="add lora_alpha.")
+    save = "merge them where they were trained (peft: merge_and_unload) and save the weights."
+    read = (_DOWN, _UP, _UP_BIAS)
+    if others := [name for name in tensors if ".lora_" in name and not any(part.search(name) for part in read)]:
+        raise MotionkitError(
+            f"{path} holds adapters of a kind that is not read: {min(others)[:200]}.",
+            why="LoRA's A and B are read, and a bias of B.",
+            fix=save,
+        )
+    adapters = sorted({match[1] for name in tensors if (match := _DOWN.search(name)) and match[1]})
+    if len(adapters) > 1:
+        raise MotionkitError(
+            f"{path} holds {len(adapters)} adapters: {', '.join(adapters)[:200]}.",
+            why="the file does not say which of them act.",
+            fix=save,
+        )
+    if args.get("alpha_pattern"):
+        raise MotionkitError(f"{path}: args.json has an alpha for each layer (alpha_pattern).", fix=save)
+    return float(alpha)
 
 
 def _not_mdm(path: Path, content: Any) -> MotionkitError:

@@ -280,7 +280,8 @@ def test_the_mirror_image_of_the_shortest_clip_is_written(tmp_path: Path, body, 
 )
 def test_a_hostile_part_stays_in_the_folder(tmp_path: Path, part: str, target) -> None:
     out = tmp_path / "a/b/c/d/out"
-    convert([Memory("m", [feature_clip(60, part=part)])], out, target)
+    report = convert([Memory("m", [feature_clip(60, part=part), feature_clip(60, part="other")])], out, target)
+    assert len(report.written) == 2
     inside = {path for path in out.rglob("*") if path.is_file()}
     assert {path for path in tmp_path.rglob("*") if path.is_file()} == inside
     with pytest.raises(MotionkitError, match="not a name"):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import roma
 import torch
 from typer.testing import CliRunner
 
@@ -23,7 +25,9 @@ from motionkit.clips.convert import (
     open_sources,
     plan_conversion,
 )
+from motionkit.clips.convert.check_clip import check_clip
 from motionkit.clips.convert.feature_target import FeatureTarget
+from motionkit.clips.faults import frames_at_rest
 from motionkit.errors import MotionkitError
 from motionkit.formats.bvh import read_bvh
 from motionkit.motion import HUMANML, Caption, Clip, JointMotion, feature_stats, read_caption_table, read_features
@@ -489,3 +493,18 @@ def test_paths_say_what_to_make(out: str, to, inputs, target, file) -> None:
 def test_what_could_not_act_is_refused(out: str, to, options: OutputOptions, said: str) -> None:
     with pytest.raises(MotionkitError, match=said):
         plan_conversion(Path(out), ["a.bvh"], to, options)
+
+
+def test_a_rest_pose_mixed_into_two_frames_is_left_out_at_the_rate_that_is_written(tmp_path: Path):
+    """At 60 frames a second the first step is under twice the second; at 20 they are one, which stands out."""
+    clip = read_bvh(write_bvh(tmp_path / "a.bvh", 150, fps=60.0, rest=True))[0]
+    motion = clip.motion
+    rotations = motion.rotations.clone()
+    middle = roma.rotmat_slerp(motion.rotations[0], motion.rotations[1], torch.tensor(0.6, dtype=torch.float64))
+    rotations[1] = middle
+    mixed = replace(motion, rotations=rotations, translations=motion.translations[1:2].expand_as(motion.translations))
+    assert not frames_at_rest(mixed.positions(), 60.0)
+    assert frames_at_rest(mixed.resample(20.0).positions(), 20.0) == 1
+    found, facts = check_clip(replace(clip, motion=mixed), "a", target=FeatureTarget())
+    assert (found.motion.frames, facts.kept) == (147, (3, 150))
+    assert facts.warnings == ("its first 3 frames are a rest pose and were left out.",)

@@ -25,10 +25,12 @@ from motionkit.errors import MotionkitError
 from motionkit.formats.bvh import read_bvh
 from motionkit.formats.table import read_clips
 from motionkit.motion import HUMANML, Caption, Clip, JointMotion, joints_to_features
+from motionkit.starter import generate
 from motionkit.weights import read_array
 
 from ...made.bodies import walker
 from ...made.bvh_files import write_bvh
+from ...made.glb_files import keyed
 from ...made.mpl_files import exported, save, starter_motion
 
 Cli = Callable[..., Result]
@@ -112,6 +114,29 @@ def test_options_that_no_reader_looks_at_are_refused(cli: Cli, words: list[str],
     assert cli("convert", "a.bvh", "out.npz", "--up", "y", "--units", "cm").exit_code == 0
 
 
+def test_a_body_upside_down_is_turned_said_and_can_be_kept(cli: Cli) -> None:
+    """Joints in the axes of a camera, as methods that look at videos write them."""
+    np.save("down.npy", generate("walk", frames=60).joints * np.array([1.0, -1.0, -1.0]))
+
+    def rise(*words: str) -> float:
+        assert cli("convert", "down.npy", "out.npz", "--overwrite", *words).exit_code == 0
+        motion = read_clips("out.npz")[0].motion
+        places = motion.positions()
+        return float((places[:, motion.names.index("head"), 1] - places[:, 0, 1]).mean())
+
+    result = cli("convert", "--check", "down.npy")
+    assert "down: the trunk points along -Y: Y down was taken; if that is wrong, pass --up y." in result.stderr
+    assert "head-down" not in result.stdout
+    assert rise() > 0.5
+    assert rise("--up", "-y") > 0.5
+    assert rise("--up=y") < -0.5
+    told = cli("convert", "--check", "down.npy", "--up", "-y")
+    assert (told.exit_code, "trunk" in told.stderr) == (0, False)
+    kept = cli("convert", "--check", "down.npy", "--up", "y")
+    assert "head-down: the head is below the hips in 60 of 60 frames" in kept.stdout
+    assert "'-y', 'z' or '-z'" in cli("convert", "--check", "down.npy", "--up", "w").stderr
+
+
 @pytest.mark.parametrize("kind", ["bvh", "npz", "json", "mpl", "joints"])
 def test_a_rate_that_is_given_wins_and_both_are_named(cli: Cli, kind: str) -> None:
     write_bvh(Path("a.bvh"), 60, fps=30.0)
@@ -137,6 +162,23 @@ def test_a_rate_that_is_given_wins_and_both_are_named(cli: Cli, kind: str) -> No
     assert (said in " ".join(result.stderr.split())) == (kind != "joints")
     again = cli("convert", path, "same.npz", "--to", "npz", "--source-fps", "30")
     assert "--source-fps" not in again.stderr
+
+
+def test_a_rate_that_cannot_act_on_one_of_the_files_is_an_error_of_that_file(cli: Cli) -> None:
+    """Keys of GLB files are frames, or a curve over seconds."""
+    Path("in").mkdir()
+    write_bvh(Path("a.bvh"), 60, fps=30.0)
+    assert cli("convert", "a.bvh", "in/a.glb").exit_code == 0
+    half = [[0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 1.0, 0.0]]
+    keyed(Path("in/b.glb"), [("rotation", "LINEAR", [0.0, 2.0], half)])
+    assert cli("convert", "in/b.glb", "alone.npz", "--source-fps", "60").exit_code == 2
+    result = cli("convert", "in", "out", "--to", "npz", "--source-fps", "60")
+    assert result.exit_code == 1
+    said = " ".join(result.stderr.split())
+    assert "in/b.glb: --source-fps 60 does not act on it" in said
+    assert "its file says 30 frames per second: 60 were taken" in said
+    assert read_clips("out/a.npz")[0].motion.fps == 60.0
+    assert not Path("out/b.npz").exists()
 
 
 def test_options_act_where_one_reader_looks_at_them(cli: Cli) -> None:

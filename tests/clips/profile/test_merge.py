@@ -185,7 +185,7 @@ def test_windows_lines_and_a_byte_order_mark_stay(tmp_path: Path) -> None:
         ("a.yaml", "1: a\n", "key that is not text: 1"),
         ("a.yaml", "on: 1\n", "key that is not text: True"),
         ("a.toml", "a = ", "not valid TOML"),
-        ("a.toml", "a" + ".a" * 20_000 + " = 1", "key of more than 100 parts"),
+        ("a.toml", "a" + ".a" * 200 + " = 1", "key of more than 100 parts"),
         ("a.toml", "a = " + "[" * 101 + "]" * 101, "nested too deep"),
         ("a.json", b"\xff\xfe\x00", "not a text file"),
     ],

@@ -206,3 +206,14 @@ def test_presets_are_the_guides_sizes(name: str, batch: int, seq_len: int) -> No
     assert (found.settings.train.batch_size, found.settings.train.seq_len) == (batch, seq_len)
     assert found.settings.model.dropout == 0.25
     assert found.origins["train.batch_size"] == f"preset {name}"
+
+
+def test_a_typed_key_is_answered_as_one_of_a_file() -> None:
+    with pytest.raises(SettingsError, match="forbids explicit constraints of the feet") as refused:
+        resolve(TrainMplSettings, Given(sets=("w_foot_slide=0.1",)))
+    assert "loss.skate" in str(refused.value)
+    found = resolve(TrainMplSettings, Given(sets=("num_workers=4", "seed=3")))
+    assert found.settings.seed == 3
+    assert found.notes == ("num_workers of the guide has no effect: windows are cut in memory",)
+    with pytest.raises(SettingsError, match="unknown setting"):
+        resolve(TrainMplSettings, Given(sets=("w_feet=0.1",)))

@@ -103,6 +103,21 @@ def test_a_checkpoint_of_the_guide_is_read_by_name(
     assert torch.equal(average["mlp1.3.weight"], trained.tensors()["mlp1.3.weight"])
 
 
+@pytest.mark.parametrize("part", ["lora_A.other.weight", "lora_B.default.bias", "lora_magnitude_vector.default.weight"])
+def test_adapters_of_which_a_part_would_be_lost_are_refused(
+    trained: Sa2vaPolicy, composite: Path, tmp_path: Path, part: str
+) -> None:
+    tensors = trained.tensors()
+    layer = next(name for name in tensors if name.endswith(".lora_A.default.weight")).partition(".lora_A")[0]
+    torch.save({**tensors, f"{layer}.{part}": torch.zeros(2)}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(MotionkitError, match=rf"adapters that have no place here: {layer}.{part} and 0 more"):
+        opened(tmp_path, base=str(composite))
+    torch.save(tensors, tmp_path / "pytorch_model.bin")
+    with pytest.raises(MotionkitError, match="adapters that have no place here") as refused:
+        opened(tmp_path, base=str(composite), lora_rank=0)
+    assert "--policy.lora-rank" in str(refused.value.fix)
+
+
 def test_a_guides_checkpoint_needs_its_base_and_must_fit(composite: Path, tmp_path: Path) -> None:
     torch.save({"mlp1.1.weight": torch.zeros(3)}, tmp_path / "pytorch_model.bin")
     with pytest.raises(MotionkitError, match="does not say what it was trained from"):

@@ -179,7 +179,7 @@ def test_stand_ins_are_gone_afterwards() -> None:
 
 
 def test_names_of_weights_are_read_from_a_damaged_file_as_none(tmp_path: Path) -> None:
-    (tmp_path / "model.safetensors").write_bytes(struct.pack("<Q", 1 << 40) + b"{}")
+    (tmp_path / "model.safetensors").write_bytes(struct.pack("<Q", 1000) + b"{}")
     assert weight_names(tmp_path) == set()
     (tmp_path / "model.safetensors.index.json").write_text('{"weight_map": {"mlp1.0.weight": "a"}}')
     assert weight_names(tmp_path) == {"mlp1.0.weight"}

@@ -9,7 +9,8 @@ Each prompt is typed alone, as a user does, with seed 0. OUT, which must be new,
 warning of the prompt and the caption that it was read as, where it has them, and measures of the motion. A sheet has 14
 frames, the first and the last among them, in two rows: seen from its right side, so that the direction that it faces
 at the start is to the right in the picture, and seen from the front; and at the right the path from above. Left limbs
-are blue, right ones red. Each picture is centred on the pelvis: travel is seen in the path and in the row of metres.
+are blue, right ones red. The nose is where the head joint is ahead of the neck: all that joints tell of where it looks.
+Each picture is centred on the pelvis: travel is seen in the path and in the row of metres.
 
 ``PYTHONPATH=OTHER/CHECKOUT`` makes the sheets of another version.
 """
@@ -125,6 +126,15 @@ def measured(joints: Array, fps: float) -> dict[str, float]:
         "pelvis_highest_m": root[:, 1].max(),
         "in_the_air_s": float((low - low.min() > 0.06).sum()) / fps,
     }
+    face = joints[:, name("head")] - joints[:, name("neck")]
+    aside = np.degrees(np.arctan2((face * left).sum(1), (face * ahead).sum(1)))
+    down = np.degrees(np.arctan2((face * ahead).sum(1), face[:, 1]))
+    facts |= {
+        "head_turned_left_most_deg": aside.max(),
+        "head_turned_right_most_deg": -aside.min(),
+        "head_tilted_ahead_deg_from": down.min(),
+        "head_tilted_ahead_deg_to": down.max(),
+    }
     for side in ("left", "right"):
         facts[f"{side}_hand_highest_m"] = hands[side][:, 1].max()
         facts[f"{side}_hand_speed_m_s"] = np.linalg.norm(np.diff(hands[side] - root, axis=0), axis=1).mean() * fps
@@ -155,9 +165,9 @@ def sheet(joints: Array, fps: float, title: str) -> Image.Image:
             floor = TOP + (row + 1) * TALL - 16
             draw.line([(x, floor), (x + CELL, floor)], fill=(190, 190, 190))
             draw.line([(x, TOP + row * TALL), (x, TOP + (row + 1) * TALL)], fill=(230, 230, 230))
-            # Nearer limbs are drawn last: the right ones from the right side, from the front in order of depth.
+            # The right limbs are drawn last, as they are nearer from the right side.
             points = np.stack([x + CELL / 2 + SCALE * body @ direction, floor - SCALE * body[:, 1]], axis=1)
-            figure(draw, points)
+            figure(draw, points, body @ np.stack([direction, [0.0, -1.0, 0.0]], axis=1))
         draw.text((x + 3, TOP + 2), f"{frame / fps:.1f} s", fill="gray", font_size=10)
         draw.text((x + 3, TOP + TALL - 14), f"ahead {moved @ first:+.1f}", fill="gray", font_size=10)
         draw.text((x + 3, TOP + 2 * TALL - 14), f"left {moved @ left:+.1f}", fill="gray", font_size=10)
@@ -165,14 +175,16 @@ def sheet(joints: Array, fps: float, title: str) -> Image.Image:
     return picture
 
 
-def figure(draw: ImageDraw.ImageDraw, points: Array) -> None:
-    """Draw a body whose joints ``[22, 2]`` are in pixels."""
+def figure(draw: ImageDraw.ImageDraw, points: Array, flat: Array) -> None:
+    """Draw a body whose joints ``[22, 2]`` are in pixels; `flat` are they in metres, for the nose."""
     for colour in (MIDDLE, LEFT, RIGHT):
         for joint, parent in enumerate(HUMANML.parents):
             if parent >= 0 and colour_of(joint) == colour:
                 draw.line([tuple(points[parent]), tuple(points[joint])], fill=colour, width=3)
     x, y = points[HUMANML.joint_names.index("head")]
     draw.ellipse([x - 7, y - 9, x + 7, y + 5], outline=MIDDLE, width=2)
+    nose = flat[HUMANML.joint_names.index("head")] - flat[HUMANML.joint_names.index("neck")]
+    draw.line([(x, y - 2), (x + 130 * nose[0], y - 2)], fill=MIDDLE, width=2)
 
 
 def colour_of(joint: int) -> tuple[int, int, int]:

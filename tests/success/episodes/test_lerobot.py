@@ -150,11 +150,18 @@ def actions(folder: Path, values: list[Any]) -> None:
     change_table(folder / DATA, lambda table: table.set_column(0, "action", pa.array(values)))
 
 
+def playlist(folder: Path) -> None:
+    """Put a list in the place of the film that names the film; a program that guesses formats would play it."""
+    film = (folder / VIDEO).read_bytes()
+    (folder / VIDEO).with_name("beside.mp4").write_bytes(film)
+    (folder / VIDEO).write_bytes(b"#EXTM3U\n#EXT-X-TARGETDURATION:9\n#EXTINF:9,\nbeside.mp4\n#EXT-X-ENDLIST\n")
+
+
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
         (lambda folder: (folder / VIDEO).unlink(), r"file-000\.mp4 is missing"),
-        (lambda folder: (folder / VIDEO).write_bytes(b"#EXTM3U\nfile:///etc/passwd\n"), "cannot be decoded"),
+        (lambda folder: playlist(folder), "cannot be decoded"),
         (lambda folder: (folder / DATA).write_bytes(b"PAR1 and no more PAR1"), "cannot be read"),
         (lambda folder: (folder / DATA).unlink(), "holds no chunk-000"),
         (lambda folder: (folder / "meta/info.json").write_text("[]"), "info.json"),

@@ -253,6 +253,12 @@ def test_every_figure_is_defined_and_shown() -> None:
     assert "passes" not in verdict(metrics, truth)
     assert "it passes the reference motions on R@3 and FID" in verdict(truth, metrics)
     assert verdict({}, {}) == "nothing could be measured."
+    shaking = {"jerk": {"mean": 3806.0}, "movement": {"mean": 0.326}}
+    assert verdict(shaking, {"jerk": {"mean": 91.7}}) == (
+        "this policy makes noise: its motions have 42 times the jerk of reference clips (3,806 against 92 m/s^3): "
+        "train it longer; motions move 33% as much as reference ones of the same actions; jerk is 3,806 m/s^3 "
+        "(reference: 91.7)."
+    )
     still = {"movement": {"mean": 0.34}, "statues": {"mean": 0.25}}
     assert verdict(still, {}) == (
         "motions move 34% as much as reference ones of the same actions, which is little (below 60%); "

@@ -311,6 +311,79 @@ def test_peft_tensors_are_merged(make_policy: Make, tmp_path: Path, source: Simp
         read_released(path)
 
 
+def _with_adapter(tensors: dict[str, torch.Tensor], name: str, **parts: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Name tensors as peft does, with parts of an adapter: ``A__default__weight`` is lora_A.default.weight."""
+    content = {f"base_model.model.{key}": value for key, value in tensors.items()}
+    for end in ("weight", "bias"):
+        content[f"base_model.model.{name}.base_layer.{end}"] = content.pop(f"base_model.model.{name}.{end}")
+    return content | {f"base_model.model.{name}.lora_{key.replace('__', '.')}": value for key, value in parts.items()}
+
+
+@pytest.mark.parametrize(("rslora", "scale"), [(True, 4.0), (False, 2.0)])
+def test_adapters_are_merged_as_peft_merges_them(make_policy: Make, tmp_path: Path, rslora: bool, scale: float) -> None:
+    """Alpha 8 and rank 4: 8 / 4, and of rsLoRA 8 / sqrt(4); B's bias goes to the layer's. peft itself is asked too."""
+    peft = pytest.importorskip("peft")
+    _, path, tensors, args = _released(make_policy, tmp_path)
+    torch.manual_seed(0)
+    down, up, bias = torch.randn(4, 16), torch.randn(32, 4), torch.randn(32)
+    name = "seqTransEncoder.layers.1.linear1"
+    parts = {"A__default__weight": down, "B__default__weight": up, "B__default__bias": bias}
+    torch.save({"model": _with_adapter(tensors, name, **parts)}, path)
+    (tmp_path / "args.json").write_text(json.dumps({**args, "lora_alpha": 8, "use_rslora": rslora}))
+    found = read_released(path)[1].state_dict()
+    torch.testing.assert_close(found[f"{name}.weight"], tensors[f"{name}.weight"] + scale * up @ down)
+    torch.testing.assert_close(found[f"{name}.bias"], tensors[f"{name}.bias"] + scale * bias)
+    layer = torch.nn.Sequential(torch.nn.Linear(16, 32))
+    layer[0].load_state_dict({end: tensors[f"{name}.{end}"] for end in ("weight", "bias")})
+    config = peft.LoraConfig(r=4, lora_alpha=8, use_rslora=rslora, lora_bias=True, target_modules=["0"])
+    peer = peft.get_peft_model(layer, config)
+    peer.base_model.model[0].lora_A.default.weight.data = down
+    peer.base_model.model[0].lora_B.default.weight.data, peer.base_model.model[0].lora_B.default.bias.data = up, bias
+    merged = peer.merge_and_unload()[0]
+    torch.testing.assert_close(found[f"{name}.weight"], merged.weight.data)
+    torch.testing.assert_close(found[f"{name}.bias"], merged.bias.data)
+
+
+@pytest.mark.parametrize(
+    ("parts", "more", "said"),
+    [
+        ({"A__other__weight": torch.zeros(2, 16), "B__other__weight": torch.zeros(32, 2)}, {}, "2 adapters: default"),
+        ({"magnitude_vector__default__weight": torch.zeros(32)}, {}, "not read: .*lora_magnitude_vector"),
+        ({"embedding_A__default": torch.zeros(2, 16)}, {}, "not read: .*lora_embedding_A"),
+        ({"B__default__bias": torch.zeros(31)}, {}, "the bias of .*lora_B.default.weight does not fit"),
+        ({}, {"alpha_pattern": {"linear1": 3}}, "an alpha for each layer"),
+        ({}, {"lora_alpha": True}, "no lora_alpha"),
+    ],
+)  # fmt: skip
+def test_adapters_that_would_be_merged_wrongly_are_refused(
+    make_policy: Make, tmp_path: Path, parts: dict[str, torch.Tensor], more: dict[str, object], said: str
+) -> None:
+    _, path, tensors, args = _released(make_policy, tmp_path)
+    both = {"A__default__weight": torch.zeros(2, 16), "B__default__weight": torch.zeros(32, 2), **parts}
+    torch.save({"model": _with_adapter(tensors, "seqTransEncoder.layers.1.linear1", **both)}, path)
+    (tmp_path / "args.json").write_text(json.dumps({**args, "lora_alpha": 8, **more}))
+    with pytest.raises(MotionkitError, match=said):
+        read_released(path)
+
+
+def test_averaged_weights_of_torch_are_read(make_policy: Make, tmp_path: Path, source: SimpleNamespace) -> None:
+    """torch's AveragedModel has the count ``n_averaged`` beside names with ``module.``."""
+    policy, path, tensors, _ = _released(make_policy, tmp_path)
+    torch.save({"n_averaged": torch.tensor(7), **{f"module.{key}": value for key, value in tensors.items()}}, path)
+    back = open_policy(MDMOptions(checkpoint=str(path)), dataset=source)
+    assert torch.allclose(_ask(back), _ask(policy), atol=1e-5)
+
+
+def test_a_network_inside_another_is_no_unknown_file(make_policy: Make, tmp_path: Path) -> None:
+    """It was said to be no MDM checkpoint, since it looked like an MDM diffusion model."""
+    _, path, tensors, _ = _released(make_policy, tmp_path)
+    torch.save({"step": torch.tensor(3), **{f"ema.model.{key}": value for key, value in tensors.items()}}, path)
+    with pytest.raises(
+        MotionkitError, match=r"holds an MDM inside something else: its tensors are called ema\.model\.\.\.\."
+    ):
+        read_released(path)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

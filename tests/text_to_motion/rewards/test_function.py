@@ -136,3 +136,19 @@ def test_a_file_holds_functions(file: Path) -> None:
         plugins.get("datasets", f"{file}:low", typed=True)
     with pytest.raises(MotionkitError, match="not a motionkit Component"):
         plugins.get("rewards", f"{file}:Low", typed=True)
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (torch.ones(5, device="meta"), "without values"), (torch.ones(5).to_sparse(), "sparse"),
+        (torch.ones(5, dtype=torch.complex64), "complex numbers"),
+    ],
+    ids=["meta", "sparse", "complex"],
+)  # fmt: skip
+def test_a_tensor_that_is_no_plain_numbers_is_refused_with_the_function(made: torch.Tensor, said: str) -> None:
+    def odd(motions, prompts):
+        return made
+
+    with pytest.raises(MotionkitError, match=rf"the reward 'odd' \(test_function.py:\d+\) returned a tensor .*{said}"):
+        ask(FunctionReward(odd), motions(), PROMPTS)

@@ -12,7 +12,7 @@ import torch
 
 from motionkit.metrics import interval
 from motionkit.text_to_motion.evaluation.protocol.figures import QUANTITIES, REWARD, Sheet
-from motionkit.tracking import LEAST_MOVEMENT, MOST_STATUES, definition
+from motionkit.tracking import LEAST_MOVEMENT, MOST_STATUES, definition, is_noise, noise_sentence
 
 _CHANCE = 0.12  # R@3 of reference motions below which an evaluator is hardly trained; guessing reaches 3 / 32
 
@@ -95,6 +95,10 @@ def tracked(name: str) -> str:
 def verdict(metrics: Block, truth: Block) -> str:
     """Return a sentence on how near the policy is to the reference motions, by the figures that could be measured."""
     parts = []
+    jerk, usual = (block.get("jerk", {}).get("mean") for block in (metrics, truth))
+    noise = jerk is not None and is_noise(jerk, usual)
+    if noise and jerk is not None and usual is not None:
+        parts.append(f"{noise_sentence(jerk, usual)}: train it longer")
     top, real = metrics.get("r_precision_3", {}).get("mean"), truth.get("r_precision_3", {}).get("mean")
     if top is not None and real:
         parts.append(f"R@3 is {top:.3f}, {top / real:.0%} of what reference motions reach ({real:.3f})")
@@ -105,7 +109,8 @@ def verdict(metrics: Block, truth: Block) -> str:
         )
     movement, statues = (metrics.get(name, {}).get("mean") for name in ("movement", "statues"))
     if movement is not None:
-        little = f", which is little (below {LEAST_MOVEMENT:.0%})" if movement < LEAST_MOVEMENT else ""
+        few = movement < LEAST_MOVEMENT and not noise  # noise shakes in place
+        little = f", which is little (below {LEAST_MOVEMENT:.0%})" if few else ""
         parts.append(f"motions move {movement:.0%} as much as reference ones of the same actions{little}")
     if statues:
         many = f", which are many (above {MOST_STATUES:.0%})" if statues > MOST_STATUES else ""
@@ -113,7 +118,8 @@ def verdict(metrics: Block, truth: Block) -> str:
     for name, unit in (("skate", "m/s"), ("jerk", "m/s^3")):
         value, real_value = metrics.get(name, {}).get("mean"), truth.get(name, {}).get("mean")
         if value is not None and real_value is not None:
-            parts.append(f"{name} is {value:.3g} {unit} (reference: {real_value:.3g})")
+            shown, known = (f"{number:,.0f}" if number >= 1000 else f"{number:.3g}" for number in (value, real_value))
+            parts.append(f"{name} is {shown} {unit} (reference: {known})")
     passed = [
         titled(name)
         for name, sign in (("r_precision_3", 1), ("mm_dist", -1), ("fid", -1))

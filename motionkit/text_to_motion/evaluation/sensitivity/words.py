@@ -110,12 +110,11 @@ class Verdict:
         parts.append(f"sees: {seen}" if seen else "")
         text = "; ".join(part for part in parts if part)
         if not unseen and not part and seen:
-            text = f"misses nothing of what was tried; it {text}"
+            text = f"misses nothing of what could be measured; it {text}"
         if not text:
-            return (
-                f"what {self.name} sees of a motion, and what it does not, is not known: {FEWEST} clips that can be "
-                f"changed in one way are needed, and there are {self.most}"
-            )
+            few = f"{FEWEST} clips that can be changed in one way are needed, and there are {self.most}"
+            why = few if self.most < FEWEST else f"over {self.most} clips its scores are too uncertain to say"
+            return f"what {self.name} sees of a motion, and what it does not, is not known: {why}"
         if self.disturbed:
             worst = ", ".join(f"{name} ({cost:.0%})" for name, cost in self.disturbed.items())
             text += f"; falls where nothing is wrong: {worst}"
@@ -151,8 +150,8 @@ def verdict(audit: Audit, name: str, known: Mapping[str, float] | None = None) -
     disturbed = {}
     for row in audit.rows:
         figure = audit.figure(row, name)
-        known = reads and figure.n >= FEWEST and not _vague(figure)
-        if row.row.family == "harmless" and known and figure.seen > DISTURBED:
+        sure = reads and figure.n >= FEWEST and not _vague(figure)
+        if row.row.family == "harmless" and sure and figure.seen > DISTURBED:
             disturbed[row.row.name] = figure.seen
     return Verdict(name, reads, name in audit.constant, levels, disturbed, apart, name in audit.dead, most)
 

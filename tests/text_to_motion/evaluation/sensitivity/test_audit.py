@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -211,14 +211,16 @@ def test_the_row_that_is_seen_least_counts(many: Named) -> None:
         "what known sees of a motion, and what it does not, is not known: 20 clips that can be changed in one way are "
         "needed, and there are 4"
     )
+    unsure = replace(verdict(found, "known"), levels={}, most=24)
+    assert unsure.sentence.endswith("is not known: over 24 clips its scores are too uncertain to say")
     assert main_table(run(few, Known(few), rows=("mean-pose",)), "")["rows"][0][-1] == "30% (30..30), too few"
     sees = verdict(run(clips, Known(clips, changed=0.1), rows=("mean-pose", "no-path", "smaller-body")), "known")
     assert not sees.sees_nothing
     assert sees.topics("seen") == ["movement", "path"]
     assert sees.disturbed == {"smaller-body": pytest.approx(0.9)}
     assert sees.sentence == (
-        "known misses nothing of what was tried; it sees: movement, path; falls where nothing is wrong: smaller-body "
-        "(90%)"
+        "known misses nothing of what could be measured; it sees: movement, path; falls where nothing is wrong: "
+        "smaller-body (90%)"
     )
 
 
