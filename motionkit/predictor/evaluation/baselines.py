@@ -28,6 +28,9 @@ _SPEED = 2.0  # weight of the pose's change, relative to the pose: on CMU clips 
 _AT_ONCE = 512
 
 _POINTS = 3
+_PATH = 4.0
+"""Weight of the path's points, relative to the pose: chosen on CMU's validation clips, docs/predictor.md."""
+
 _STRIDE = 2  # every second frame of the training clips can be jumped to
 
 
@@ -202,10 +205,10 @@ class Matching:
     """Motion matching: plays the training clips, and every `SEARCH` seconds jumps to the frame that fits best.
 
     Compared are the pose, its change since the frame before, the height, and the path's points in the next 3 x `SEARCH`
-    seconds, relative to the root; each divided by its deviation over the training clips, so that the groups count
-    alike. The difference at a jump is added to the new frames and fades until the next search (Bollo,
-    "Inertialization", GDC 2018, with a smooth step). The root moves as in the clip. Clips that are shorter than the
-    path's points need are not used.
+    seconds, relative to the root; each is divided by its deviation over the training clips, so that the groups count
+    alike, and the path counts `_PATH` times as much. The difference at a jump is added to the new frames and fades
+    until the next search (Bollo, "Inertialization", GDC 2018, with a smooth step). The root moves as in the clip. Clips
+    that are shorter than the path's points need are not used.
     """
 
     past = 2
@@ -225,7 +228,8 @@ class Matching:
         ahead = self._starts[:, None] + torch.arange(1, reach + 1)
         points = path_points(self._frames.steps[ahead], self._every)
         poses = self._pose(self._six[self._starts], self._six[self._starts - 1], self._frames.heights[self._starts])
-        self._scales = tuple(float(part.var(0).sum().sqrt().clamp_min(1e-6)) for part in (*poses, points))
+        scales = [float(part.var(0).sum().sqrt().clamp_min(1e-6)) for part in (*poses, points)]
+        self._scales = (*scales[:-1], scales[-1] / _PATH)
         self._keys = self._key((*poses, points)).float()
 
     @property
