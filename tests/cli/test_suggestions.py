@@ -80,7 +80,7 @@ def test_short_words_of_other_tools_are_known_everywhere(cli: Cli) -> None:
     [
         (["grpo", "--reward", "tmr-dens"], {"tmr-dense", "physics"}),
         (["grpoo"], {"grpo", "convert"}),
-        (["convert", "a", "b", "--up", "x"], {"auto", "y", "z"}),
+        (["convert", "a", "b", "--up", "w"], {"auto", "y", "-x"}),
         (["convert", "a", "b", "--frobnicate"], {"--up", "--units"}),
         (["config", "explain", "grpo", "loop"], {"optim.learning_rate"}),
         (["plugins", "list", "reward"], {"rewards", "policies"}),

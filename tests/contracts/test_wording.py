@@ -146,6 +146,7 @@ def test_python_reads_texts_as_typed_unless_asked(caplog: pytest.LogCaptureFixtu
     assert _encoded(text, policy).equal(_encoded(other, policy))
     typed_prompts(policy, text, None)
     assert _encoded(text, policy).equal(plain)
+    caplog.clear()
     with caplog.at_level(logging.WARNING, "motionkit"):
         typed_prompts(
             policy,
