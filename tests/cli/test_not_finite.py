@@ -36,7 +36,7 @@ class Odd:
         total = motions.lengths * 1.0
         if self.kind == "none":
             return None
-        if self.kind == "nan" or self.calls > 3:  # the first call is the trial before the run
+        if self.kind == "nan" or self.calls > 4:  # before the first step: the trial, reference clips, held-out motions
             total = total * torch.nan
         return RewardScores(total)
 
