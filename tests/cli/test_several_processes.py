@@ -163,8 +163,8 @@ def test_two_processes_give_the_parameters_of_one(command: tuple[str, ...], tmp_
     for mine, theirs in zip(*(map(json.loads, each) for each in lines), strict=True):
         assert mine.keys() == theirs.keys()
         for name in ("loss/total", "grad/norm", "reward/mean", "loop1/reward_mean", "loop2/loss"):
-            if name in mine:
-                assert theirs[name] == pytest.approx(mine[name], rel=1e-4, abs=1e-6), name
+            if name in mine:  # terms of about 1 cancel in the loss, which leaves float32's rounding of them
+                assert theirs[name] == pytest.approx(mine[name], rel=1e-4, abs=1e-5), name
 
 
 def test_a_signal_to_one_stops_both_and_one_goes_on_alone(tmp_path: Path) -> None:
