@@ -26,7 +26,7 @@ LONG = 60.0
 
 _SURE, _MANY = 4.0, 8
 """Least time and number of steps after the first for an estimate of their pace; fewer steps need three times as many
-seconds. Of the first step alone nothing is told: it includes the start-up."""
+seconds. The first step gives no estimate: it includes the start-up."""
 
 _LAPS = 200
 """Number of last steps for the pace."""

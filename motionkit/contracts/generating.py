@@ -295,7 +295,7 @@ def read_texts(
     """Return typed texts as prompts, and what the policy reads each of their actions as.
 
     Args:
-        policy: Gives the frame rate; one that knows its captions is told which it is to read.
+        policy: Gives the frame rate. A policy that knows its captions is given the caption that each text is read as.
         texts: Texts, each with the seconds of all its actions if they are given.
         seconds: As of `typed_prompts`, for texts whose seconds are not given.
         as_typed: The policy reads the texts as they are.

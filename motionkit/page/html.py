@@ -43,7 +43,7 @@ def html_page(title: str, body: str, *, made_by: str, scripts: str = "", rules: 
 
 
 def content_rules(scripts: str = "", *, loads: bool = False) -> str:
-    """Return a content security policy by which a page runs its own scripts alone and asks nobody for anything.
+    """Return a content security policy by which a page runs only its own scripts and loads nothing else.
 
     Args:
         scripts: Script elements of the page; those in its body are data.

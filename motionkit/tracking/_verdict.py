@@ -46,8 +46,7 @@ def moved(
     n: int,  # independent items that it was measured on; 0 if it was not
     *,
     digits: int,  # decimals that are shown
-    whole: float
-    | None = None,  # value before, of a quantity whose 0 is none of it: less than half a percent is nothing
+    whole: float | None = None,  # value before; a change of less than half a percent of it is none
 ) -> int | None:
     """Return 1 if something rose, -1 if it fell, 0 for no change; None with fewer than `FEWEST` items.
 

@@ -48,7 +48,7 @@ def read_bvh(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
     Args:
         path: The file.
         options: Unit and vertical axis, if they are known. Otherwise rest pose and motion give the axis
-            (`motionkit.rigs.upright`), and the unit is the one in which they have the length of a person's.
+            (`motionkit.rigs.upright`), and the unit is the one in which the legs are as long as a person's.
 
     Returns:
         One clip. Its `Motion` is in metres and Y up, with every frame and joint of the file; notes hold format, unit,

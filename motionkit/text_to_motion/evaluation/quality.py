@@ -42,7 +42,7 @@ class Quality:
     # Mean ``movement``, ``statues`` and ``side`` of the motions and of the reference clips
     # (`motionkit.motion.RealActions.measure`), if both are finite.
     moving: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    jerk: tuple[float, float] = (math.nan, math.nan)  # mean jerk of the motions and of the real clips, m/s^3
+    jerk: tuple[float, float] = (math.nan, math.nan)  # mean jerk of the motions and of the reference clips, m/s^3
 
 
 @torch.no_grad()
