@@ -227,6 +227,10 @@ class MdmTrainSettings(Group):
         description="clause_frames only: share of batches whose clips are set among unrelated pieces with unrelated "
         "texts, without loss.",
     )
+    mirror: bool = Field(
+        default=False,
+        description="Train on the mirror image of each clip too, with left and right swapped in its text.",
+    )
     velocity: float = Field(
         default=1.0, ge=0, description="Weight of the frame-to-frame differences' error, against jitter (published: 0)."
     )

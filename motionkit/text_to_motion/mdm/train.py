@@ -19,10 +19,10 @@ from motionkit.contracts.policy import DiffusionPolicy, guidance_of
 from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
 from motionkit.geometry import rotate_yaw
-from motionkit.motion import Normalizer, Skeleton
+from motionkit.motion import Normalizer, Skeleton, mirror_features
 from motionkit.rl import length_mask, stable_hash
 from motionkit.runs import Run, fingerprint_tensors
-from motionkit.text import Prompt, proof
+from motionkit.text import Prompt, mirror_text, proof, reads_sides
 from motionkit.text_to_motion.evaluation.judge import open_judge
 from motionkit.text_to_motion.evaluation.points import drop_points, is_point, keep_point, sample_point
 from motionkit.text_to_motion.evaluation.quality import Quality, measure_quality
@@ -289,6 +289,7 @@ class PretrainMDM:
     def __init__(self, settings: PretrainMDMSettings) -> None:
         self.settings = settings
         self.world: World = OneProcess()
+        self._mirrored: list[TextClip] = []
 
     def prepare(self) -> None:
         """Open dataset and text encoder and build the network."""
@@ -350,6 +351,9 @@ class PretrainMDM:
             self.policy.sampling_steps = steps
         self._weight = self.policy.schedule.snr.clamp(1.0, settings.train.max_weight)
         prompts = [_first_prompt(clip, self.policy.max_length) for clip in self._train_clips[:8]]
+        if settings.train.mirror:
+            self._mirrored = mirrored(self._train_clips, self.policy.skeleton)
+            self.policy.encoder.encode([text for clip in self._mirrored for text in clip.captions])  # refused here
         settle_matmul(settings, cast(DiffusionPolicy, self.policy), prompts, samples=settings.train.batch_size)
 
     def describe(self) -> Mapping[str, object]:
@@ -464,7 +468,7 @@ class PretrainMDM:
     def _batches(self) -> MdmBatches:
         settings = self.settings
         return MdmBatches(
-            self._train_clips,
+            [*self._train_clips, *self._mirrored],
             self.policy.normalizer.to("cpu"),
             batch_size=settings.train.batch_size,
             steps=len(self.policy.schedule),
@@ -546,6 +550,16 @@ def _require_space(chosen: Chosen, judge: Reward) -> None:
             f"--judge {chosen.name} has no space of motions, in which FID is measured.",
             fix="--judge tmr-dense --judge.weights DIR",
         )
+
+
+def mirrored(clips: Sequence[TextClip], skeleton: Skeleton) -> list[TextClip]:
+    """Return the mirror images of clips, without captions whose sides cannot be read (other languages)."""
+    texts = [tuple(mirror_text(text) for text in clip.captions if reads_sides(text)) for clip in clips]
+    return [
+        TextClip(clip.key, mirror_features(clip.features, skeleton), captions)
+        for clip, captions in zip(clips, texts, strict=True)
+        if captions
+    ]
 
 
 def _first_prompt(clip: TextClip, frames: int = 1) -> Prompt:

@@ -258,9 +258,10 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
         assert self.tmr.text_model is not None
         return {"model": "tmr", "text_encoder": self.tmr.text_model.name, **self.plan()}
 
-    def save(self, run: Run, provenance: Mapping[str, object]) -> None:
+    def save(self, run: Run, provenance: Mapping[str, object], *, tensors: bool = True) -> None:
         """Write ``RUN/tmr``."""
-        save_tmr(run.artifact(FOLDER), self.tmr, half=self.settings.train.save_half, extra=provenance)
+        half = self.settings.train.save_half
+        save_tmr(run.artifact(FOLDER), self.tmr, half=half, extra=provenance, weights=tensors)
 
     def validate(self) -> dict[str, float]:
         """Measure retrieval on the held-out clips."""
