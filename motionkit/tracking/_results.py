@@ -44,14 +44,17 @@ HELDOUT_TABLES = {
 GUIDANCE = "guidance"
 """Key of a summary with the guidance scale that ``motionkit generate`` takes, before and after the run."""
 
+MEASURED_BY = "measured_by"
+"""Key of a summary with what is said of judge and evaluator, and notes on rows that are missing or say little."""
+
 Tone = Literal["good", "bad", ""]
 """Whether a result is good or bad news; empty for neither."""
 
 _RANK: dict[Tone, int] = {"bad": 0, "": 1, "good": 2}
 
 _ORDER = (
-    "reward", "judge", "movement", "statues", "side", "kinetic_fid", "npss", "skate", "jerk", "speed", "path",
-    "diversity",
+    "reward", "judge", "r_precision_3", "style", "kid", "movement", "statues", "side", "kinetic_fid", "npss", "skate",
+    "jerk", "speed", "path", "diversity",
 )  # fmt: skip
 """Order of the rows of a table; other quantities come after these."""
 
@@ -99,6 +102,7 @@ class HeldoutResult:
     # Mean over reference motions of the same actions, or over the captions of the data; None if it is not known.
     real: float | None = None
     trained_on: bool = False  # Whether a reward of the run is made of it, so that the run was trained to improve it
+    chance: float | None = None  # What guessing reaches; None if it is not known
     noise: bool = False  # Whether the motions after training are noise: then nothing about them is good news
 
     @property
@@ -110,6 +114,7 @@ class HeldoutResult:
     def label(self) -> str:
         """Its name for people, with its unit."""
         named = f"{self._named} ({self.unit})" if self.unit else self._named
+        named += "" if self.chance is None else f", chance {self.chance:.2f}"
         return f"{named}, trained on" if self.trained_on else named
 
     @property
@@ -472,7 +477,9 @@ def _read(name: str, block: object) -> HeldoutResult | None:
         interval, count = None, 0
     real = _number(block.get("data" if "data" in block else "real"))
     known, trained = real if math.isfinite(real) else None, block.get("trained_on") is True
-    return HeldoutResult(name, _metric(name), before, after, delta, interval, count, known, trained)
+    chance = _number(block.get("chance"))
+    odds = chance if math.isfinite(chance) else None
+    return HeldoutResult(name, _metric(name), before, after, delta, interval, count, known, trained, odds)
 
 
 def _metric(name: str) -> Metric:

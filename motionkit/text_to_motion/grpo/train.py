@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -27,7 +28,7 @@ from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord
 from motionkit.rl import DDPM, excess_noise
-from motionkit.runs import Run, fingerprint_tensors
+from motionkit.runs import Run, RunInfo, fingerprint_tensors
 from motionkit.text import Prompt
 from motionkit.text_to_motion.evaluation.heldout import HeldOut
 from motionkit.text_to_motion.evaluation.judge import (
@@ -41,6 +42,9 @@ from motionkit.text_to_motion.evaluation.judge import (
 )
 from motionkit.text_to_motion.evaluation.points import drop_points
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions, real_motions
+from motionkit.text_to_motion.evaluation.same_data import (
+    TMR,
+)
 from motionkit.text_to_motion.evaluation.sensitivity.bench import Audited
 from motionkit.text_to_motion.evaluation.sensitivity.quick import Quick, quick_audit
 from motionkit.text_to_motion.grpo.measurements import Measurements, RewardAlarms
@@ -339,7 +343,8 @@ class GrpoTrainer:
             "rewards": {chosen.label: chosen.weight for chosen in settings.reward},
             "heldout_prompts": len(reported.prompts) if (reported := self.measurements.heldout.get("reported")) else 0,
             **({"heldout_shared_motions": len(self.shared)} if self.shared else {}),
-            **({"notes": self.notes} if self.notes else {}),
+            **({"measured_by": self.scorers} if self.scorers else {}),
+            **({"notes": notes} if (notes := [*self.found, *filter(None, [self.missing]), *self.notes]) else {}),
         }
 
     def _stochastic(self) -> dict[str, object]:
@@ -353,7 +358,9 @@ class GrpoTrainer:
         if self.world.main:
             self.policy.save(run.artifact("policy"), tensors=False)
             self.items.write(run.artifact("policy"))
-        for note in self.notes:
+        for text in self.found:
+            _logger.info("%s", text)
+        for note in filter(None, [self.missing, *self.notes]):
             _logger.warning("%s", note)
         if self.excess > _ROUGH:
             _logger.warning(
@@ -439,6 +446,17 @@ class GrpoTrainer:
             _logger.warning("%s", text)
         run.annotate(calibration=[row.document() for row in result.rewards])
         return [result.table()]
+
+
+def _for_judge(info: RunInfo) -> bool:
+    """Whether a run trained on the second half of the clips, which keeps its model for a judge."""
+    train = info.config.get("train")
+    return isinstance(train, Mapping) and train.get("half") == "second"
+
+
+def _places(info: RunInfo) -> Iterator[Path]:
+    """Yield the paths by which the TMR of a run may be named."""
+    yield from (info.directory, info.directory / TMR)
 
 
 def _open_policies(chosen: Chosen, **runtime: Any) -> tuple[DiffusionPolicy, DiffusionPolicy | None]:

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from motionkit.metrics.paired import Paired
-from motionkit.text_to_motion.evaluation.heldout import Measured, SetFigure
+from motionkit.text_to_motion.evaluation.heldout import Measured
+from motionkit.text_to_motion.evaluation.set_figures import SetFigure
 from motionkit.text_to_motion.grpo.measurements import Measurements
 
 

@@ -20,10 +20,10 @@ from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.errors import MotionkitError
 from motionkit.metrics import FrechetReference, distances, match_hits
 from motionkit.metrics.paired import Paired, compare
-from motionkit.text_to_motion.evaluation.heldout import pair_distances, pair_kinetic_fid, pair_npss
 from motionkit.text_to_motion.evaluation.protocol.figures import EMBEDDED, MOVING, QUANTITIES, REWARD, Sheet
 from motionkit.text_to_motion.evaluation.protocol.measure import Embedded, Measurement, Sampling
 from motionkit.text_to_motion.evaluation.protocol.tables import titled, tracked
+from motionkit.text_to_motion.evaluation.set_figures import pair_distances, pair_kinetic_fid, pair_npss
 from motionkit.tracking import NO_CHANGE, definition, is_noise, moved, towards, word_of
 
 _BATCH = 32
