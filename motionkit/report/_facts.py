@@ -15,6 +15,7 @@ from motionkit.tracking import (
     GENERATE,
     GUIDANCE,
     HELDOUT_TABLES,
+    MEASURED_BY,
     NO_CHANGE,
     NOISE,
     TOO_FEW,
@@ -106,7 +107,14 @@ def result_tables(source: Source) -> str:
         + table(item["columns"], item["rows"], numbers=range(1, len(item["columns"])), kind=_kind(item["columns"]))
         for item in others
     )
-    return f"<h2>Result</h2>{first}{_how_to_read(source)}{more}"
+    return f"<h2>Result</h2>{_measured_by(source)}{first}{_how_to_read(source)}{more}"
+
+
+def _measured_by(source: Source) -> str:
+    """Return which judge and evaluator measured, and which rows are missing or say little; empty for older runs."""
+    said, notes = (value_at(source.info.summary, MEASURED_BY, key) for key in ("said", "notes"))
+    texts = [said, *(notes if isinstance(notes, list) else ())]
+    return "".join(note(f"{_capital(text)}.") for text in texts if isinstance(text, str) and text)
 
 
 def _how_to_read(source: Source) -> str:

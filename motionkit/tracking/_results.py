@@ -61,6 +61,9 @@ _ORDER = (
 _MATCHED = ("jerk",)
 """Quantities of which neither a high nor a low value is good: the ratio to that of reference motions counts."""
 
+_JUDGES = {"reward": ("reward",), "judge": ("judge",), "evaluator": ("r_precision_3", "style", "kid")}
+"""Who says how well motions do what captions ask for, and the rows of each."""
+
 _OFFSET = ("reward", "judge", "skill")
 """Quantities whose 0 is not none of them, so that a share of the value before says nothing; a plugin's may be, too."""
 
@@ -283,8 +286,11 @@ def short_result(measured: Sequence[HeldoutResult], others: Mapping[str, Sequenc
     """
     if not measured:
         return ""
-    _, row = _worst(measured[0].name, _shown(measured, others))
-    return " ".join((row._named, row.text(row.delta, sign=True), row.verdict))
+    tables = _shown(measured, others)
+    _, row = _worst(measured[0].name, tables)
+    fell = next((found.fell for rows in tables.values() if (found := _disagree(rows)) is not None), None)
+    apart = f", {_short(fell)} worse" if fell is not None and fell.name != row.name else ""
+    return " ".join((row._named, row.text(row.delta, sign=True), row.verdict)) + apart
 
 
 def other_results(summary: Mapping[str, Any]) -> dict[str, list[HeldoutResult]]:
@@ -327,7 +333,9 @@ def headline(measured: Sequence[HeldoutResult], others: Mapping[str, Sequence[He
     If a quantity is in several tables, the sentence has the one with the worst verdict; among equal verdicts, that of
     the table that is shown first. A judge that gains less than `MIN_RATIO` of the reward's gain is worse than one that
     gains more. Movement below `LEAST_MOVEMENT` of reference clips is mentioned even if it rose. What was wrong before
-    training comes first: a policy that makes noise, or a reward that does not prefer reference motions.
+    training comes first: a policy that makes noise, or a reward that does not prefer reference motions. Before that it
+    says if reward, judge and evaluator disagree: one is better, another worse. Rows that are worse come last, the worst
+    first.
 
     Args:
         measured: The main table, of ``heldout``.
@@ -353,14 +361,56 @@ def headline(measured: Sequence[HeldoutResult], others: Mapping[str, Sequence[He
         sentence += f"; {words}{_place(place, where)}" if (words := _judged(judge, reward)) else ""
     worst = [_worst(other, tables) for other in names if other != "judge"]
     bad: dict[str, list[str]] = {}
-    for place, row in worst:
+    for place, row in sorted(worst, key=lambda item: -abs(item[1].percent or 0.0)):
         if row.tone == "bad":
             bad.setdefault(_place(place, where), []).append(f"{_short(row)} {_changed(row)}")
     named = "; ".join(f"{', '.join(rows)}{place}" for place, rows in bad.items())
     first_words = "".join(f"{text[:1].upper()}{text[1:]}. " for text in _unfit(tables))
     passed = name == "reward" and first.real is not None and first.before < first.real <= first.after
     above = f" It is now above that of reference clips ({first.text(first.real or 0.0)})." if passed else ""
-    return f"{first_words}{sentence}.{above}{f' Worse: {named}.' if named else ''}{_hardly_moves(tables)}"
+    apart = _disagreement(tables)
+    return f"{apart}{first_words}{sentence}.{above}{f' Worse: {named}.' if named else ''}{_hardly_moves(tables)}"
+
+
+@dataclass(frozen=True)
+class _Apart:
+    """A disagreement of reward, judge and evaluator."""
+
+    rose: Sequence[str]  # those with a row that is better
+    who: str  # the one with the row that is worse
+    fell: HeldoutResult  # that row, the worst one
+
+
+def _disagree(rows: Sequence[HeldoutResult]) -> _Apart | None:
+    """Return whether one of reward, judge and evaluator is better in a table and another worse; None if not."""
+    by = {row.name: row for row in rows}
+    verdicts = {who: [by[name] for name in names if name in by] for who, names in _JUDGES.items()}
+    rose = [who for who, found in verdicts.items() if any(row.verdict == "better" for row in found)]
+    fell = [
+        (who, row)
+        for who, found in verdicts.items()
+        for row in found
+        if row.verdict == "worse" and any(other != who for other in rose)
+    ]
+    if not fell:
+        return None
+    who, worst = max(fell, key=lambda item: abs(item[1].percent or 0.0))
+    return _Apart([other for other in rose if other != who], who, worst)
+
+
+def _disagreement(tables: Mapping[str, Sequence[HeldoutResult]]) -> str:
+    """Return the sentence about the first table in which reward, judge and evaluator disagree; empty if none does."""
+    found = next(((where, apart) for where, rows in tables.items() if (apart := _disagree(rows)) is not None), None)
+    if found is None:
+        return ""
+    where, apart = found
+    good = " and ".join(f"the {who}" for who in apart.rose)
+    row, place = apart.fell, f" {where or HELDOUT_TABLES['heldout']}" if len(tables) > 1 else ""
+    name = f"the {apart.who}" if row.name == apart.who else f"the {apart.who}'s {_short(row)}"
+    return (
+        f"{good[:1].upper()}{good[1:]} became better and {name} worse{place} ({row.text(row.before)} to "
+        f"{row.text(row.after)}, {_changed(row)}): they disagree, so look at the motions before you believe a gain. "
+    )
 
 
 def _unfit(tables: Mapping[str, Sequence[HeldoutResult]]) -> list[str]:

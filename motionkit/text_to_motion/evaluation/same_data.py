@@ -157,14 +157,14 @@ def evaluator_notes(named: Named, captions: Sequence[str], real_r3: float | None
         real_r3: Its R@3 of reference clips; None if it is not known.
         command: Trains an evaluator of these data.
     """
-    notes, fix = [], f"An evaluator of these data: {command}"
+    notes, fix = [], f"An evaluator of these data: {command}" if command else ""
     known = words_known(named.evaluator, captions)
     if known < FEW_WORDS:
-        notes.append(f"the evaluator knows {known:.0%} of the words of these captions. {fix}")
+        notes.append(f"the evaluator knows {known:.0%} of the words of these captions. {fix}".strip())
     if real_r3 is not None and real_r3 < LOW_R3:
         notes.append(
             f"the evaluator finds the text of reference clips among 32 with R@3 {real_r3:.2f} (chance 0.09): it tells "
-            f"these captions apart badly, and its other figures say little. {fix}"
+            f"these captions apart badly, and its other figures say little. {fix}".strip()
         )
     return notes
 

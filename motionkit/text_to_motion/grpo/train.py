@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from motionkit import plugins
-from motionkit.config import Chosen
+from motionkit.config import Chosen, choose_one
 from motionkit.contracts.dataset import (
     TextMotionDataset,
     clips_fingerprint,
@@ -27,9 +28,10 @@ from motionkit.contracts.policy import DiffusionPolicy, StoresGuidance, guidance
 from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord
-from motionkit.rl import DDPM, excess_noise
+from motionkit.rl import DDPM, excess_noise, stable_hash
 from motionkit.runs import Run, RunInfo, fingerprint_tensors
 from motionkit.text import Prompt
+from motionkit.text_to_motion.evaluation.by_evaluator import ByEvaluator
 from motionkit.text_to_motion.evaluation.heldout import HeldOut
 from motionkit.text_to_motion.evaluation.judge import (
     calibrate,
@@ -43,10 +45,19 @@ from motionkit.text_to_motion.evaluation.judge import (
 from motionkit.text_to_motion.evaluation.points import drop_points
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions, real_motions
 from motionkit.text_to_motion.evaluation.same_data import (
+    STARTER,
     TMR,
+    Named,
+    SameData,
+    evaluator_notes,
+    find_evaluator,
+    is_starter,
+    training_command,
 )
 from motionkit.text_to_motion.evaluation.sensitivity.bench import Audited
 from motionkit.text_to_motion.evaluation.sensitivity.quick import Quick, quick_audit
+from motionkit.text_to_motion.evaluation.settings import AUTO, NONE
+from motionkit.text_to_motion.evaluator.files import stored_tokens
 from motionkit.text_to_motion.grpo.measurements import Measurements, RewardAlarms
 from motionkit.text_to_motion.grpo.settings import GrpoSettings
 from motionkit.text_to_motion.grpo.step import GRPO
@@ -153,8 +164,8 @@ class GrpoTrainer:
     """Trains a diffusion policy with rewards; see `motionkit.training.base.Trainer`."""
 
     shape_keys: ClassVar[tuple[str, ...]] = (
-        "algorithm", "policy", "dataset", "reward", "judge", "prompts", "rollout.prompts", "rollout.group_size",
-        "rollout.antithetic", "rollout.shared_noise", "rollout.by_length", "sampler", "objective", "optim",
+        "algorithm", "policy", "dataset", "reward", "judge", "evaluator", "prompts", "rollout.prompts",
+        "rollout.group_size", "rollout.antithetic", "rollout.shared_noise", "rollout.by_length", "sampler", "objective", "optim",
         "lora", "ema", "heldout.prompts", "heldout.samples", "heldout.split", "heldout.allow_shared", "heldout.judge",
         "heldout.points", "heldout.watch", "heldout.all_steps", "heldout.stop_on_gap", "control", "seed", "precision",
         "reward_mix.normalize",
@@ -163,6 +174,11 @@ class GrpoTrainer:
 
     def __init__(self, settings: GrpoSettings) -> None:
         self.settings = settings
+        self.given: Collection[str] = ()
+        self.settled: dict[str, str] = {}
+        self.found: list[str] = []  # sentences on models of finished runs that are used
+        self.named: Named | None = None
+        self.scorers = self.missing = ""
         self.world: World = OneProcess()
 
     def prepare(self) -> None:
@@ -172,6 +188,8 @@ class GrpoTrainer:
             refuse_one_split(settings.prompts.split, settings.heldout.split)
         device = self.device = set_up(settings)
         dataset: TextMotionDataset = settings.dataset.build()
+        self.same = SameData(dataset, settings.heldout.split)
+        settings = self.settings = self._with_scorers(settings)
         self.policy, reference = _open_policies(settings.policy, device=device, dataset=dataset)
         data = DataRecord.of(dataset)
         if hasattr(self.policy, "trained_on"):
@@ -232,8 +250,44 @@ class GrpoTrainer:
             guidance=self.as_it_starts,
             rows=frozenset(row for reward, _ in self.rewards for row in getattr(reward, "rows", ())),
             trained_on=self.items,
+            scorers=self.scorers,
+            missing=self.missing,
+            doubts=self._doubts,
             world=self.world,
         )
+
+    def _with_scorers(self, settings: GrpoSettings) -> GrpoSettings:
+        """Return the settings with the TMRs of finished runs on the same data as reward and judge where none is given.
+
+        On the starter's data, which has its own, and in a run that is continued, they stay as they are.
+        """
+        if is_starter(self.same.dataset, settings.dataset.name) or settings.run.resume is not None:
+            return settings
+        rewards = list(settings.reward)
+        places = [
+            place
+            for place, chosen in enumerate(rewards)
+            if chosen.label.startswith("tmr-")
+            and getattr(chosen.options, "weights", "") == STARTER
+            and f"reward.{chosen.name}.weights" not in self.given
+        ]
+        judged = settings.judge is None and settings.heldout.judge and settings.heldout.prompts > 0
+        found = self.same.runs(TMR) if places or judged else []
+        for place in places:
+            # Of two the one that was trained on the second half is left for the judge.
+            if newest := next((info for info in found if not _for_judge(info)), next(iter(found), None)):
+                options = rewards[place].options.model_copy(update={"weights": str(newest.directory)})
+                rewards[place] = replace(rewards[place], options=options)
+                self._settle(f"reward.{rewards[place].name}.weights", newest.directory)
+        settings = settings.model_copy(update={"reward": tuple(rewards)})
+        used = {Path(str(getattr(chosen.options, "weights", ""))).resolve() for chosen in rewards}
+        rest = [info for info in found if used.isdisjoint((info.directory.resolve(), (info.directory / TMR).resolve()))]
+        judge = next((info for info in rest if _for_judge(info)), next(iter(rest), None))
+        if not judged or judge is None:
+            return settings
+        self._settle("judge.weights", judge.directory)
+        chosen = choose_one("rewards", "tmr-dense", {"weights": str(judge.directory)})
+        return settings.model_copy(update={"judge": chosen})
 
     def _points(self) -> int:
         """Return how often the run is measured on the way: seldom in a short run, where measuring would be most of it.
@@ -301,6 +355,9 @@ class GrpoTrainer:
             asked = [asked[place] for place in sorted(known)]
             if len(known) < kept.total:
                 self.notes.append(kept.sentence("held-out prompts"))
+        if not (is_generated(dataset) or hasattr(dataset, "splits")):
+            # Folders list clips by length, and the captions of a clip together: the first would be the shortest ones.
+            asked = sorted(asked, key=lambda prompt: stable_hash(prompt.key))
         # The curve is measured on other prompts than the table: the best policy is chosen by the curve.
         others = asked[settings.prompts :][: min(settings.watch, settings.prompts)]
         others = others if len(others) >= _FEWEST else []
@@ -315,6 +372,8 @@ class GrpoTrainer:
         few = self.policy.schedule.visited(sampler.spacing, sampler.inference_timesteps)
         common: dict[str, Any] = {"rewards": self.grpo.rewards, "judge": judge, "guidance": sampler.guidance_scale}
         common["real"] = RealMotions(dataset, settings.split, [*asked, *others])
+        common["evaluator"] = self._evaluator(common["real"], [*self.cursor.prompts, *asked, *others])
+        self._name_scorers(judge)
         result = {"reported": HeldOut(asked, samples=settings.samples, steps=few, **common)}
         if others:
             result["watched"] = HeldOut(others, samples=2, steps=few, **common)
@@ -328,6 +387,64 @@ class GrpoTrainer:
                 result["guided"] = HeldOut(others, **every)
                 result["switched"] = result["generate"]
         return result
+
+    def _settle(self, key: str, value: object) -> None:
+        """Note a model that was found: on resume the run has the same, whatever was trained since."""
+        self.settled[key] = "finished runs of the same data"
+        if str(value) != NONE:
+            self.found.append(f"{key.partition('.')[0]}: {value}, the newest finished run on these data")
+
+    def _evaluator(self, real: RealMotions, prompts: Sequence[Prompt]) -> ByEvaluator | None:
+        """Open the evaluator of the tables, which none of the rewards reads."""
+        read = {
+            mark()
+            for reward, _ in self.rewards
+            if (mark := getattr(getattr(reward, "space", None), "fingerprint", None)) is not None
+        }
+        self.named = find_evaluator(self.settings.evaluator, self.same, device=self.device, without=read)
+        if self.settings.evaluator.weights == AUTO and not is_starter(self.same.dataset):
+            name = NONE if self.named is None else self.named.name
+            chosen = self.settings.evaluator.model_copy(update={"weights": name})
+            self.settings = self.settings.model_copy(update={"evaluator": chosen})
+            self._settle("evaluator.weights", name)
+        if self.named is None:
+            return None
+        model = self.named.evaluator
+        self.inputs["evaluator.weights"] = model.fingerprint()
+        model.check_width(torch.empty(0, self.policy.skeleton.width))
+        model.use_tokens(stored_tokens(self.same.dataset))
+        if model.fingerprint() in read:
+            _logger.warning("the evaluator is read by a reward, so that its rows cannot tell whether that is gamed")
+        return ByEvaluator(model, real, [text for prompt in prompts for text in prompt.segments])
+
+    def _doubts(self, real_r3: float | None) -> list[str]:
+        """Return why the figures of the evaluator say little, by its R@3 of reference clips."""
+        if self.named is None:
+            return []
+        asked = self.measurements.heldout["reported"].prompts
+        command = training_command("t2m-evaluator", self.settings.dataset)
+        return evaluator_notes(self.named, [text for prompt in asked for text in prompt.segments], real_r3, command)
+
+    def _name_scorers(self, judge: Reward | None) -> None:
+        """Note which judge and evaluator measure, and which rows are missing and the commands that make them."""
+        settings, judged = self.settings, ""
+        if judge is not None:
+            place = str(getattr(getattr(settings.judge, "options", None), "weights", "")) or "of the starter pack"
+            judged = f"judge {Path(place).name if Path(place).is_absolute() else place}"
+        self.scorers = "; ".join(filter(None, (judged, "" if self.named is None else self.named.words)))
+        missing, commands = [], []
+        if judge is None and settings.heldout.judge:
+            missing.append("judge")
+            more = ("--negatives", "stillness,place", "--seed", "1")
+            commands.append(training_command("tmr", settings.dataset, *more))
+        if self.named is None and (settings.evaluator.weights != NONE or "evaluator.weights" in self.settled):
+            missing += ["R@3", "KID"]
+            commands.append(training_command("t2m-evaluator", settings.dataset))
+        if missing:
+            self.missing = (
+                f"the tables have no {' and no '.join(missing)}: no finished run trained what measures them on these "
+                f"data ({' and '.join(commands)})"
+            )
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
@@ -452,11 +569,6 @@ def _for_judge(info: RunInfo) -> bool:
     """Whether a run trained on the second half of the clips, which keeps its model for a judge."""
     train = info.config.get("train")
     return isinstance(train, Mapping) and train.get("half") == "second"
-
-
-def _places(info: RunInfo) -> Iterator[Path]:
-    """Yield the paths by which the TMR of a run may be named."""
-    yield from (info.directory, info.directory / TMR)
 
 
 def _open_policies(chosen: Chosen, **runtime: Any) -> tuple[DiffusionPolicy, DiffusionPolicy | None]:

@@ -19,6 +19,7 @@ from motionkit.text_to_motion.evaluation.protocol.run import open_all
 from motionkit.text_to_motion.evaluation.protocol.tables import PUBLISHED, comparable, formatted
 from motionkit.text_to_motion.rewards.mix import RewardMix
 from tests.made import starter_evaluator
+from tests.made.starter_evaluator import named
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def compared(tmp_path_factory):
     with torch.no_grad():
         for parameter in policies["shaken"].network.parameters():
             parameter += 0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0))
-    opened = open_all(dataset, "val", policies, label="starter", evaluator=str(place))
+    opened = open_all(dataset, "val", policies, label="starter", evaluator=named(place))
     how = sampling_of(open_model("starter"), policies["base"], starter=True, kind="ddim", steps=3)
     judge = RewardMix([(load_reward("tmr-dense", weights="starter:judge"), 1.0)])
     measurement = opened.measurement(Amount(1, 70), seed=0, batch=32, rewards=judge)
