@@ -61,6 +61,7 @@ from motionkit.text_to_motion.evaluator.files import stored_tokens
 from motionkit.text_to_motion.grpo.measurements import Measurements, RewardAlarms
 from motionkit.text_to_motion.grpo.settings import GrpoSettings
 from motionkit.text_to_motion.grpo.step import GRPO
+from motionkit.text_to_motion.pairs.settings import kinds_of
 from motionkit.text_to_motion.rewards.ask import try_reward
 from motionkit.text_to_motion.rewards.mix import RewardMix
 from motionkit.training.base import LOSS, REWARD, Figure, dataset_inputs, inputs_of
@@ -165,8 +166,9 @@ class GrpoTrainer:
 
     shape_keys: ClassVar[tuple[str, ...]] = (
         "algorithm", "policy", "dataset", "reward", "judge", "evaluator", "prompts", "rollout.prompts",
-        "rollout.group_size", "rollout.antithetic", "rollout.shared_noise", "rollout.by_length", "sampler", "objective", "optim",
-        "lora", "ema", "heldout.prompts", "heldout.samples", "heldout.split", "heldout.allow_shared", "heldout.judge",
+        "rollout.group_size", "rollout.antithetic", "rollout.shared_noise", "rollout.by_length", "sampler",
+        "objective", "optim", "lora", "ema", "heldout.prompts", "heldout.samples", "heldout.split",
+        "heldout.allow_shared", "heldout.judge",
         "heldout.points", "heldout.watch", "heldout.all_steps", "heldout.stop_on_gap", "control", "seed", "precision",
         "reward_mix.normalize",
     )  # fmt: skip
@@ -273,21 +275,21 @@ class GrpoTrainer:
         ]
         judged = settings.judge is None and settings.heldout.judge and settings.heldout.prompts > 0
         found = self.same.runs(TMR) if places or judged else []
-        for place in places:
-            # Of two the one that was trained on the second half is left for the judge.
-            if newest := next((info for info in found if not _for_judge(info)), next(iter(found), None)):
+        if places and found:
+            newest = max(found, key=_suits_reward)  # the first of several: they are sorted, the newest first
+            for place in places:
                 options = rewards[place].options.model_copy(update={"weights": str(newest.directory)})
                 rewards[place] = replace(rewards[place], options=options)
                 self._settle(f"reward.{rewards[place].name}.weights", newest.directory)
-        settings = settings.model_copy(update={"reward": tuple(rewards)})
+            settings = settings.model_copy(update={"reward": tuple(rewards)})
         used = {Path(str(getattr(chosen.options, "weights", ""))).resolve() for chosen in rewards}
         rest = [info for info in found if used.isdisjoint((info.directory.resolve(), (info.directory / TMR).resolve()))]
-        judge = next((info for info in rest if _for_judge(info)), next(iter(rest), None))
-        if not judged or judge is None:
-            return settings
-        self._settle("judge.weights", judge.directory)
-        chosen = choose_one("rewards", "tmr-dense", {"weights": str(judge.directory)})
-        return settings.model_copy(update={"judge": chosen})
+        if judged and rest:
+            judge = min(rest, key=_suits_reward)
+            self._settle("judge.weights", judge.directory)
+            chosen = choose_one("rewards", "tmr-dense", {"weights": str(judge.directory)})
+            settings = settings.model_copy(update={"judge": chosen})
+        return settings
 
     def _points(self) -> int:
         """Return how often the run is measured on the way: seldom in a short run, where measuring would be most of it.
@@ -392,7 +394,7 @@ class GrpoTrainer:
         """Note a model that was found: on resume the run has the same, whatever was trained since."""
         self.settled[key] = "finished runs of the same data"
         if str(value) != NONE:
-            self.found.append(f"{key.partition('.')[0]}: {value}, the newest finished run on these data")
+            self.found.append(f"{key.partition('.')[0]}: {value}, a finished run on these data")
 
     def _evaluator(self, real: RealMotions, prompts: Sequence[Prompt]) -> ByEvaluator | None:
         """Open the evaluator of the tables, which none of the rewards reads."""
@@ -565,10 +567,18 @@ class GrpoTrainer:
         return [result.table()]
 
 
-def _for_judge(info: RunInfo) -> bool:
-    """Whether a run trained on the second half of the clips, which keeps its model for a judge."""
+def _suits_reward(info: RunInfo) -> tuple[bool, int]:
+    """Return the rank of a TMR as a reward, the highest is best: trained on all clips, against most kinds of changes.
+
+    One that was trained on the second half of the clips is meant for a judge.
+    """
     train = info.config.get("train")
-    return isinstance(train, Mapping) and train.get("half") == "second"
+    told = train if isinstance(train, Mapping) else {}
+    try:
+        kinds = kinds_of(str(told.get("negatives", "none")), starter=False)
+    except (MotionkitError, ValueError):  # kinds of another version
+        kinds = {}
+    return told.get("half") != "second", len(kinds)
 
 
 def _open_policies(chosen: Chosen, **runtime: Any) -> tuple[DiffusionPolicy, DiffusionPolicy | None]:

@@ -35,6 +35,12 @@ class Script:
         change = float(after.quantities["reward"].mean() - before.quantities["reward"].mean())
         return {"kinetic_fid": SetFigure(Paired(3.0, 3.0 - change, -change, (-1.0, 1.0), 16), 2.0)}
 
+    def chances(self) -> dict[str, float]:
+        return {"judge": 0.25}
+
+    def kid_words(self, measured: Measured) -> str:
+        return ""
+
 
 class Note:
     """A policy and a run that note what is saved and logged."""
@@ -110,6 +116,7 @@ def test_a_run_that_is_made_longer_keeps_what_was_measured_before_it(tmp_path: P
         assert next(whole.rows, None) is None, "measured as often as expected"
         kinetic = found["kinetic_fid"]
         assert (kinetic["before"], kinetic["real"]) == (3.0, 2.0)
+        assert found["judge"]["chance"] == 0.25
         assert kinetic["delta"] == pytest.approx(-found["reward"]["delta"])
         return dict(found["reward"])
 
