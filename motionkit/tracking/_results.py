@@ -513,7 +513,8 @@ def _short(row: HeldoutResult) -> str:
 
 
 def _changed(row: HeldoutResult) -> str:
-    return f"{row.percent:+.0f} %" if row.percent is not None else row.text(row.delta, sign=True)
+    share = None if row.name in _OFFSET else row.percent
+    return f"{share:+.0f} %" if share is not None else row.text(row.delta, sign=True)
 
 
 def _read(name: str, block: object) -> HeldoutResult | None:

@@ -160,7 +160,7 @@ def evaluator_notes(named: Named, captions: Sequence[str], real_r3: float | None
     notes, fix = [], f"An evaluator of these data: {command}" if command else ""
     known = words_known(named.evaluator, captions)
     if known < FEW_WORDS:
-        notes.append(f"the evaluator knows {known:.0%} of the words of these captions. {fix}".strip())
+        notes.append(f"the evaluator knows {100 * known:.0f} % of the words of these captions. {fix}".strip())
     if real_r3 is not None and real_r3 < LOW_R3:
         notes.append(
             f"the evaluator finds the text of reference clips among 32 with R@3 {real_r3:.2f} (chance 0.09): it tells "

@@ -186,6 +186,12 @@ class Asked:
     def compare_sets(self, before: Measured, after: Measured) -> dict[str, SetFigure]:
         return {}
 
+    def chances(self) -> dict[str, float]:
+        return {}
+
+    def kid_words(self, measured: Measured) -> str:
+        return ""
+
 
 def finish(
     tmp_path: Path, heldout: dict[str, Any], *, guidance: float, started: bool = True
