@@ -195,7 +195,7 @@ class GrpoTrainer:
         self.policy, reference = _open_policies(settings.policy, device=device, dataset=dataset)
         data = DataRecord.of(dataset)
         if hasattr(self.policy, "trained_on"):
-            self.policy.trained_on = data
+            self.policy.trained_on = data.after(self.policy.trained_on)
         _require_steps(len(self.policy.schedule), settings)
         asked = settings.prompts
         prompts = list(dataset.prompts(asked.split, k_segments=asked.k_segments, seed=settings.seed))
