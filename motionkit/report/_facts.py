@@ -86,14 +86,14 @@ def result_tables(source: Source) -> str:
     """Return the tables of the result, each with what it was measured on."""
     if not source.results:
         return ""
-    parts = {"heldout": note(_measured_on(source)) + _result_table(source.results)}
+    parts = {"heldout": note(_measured_on(source) + _compared(source, "heldout")) + _result_table(source.results)}
     more = ""
     for key, text in _SAMPLED.items():
         rows = results(source.info.summary.get(key))
         if rows and key == GENERATE and GUIDANCE not in source.info.summary:
             more = details("With the settings of motionkit generate", note(_OLD_GUIDANCE) + _result_table(rows))
         elif rows:
-            parts[key] = note(f"{max(row.n for row in rows):,} {text}") + _result_table(rows)
+            parts[key] = note(f"{max(row.n for row in rows):,} {text}{_compared(source, key)}") + _result_table(rows)
     if GENERATE in parts:
         first = parts.pop(GENERATE)
         more += f"<h3>With the sampling steps of training</h3>{parts['heldout']}"
@@ -108,6 +108,12 @@ def result_tables(source: Source) -> str:
         for item in others
     )
     return f"<h2>Result</h2>{_measured_by(source)}{first}{_how_to_read(source)}{more}"
+
+
+def _compared(source: Source, key: str) -> str:
+    """Return the sentence on the motions that KID compares in a table; empty without an evaluator."""
+    words = value_at(source.info.summary, MEASURED_BY, "compared", key)
+    return f" {words}." if isinstance(words, str) and words else ""
 
 
 def _measured_by(source: Source) -> str:

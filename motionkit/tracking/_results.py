@@ -330,10 +330,10 @@ def _guidance(summary: Mapping[str, Any]) -> str:
 def headline(measured: Sequence[HeldoutResult], others: Mapping[str, Sequence[HeldoutResult]] | None = None) -> str:
     """Return the result of a run in a sentence or two; empty if nothing was measured.
 
-    If a quantity is in several tables, the sentence has the one with the worst verdict; among equal verdicts, that of
-    the table that is shown first. A judge that gains less than `MIN_RATIO` of the reward's gain is worse than one that
-    gains more. Movement below `LEAST_MOVEMENT` of reference clips is mentioned even if it rose. What was wrong before
-    training comes first: a policy that makes noise, or a reward that does not prefer reference motions. Before that it
+    If a quantity is in several tables, the sentence has the one with the worst verdict; among equal verdicts, the one
+    that became worse most, else that of the table that is shown first. A judge that gains less than `MIN_RATIO` of the
+    reward's gain is worse than one that gains more. Movement below `LEAST_MOVEMENT` of reference clips is mentioned
+    even if it rose. What was wrong before training comes first: a policy that makes noise, or a reward that does not prefer reference motions. Before that it
     says if reward, judge and evaluator disagree: one is better, another worse. Rows that are worse come last, the worst
     first.
 
@@ -454,11 +454,16 @@ def _shown(
 
 
 def _worst(name: str, tables: Mapping[str, Sequence[HeldoutResult]]) -> tuple[str, HeldoutResult]:
-    """Return the row of a quantity with the worst verdict, the first of several, after the words for its table."""
+    """Return the row of a quantity with the worst verdict, after the words for its table.
+
+    Of several that are bad news it is the one that changed most, else the first.
+    """
     candidates = [
         (f" {where}" if where else "", row) for where, rows in tables.items() for row in rows if row.name == name
     ]
-    return min(candidates, key=lambda pair: _RANK[pair[1].tone])
+    return min(
+        candidates, key=lambda pair: (_RANK[pair[1].tone], -abs(pair[1].percent or 0.0) * (pair[1].tone == "bad"))
+    )
 
 
 def _worst_judge(

@@ -19,7 +19,7 @@ from motionkit.motion import MotionBatch
 from motionkit.page.wording import count
 from motionkit.text import Prompt
 from motionkit.text_to_motion.crops import encode_clips
-from motionkit.text_to_motion.evaluation.real_motions import RealMotions
+from motionkit.text_to_motion.evaluation.real_motions import RealAnswers, RealMotions
 from motionkit.text_to_motion.evaluation.set_figures import Floats, SetFigure, pair_kid
 from motionkit.text_to_motion.evaluation.styles import style_chance, style_hits, styles_of
 from motionkit.text_to_motion.evaluator.model import T2MEvaluator
@@ -72,16 +72,25 @@ class ByEvaluator:
         result[place[0], place[1]] = torch.where(latents.finite[:, None], latents.mu, torch.nan)
         return result
 
+    def know(self, prompts: Sequence[Prompt], found: RealAnswers | None) -> None:
+        """Embed the reference motions of prompts, which are known from then on.
+
+        Args:
+            prompts: The prompts.
+            found: What `RealMotions.answers` returned for them.
+        """
+        self._answers |= {prompt.key: _Answer(None, ()) for prompt in prompts}
+        if found is not None:
+            most = max(len(prompt.segments) for prompt in prompts)
+            latents = self.embed(found.motions, found.prompts, most).float().cpu().numpy()
+            for place, row, clips in zip(found.places, latents, found.clips, strict=True):
+                self._answers[prompts[place].key] = _Answer(row, clips)
+
     def answers(self, prompts: Sequence[Prompt]) -> NDArray[np.float32]:
         """Return the latents of a reference motion of each prompt, ``[P, 1, K, E]``; NaN where it has none."""
         most = max(len(prompt.segments) for prompt in prompts)
-        new = [prompt for prompt in prompts if prompt.key not in self._answers]
-        found = self._real.answers(new, device=self.evaluator.mean.device) if new else None
-        self._answers |= {prompt.key: _Answer(None, ()) for prompt in new}
-        if found is not None:
-            latents = self.embed(found.motions, found.prompts, most).float().cpu().numpy()
-            for place, row, clips in zip(found.places, latents, found.clips, strict=True):
-                self._answers[new[place].key] = _Answer(row, clips)
+        if new := [prompt for prompt in prompts if prompt.key not in self._answers]:
+            self.know(new, self._real.answers(new, device=self.evaluator.mean.device))
         result = np.full((len(prompts), 1, most, self.evaluator.latent), np.nan, np.float32)
         for place, prompt in enumerate(prompts):
             if (row := self._answers[prompt.key].latents) is not None:

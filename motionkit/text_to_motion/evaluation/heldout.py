@@ -294,6 +294,7 @@ class HeldOut:
             result[name] = np.full((len(self.prompts), 1), np.nan)
             result[name][list(answers.places), 0] = values.double().cpu().numpy()
         if self.evaluator is not None:
+            self.evaluator.know(self.prompts, answers)
             result |= self.evaluator.columns(self.evaluator.answers(self.prompts), self.prompts)
         return Measured(result, Shown.first(answers.motions, answers.prompts, scored, 1, _SHOWN))
 

@@ -392,7 +392,7 @@ class Measurements:
             if name in ("reward", "judge"):
                 guidance[name] = pair.document()
         summary[GUIDANCE] = guidance
-        tables = []
+        tables, compared = [], {}
         for name, paired in pairs.items():
             first_real = None if real is None else real.first(len(heldouts[name].prompts))
             chances = heldouts[name].chances()
@@ -403,17 +403,13 @@ class Measurements:
                 | ({"chance": chances[key]} if key in chances else {})
                 for key, pair in paired.items()
             } | _sets(heldouts[name], starts[name], measured[name])
-            title = "; ".join(
-                filter(None, (self._title(name, heldouts[name]), self._by(heldouts[name], measured[name])))
-            )
+            compared[_KEYS[name]] = heldouts[name].kid_words(measured[name])
+            by = ", ".join(filter(None, (self.scorers, compared[_KEYS[name]])))
+            title = "; ".join(filter(None, (self._title(name, heldouts[name]), by)))
             tables.append(result_table(results(summary[_KEYS[name]]), title))
-        by = self._by(reported, measured["reported"])
-        summary[MEASURED_BY] = {"said": by, "notes": [*filter(None, [self.missing]), *doubts]}
+        notes = [*filter(None, [self.missing]), *doubts]
+        summary[MEASURED_BY] = {"said": self.scorers, "compared": compared, "notes": notes}
         return summary | {"table": tables}
-
-    def _by(self, heldout: HeldOut, measured: Measured) -> str:
-        """Return which judge and evaluator made the rows of a table, and of how many motions KID is."""
-        return ", ".join(filter(None, (self.scorers, heldout.kid_words(measured))))
 
     def _measure(self, heldouts: dict[str, HeldOut], when: str, guidance: float) -> dict[str, Measured]:
         """Measure the policy in its current state, every kind in `heldouts`; `guidance` is that of `_MADE`."""
