@@ -333,9 +333,9 @@ def headline(measured: Sequence[HeldoutResult], others: Mapping[str, Sequence[He
     If a quantity is in several tables, the sentence has the one with the worst verdict; among equal verdicts, the one
     that became worse most, else that of the table that is shown first. A judge that gains less than `MIN_RATIO` of the
     reward's gain is worse than one that gains more. Movement below `LEAST_MOVEMENT` of reference clips is mentioned
-    even if it rose. What was wrong before training comes first: a policy that makes noise, or a reward that does not prefer reference motions. Before that it
-    says if reward, judge and evaluator disagree: one is better, another worse. Rows that are worse come last, the worst
-    first.
+    even if it rose. What was wrong before training comes first: a policy that makes noise, or a reward that does not
+    prefer reference motions. Before that it says if reward, judge and evaluator disagree: one is better, another worse.
+    Rows that are worse come last, the worst first.
 
     Args:
         measured: The main table, of ``heldout``.

@@ -33,7 +33,7 @@ READ = {
     "pretrain t2m-evaluator": PAIRS,
     "grpo": {
         *PAIRS, "policy.checkpoint", "policy.stats", "policy.text_model", "reward.tmr-dense.weights",
-        "reward.tmr-dense.text_model", "reward.tmr-dense.device", "judge.weights",
+        "reward.tmr-dense.text_model", "reward.tmr-dense.device", "judge.weights", "evaluator.weights",
     },
     "pretrain mpl-encoder": {"data"}, "train-mpl": {"data", "encoder"}, "reward-train": {"data.path"},
     "reward-collect": set(), "ppo": set(), "pretrain regions": set(),  # nothing of a file
