@@ -3,9 +3,10 @@
     python tests/studies/media/blind_test.py OUT.html
     python tests/studies/media/blind_test.py OUT.html --dataset humanml --dataset.root DIR --checkpoint RUN
 
-The captions are those of the test split, drawn by the seed: each of another action of the starter, of other data each
-another one. The policy's motions are made as `motionkit generate` makes them, one for each caption and as long as the
-reference clip; none is chosen. Sides are shuffled by the seed, as often A as B. The page needs no network.
+The captions are those of the test split, drawn by the seed: each action of the starter, and each caption of other data,
+comes again only after all others. The policy's motions are made as `motionkit generate` makes them, one for each
+caption and as long as the reference clip; none is chosen. Sides are shuffled by the seed, as often A as B. The page
+needs no network.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import math
 from collections.abc import Sequence
 from html import escape
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -59,7 +61,7 @@ def page(policy: DiffusionPolicy, dataset: TextMotionDataset, count: int, seed: 
     Args:
         policy: What is compared with reference clips.
         dataset: The dataset.
-        count: Pairs, at most as many as there are actions or captions.
+        count: Pairs, at most as many as there are test clips.
         seed: Chooses the captions and the sides.
         name: What the data are called.
     """
@@ -89,21 +91,22 @@ def page(policy: DiffusionPolicy, dataset: TextMotionDataset, count: int, seed: 
 
 
 def chosen(dataset: TextMotionDataset, count: int, rng: np.random.Generator) -> list[int]:
-    """Return the numbers of test clips, each of another action or caption, in the order of the draw.
+    """Return the numbers of test clips in the order of the draw: each action or caption once, then again.
 
     Raises:
-        SystemExit: There are not so many.
+        SystemExit: There are not so many clips.
     """
     action = {entry.name: entry.action for entry in CATALOGUE}
     known = getattr(dataset, "action", None)  # the starter's
-    found: dict[str, int] = {}
     clips = dataset.clips("test")
+    if count > len(clips):
+        raise SystemExit(f"there are {len(clips)} test clips, so there cannot be {count} pairs: --pairs N")
+    found: dict[str, list[int]] = {}
     for place in rng.permutation(len(clips)).tolist():
         caption = clips[place].captions[0]
-        found.setdefault(caption if known is None else action[known(caption)], place)
-    if count > len(found):
-        raise SystemExit(f"there are {len(found)} actions or captions, so there cannot be {count} pairs: --pairs N")
-    return list(found.values())[:count]
+        found.setdefault(caption if known is None else action[known(caption)], []).append(place)
+    rounds = zip_longest(*found.values())
+    return [place for chosen in rounds for place in chosen if place is not None][:count]
 
 
 def card(number: int, caption: str, pair: Sequence[Tensor | None], real: str, body: Skeleton, fps: float) -> str:
