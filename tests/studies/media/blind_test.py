@@ -119,7 +119,7 @@ def card(number: int, caption: str, pair: Sequence[Tensor | None], real: str, bo
     player = player_fragment(tracks, title=f"{number}. {caption}", assets=False, attributes=("autoplay",))
     buttons = "".join(f'<button type="button" value="{side}">{side} is the reference</button>' for side in SIDES)
     return (
-        f'<section class="pair" data-real="{real}" aria-label="{escape(caption)}">{player}'
+        f'<section class="trial" data-real="{real}" aria-label="{escape(caption)}">{player}'
         f'<p class="guess">{buttons}<output></output></p></section>'
     )
 
@@ -144,8 +144,8 @@ for the reference; the answer is shown at once.</p>
 to zoom, space to pause.</p>"""
 
 _STYLE = """
-.pair{margin:22px 0 0}
-.pair motionkit-player{margin:0}
+.trial{margin:22px 0 0}
+.trial motionkit-player{margin:0}
 .guess{display:flex;flex-wrap:wrap;gap:8px 10px;align-items:center;margin:8px 0 0}
 .guess button{font:inherit;padding:7px 16px;border:1px solid var(--line);border-radius:16px;background:var(--card);
 color:var(--ink);cursor:pointer}
@@ -159,7 +159,7 @@ color:var(--ink);cursor:pointer}
 _SCRIPT = """
 (() => {
   'use strict';
-  const pairs = [...document.querySelectorAll('.pair')];
+  const pairs = [...document.querySelectorAll('.trial')];
   const line = document.querySelector('.count');
   const say = () => {
     const done = pairs.filter((pair) => pair.dataset.guess);
