@@ -168,7 +168,9 @@ class ByEvaluator:
     def words(self, measured: Mapping[str, Floats]) -> str:
         """Return how many segments and clips KID compares, for the caption of a table."""
         segments = int(np.isfinite(measured[LATENTS]).all(-1).sum()) if LATENTS in measured else 0
-        return f"KID of {count(segments, 'segment')} against {count(len(self._pool()[0]), 'clip')}"
+        clips = len(self._pool()[0])
+        words = f"{count(segments, 'segment')} against {count(clips, 'clip')}"
+        return f"KID of {words}" if min(segments, clips) >= FEWEST else f"no KID: {words} are too few"
 
     def _pool(self) -> tuple[list[int], Tensor]:
         """Return the numbers of the clips that motions are compared with, and their latents ``[M, E]``."""

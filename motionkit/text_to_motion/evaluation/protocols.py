@@ -269,7 +269,12 @@ def open_inputs(
     """Open the evaluator and the questions, and set the threads."""
     set_threads([*policies.values()], settings.threads)
     named = find_evaluator(settings.evaluator, SameData(dataset, settings.split), device=device, fallback=_STARTER)
-    assert named is not None  # there is always the starter's
+    if named is None:
+        raise MotionkitError(
+            "eval needs an evaluator.",
+            why="R-precision and FID are measured in its space.",
+            fix="leave --evaluator out, or name one: motionkit pretrain t2m-evaluator trains it.",
+        )
     return open_all(
         dataset,
         settings.split,

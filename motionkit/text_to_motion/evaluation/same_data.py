@@ -6,6 +6,7 @@ Data are the same by content, wherever their folder is: by the fingerprint of th
 
 from __future__ import annotations
 
+import logging
 import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ TMR = "tmr"
 """Folder of the model in a run of `pretrain tmr`."""
 
 STARTER = "starter"
+_logger = logging.getLogger("motionkit.evaluation")
 FEW_WORDS = 0.9
 """Share of the words of captions below which an evaluator is said to know few of them."""
 
@@ -129,7 +131,13 @@ def find_evaluator(
     else:
         places = [str(info.directory) for info in same.runs(RUN_PART)] or ([] if fallback == NONE else [fallback])
     for place in places:
-        model = open_evaluator(place, glove=settings.glove, stats=settings.stats, device=device)
+        try:
+            model = open_evaluator(place, glove=settings.glove, stats=settings.stats, device=device)
+        except MotionkitError as error:
+            if place == settings.weights:
+                raise
+            _logger.warning("the evaluator of %s is not used: %s", place, error.sentence())
+            continue
         if settings.weights != AUTO or model.fingerprint() not in without:
             return Named(model, place, _said(model, place, same))
     return None

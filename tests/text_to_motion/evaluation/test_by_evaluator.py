@@ -99,6 +99,7 @@ def test_kid_is_against_the_clips_and_that_of_the_reference_without_its_own(data
     others = whole[[row for row in range(len(clips)) if row not in places]]
     assert found.real == pytest.approx(kid(answers, others), rel=1e-3, abs=1e-4)
     assert by.words({LATENTS: before}) == "KID of 30 segments against 144 clips"
+    assert by.words({LATENTS: before[:19]}) == "no KID: 19 segments against 144 clips are too few"
     assert by.kid(before[:19], before[:19], prompts[:19]) is None, "19 segments are too few"
 
 

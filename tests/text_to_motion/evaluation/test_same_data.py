@@ -51,7 +51,9 @@ def trained(out: str, dataset: Any, *, split: str = "train", done: bool = True, 
             run.finish()
 
 
-def test_the_newest_finished_run_of_the_same_data_is_found(toy: Any, tmp_path: Path) -> None:
+def test_the_newest_finished_run_of_the_same_data_is_found(
+    toy: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     same = SameData(toy, "val")
     assert find_evaluator(EvaluatorSettings(), same) is None
     trained("runs/first", toy)
@@ -72,6 +74,11 @@ def test_the_newest_finished_run_of_the_same_data_is_found(toy: Any, tmp_path: P
     other = find_evaluator(EvaluatorSettings(), same, without=read)
     assert other is not None
     assert other.name == "runs/first", "one that training reads is not found"
+    (tmp_path / "runs/pretrain-t2m-evaluator/second/evaluator/model.safetensors").write_bytes(b"damaged")
+    other = find_evaluator(EvaluatorSettings(), same)
+    assert other is not None
+    assert other.name == "runs/first", "a damaged one is passed over, and warned of"
+    assert "the evaluator of runs/pretrain-t2m-evaluator/second is not used" in caplog.text
 
 
 def test_an_evaluator_that_was_typed_wins_and_is_named_as_what_it_is(toy: Any, tmp_path: Path) -> None:
