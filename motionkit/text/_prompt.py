@@ -112,7 +112,7 @@ class Prompt:
                 text.encode()
             except UnicodeEncodeError as error:  # what was typed or piped in had another encoding
                 raise MotionkitError(
-                    f"the text {ascii(text)} is not UTF-8.",
+                    f"the text {text!a} is not UTF-8.",
                     fix="write it in UTF-8, such as by a terminal that is set to it.",
                 ) from error
 
