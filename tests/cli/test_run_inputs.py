@@ -167,7 +167,7 @@ def test_held_out_parts_leave_out_what_the_policy_was_trained_on_before(seen: Pa
 GRPO = (
     f"grpo --dataset humanml --dataset.root '{TEXTS}' --policy.checkpoint runs/tiny/pretrain-mdm --num-steps 1 "
     "--batch-size 2 --group-size 2 --threads 1 --train-timesteps 3 --inference-timesteps 3 --set heldout.prompts=4 "
-    "--set audit.enabled=false"
+    "--set audit.enabled=false --set heldout.all_steps=off --set heldout.points=0"
 )
 
 
@@ -190,6 +190,15 @@ def test_grpo_takes_reward_judge_and_evaluator_of_finished_runs_on_the_same_data
     done = typed("motionkit grpo --resume r --num-steps 2 --device cpu")
     assert done.exit_code == 0, done.stderr
     assert json.loads(Path("r/config.json").read_text())["evaluator"] == config["evaluator"]
+    # A run of a version without evaluators goes on without one, whatever was trained since.
+    del config["evaluator"]
+    Path("r/config.json").write_text(json.dumps(config))
+    record = json.loads(Path("r/run.json").read_text())
+    del record["inputs"]["evaluator.weights"]
+    Path("r/run.json").write_text(json.dumps(record))
+    done = typed("motionkit grpo --resume r --num-steps 3 --device cpu")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(Path("r/config.json").read_text())["evaluator"]["weights"] == "none"
 
 
 def test_what_was_typed_wins_over_finished_runs(work: Path) -> None:
