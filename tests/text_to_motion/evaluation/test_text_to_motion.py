@@ -243,7 +243,7 @@ def test_an_evaluation_that_was_stopped_in_its_last_replication_goes_on(
 
 
 def test_every_figure_is_defined_and_shown() -> None:
-    assert len(explain()) == 18
+    assert len(explain()) == 19
     sheet = Sheet({"fid": 2.0, "r_precision_3": 0.5, "skate": 0.04}, {"diversity": "too few"}, {"fid": "biased"})
     real = Sheet({"fid": 0.1, "r_precision_3": 0.8, "skate": 0.01})
     metrics, truth = summarise([sheet, sheet]), summarise([real, real])
