@@ -289,7 +289,7 @@ def convert(
         out: File or folder to make; without `to` its ending decides, and a folder becomes a HumanML3D dataset.
         to: Format to write.
         fps: Frames per second to write; 0 keeps each clip's own.
-        captions: CSV with a row per clip.
+        captions: CSV with a row per clip; its columns ``start`` and ``end`` are seconds of a longer recording.
         fix: Repairs: ``clean`` (True too) keeps the longest clean run of each clip, ``feet`` holds feet where they
             stand, ``jitter`` filters; joined by commas.
         mirror: Left and right swapped; datasets: also each clip's mirror image.

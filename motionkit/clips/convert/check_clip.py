@@ -23,7 +23,7 @@ _LEAST, _LEAST_FPS = 41, 20.0
 _BEGINNING, _FEWEST = 10.0, 3
 """Seconds in which a rest pose is looked for at the rate that is written, and fewest frames for it."""
 
-_NUMBERS = ("frames", "fps", "joints")
+_NUMBERS = ("frames", "fps", "joints", "start", "end")
 """Notes of readers whose value is a number."""
 
 
