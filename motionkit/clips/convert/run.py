@@ -182,6 +182,7 @@ def convert(
                 "failed": report.failed,
                 "short": report.short,
                 "cut": report.cut,
+                "long": report.long,
                 "fixed": report.fixed,
             }
         )

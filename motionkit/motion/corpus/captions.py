@@ -123,7 +123,7 @@ def read_captions(path: Path) -> tuple[Caption, ...]:
 def captions_within(captions: Iterable[Caption], start: float, end: float) -> tuple[Caption, ...]:
     """Return the captions of a part of a clip: untimed ones as they are, timed ones shifted and cut to the part.
 
-    Timed captions outside of the part are dropped.
+    Timed captions are dropped if less than half of them is in the part and they are less than half of it.
 
     Args:
         captions: The clip's.
@@ -137,7 +137,7 @@ def captions_within(captions: Iterable[Caption], start: float, end: float) -> tu
             continue
         # Rounded to the nanosecond: 1.2 - 1.0 would otherwise be written as 0.19999999999999996.
         first, last = round(max(caption.start - start, 0.0), 9), round(min(caption.end, end) - start, 9)
-        if first < last:
+        if first < last and 2 * (last - first) >= min(caption.end - caption.start, end - start):
             kept.append(replace(caption, start=first, end=last))
     return tuple(kept)
 

@@ -9,10 +9,21 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from motionkit.clips.convert import ConvertReport, Edits, OutputOptions, convert, open_sources, plan_conversion
+import motionkit
+from motionkit.clips.convert import (
+    ConvertReport,
+    Edits,
+    OutputOptions,
+    convert,
+    messages,
+    open_sources,
+    plan_conversion,
+    summary_rows,
+)
 from motionkit.clips.convert.feature_target import FeatureTarget
 from motionkit.clips.convert.run import run_conversion
 from motionkit.clips.profile.statistics import profile_sources
+from motionkit.errors import MotionkitError
 from motionkit.motion import read_caption_table
 
 from ...made.bvh_files import write_bvh
@@ -143,3 +154,95 @@ def test_stretches_are_viewed_and_profiled(tmp_path):
 def test_a_name_that_another_recording_has_is_numbered(tmp_path):
     report = converted(tmp_path, "clip,caption,start,end\nwalk,x,0,4\nwalk,y,4,8\n", "walk", "walk_s0")
     assert report.written == ["walk_s0_2", "walk_s1", "walk_s0"]
+
+
+LONG = "clip,caption\nlong,walks\nlong,goes on\nlong,and on\nother,stands\n"
+
+
+def long_clips(place: Path, **options: object) -> tuple[ConvertReport, list[str]]:
+    """Convert a recording of 500 frames, with three captions, and one of 100; return the report and its messages."""
+    write_bvh(place / "long.bvh", 501, fps=20.0)
+    write_bvh(place / "other.bvh", 101, fps=20.0)
+    (place / "c.csv").write_text(LONG)
+    sources = open_sources([place / "long.bvh", place / "other.bvh"]).sources
+    table = read_caption_table(place / "c.csv")
+    report = convert(sources, place / "out", FeatureTarget(**options), table=table)
+    return report, [f"{level}: {text}" for level, text in messages(report, fixed=False)]
+
+
+def test_captions_that_were_copied_are_counted(tmp_path):
+    report, said = long_clips(tmp_path, mirrored=True)
+    assert report.cut == {"long": 3}
+    assert report.copied == 3
+    assert "info: 1 clip longer than 199 frames, cut into 3 parts: long" in said
+    assert (
+        "warning: 3 captions without times stay with every part, also where it shows something else. "
+        "Give them times (columns start, end), or add --long first or drop."
+    ) in said
+    assert texts(tmp_path, "long_p2") == ["walks", "goes on", "and on"]
+
+
+def test_the_first_frames_of_long_clips(tmp_path):
+    report, said = long_clips(tmp_path, mirrored=True, long="first")
+    assert report.written == ["long", "Mlong", "other", "Mother"]
+    assert (report.cut, report.copied, report.long) == ({}, 0, {"long": 500})
+    assert said == ["info: 1 clip longer than 199 frames, the first 199 kept: long (500)"]
+    first = np.load(tmp_path / "out/new_joint_vecs/long.npy")
+    assert len(first) == 199
+    assert len(np.load(tmp_path / "out/new_joint_vecs/Mlong.npy")) == 199
+
+
+def test_long_clips_are_left_out(tmp_path):
+    report, said = long_clips(tmp_path, mirrored=True, long="drop")
+    assert report.written == ["other", "Mother"]
+    assert (report.short, report.failed, report.long) == ({}, {}, {"long": 500})
+    assert said == ["warning: 1 clip longer than 199 frames, left out: long (500)"]
+    assert dict(summary_rows(report))["left out"] == 1
+    with pytest.raises(MotionkitError) as caught:
+        convert(open_sources([tmp_path / "long.bvh"]).sources, tmp_path / "none", FeatureTarget(long="drop"))
+    assert caught.value.why == "1 clip longer than 199 frames, left out by --long drop."
+    result = run("convert", tmp_path / "long.bvh", tmp_path / "glb", "--to", "glb", "--long", "drop")
+    assert result.exit_code == 2
+    assert "--long does not act with --to glb" in result.stderr
+
+
+def test_a_conversion_with_another_choice_does_not_go_on_from_the_first(tmp_path):
+    write_bvh(tmp_path / "long.bvh", 501, fps=20.0)
+    write_bvh(tmp_path / "other.bvh", 101, fps=20.0)
+    sources = open_sources([tmp_path / "long.bvh", tmp_path / "other.bvh"]).sources
+
+    def stop(key: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        convert(sources, tmp_path / "out", FeatureTarget(), progress=stop)
+    report = convert(sources, tmp_path / "out", FeatureTarget(long="first"))
+    assert (report.resumed, report.written) == (0, ["long", "other"])
+
+
+def test_parts_have_the_captions_that_they_show_half_of(tmp_path):
+    """Times of texts/*.txt, at 20 fps in parts of 7.5 s."""
+    write_bvh(tmp_path / "long.bvh", 601, fps=20.0)
+    run("convert", tmp_path / "long.bvh", tmp_path / "bones.npz")
+    clip = motionkit.read(tmp_path / "bones.npz")
+    (tmp_path / "set/new_joints").mkdir(parents=True)
+    (tmp_path / "set/texts").mkdir()
+    clip.save(tmp_path / "set/new_joints/long.npy", fps=20.0)
+    seconds = {
+        "first half": (0.0, 7.5), "most here": (4.0, 11.0), "a bit there": (9.9, 10.5), "nearly all": (1.0, 29.0),
+        "after": (15.0, 16.0), "even": (9.0, 11.0),
+    }  # fmt: skip
+    lines = [f"{text}#x/NOUN#{start}#{end}\n" for text, (start, end) in seconds.items()]
+    (tmp_path / "set/texts/long.txt").write_text("".join(lines) + "all of it#x/NOUN#0.0#0.0\n")
+    report = convert(open_sources([tmp_path / "set"]).sources, tmp_path / "out", FeatureTarget())
+    assert report.cut == {"long": 4}
+    assert report.copied == 1
+    found = {name: (tmp_path / f"out/texts/{name}.txt").read_text().splitlines() for name in report.written}
+    quarter = [{line.partition("#")[0] for line in lines} for lines in found.values()]
+    assert quarter == [
+        {"all of it", "first half", "most here", "nearly all"},
+        {"all of it", "nearly all", "most here", "a bit there", "even"},
+        {"all of it", "nearly all", "after"},
+        {"all of it", "nearly all"},
+    ]
+    assert "even#x/NOUN#1.5#3.5" in found["long_p1"]
