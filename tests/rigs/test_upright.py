@@ -320,7 +320,7 @@ def test_an_animal_is_named_and_a_person_is_not(tmp_path):
     offsets = astride.offsets.clone()
     for side, ahead in (("left", 1.0), ("right", -1.0)):
         for joint in ("knee", "foot"):
-            offsets[astride.names.index(f"{side}_{joint}")] = torch.tensor([0.25 * ahead, 0.0, 0.0])
+            offsets[astride.names.index(f"{side}_{joint}")] = torch.tensor([0.25 * ahead, -0.01, 0.0])
     offsets[astride.names.index("left_upleg"), 1], offsets[astride.names.index("right_upleg"), 1] = -0.06, 0.06
     assert not lies_at_rest(replace(astride, offsets=offsets))
     (clip,) = read_bvh(tmp_path / "fox.bvh")
