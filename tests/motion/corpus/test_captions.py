@@ -84,6 +84,26 @@ def test_bad_lines_are_named(tmp_path):
             "the/DET stand/VERB person/NOUN kick/VERB with/ADP their/DET left/ADJ foot/NOUN before/ADP go/VERB "
             "back/ADV to/ADP their/DET original/ADJ stance/NOUN",
         ),
+        # Verbs that no list has, by their place: after a subject, after "and" or a comma, at the beginning.
+        ("a person dashes ahead", "a/DET person/NOUN dash/VERB ahead/ADV"),
+        ("someone says yes and beckons", "someone/PRON say/VERB yes/NOUN and/CCONJ beckon/VERB"),
+        ("a man who limps prowls around", "a/DET man/NOUN who/PRON limp/VERB prowl/NOUN around/ADV"),
+        ("the dancer slowly pirouettes", "the/DET dancer/NOUN slowly/ADV pirouette/NOUN"),
+        ("she poses, then pauses", "she/PRON pose/VERB then/ADV pause/VERB"),
+        ("he throws punches while doing kicks", "he/PRON throw/VERB punch/NOUN while/SCONJ do/VERB kick/NOUN"),
+        ("saunters to the left", "saunter/VERB to/ADP the/DET left/NOUN"),
+        ("a man does squats", "a/DET man/NOUN does/AUX squat/NOUN"),
+        ("he lifts weights and crates", "he/PRON lift/VERB weight/NOUN and/CCONJ crate/NOUN"),
+        (
+            "a man with glasses on his head sighs",
+            "a/DET man/NOUN with/ADP glass/NOUN on/ADP his/DET head/NOUN sigh/VERB",
+        ),
+        # "one" counts before a noun, and a noun after a number or a verb is one.
+        ("waves with one hand", "wave/VERB with/ADP one/NUM hand/NOUN"),
+        ("lifts one knee, the other one", "lift/VERB one/NUM knee/NOUN the/DET other/ADJ one/PRON"),
+        ("he makes one step and performs jump", "he/PRON make/VERB one/NUM step/NOUN and/CCONJ perform/VERB jump/NOUN"),
+        ("squat, jump and turn", "squat/VERB jump/VERB and/CCONJ turn/VERB"),
+        ("always using the fist", "always/ADV use/VERB the/DET fist/NOUN"),
         ("", ""),
     ],
 )
