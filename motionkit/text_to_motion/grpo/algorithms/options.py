@@ -127,6 +127,15 @@ class HoldObjective(ObjectiveSettings):
     skate: float | None = Field(
         None, ge=0.0, description="Weight of the foot skate in m/s; default: 0.02, and 0 with a physics reward."
     )
+    target: Literal["clips", "none"] = Field(
+        "none", description="clips: a motion's reward counts up to that of a reference clip of its prompt."
+    )
+    data: float = Field(
+        0.0, ge=0.0, description="Weight of the supervised loss on the dataset's training clips; 0 is off."
+    )
+    style: float = Field(
+        0.0, ge=0.0, description="Weight of the energy distance of joint speeds and rotations to reference clips."
+    )
 
 
 class CosineOptim(GrpoOptimSettings):

@@ -104,27 +104,36 @@ class RewardGradient:
             for reward, _ in self.rewards.terms:
                 require_gradient(reward, batch.motions, batch.prompts, batch.rollout.x0, "reward-gradient")
         diversity = self.diversity * log_spread(batch, self.samples).mean() if self.diversity else None
-        return GradientUpdate(self.terms, batch, scored, number, diversity)
+        return GradientUpdate(self.terms, batch, scored, number, diversity, self.samples)
 
 
 class GradientUpdate:
     """One update by the gradient of scores that carry a graph; see `base.Update`."""
 
     def __init__(
-        self, terms: GradientTerms, batch: Samples, scored: Scored, number: int, diversity: Tensor | None = None
+        self,
+        terms: GradientTerms,
+        batch: Samples,
+        scored: Scored,
+        number: int,
+        diversity: Tensor | None = None,
+        samples: int = 1,
     ) -> None:
         self._terms, self._batch, self._scored, self._number = terms, batch, scored, number
+        self._samples = samples
         self._diversity = diversity
         self._losses: dict[str, float] = {}
 
     def backward(self) -> bool:
         """Add the gradient of the negative mean reward, of jerk, skate and diversity, and of the hold."""
         terms = self._terms
-        losses = {"policy": terms.negative_reward(self._scored, self._number)}
+        losses = {"policy": terms.negative_reward(self._scored, self._batch.prompts, self._number)}
         if terms.jerk or terms.skate:
             losses["physics"] = terms.physics(self._batch.motions)
         if self._diversity is not None:
             losses["diversity"] = -self._diversity
+        if (style := terms.style(self._batch, self._samples)) is not None:
+            losses["style"] = style
         # The hold has another graph; differentiating the chain's first keeps the peak memory at one of the two.
         losses = {name: value / terms.world.size for name, value in losses.items()}
         total = torch.stack(list(losses.values())).sum()
@@ -132,6 +141,9 @@ class GradientUpdate:
             total.backward()
         losses["anchor"], losses["hold"] = terms.hold(self._batch, self._number)
         torch.add(losses["anchor"], losses["hold"]).backward()
+        for name, value in terms.clips(self._batch, self._number).items():
+            losses[name] = value / terms.world.size
+            losses[name].backward()
         shown = {f"loss/{name}": float(value.detach()) for name, value in losses.items()}
         self._losses = sum_over(shown, terms.world)
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
@@ -18,6 +19,14 @@ from motionkit.nn import adapters_merged
 from motionkit.rl import NoiseSource, Trajectory, Visited, stable_hash, valid_dims
 from motionkit.text import Prompt
 from motionkit.text_to_motion.grpo.algorithms.base import Context
+from motionkit.text_to_motion.evaluation.real_motions import RealMotions
+from motionkit.text_to_motion.grpo.algorithms.clips import (
+    Denoising,
+    RealClips,
+    energy_distance,
+    energy_score,
+    motion_style,
+)
 from motionkit.text_to_motion.grpo.algorithms.options import HoldObjective
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 
@@ -105,6 +114,19 @@ class GradientTerms:
         self.shuffle = context.shuffle
         self._merge = merge
         _require_plain(context.rewards)
+        self._clips = self._denoising = None
+        dataset = context.dataset
+        if dataset is not None and (objective.target == "clips" or objective.style):
+            self._clips = RealClips(RealMotions(dataset, context.split), context.rewards, context.policy)
+        if dataset is not None and objective.data:
+            self._denoising = Denoising(
+                dataset.clips(context.split),
+                context.policy,
+                batch=context.batch,
+                seed=context.seed,
+                crop=dataset.random_crop,
+                world=context.world,
+            )
         physics = not any(reward.name == "physics" for reward, _ in context.rewards.terms)
         self.jerk, self.skate = (
             0.0 if self.shuffle else weight if weight is not None else default if physics else 0.0
@@ -115,9 +137,12 @@ class GradientTerms:
         """Return the context for calls of the network: with adapters merged if `merge`."""
         return adapters_merged(self.policy.network) if self._merge else nullcontext()
 
-    def negative_reward(self, scored: Scored, number: int) -> Tensor:
+    def negative_reward(self, scored: Scored, prompts: Sequence[Prompt], number: int) -> Tensor:
         """Return ``-mean_i R_i`` over this process's scored samples; `number` is that of the update."""
-        total = scored.total[scored.finite]
+        total = scored.total
+        if self._clips is not None and self.settings.target == "clips":
+            total = torch.minimum(total, self._clips.ceilings(prompts, scored))
+        total = total[scored.finite]
         if self.shuffle:
             draws = np.random.default_rng((self.noise.seed, number)).choice((-1.0, 1.0), len(total))
             total = total * torch.as_tensor(draws, dtype=total.dtype, device=total.device)
@@ -137,6 +162,28 @@ class GradientTerms:
         speed = joint_speed(moving - moving[:, :, :1], lengths[known], fps)
         rough = (jerk[known] + _JERK_FLOOR).log() - (speed + _SPEED_FLOOR).log()
         return (self.jerk * rough + self.skate * skate[known]).sum() / max(1, int(known.sum()))
+
+    def clips(self, batch: Samples, number: int) -> dict[str, Tensor]:
+        """Return the losses that read the dataset's clips, weighted, by name."""
+        result = {}
+        if self._denoising is not None:
+            with self.merged():
+                result["data"] = self.settings.data * self._denoising.loss(number)
+        return result
+
+    def style(self, batch: Samples, samples: int) -> Tensor | None:
+        """Return the weighted energy distance of how motions move to how reference clips of their prompts move."""
+        if self._clips is None or not self.settings.style:
+            return None
+        prompts = batch.prompts[::samples]
+        real = self._clips.of(prompts)
+        known = [place for place, one in enumerate(real) if one is not None]
+        made = motion_style(batch.motions, self.policy.normalizer.std).unflatten(0, (-1, samples))
+        rows = torch.tensor(known, device=made.device)
+        there = torch.stack([real[place].style for place in known]).to(made)  # type: ignore[union-attr]
+        made = made[rows]
+        distance = energy_distance(made[:, 0], there) if samples == 1 else energy_score(made, there)
+        return self.settings.style * distance
 
     def hold(self, batch: Samples, number: int) -> tuple[Tensor, Tensor]:
         """Return the roughness of ``d = x0 - x0_ref`` and ``abar_t mean d^2``, weighted, at one state of some samples.

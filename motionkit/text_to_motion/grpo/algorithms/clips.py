@@ -1,0 +1,142 @@
+"""What an objective asks of the dataset's own clips: the reward that they have, how they move, and their denoising."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from motionkit.contracts.dataset import TextClip
+from motionkit.contracts.policy import DiffusionPolicy
+from motionkit.metrics import kinetic_features
+from motionkit.motion import MotionBatch, feature_layout
+from motionkit.rl import length_mask
+from motionkit.text import Prompt
+from motionkit.text_to_motion.evaluation.real_motions import RealMotions
+from motionkit.text_to_motion.mdm.train import MdmBatches, diffusion_loss, joint_velocity_loss, velocity_loss
+from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
+from motionkit.training.world import World, share_of
+
+_MOST_WEIGHT = 5.0  # of a timestep's loss, as in `motionkit pretrain mdm`
+_FLOOR = 1e-3  # m^2/s^2 and m/s^2; keeps the logarithm of a still joint finite
+
+
+@dataclass(frozen=True)
+class Real:
+    """A reference clip of a prompt."""
+
+    scores: dict[str, float]  # weighted score by the name of the reward
+    style: Tensor  # [F] `motion_style`
+
+
+class RealClips:
+    """The reference clips that training prompts are compared with; each prompt's is read once."""
+
+    def __init__(self, real: RealMotions, rewards: RewardMix, policy: DiffusionPolicy) -> None:
+        self._real, self._rewards = real, rewards
+        self._normalizer = policy.normalizer
+        self._known: dict[str, Real | None] = {}
+
+    def of(self, prompts: Sequence[Prompt]) -> list[Real | None]:
+        """Return the reference clip of each prompt; None where the data have none."""
+        if new := list({prompt.key: prompt for prompt in prompts if prompt.key not in self._known}.values()):
+            self._read(new)
+        return [self._known[prompt.key] for prompt in prompts]
+
+    @torch.no_grad()
+    def _read(self, prompts: Sequence[Prompt]) -> None:
+        self._known |= dict.fromkeys((prompt.key for prompt in prompts), None)
+        answers = self._real.answers(prompts, device=self._normalizer.mean.device)
+        if answers is None:
+            return
+        scored = self._rewards.score(answers.motions, answers.prompts)
+        styles = motion_style(answers.motions, self._normalizer.std)
+        for row, place in enumerate(answers.places):
+            scores: dict[str, float] = {}
+            for term in scored.terms:
+                if bool(term.scores.applying[row]):
+                    value = term.weight * float(term.scores.total[row])
+                    scores[term.name] = scores.get(term.name, 0.0) + value
+            self._known[prompts[place].key] = Real(scores, styles[row])
+
+    def ceilings(self, prompts: Sequence[Prompt], scored: Scored) -> Tensor:
+        """Return the reward of each prompt's reference clip, ``[N]``; infinity where it is not known."""
+        names = {term.name for term in scored.terms}
+        values = [
+            sum(value for name, value in real.scores.items() if name in names) if real is not None else torch.inf
+            for real in self.of(prompts)
+        ]
+        result = torch.tensor(values, device=scored.total.device, dtype=scored.total.dtype)
+        return torch.where(result.isfinite(), result, torch.inf)
+
+
+def motion_style(motions: MotionBatch, std: Tensor) -> Tensor:
+    """Return how motions move, ``[N, F]``: energies of joints, and means and deviations of rotations over time."""
+    energy = (kinetic_features(motions.joints, motions.lengths, motions.fps) + _FLOOR).log()
+    block = feature_layout(motions.skeleton).rotations
+    turned = (motions.features[..., block] / std[block]).float()
+    mask = motions.mask[..., None]
+    count = mask.sum(1)
+    mean = turned.masked_fill(~mask, 0.0).sum(1) / count
+    deviation = ((turned - mean[:, None]).masked_fill(~mask, 0.0).square().sum(1) / count + 1e-4).sqrt()
+    return torch.cat([part / part.shape[1] ** 0.5 for part in (energy, mean, deviation)], dim=1)
+
+
+def energy_distance(made: Tensor, real: Tensor) -> Tensor:
+    """Return the energy distance of ``[N, F]`` and ``[N, F]``, whose rows belong together; unbiased."""
+    apart = ~torch.eye(len(made), dtype=torch.bool, device=made.device)
+
+    def mean(first: Tensor, second: Tensor) -> Tensor:
+        table = ((first[:, None] - second[None]).square().sum(-1) + 1e-12).sqrt()
+        return table[apart].mean()
+
+    return 2 * mean(made, real) - mean(made, made) - mean(real, real)
+
+
+def energy_score(made: Tensor, real: Tensor) -> Tensor:
+    """Return the energy score of ``[P, S, F]`` samples at ``[P, F]`` observations, mean over P (Gneiting 2007)."""
+    near = ((made - real[:, None]).square().sum(-1) + 1e-12).sqrt().mean()
+    samples = made.shape[1]
+    table = ((made[:, :, None] - made[:, None]).square().sum(-1) + 1e-12).sqrt()
+    apart = ~torch.eye(samples, dtype=torch.bool, device=made.device)
+    return near - 0.5 * table[:, apart].mean()
+
+
+class Denoising:
+    """The supervised loss of the dataset's clips, as `motionkit pretrain mdm` has it."""
+
+    def __init__(
+        self, clips: Sequence[TextClip], policy: DiffusionPolicy, *, batch: int, seed: int, crop: bool, world: World
+    ) -> None:
+        self.policy, self.world = policy, world
+        self._batches = MdmBatches(
+            clips,
+            policy.normalizer.to("cpu"),
+            batch_size=batch,
+            steps=len(policy.schedule),
+            max_length=policy.max_length,
+            seed=seed,
+            random_crop=crop,
+        )
+        self._share = share_of(min(batch, len(clips)), world, what="clips", flag="--batch-size")
+
+    def loss(self, number: int) -> Tensor:
+        """Return the loss of one batch of clips; `number` is that of the update."""
+        policy = self.policy
+        device = policy.normalizer.mean.device
+        batch = self._batches(number + 1).rows(self._share)
+        x0, lengths, timestep = batch.x0.to(device), batch.lengths.to(device), batch.timestep.to(device)
+        mask = length_mask(lengths, x0.shape[1])
+        noised = policy.schedule.noised(x0, timestep, batch.noise.to(device))
+        predicted = policy.predict(noised, timestep, policy.condition(batch.prompts), lengths)
+        losses = (
+            diffusion_loss(predicted, x0, mask)
+            + velocity_loss(predicted, x0, mask)
+            + joint_velocity_loss(
+                predicted, x0, mask, normalizer=policy.normalizer, skeleton=policy.skeleton, fps=policy.fps
+            )
+        )
+        weight = policy.schedule.snr.clamp(1.0, _MOST_WEIGHT)[timestep].to(losses)
+        return (weight * losses).mean()
