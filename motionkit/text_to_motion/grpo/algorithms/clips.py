@@ -10,16 +10,20 @@ from torch import Tensor
 
 from motionkit.contracts.dataset import TextClip
 from motionkit.contracts.policy import DiffusionPolicy
-from motionkit.metrics import kinetic_features
+from motionkit.kernels import physics_sums
+from motionkit.metrics import joint_speed, kinetic_features
 from motionkit.motion import MotionBatch, feature_layout
 from motionkit.rl import length_mask
 from motionkit.text import Prompt
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions
+from motionkit.text_to_motion.mdm.settings import MdmTrainSettings
 from motionkit.text_to_motion.mdm.train import MdmBatches, diffusion_loss, joint_velocity_loss, velocity_loss
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 from motionkit.training.world import World, share_of
 
-_MOST_WEIGHT = 5.0  # of a timestep's loss, as in `motionkit pretrain mdm`
+_RECIPE = MdmTrainSettings()  # weights of the supervised loss
+_JERK_FLOOR = 1e-3  # m/s^3; keeps the logarithm of a still motion finite
+_SPEED_FLOOR = 1e-2  # m/s; the same
 _FLOOR = 1e-3  # m^2/s^2 and m/s^2; keeps the logarithm of a still joint finite
 
 
@@ -28,6 +32,7 @@ class Real:
     """A reference clip of a prompt."""
 
     scores: dict[str, float]  # weighted score by the name of the reward
+    physics: tuple[float, float]  # log of jerk per speed, and skate; minus infinity if they are not known
     style: Tensor  # [F] `motion_style`
 
 
@@ -53,13 +58,17 @@ class RealClips:
             return
         scored = self._rewards.score(answers.motions, answers.prompts)
         styles = motion_style(answers.motions, self._normalizer.std)
+        rough, skate, finite = jerk_and_skate(answers.motions)
+        physics = torch.full((len(finite), 2), -torch.inf)
+        physics[finite.cpu()] = torch.stack([rough, skate], dim=1).cpu()
         for row, place in enumerate(answers.places):
             scores: dict[str, float] = {}
             for term in scored.terms:
                 if bool(term.scores.applying[row]):
                     value = term.weight * float(term.scores.total[row])
                     scores[term.name] = scores.get(term.name, 0.0) + value
-            self._known[prompts[place].key] = Real(scores, styles[row])
+            least = float(physics[row, 0]), float(physics[row, 1])
+            self._known[prompts[place].key] = Real(scores, least, styles[row])
 
     def ceilings(self, prompts: Sequence[Prompt], scored: Scored) -> Tensor:
         """Return the reward of each prompt's reference clip, ``[N]``; infinity where it is not known."""
@@ -70,6 +79,21 @@ class RealClips:
         ]
         result = torch.tensor(values, device=scored.total.device, dtype=scored.total.dtype)
         return torch.where(result.isfinite(), result, torch.inf)
+
+
+def jerk_and_skate(motions: MotionBatch) -> tuple[Tensor, Tensor, Tensor]:
+    """Return log of jerk per speed ``[M]`` and skate in m/s ``[M]`` of finite motions, and which of the N they are.
+
+    The ratio does not change with the size of a motion, like the dimensionless jerk (Hogan and Sternad 2009): the jerk
+    alone is lowered most easily by moving less. The speed is that of the joints relative to the root, so that walking
+    faster does not lower the ratio.
+    """
+    joints, lengths, fps = motions.joints, motions.lengths, motions.fps
+    skate, jerk = physics_sums(joints, lengths, fps=fps, feet=motions.skeleton.feet)
+    known = skate.isfinite() & jerk.isfinite()
+    moving = joints[known]
+    speed = joint_speed(moving - moving[:, :, :1], lengths[known], fps)
+    return (jerk[known] + _JERK_FLOOR).log() - (speed + _SPEED_FLOOR).log(), skate[known], known
 
 
 def motion_style(motions: MotionBatch, std: Tensor) -> Tensor:
@@ -131,12 +155,13 @@ class Denoising:
         mask = length_mask(lengths, x0.shape[1])
         noised = policy.schedule.noised(x0, timestep, batch.noise.to(device))
         predicted = policy.predict(noised, timestep, policy.condition(batch.prompts), lengths)
+        joints = joint_velocity_loss(
+            predicted, x0, mask, normalizer=policy.normalizer, skeleton=policy.skeleton, fps=policy.fps
+        )
         losses = (
             diffusion_loss(predicted, x0, mask)
-            + velocity_loss(predicted, x0, mask)
-            + joint_velocity_loss(
-                predicted, x0, mask, normalizer=policy.normalizer, skeleton=policy.skeleton, fps=policy.fps
-            )
+            + _RECIPE.velocity * velocity_loss(predicted, x0, mask)
+            + _RECIPE.joint_velocity * joints
         )
-        weight = policy.schedule.snr.clamp(1.0, _MOST_WEIGHT)[timestep].to(losses)
+        weight = policy.schedule.snr.clamp(1.0, _RECIPE.max_weight)[timestep].to(losses)
         return (weight * losses).mean()

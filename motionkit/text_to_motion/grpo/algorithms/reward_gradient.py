@@ -129,7 +129,7 @@ class GradientUpdate:
         terms = self._terms
         losses = {"policy": terms.negative_reward(self._scored, self._batch.prompts, self._number)}
         if terms.jerk or terms.skate:
-            losses["physics"] = terms.physics(self._batch.motions)
+            losses["physics"] = terms.physics(self._batch.motions, self._batch.prompts)
         if self._diversity is not None:
             losses["diversity"] = -self._diversity
         if (style := terms.style(self._batch, self._samples)) is not None:

@@ -12,27 +12,24 @@ from torch import Tensor
 from motionkit.contracts.generating import Samples
 from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
-from motionkit.kernels import physics_sums
-from motionkit.metrics import joint_speed
 from motionkit.motion import MotionBatch
 from motionkit.nn import adapters_merged
 from motionkit.rl import NoiseSource, Trajectory, Visited, stable_hash, valid_dims
 from motionkit.text import Prompt
-from motionkit.text_to_motion.grpo.algorithms.base import Context
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions
+from motionkit.text_to_motion.grpo.algorithms.base import Context
 from motionkit.text_to_motion.grpo.algorithms.clips import (
     Denoising,
     RealClips,
     energy_distance,
     energy_score,
+    jerk_and_skate,
     motion_style,
 )
 from motionkit.text_to_motion.grpo.algorithms.options import HoldObjective
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 
 _EVERY = 4
-_JERK_FLOOR = 1e-3  # m/s^3; keeps the logarithm of a still motion finite
-_SPEED_FLOOR = 1e-2  # m/s; the same
 _SPREAD_FLOOR = 1e-8  # keeps the logarithm of equal motions finite
 
 
@@ -115,7 +112,7 @@ class GradientTerms:
         self._merge = merge
         _require_plain(context.rewards)
         self._clips = self._denoising = None
-        dataset = context.dataset
+        dataset = None if self.shuffle else context.dataset
         if dataset is not None and (objective.target == "clips" or objective.style):
             self._clips = RealClips(RealMotions(dataset, context.split), context.rewards, context.policy)
         if dataset is not None and objective.data:
@@ -148,20 +145,17 @@ class GradientTerms:
             total = total * torch.as_tensor(draws, dtype=total.dtype, device=total.device)
         return -total.sum() / max(1, len(total))
 
-    def physics(self, motions: MotionBatch) -> Tensor:
+    def physics(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> Tensor:
         """Return ``w_j mean log(jerk / speed) + w_s mean skate``.
 
-        The ratio does not change with the size of a motion, like the dimensionless jerk (Hogan and Sternad 2009): the
-        jerk alone is lowered most easily by moving less. The speed is that of the joints relative to the root, so that
-        walking faster does not lower the ratio.
+        With `target` both count from those of a reference clip of the prompt on: less is no better.
         """
-        joints, lengths, fps = motions.joints, motions.lengths, motions.fps
-        skate, jerk = physics_sums(joints, lengths, fps=fps, feet=motions.skeleton.feet)
-        known = skate.isfinite() & jerk.isfinite()
-        moving = joints[known]
-        speed = joint_speed(moving - moving[:, :, :1], lengths[known], fps)
-        rough = (jerk[known] + _JERK_FLOOR).log() - (speed + _SPEED_FLOOR).log()
-        return (self.jerk * rough + self.skate * skate[known]).sum() / max(1, int(known.sum()))
+        rough, skate, known = jerk_and_skate(motions)
+        if self._clips is not None and self.settings.target == "clips":
+            least = [one.physics if one is not None else (-torch.inf, -torch.inf) for one in self._clips.of(prompts)]
+            floors = rough.new_tensor(least)[known]
+            rough, skate = torch.maximum(rough, floors[:, 0]), torch.maximum(skate, floors[:, 1])
+        return (self.jerk * rough + self.skate * skate).sum() / max(1, len(rough))
 
     def clips(self, batch: Samples, number: int) -> dict[str, Tensor]:
         """Return the losses that read the dataset's clips, weighted, by name."""
