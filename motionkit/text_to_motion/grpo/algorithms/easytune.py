@@ -115,6 +115,9 @@ class StepwiseUpdate:
         anchor, hold = terms.hold(self._batch, number)
         torch.add(anchor, hold).backward()
         losses |= {"anchor": float(anchor.detach()), "hold": float(hold.detach())}
+        for name, value in terms.clips(number).items():
+            value.backward()
+            losses[name] = float(value.detach())
         self._losses = sum_over({f"loss/{name}": value for name, value in losses.items()}, terms.world)
         return True
 

@@ -141,9 +141,9 @@ class GradientUpdate:
             total.backward()
         losses["anchor"], losses["hold"] = terms.hold(self._batch, self._number)
         torch.add(losses["anchor"], losses["hold"]).backward()
-        for name, value in terms.clips(self._batch, self._number).items():
-            losses[name] = value / terms.world.size
-            losses[name].backward()
+        for name, value in terms.clips(self._number).items():
+            losses[name] = value
+            value.backward()
         shown = {f"loss/{name}": float(value.detach()) for name, value in losses.items()}
         self._losses = sum_over(shown, terms.world)
         return True

@@ -157,13 +157,12 @@ class GradientTerms:
             rough, skate = torch.maximum(rough, floors[:, 0]), torch.maximum(skate, floors[:, 1])
         return (self.jerk * rough + self.skate * skate).sum() / max(1, len(rough))
 
-    def clips(self, batch: Samples, number: int) -> dict[str, Tensor]:
-        """Return the losses that read the dataset's clips, weighted, by name."""
-        result = {}
-        if self._denoising is not None:
-            with self.merged():
-                result["data"] = self.settings.data * self._denoising.loss(number)
-        return result
+    def clips(self, number: int) -> dict[str, Tensor]:
+        """Return this process's part of the weighted supervised loss as ``data``; empty without one."""
+        if self._denoising is None:
+            return {}
+        with self.merged():
+            return {"data": self.settings.data / self.world.size * self._denoising.loss(number)}
 
     def style(self, batch: Samples, samples: int) -> Tensor | None:
         """Return the weighted energy distance of how motions move to how reference clips of their prompts move."""
