@@ -113,17 +113,20 @@ class GradientTerms:
         _require_plain(context.rewards)
         self._clips = self._denoising = None
         dataset = None if self.shuffle else context.dataset
-        if dataset is not None and (objective.target == "clips" or objective.style):
-            self._clips = RealClips(RealMotions(dataset, context.split), context.rewards, context.policy)
-        if dataset is not None and objective.data:
-            self._denoising = Denoising(
-                dataset.clips(context.split),
-                context.policy,
-                batch=context.batch,
-                seed=context.seed,
-                crop=dataset.random_crop,
-                world=context.world,
-            )
+        if dataset is not None and (objective.target == "clips" or objective.data or objective.style):
+            composite = hasattr(dataset, "splits")
+            real = RealMotions(dataset, context.split, dataset.prompts(context.split) if composite else ())
+            if objective.target == "clips" or objective.style:
+                self._clips = RealClips(real, _with_gradient(context.rewards), context.policy)
+            if objective.data and len(real.clips):
+                self._denoising = Denoising(
+                    real.clips,
+                    context.policy,
+                    batch=context.batch,
+                    seed=context.seed,
+                    crop=dataset.random_crop,
+                    world=context.world,
+                )
         physics = not any(reward.name == "physics" for reward, _ in context.rewards.terms)
         self.jerk, self.skate = (
             0.0 if self.shuffle else weight if weight is not None else default if physics else 0.0
@@ -221,6 +224,12 @@ class GradientTerms:
         signal = schedule.gather("alphas_cumprod", timestep, clean.ndim)
         # q(x_t | x_0) = N(sqrt(abar_t) x_0, (1 - abar_t) I), Ho et al. 2020, eq. 4.
         return signal.sqrt() * clean + (1 - signal).sqrt() * noise, timestep
+
+
+def _with_gradient(rewards: RewardMix) -> RewardMix:
+    """Return the rewards with a gradient: a person is not asked about reference clips."""
+    able = rewards.gradient or (True,) * len(rewards.terms)
+    return RewardMix([term for term, gradient in zip(rewards.terms, able, strict=True) if gradient])
 
 
 def require_declared(rewards: RewardMix, algorithm: str) -> None:
