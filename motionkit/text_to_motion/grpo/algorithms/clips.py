@@ -1,4 +1,4 @@
-"""What an objective asks of the dataset's own clips: the reward that they have, how they move, and their denoising."""
+"""What an objective asks of the dataset's clips: reward, jerk and skate of reference clips, and the supervised loss."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch import Tensor
 from motionkit.contracts.dataset import TextClip
 from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.kernels import physics_sums
-from motionkit.metrics import joint_speed, kinetic_features
-from motionkit.motion import MotionBatch, feature_layout
+from motionkit.metrics import joint_speed
+from motionkit.motion import MotionBatch
 from motionkit.rl import length_mask
 from motionkit.text import Prompt
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions
@@ -24,7 +24,6 @@ from motionkit.training.world import World, share_of
 _RECIPE = MdmTrainSettings()  # weights of the supervised loss
 _JERK_FLOOR = 1e-3  # m/s^3; keeps the logarithm of a still motion finite
 _SPEED_FLOOR = 1e-2  # m/s; the same
-_FLOOR = 1e-3  # m^2/s^2 and m/s^2; keeps the logarithm of a still joint finite
 
 
 @dataclass(frozen=True)
@@ -33,15 +32,20 @@ class Real:
 
     scores: dict[str, float]  # weighted score by the name of the reward
     physics: tuple[float, float]  # log of jerk per speed, and skate; minus infinity if they are not known
-    style: Tensor  # [F] `motion_style`
 
 
 class RealClips:
-    """The reference clips that training prompts are compared with; each prompt's is read once."""
+    """The reference clips that training prompts are compared with; each prompt's is scored once.
+
+    Args:
+        real: Reference clips of the prompts' split.
+        rewards: What they are scored by.
+        policy: The policy, whose device is used.
+    """
 
     def __init__(self, real: RealMotions, rewards: RewardMix, policy: DiffusionPolicy) -> None:
         self._real, self._rewards = real, rewards
-        self._normalizer = policy.normalizer
+        self._policy = policy
         self._known: dict[str, Real | None] = {}
 
     def of(self, prompts: Sequence[Prompt]) -> list[Real | None]:
@@ -53,11 +57,10 @@ class RealClips:
     @torch.no_grad()
     def _read(self, prompts: Sequence[Prompt]) -> None:
         self._known |= dict.fromkeys((prompt.key for prompt in prompts), None)
-        answers = self._real.answers(prompts, device=self._normalizer.mean.device)
+        answers = self._real.answers(prompts, device=self._policy.normalizer.mean.device)
         if answers is None:
             return
         scored = self._rewards.score(answers.motions, answers.prompts)
-        styles = motion_style(answers.motions, self._normalizer.std)
         rough, skate, finite = jerk_and_skate(answers.motions)
         physics = torch.full((len(finite), 2), -torch.inf)
         physics[finite.cpu()] = torch.stack([rough, skate], dim=1).cpu()
@@ -68,13 +71,18 @@ class RealClips:
                     value = term.weight * float(term.scores.total[row])
                     scores[term.name] = scores.get(term.name, 0.0) + value
             least = float(physics[row, 0]), float(physics[row, 1])
-            self._known[prompts[place].key] = Real(scores, least, styles[row])
+            self._known[prompts[place].key] = Real(scores, least)
 
     def ceilings(self, prompts: Sequence[Prompt], scored: Scored) -> Tensor:
-        """Return the reward of each prompt's reference clip, ``[N]``; infinity where it is not known."""
+        """Return the reward of each prompt's reference clip, ``[N]``; infinity where it is not known.
+
+        Args:
+            prompts: N prompts.
+            scored: Scores of N samples; the ceiling is the sum of the same rewards.
+        """
         names = {term.name for term in scored.terms}
         values = [
-            sum(value for name, value in real.scores.items() if name in names) if real is not None else torch.inf
+            sum(real.scores.get(name, torch.inf) for name in names) if real is not None else torch.inf
             for real in self.of(prompts)
         ]
         result = torch.tensor(values, device=scored.total.device, dtype=scored.total.dtype)
@@ -96,40 +104,17 @@ def jerk_and_skate(motions: MotionBatch) -> tuple[Tensor, Tensor, Tensor]:
     return (jerk[known] + _JERK_FLOOR).log() - (speed + _SPEED_FLOOR).log(), skate[known], known
 
 
-def motion_style(motions: MotionBatch, std: Tensor) -> Tensor:
-    """Return how motions move, ``[N, F]``: energies of joints, and means and deviations of rotations over time."""
-    energy = (kinetic_features(motions.joints, motions.lengths, motions.fps) + _FLOOR).log()
-    block = feature_layout(motions.skeleton).rotations
-    turned = (motions.features[..., block] / std[block]).float()
-    mask = motions.mask[..., None]
-    count = mask.sum(1)
-    mean = turned.masked_fill(~mask, 0.0).sum(1) / count
-    deviation = ((turned - mean[:, None]).masked_fill(~mask, 0.0).square().sum(1) / count + 1e-4).sqrt()
-    return torch.cat([part / part.shape[1] ** 0.5 for part in (energy, mean, deviation)], dim=1)
-
-
-def energy_distance(made: Tensor, real: Tensor) -> Tensor:
-    """Return the energy distance of ``[N, F]`` and ``[N, F]``, whose rows belong together; unbiased."""
-    apart = ~torch.eye(len(made), dtype=torch.bool, device=made.device)
-
-    def mean(first: Tensor, second: Tensor) -> Tensor:
-        table = ((first[:, None] - second[None]).square().sum(-1) + 1e-12).sqrt()
-        return table[apart].mean()
-
-    return 2 * mean(made, real) - mean(made, made) - mean(real, real)
-
-
-def energy_score(made: Tensor, real: Tensor) -> Tensor:
-    """Return the energy score of ``[P, S, F]`` samples at ``[P, F]`` observations, mean over P (Gneiting 2007)."""
-    near = ((made - real[:, None]).square().sum(-1) + 1e-12).sqrt().mean()
-    samples = made.shape[1]
-    table = ((made[:, :, None] - made[:, None]).square().sum(-1) + 1e-12).sqrt()
-    apart = ~torch.eye(samples, dtype=torch.bool, device=made.device)
-    return near - 0.5 * table[:, apart].mean()
-
-
 class Denoising:
-    """The supervised loss of the dataset's clips, as `motionkit pretrain mdm` has it."""
+    """The supervised loss of `motionkit pretrain mdm` on clips of a dataset, text never dropped.
+
+    Args:
+        clips: Training clips.
+        policy: The policy.
+        batch: Clips of an update, of all processes; the processes share them equally.
+        seed: Seed of order, captions, crops, timesteps and noise.
+        crop: Whether clips longer than the policy's motions are cropped at random.
+        world: The processes that train together.
+    """
 
     def __init__(
         self, clips: Sequence[TextClip], policy: DiffusionPolicy, *, batch: int, seed: int, crop: bool, world: World
@@ -144,7 +129,7 @@ class Denoising:
             seed=seed,
             random_crop=crop,
         )
-        self._share = share_of(min(batch, len(clips)), world, what="clips", flag="--batch-size")
+        self._share = share_of(batch, world, what="clips", flag="--batch-size")
 
     def loss(self, number: int) -> Tensor:
         """Return the loss of one batch of clips; `number` is that of the update."""

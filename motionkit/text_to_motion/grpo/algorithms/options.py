@@ -133,9 +133,6 @@ class HoldObjective(ObjectiveSettings):
     data: float = Field(
         0.0, ge=0.0, description="Weight of the supervised loss on the dataset's training clips; 0 is off."
     )
-    style: float = Field(
-        0.0, ge=0.0, description="Weight of the energy distance of joint speeds and rotations to reference clips."
-    )
 
 
 class CosineOptim(GrpoOptimSettings):

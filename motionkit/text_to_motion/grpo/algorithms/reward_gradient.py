@@ -104,23 +104,16 @@ class RewardGradient:
             for reward, _ in self.rewards.terms:
                 require_gradient(reward, batch.motions, batch.prompts, batch.rollout.x0, "reward-gradient")
         diversity = self.diversity * log_spread(batch, self.samples).mean() if self.diversity else None
-        return GradientUpdate(self.terms, batch, scored, number, diversity, self.samples)
+        return GradientUpdate(self.terms, batch, scored, number, diversity)
 
 
 class GradientUpdate:
     """One update by the gradient of scores that carry a graph; see `base.Update`."""
 
     def __init__(
-        self,
-        terms: GradientTerms,
-        batch: Samples,
-        scored: Scored,
-        number: int,
-        diversity: Tensor | None = None,
-        samples: int = 1,
+        self, terms: GradientTerms, batch: Samples, scored: Scored, number: int, diversity: Tensor | None = None
     ) -> None:
         self._terms, self._batch, self._scored, self._number = terms, batch, scored, number
-        self._samples = samples
         self._diversity = diversity
         self._losses: dict[str, float] = {}
 
@@ -132,8 +125,6 @@ class GradientUpdate:
             losses["physics"] = terms.physics(self._batch.motions, self._batch.prompts)
         if self._diversity is not None:
             losses["diversity"] = -self._diversity
-        if (style := terms.style(self._batch, self._samples)) is not None:
-            losses["style"] = style
         # The hold has another graph; differentiating the chain's first keeps the peak memory at one of the two.
         losses = {name: value / terms.world.size for name, value in losses.items()}
         total = torch.stack(list(losses.values())).sum()

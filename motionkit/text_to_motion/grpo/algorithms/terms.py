@@ -18,14 +18,7 @@ from motionkit.rl import NoiseSource, Trajectory, Visited, stable_hash, valid_di
 from motionkit.text import Prompt
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions
 from motionkit.text_to_motion.grpo.algorithms.base import Context
-from motionkit.text_to_motion.grpo.algorithms.clips import (
-    Denoising,
-    RealClips,
-    energy_distance,
-    energy_score,
-    jerk_and_skate,
-    motion_style,
-)
+from motionkit.text_to_motion.grpo.algorithms.clips import Denoising, RealClips, jerk_and_skate
 from motionkit.text_to_motion.grpo.algorithms.options import HoldObjective
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 
@@ -97,8 +90,9 @@ class GradientTerms:
 
     Args:
         objective: Weights of the terms.
-        context: Policy, reference, rewards, seed. With a physics reward among them jerk and skate are off unless they
-            are set. The negative control draws the sign of each sample's reward at random; jerk and skate are off then.
+        context: Policy, reference, rewards, seed, dataset. With a physics reward among them jerk and skate are off
+            unless they are set. Without a dataset nothing is compared with reference clips and there is no supervised
+            loss. The negative control draws the sign of each sample's reward at random; all of these are off then.
         guidance: Guidance scale of the rollout.
         merge: Call the network with adapters merged, which is faster at small widths.
     """
@@ -113,16 +107,18 @@ class GradientTerms:
         _require_plain(context.rewards)
         self._clips = self._denoising = None
         dataset = None if self.shuffle else context.dataset
-        if dataset is not None and (objective.target == "clips" or objective.data or objective.style):
+        if dataset is not None and (objective.target == "clips" or objective.data):
             composite = hasattr(dataset, "splits")
             real = RealMotions(dataset, context.split, dataset.prompts(context.split) if composite else ())
-            if objective.target == "clips" or objective.style:
+            if objective.target == "clips":
                 self._clips = RealClips(real, _with_gradient(context.rewards), context.policy)
-            if objective.data and len(real.clips):
+            # As many clips as prompts, if there are: an equal number for each process.
+            clips = min(context.batch, len(real.clips) // self.world.size * self.world.size)
+            if objective.data and clips:
                 self._denoising = Denoising(
                     real.clips,
                     context.policy,
-                    batch=context.batch,
+                    batch=clips,
                     seed=context.seed,
                     crop=dataset.random_crop,
                     world=context.world,
@@ -140,7 +136,7 @@ class GradientTerms:
     def negative_reward(self, scored: Scored, prompts: Sequence[Prompt], number: int) -> Tensor:
         """Return ``-mean_i R_i`` over this process's scored samples; `number` is that of the update."""
         total = scored.total
-        if self._clips is not None and self.settings.target == "clips":
+        if self._clips is not None:
             total = torch.minimum(total, self._clips.ceilings(prompts, scored))
         total = total[scored.finite]
         if self.shuffle:
@@ -154,7 +150,7 @@ class GradientTerms:
         With `target` both count from those of a reference clip of the prompt on: less is no better.
         """
         rough, skate, known = jerk_and_skate(motions)
-        if self._clips is not None and self.settings.target == "clips":
+        if self._clips is not None:
             least = [one.physics if one is not None else (-torch.inf, -torch.inf) for one in self._clips.of(prompts)]
             floors = rough.new_tensor(least)[known]
             rough, skate = torch.maximum(rough, floors[:, 0]), torch.maximum(skate, floors[:, 1])
@@ -166,20 +162,6 @@ class GradientTerms:
             return {}
         with self.merged():
             return {"data": self.settings.data / self.world.size * self._denoising.loss(number)}
-
-    def style(self, batch: Samples, samples: int) -> Tensor | None:
-        """Return the weighted energy distance of how motions move to how reference clips of their prompts move."""
-        if self._clips is None or not self.settings.style:
-            return None
-        prompts = batch.prompts[::samples]
-        real = self._clips.of(prompts)
-        known = [place for place, one in enumerate(real) if one is not None]
-        made = motion_style(batch.motions, self.policy.normalizer.std).unflatten(0, (-1, samples))
-        rows = torch.tensor(known, device=made.device)
-        there = torch.stack([real[place].style for place in known]).to(made)  # type: ignore[union-attr]
-        made = made[rows]
-        distance = energy_distance(made[:, 0], there) if samples == 1 else energy_score(made, there)
-        return self.settings.style * distance
 
     def hold(self, batch: Samples, number: int) -> tuple[Tensor, Tensor]:
         """Return the roughness of ``d = x0 - x0_ref`` and ``abar_t mean d^2``, weighted, at one state of some samples.
