@@ -107,6 +107,14 @@ class Prompt:
             )
         if any(not text.strip() for text in self.segments):
             raise MotionkitError("a prompt has an empty segment.", fix="remove the extra ' | '.")
+        for text in self.segments:
+            try:
+                text.encode()
+            except UnicodeEncodeError as error:  # what was typed or piped in had another encoding
+                raise MotionkitError(
+                    f"the text {text!a} is not UTF-8.",
+                    fix="write it in UTF-8, such as by a terminal that is set to it.",
+                ) from error
 
     @property
     def text(self) -> str:

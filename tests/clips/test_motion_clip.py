@@ -128,3 +128,7 @@ def test_prompts_are_refused_in_python_too() -> None:
         policy.generate("walk | run", durations=[1])
     with pytest.raises(MotionkitError, match="empty segment"):
         policy.generate("")
+    with pytest.raises(
+        MotionkitError, match=r"'a person w\\udce4lks' is not UTF-8"
+    ):  # a byte of Latin-1, as Python reads it
+        policy.generate("a person w\udce4lks")

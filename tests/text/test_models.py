@@ -68,6 +68,16 @@ def test_only_twenty_pieces_survive_and_the_loss_is_logged(clip: Path, caplog: p
     ]
 
 
+def test_a_long_text_is_short_in_messages(clip: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        load_encoder("clip", model=str(clip)).encode(["a b " * 2000])
+    (message,) = (record.getMessage() for record in caplog.records)  # the tokenizer's own warning is none of them
+    assert message.startswith(
+        "clip reads 20 tokens: words are lost from 1 of 1 texts, such as 3980 of 4000 words of 'a b "
+    )
+    assert len(message) < 300
+
+
 @pytest.mark.parametrize("name", ["clip", "distilbert"])
 def test_company_changes_no_bit(name: str, request: pytest.FixtureRequest) -> None:
     folder = str(request.getfixturevalue(name))

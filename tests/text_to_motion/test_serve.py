@@ -371,11 +371,3 @@ def test_a_page_of_another_site_makes_no_work(client: Client, path: str) -> None
         answer = client.ask("GET", path.replace("1", str(number)), **{"Sec-Fetch-Site": site})
         assert answer.status == status, site
     assert client.ask("GET", "/", **{"Sec-Fetch-Site": "cross-site"}).status == 200, "a link may lead to the page"
-
-
-def test_a_long_text_is_short_in_messages(client: Client, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level("INFO"):
-        client.make("|" * 4000)
-    assert caplog.records
-    assert max(len(record.getMessage()) for record in caplog.records) < 700
-    assert "indexing errors" not in caplog.text

@@ -98,7 +98,7 @@ class MdmBatches:
         grid: int = 1,
     ) -> None:
         self._clips = clips
-        self._features = [normalizer.normalize(clip.features) for clip in clips]
+        self._normalizer = normalizer
         self._lengths = torch.tensor([min(clip.features.shape[0], max_length) for clip in clips])
         self._size = min(batch_size, len(clips))
         self._steps, self._max, self._seed, self._random_crop = steps, max_length, seed, random_crop
@@ -166,9 +166,9 @@ class MdmBatches:
         return captions[0 if plain else below(len(captions), generator)]
 
     def _crop(self, row: int, length: int, generator: torch.Generator) -> Tensor:
-        spare = self._features[row].shape[0] - length
-        start = below(spare + 1, generator) if self._random_crop else 0
-        return self._features[row][start : start + length]
+        features = self._clips[row].features
+        start = below(len(features) - length + 1, generator) if self._random_crop else 0
+        return self._normalizer.normalize(features[start : start + length])
 
     def _piece(self, clip: Tensor, room: int, generator: torch.Generator) -> Tensor:
         """Cut a neighbour of a random length that fits; empty a third of the time, or without room."""
