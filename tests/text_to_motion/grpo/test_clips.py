@@ -15,8 +15,10 @@ from motionkit.contracts.dataset import TextClip
 from motionkit.contracts.reward import RewardScores
 from motionkit.motion import HUMANML, MotionBatch, Normalizer
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions
+from motionkit.text_to_motion.grpo.algorithms.base import Context, Reference
 from motionkit.text_to_motion.grpo.algorithms.clips import Denoising, RealClips
 from motionkit.text_to_motion.grpo.algorithms.options import CosineOptim, GradientObjective, GradientRollout
+from motionkit.text_to_motion.grpo.algorithms.terms import GradientTerms
 from motionkit.text_to_motion.grpo.step import GRPO
 from motionkit.text_to_motion.mdm.train import MdmBatches, joint_velocity_loss
 from motionkit.text_to_motion.rewards.mix import RewardMix
@@ -64,22 +66,24 @@ def terms(grpo: GRPO) -> Any:
     return grpo.algorithm.terms  # type: ignore[attr-defined]
 
 
-def test_a_ceiling_is_the_reward_of_the_reference_clips_of_the_prompt() -> None:
+def test_a_ceiling_is_the_reward_of_a_reference_clip_and_at_least_the_mean() -> None:
     dataset, reward = load_dataset("starter"), load_reward("tmr-dense")
     prompts = list(dataset.prompts("train", k_segments=2)[:3])
     mix = RewardMix([(reward, 0.5), (Height(), 2.0)])
-    clips = RealClips(RealMotions(dataset, "train"), mix, load_policy("starter"))  # type: ignore[arg-type]
+    clips = RealClips(RealMotions(dataset, "train"), mix, load_policy("starter"), OneProcess())  # type: ignore[arg-type]
+    own = []
     for prompt in prompts:
         answer = RealMotions(dataset, "train").answers([prompt])
         assert answer is not None
         scored = mix.score(answer.motions, answer.prompts)
+        own.append(float(scored.total))
         # A batch pads its motions, which changes sums by rounding.
-        assert float(clips.ceilings([prompt], scored)) == pytest.approx(float(scored.total), abs=1e-5)
-    together = clips.ceilings(prompts, scored)
-    assert torch.equal(together, torch.cat([clips.ceilings([prompt], scored) for prompt in prompts]))
+        assert float(clips.ceilings([prompt], scored)) == pytest.approx(own[-1], abs=1e-5)
+    mean = sum(own) / 3
+    assert clips.ceilings(prompts, scored).tolist() == pytest.approx([max(one, mean) for one in own], abs=1e-5)
 
 
-def test_a_ceiling_counts_the_rewards_of_its_part_and_reads_a_clip_once() -> None:
+def test_a_ceiling_counts_the_rewards_of_its_part_and_scores_a_clip_once() -> None:
     class Counted(Height):
         calls = 0
 
@@ -90,7 +94,7 @@ def test_a_ceiling_counts_the_rewards_of_its_part_and_reads_a_clip_once() -> Non
     other = Height()
     other.name = "other"
     mix = RewardMix([(Counted(), 1.0), (other, 10.0)], gradient=[True, False])
-    clips = RealClips(RealMotions(Folder(), "train"), mix, TablePolicy())  # type: ignore[arg-type]
+    clips = RealClips(RealMotions(Folder(), "train"), mix, TablePolicy(), OneProcess())  # type: ignore[arg-type]
     features = torch.zeros(1, 16, 263).requires_grad_()
     motions = MotionBatch(features, torch.tensor([16]), skeleton=HUMANML, fps=20.0)
     scored = mix.score(motions, PROMPTS[3:])
@@ -100,10 +104,29 @@ def test_a_ceiling_counts_the_rewards_of_its_part_and_reads_a_clip_once() -> Non
     assert Counted.calls == called + 1
 
 
-def test_a_prompt_without_a_clip_has_no_ceiling() -> None:
-    clips = RealClips(RealMotions(Folder(captions=()), "train"), RewardMix([(Height(), 1.0)]), TablePolicy())  # type: ignore[arg-type]
-    scored = SimpleNamespace(total=torch.zeros(1), terms=(SimpleNamespace(name="height"),))
-    assert clips.ceilings(PROMPTS[:1], scored).tolist() == [torch.inf]  # type: ignore[arg-type]
+def test_only_rewards_with_a_gradient_are_asked_about_clips() -> None:
+    class Person(Height):
+        name = "person"
+
+        def score(self, motions: MotionBatch, prompts: Any) -> RewardScores:
+            raise AssertionError("asked about a reference clip")
+
+    mix = RewardMix([(Height(), 1.0), (Person(), 1.0)], gradient=[True, False])
+    context = Context(TablePolicy(), Reference(make_policy()), mix, dataset=Folder())  # type: ignore[arg-type]
+    objective = GradientTerms(GradientObjective(target="clips"), context, guidance=1.0)
+    term = SimpleNamespace(name="height")
+    scored: Any = SimpleNamespace(total=torch.tensor([5.0]), finite=torch.tensor([True]), terms=(term,))
+    assert float(objective.negative_reward(scored, PROMPTS[3:], 0)) == pytest.approx(-1.0)
+
+
+def test_where_no_clip_is_known_the_mean_is_the_ceiling() -> None:
+    term = SimpleNamespace(name="height")
+    scored: Any = SimpleNamespace(total=torch.zeros(3), terms=(term,))
+    clips = RealClips(RealMotions(Folder(), "train"), RewardMix([]), TablePolicy(), OneProcess())  # type: ignore[arg-type]
+    clips._scores = {"a": {"height": 0.2}, "b": {}, "c": {"height": 0.6}}
+    assert clips.ceilings(PROMPTS[:3], scored).tolist() == pytest.approx([0.4, 0.4, 0.6])
+    clips._scores = {"a": {}}
+    assert clips.ceilings(PROMPTS[:1], scored).tolist() == [torch.inf]
 
 
 def test_above_its_ceiling_a_motion_earns_nothing() -> None:

@@ -108,7 +108,7 @@ class StepwiseUpdate:
             share = weight / terms.world.size
             parts = {"policy": share * terms.negative_reward(scored, self._batch.prompts, number)}
             if terms.jerk or terms.skate:
-                parts["physics"] = share * terms.physics(motions, self._batch.prompts)
+                parts["physics"] = share * terms.physics(motions)
             torch.stack(list(parts.values())).sum().backward()
             for name, value in parts.items():
                 losses[name] += float(value.detach())

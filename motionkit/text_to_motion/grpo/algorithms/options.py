@@ -129,8 +129,8 @@ class HoldObjective(ObjectiveSettings):
     )
     target: Literal["clips", "none"] = Field(
         "clips",
-        description="clips: the reward counts up to that of a reference clip of the prompt, jerk and skate from the "
-        "clip's own on; none: without a limit.",
+        description="clips: a motion's reward counts up to that of a reference clip of its prompt; none: it has no "
+        "limit.",
     )
     data: float = Field(
         3.0, ge=0.0, description="Weight of the supervised loss on clips of the dataset, against drift; 0 is off."

@@ -12,17 +12,21 @@ from torch import Tensor
 from motionkit.contracts.generating import Samples
 from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
+from motionkit.kernels import physics_sums
+from motionkit.metrics import joint_speed
 from motionkit.motion import MotionBatch
 from motionkit.nn import adapters_merged
 from motionkit.rl import NoiseSource, Trajectory, Visited, stable_hash, valid_dims
 from motionkit.text import Prompt
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions
 from motionkit.text_to_motion.grpo.algorithms.base import Context
-from motionkit.text_to_motion.grpo.algorithms.clips import Denoising, RealClips, jerk_and_skate
+from motionkit.text_to_motion.grpo.algorithms.clips import Denoising, RealClips
 from motionkit.text_to_motion.grpo.algorithms.options import HoldObjective
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 
 _EVERY = 4
+_JERK_FLOOR = 1e-3  # m/s^3; keeps the logarithm of a still motion finite
+_SPEED_FLOOR = 1e-2  # m/s; the same
 _SPREAD_FLOOR = 1e-8  # keeps the logarithm of equal motions finite
 
 
@@ -111,7 +115,7 @@ class GradientTerms:
             composite = hasattr(dataset, "splits")
             real = RealMotions(dataset, context.split, dataset.prompts(context.split) if composite else ())
             if objective.target == "clips":
-                self._clips = RealClips(real, _with_gradient(context.rewards), context.policy)
+                self._clips = RealClips(real, _with_gradient(context.rewards), context.policy, self.world)
             # As many clips as prompts, if there are: an equal number for each process.
             clips = min(context.batch, len(real.clips) // self.world.size * self.world.size)
             if objective.data and clips:
@@ -144,17 +148,20 @@ class GradientTerms:
             total = total * torch.as_tensor(draws, dtype=total.dtype, device=total.device)
         return -total.sum() / max(1, len(total))
 
-    def physics(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> Tensor:
+    def physics(self, motions: MotionBatch) -> Tensor:
         """Return ``w_j mean log(jerk / speed) + w_s mean skate``.
 
-        With `target` both count from those of a reference clip of the prompt on: less is no better.
+        The ratio does not change with the size of a motion, like the dimensionless jerk (Hogan and Sternad 2009): the
+        jerk alone is lowered most easily by moving less. The speed is that of the joints relative to the root, so that
+        walking faster does not lower the ratio.
         """
-        rough, skate, known = jerk_and_skate(motions)
-        if self._clips is not None:
-            least = [one.physics if one is not None else (-torch.inf, -torch.inf) for one in self._clips.of(prompts)]
-            floors = rough.new_tensor(least)[known]
-            rough, skate = torch.maximum(rough, floors[:, 0]), torch.maximum(skate, floors[:, 1])
-        return (self.jerk * rough + self.skate * skate).sum() / max(1, len(rough))
+        joints, lengths, fps = motions.joints, motions.lengths, motions.fps
+        skate, jerk = physics_sums(joints, lengths, fps=fps, feet=motions.skeleton.feet)
+        known = skate.isfinite() & jerk.isfinite()
+        moving = joints[known]
+        speed = joint_speed(moving - moving[:, :, :1], lengths[known], fps)
+        rough = (jerk[known] + _JERK_FLOOR).log() - (speed + _SPEED_FLOOR).log()
+        return (self.jerk * rough + self.skate * skate[known]).sum() / max(1, int(known.sum()))
 
     def clips(self, number: int) -> dict[str, Tensor]:
         """Return this process's part of the weighted supervised loss as ``data``; empty without one."""
