@@ -350,9 +350,7 @@ def load_evaluator(
     """
     root = Path(path)
     if not root.exists():
-        raise MotionkitError(
-            f"{root} does not exist.", fix="give an evaluator's folder or file, or leave it at 'starter'."
-        )
+        raise MotionkitError(f"{root} does not exist.", fix="give an evaluator's folder or file, or leave it out.")
     for folder in (root, root / RUN_PART, root.parent):
         if is_native(folder) and (folder in (root, root / RUN_PART) or root == folder / WEIGHTS):
             return _native(folder, glove, stats).to(device).eval()

@@ -150,9 +150,9 @@ def test_what_it_writes_opens(finished, data):
 
 def test_what_to_type_next(finished, data):
     out, _, _ = finished
-    # On these data no policy was trained: grpo would take the starter's.
+    # An evaluator is no reward: the tables of grpo are measured by it.
     assert next_commands(peek(out))[0] == (
-        f"motionkit pretrain mdm --dataset humanml --dataset.root {data} --out {out.with_name('mdm')}"
+        f"motionkit pretrain tmr --negatives all --dataset humanml --dataset.root {data} --out {out.with_name('tmr')}"
     )
 
 
