@@ -106,7 +106,7 @@ class StepwiseUpdate:
             _, motions = self.predicted(position)
             scored = rule.rewards.score(motions, self._batch.prompts, leave_out=True)
             share = weight / terms.world.size
-            parts = {"policy": share * terms.negative_reward(scored, self._batch.prompts, number)}
+            parts = {"policy": share * terms.negative_reward(scored, number)}
             if terms.jerk or terms.skate:
                 parts["physics"] = share * terms.physics(motions)
             torch.stack(list(parts.values())).sum().backward()

@@ -120,7 +120,7 @@ class GradientUpdate:
     def backward(self) -> bool:
         """Add the gradient of the negative mean reward, of jerk, skate and diversity, and of the hold."""
         terms = self._terms
-        losses = {"policy": terms.negative_reward(self._scored, self._batch.prompts, self._number)}
+        losses = {"policy": terms.negative_reward(self._scored, self._number)}
         if terms.jerk or terms.skate:
             losses["physics"] = terms.physics(self._batch.motions)
         if self._diversity is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
@@ -20,8 +19,8 @@ from motionkit.rl import NoiseSource, Trajectory, Visited, stable_hash, valid_di
 from motionkit.text import Prompt
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions
 from motionkit.text_to_motion.grpo.algorithms.base import Context
-from motionkit.text_to_motion.grpo.algorithms.clips import Denoising, RealClips
 from motionkit.text_to_motion.grpo.algorithms.options import HoldObjective
+from motionkit.text_to_motion.grpo.algorithms.supervised import Denoising
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 
 _EVERY = 4
@@ -95,8 +94,8 @@ class GradientTerms:
     Args:
         objective: Weights of the terms.
         context: Policy, reference, rewards, seed, dataset. With a physics reward among them jerk and skate are off
-            unless they are set. Without a dataset nothing is compared with reference clips and there is no supervised
-            loss. The negative control draws the sign of each sample's reward at random; all of these are off then.
+            unless they are set. Without a dataset there is no supervised loss. The negative control draws the sign of
+            each sample's reward at random; jerk, skate and the supervised loss are off then.
         guidance: Guidance scale of the rollout.
         merge: Call the network with adapters merged, which is faster at small widths.
     """
@@ -109,24 +108,7 @@ class GradientTerms:
         self.shuffle = context.shuffle
         self._merge = merge
         _require_plain(context.rewards)
-        self._clips = self._denoising = None
-        dataset = None if self.shuffle else context.dataset
-        if dataset is not None and (objective.target == "clips" or objective.data):
-            composite = hasattr(dataset, "splits")
-            real = RealMotions(dataset, context.split, dataset.prompts(context.split) if composite else ())
-            if objective.target == "clips":
-                self._clips = RealClips(real, _with_gradient(context.rewards), context.policy, self.world)
-            # As many clips as prompts, if there are: an equal number for each process.
-            clips = min(context.batch, len(real.clips) // self.world.size * self.world.size)
-            if objective.data and clips:
-                self._denoising = Denoising(
-                    real.clips,
-                    context.policy,
-                    batch=clips,
-                    seed=context.seed,
-                    crop=dataset.random_crop,
-                    world=context.world,
-                )
+        self._denoising = self._supervised(context) if objective.data and not self.shuffle else None
         physics = not any(reward.name == "physics" for reward, _ in context.rewards.terms)
         self.jerk, self.skate = (
             0.0 if self.shuffle else weight if weight is not None else default if physics else 0.0
@@ -137,12 +119,9 @@ class GradientTerms:
         """Return the context for calls of the network: with adapters merged if `merge`."""
         return adapters_merged(self.policy.network) if self._merge else nullcontext()
 
-    def negative_reward(self, scored: Scored, prompts: Sequence[Prompt], number: int) -> Tensor:
+    def negative_reward(self, scored: Scored, number: int) -> Tensor:
         """Return ``-mean_i R_i`` over this process's scored samples; `number` is that of the update."""
-        total = scored.total
-        if self._clips is not None:
-            total = torch.minimum(total, self._clips.ceilings(prompts, scored))
-        total = total[scored.finite]
+        total = scored.total[scored.finite]
         if self.shuffle:
             draws = np.random.default_rng((self.noise.seed, number)).choice((-1.0, 1.0), len(total))
             total = total * torch.as_tensor(draws, dtype=total.dtype, device=total.device)
@@ -162,6 +141,19 @@ class GradientTerms:
         speed = joint_speed(moving - moving[:, :, :1], lengths[known], fps)
         rough = (jerk[known] + _JERK_FLOOR).log() - (speed + _SPEED_FLOOR).log()
         return (self.jerk * rough + self.skate * skate[known]).sum() / max(1, int(known.sum()))
+
+    def _supervised(self, context: Context) -> Denoising | None:
+        """Return the supervised loss on clips of single actions, as many as there are prompts; None without clips."""
+        dataset, split = context.dataset, context.split
+        if dataset is None:
+            return None
+        composite = hasattr(dataset, "splits")
+        clips = RealMotions(dataset, split, dataset.prompts(split) if composite else ()).clips
+        count = min(context.batch, len(clips) // self.world.size * self.world.size)  # an equal number per process
+        if not count:
+            return None
+        crop = dataset.random_crop
+        return Denoising(clips, self.policy, batch=count, seed=context.seed, crop=crop, world=self.world)
 
     def clips(self, number: int) -> dict[str, Tensor]:
         """Return this process's part of the weighted supervised loss as ``data``; empty without one."""
@@ -213,12 +205,6 @@ class GradientTerms:
         signal = schedule.gather("alphas_cumprod", timestep, clean.ndim)
         # q(x_t | x_0) = N(sqrt(abar_t) x_0, (1 - abar_t) I), Ho et al. 2020, eq. 4.
         return signal.sqrt() * clean + (1 - signal).sqrt() * noise, timestep
-
-
-def _with_gradient(rewards: RewardMix) -> RewardMix:
-    """Return the rewards with a gradient: a person is not asked about reference clips."""
-    able = rewards.gradient or (True,) * len(rewards.terms)
-    return RewardMix([term for term, gradient in zip(rewards.terms, able, strict=True) if gradient])
 
 
 def require_declared(rewards: RewardMix, algorithm: str) -> None:
