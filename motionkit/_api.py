@@ -267,6 +267,7 @@ def convert(
     captions: str | Path | None = None,
     fix: bool | str = False,
     mirror: bool = False,
+    long: Literal["cut", "first", "drop"] = "cut",
     start: float = 0.0,
     end: float = 0.0,
     height: float = 0.0,
@@ -289,10 +290,11 @@ def convert(
         out: File or folder to make; without `to` its ending decides, and a folder becomes a HumanML3D dataset.
         to: Format to write.
         fps: Frames per second to write; 0 keeps each clip's own.
-        captions: CSV with a row per clip.
+        captions: CSV with a row per clip; its columns ``start`` and ``end`` are seconds of a longer recording.
         fix: Repairs: ``clean`` (True too) keeps the longest clean run of each clip, ``feet`` holds feet where they
             stand, ``jitter`` filters; joined by commas.
         mirror: Left and right swapped; datasets: also each clip's mirror image.
+        long: Datasets: clips over 199 frames are cut into parts, only their first 199 are kept, or they are left out.
         start: Seconds to cut off before.
         end: Second of the clip at which it ends; 0 keeps its end.
         height: Metres that the body is tall; 0 keeps it.
@@ -346,7 +348,7 @@ def convert(
         floor,
         read_rig(str(rig), blender=str(blender)) if str(rig) else None,
     )
-    options = OutputOptions(fps=fps, mirror=mirror, edits=edits, overwrite=overwrite, blender=str(blender))
+    options = OutputOptions(fps=fps, mirror=mirror, long=long, edits=edits, overwrite=overwrite, blender=str(blender))
     request = plan_conversion(Path(out), [str(path) for path in paths], to, options)
     reading = ReadOptions(up=up, unit=units, clip=clip, blender=str(blender))
     sources = open_sources(paths, reading).sources

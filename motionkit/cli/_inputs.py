@@ -67,7 +67,9 @@ class ReadSettings(Group):
 class CaptionSettings(Group):
     """The table of captions."""
 
-    table: Annotated[Path | None, Cli("--captions", _TEXT)] = Field(None, description="CSV with a row per clip.")
+    table: Annotated[Path | None, Cli("--captions", _TEXT)] = Field(
+        None, description="CSV with a row per clip; start, end: its seconds in a recording."
+    )
     caption_column: Annotated[tuple[str, ...], Cli("--caption-column", _TEXT)] = Field(
         (), description="Column with a caption; repeatable."
     )

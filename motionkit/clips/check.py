@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -22,6 +24,7 @@ from motionkit.clips.faults import (
     words,
 )
 from motionkit.motion.motion import JointMotion, Motion, finite_frames, nearest_finite, ranges
+from motionkit.rigs.roles import body_joints
 
 FPS_RANGE = (5.0, 480.0)
 """Below this range no step of a walk has two frames; above it no motion capture is stored."""
@@ -65,13 +68,16 @@ def check_motion(
         [('scale', 'warning'), ('frozen', 'warning')]
     """
     places = motion.positions() if positions is None else positions
-    names, parents, fps = motion.names, motion.parents, motion.fps
+    fps = motion.fps
     findings: list[Finding | None] = [_short(len(places), fps, min_frames, target_fps), _rate(fps)]
     finite = _finite(motion, places) if sound is None else _finite(motion, places) & sound
     if not bool(finite.all()):
         spans = ranges(~finite)
         far = " or further than 1000 km away" if bool(((places.abs() >= FARTHEST) & places.isfinite()).any()) else ""
         findings.append(Finding("nan", spans, f"a value is not finite (NaN or infinite){far} in {words(spans)}."))
+    body = body_joints(motion.names, motion.parents)
+    names, places = [motion.names[joint] for joint in body], places[:, body]
+    parents = [body.index(parent) if parent in body else -1 for parent in (motion.parents[joint] for joint in body)]
     if bool(finite.any()):
         # Frames that are not finite, and a rest pose, are replaced by their neighbours: one fault, one finding.
         index = nearest_finite(finite)
@@ -86,9 +92,8 @@ def check_motion(
         findings.append(speed_jumps(steps, names, fps))
         findings.append(root_shift(steps, names, fps))
         if isinstance(motion, Motion):
-            findings.append(
-                turn_jumps(motion.rotations[index].where(finite[:, None, None, None], torch.nan), names, fps)
-            )
+            turns = _body_turns(motion, body)[index].where(finite[:, None, None, None], torch.nan)
+            findings.append(turn_jumps(turns, names, fps))
         findings.append(scale_finding(sound, names, parents))
         findings.append(head_finding(sound, names, parents))
         findings.append(bone_finding(sound, names, parents))
@@ -97,6 +102,16 @@ def check_motion(
         findings.append(frozen(places, fps))
     kept = [finding for finding in findings if finding is not None]
     return tuple(sorted(kept, key=lambda finding: finding.severity != "error"))
+
+
+def _body_turns(motion: Motion, body: Sequence[int]) -> Tensor:
+    """Return the rotations of a body's joints, its root's with those of the joints above it."""
+    turns = motion.rotations[:, body]
+    above = motion.parents[body[0]]
+    while above >= 0:
+        turns[:, 0] = motion.rotations[:, above] @ turns[:, 0]  # indexing with a list has made a copy
+        above = motion.parents[above]
+    return turns
 
 
 def _finite(motion: Motion | JointMotion, places: Tensor) -> Tensor:

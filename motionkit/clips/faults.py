@@ -244,7 +244,8 @@ def head_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int]
 def bone_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int]) -> Finding | None:
     """Find frames in which a bone is longer or shorter than its median by more than `STRETCH`.
 
-    Bones under 3 cm are skipped: rounding alone changes them. The root's distance from the origin is not a bone.
+    Bones under 3 cm are skipped: rounding alone changes them. The root's distance from the origin is not a bone
+    (nor is the pelvis' from a root on the ground: `motionkit.rigs.roles.body_joints`).
 
     Args:
         positions: ``[T, J, 3]`` metres; finite.

@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice, takewhile
 from multiprocessing.connection import Connection
@@ -29,7 +29,7 @@ import torch
 
 from motionkit.clips.sources import load_clips, unexpected
 from motionkit.errors import MotionkitError
-from motionkit.motion.clip import Clip, ClipSource, clip_keys
+from motionkit.motion.clip import Clip, ClipSource, clip_keys, row_keys
 from motionkit.motion.corpus.captions import CaptionRow
 
 Task = TypeVar("Task")
@@ -54,7 +54,7 @@ class Job(Generic[Result]):
 
     source: ClipSource  # Where the clips come from
     step: Step[Result]  # What to do with each
-    row: CaptionRow | None = None  # Their row of the caption table; it takes precedence over what the source holds
+    rows: tuple[CaptionRow, ...] = ()  # Their rows of the caption table, which take precedence over what it holds
     others: frozenset[str] = frozenset()  # Ids of other sources, in lower case, that its clips might be called too
 
 
@@ -81,7 +81,7 @@ def walk(
     sources: Sequence[ClipSource],
     step: Step[Result],
     *,
-    rows: Mapping[str, CaptionRow] | None = None,
+    rows: Mapping[str, tuple[CaptionRow, ...]] | None = None,
     done: Mapping[str, ClipOutcome[Result]] | None = None,
     out: Path | None = None,
     jobs: int = 1,
@@ -92,7 +92,7 @@ def walk(
     Args:
         sources: Where the clips come from.
         step: What to do with each clip; a function of a module or a `functools.partial` of one.
-        rows: Rows of a caption table by source id.
+        rows: Rows of a caption table by source id; the step is done with the clip of each row.
         done: Outcomes of sources that are not to be loaded again.
         out: Folder that the step writes into, for messages.
         jobs: Worker processes; 1 uses this process.
@@ -104,7 +104,7 @@ def walk(
     rows, done = rows or {}, done or {}
     others = _longer_keys(sources)
     todo = [
-        Job(source, step, rows.get(source.key), others.get(source.key.lower(), frozenset()))
+        Job(source, step, rows.get(source.key, ()), others.get(source.key.lower(), frozenset()))
         for source in sources
         if source.key not in done
     ]
@@ -149,11 +149,16 @@ def work(job: Job[Result]) -> ClipOutcome[Result]:
         clips = load_clips(source)
     except MotionkitError as error:
         clips, problems = (), {source.key: error}
-    for clip, key in zip(clips, clip_keys(source, clips, job.others), strict=True):
+    named = zip(clips, clip_keys(source, clips, job.others), strict=True)
+    made = [(clip, own, key, row) for clip, own in named for key, row in row_keys(own, job.rows, job.others)]
+    for clip, own, key, row in made:
         try:
             if clip.fault is not None:
                 raise clip.fault
-            for result in job.step(clip.with_row(job.row), key, source.origin):
+            clip = clip.with_row(row)
+            if key != own:  # the stretches of a recording stay in one split
+                clip = replace(clip, group=clip.group or own)
+            for result in job.step(clip, key, source.origin):
                 results.append(result)  # kept if the step fails after it
         except MotionkitError as error:
             problems[key] = error

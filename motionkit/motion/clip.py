@@ -38,6 +38,9 @@ BODY = {
 _LIMIT = 1 << 20
 """Bytes of a table."""
 
+_BEYOND = 0.1
+"""Seconds by which a clip's end in a table may be beyond the recording without a word: annotators round."""
+
 Axis = Literal["x", "-x", "y", "-y", "z", "-z"]
 Up = Literal["auto", "x", "-x", "y", "-y", "z", "-z"]
 Unit = Literal["auto", "m", "dm", "cm", "mm", "in", "asf"]
@@ -125,17 +128,40 @@ class Clip:
         return replace(self, motion=self.motion.resample(fps), features=None)
 
     def with_row(self, row: CaptionRow | None) -> Clip:
-        """Return the clip with the captions, split and group of a table's row; its captions replace all others."""
+        """Return the clip, or the stretch of it that a table's row is of, with the row's captions, split and group.
+
+        The row's captions replace all others.
+
+        Raises:
+            MotionkitError: The stretch is not in the clip.
+        """
         if row is None:
             return self
+        clip = self if row.whole else self._stretch(row)
         return replace(
-            self,
-            captions=tuple(Caption(text) for text in row.captions) or self.captions,
-            timed=() if row.captions else self.timed,
-            split=row.split or self.split,
-            splits=() if row.split else self.splits,
-            group=row.group or self.group,
+            clip,
+            captions=tuple(Caption(text) for text in row.captions) or clip.captions,
+            timed=() if row.captions else clip.timed,
+            split=row.split or clip.split,
+            splits=() if row.split else clip.splits,
+            group=row.group or clip.group,
         )
+
+    def _stretch(self, row: CaptionRow) -> Clip:
+        """Return the stretch of the clip between the times of a row."""
+        fps, frames = self.motion.fps, self.motion.frames
+        seconds = frames / fps
+        start, stop = round(row.start * fps), min(round(row.end * fps) if row.end else frames, frames)
+        if stop - start < 2:
+            outside = f"the recording lasts {seconds:.4g} s." if row.start >= seconds else "that is not two frames."
+            end = f"{row.end:g} s" if row.end else "the end"
+            raise MotionkitError(f"{row.place}: from {row.start:g} s to {end}, and {outside}")
+        clip = self.cut(start, stop)
+        notes = {**clip.notes, "start": f"{start / fps:.9g}", "end": f"{stop / fps:.9g}"}
+        if row.end <= seconds + _BEYOND:
+            return replace(clip, notes=notes)
+        beyond = f"{row.place}: the end {row.end:g} s is beyond the recording's {seconds:.4g} s, where the clip ends."
+        return replace(clip, notes=notes, warnings=(*clip.warnings, beyond))
 
 
 class ClipSource(Protocol):
@@ -183,6 +209,24 @@ def clip_keys(source: ClipSource, clips: Sequence[Clip], others: Container[str] 
         used.add(key.lower())
         keys.append(key)
     return keys
+
+
+def row_keys(key: str, rows: Sequence[CaptionRow], others: Container[str] = ()) -> list[tuple[str, CaptionRow | None]]:
+    """Return the id and the row of each clip that a table makes of a clip: stretches are ``KEY_s0``, ``KEY_s1``, ...
+
+    Args:
+        key: The clip's id.
+        rows: Its rows, in the order of their times; without any it is one clip as it is.
+        others: Ids of other sources in lower case, which are not used again.
+    """
+    found: list[tuple[str, CaptionRow | None]] = [(key, row) for row in rows if row.whole]
+    for place, row in enumerate(row for row in rows if not row.whole):
+        plain = name = plain_id(f"{key}_s{place}")
+        number = 2
+        while name.lower() in others:
+            name, number = plain_id(f"{plain}_{number}"), number + 1
+        found.append((name, row))
+    return found or [(key, None)]
 
 
 def choose_part(parts: Sequence[str], wanted: str, origin: str) -> int:

@@ -212,6 +212,27 @@ def is_below(joint: int, top: int, parents: Sequence[int]) -> bool:
     return False
 
 
+def body_joints(names: Sequence[str], parents: Sequence[int]) -> list[int]:
+    """Return the joints of the body, its root first: without a root that stays on the ground, and what hangs on that.
+
+    Game engines put the pelvis below such a root. The pelvis travels away from it, so the way between is no bone. It is
+    the root of the body if every joint that is found by name hangs on it.
+
+    Args:
+        names: Joint names; see `find_roles`.
+        parents: Parent of each joint, which comes before it.
+
+    Example:
+        >>> body_joints(["Root", "Hips", "LeftUpLeg", "RightUpLeg", "ik_hand"], [-1, 0, 1, 1, 0])
+        [1, 2, 3]
+    """
+    roles = find_roles(names, parents)
+    top = roles.get("pelvis", -1)
+    if {"left hip", "right hip"} <= roles.keys() and all(is_below(joint, top, parents) for joint in roles.values()):
+        return [joint for joint in range(len(parents)) if is_below(joint, top, parents)]
+    return list(range(len(parents)))
+
+
 def joint_path(parents: Sequence[int], joint: int, top: int = -1) -> list[int]:
     """Return the joints from `top` down to `joint`; from the root if `top` is not above it."""
     path = []

@@ -70,6 +70,9 @@ _LEVEL = 0.6
 _RISE = 0.8
 """Legs by which the hips of a lying body do not rise and sink."""
 
+_SIDE_BY_SIDE = 0.5
+"""Cosine between two legs that stand beside each other."""
+
 _LEVEL_SPINE = 0.5
 """Most cosine between the spine and the legs of a body on four legs; people's are in line at rest."""
 
@@ -146,6 +149,12 @@ def lies_at_rest(motion: Motion) -> bool:
     feet = _middle(places, roles, "ankle")
     if trunk is None or hips is None or feet is None:
         return False
+    left, right = (
+        torch.nn.functional.normalize(places[0, roles[f"{side} hip"]] - places[0, roles[f"{side} ankle"]], dim=0)
+        for side in ("left", "right")
+    )
+    if float(left @ right) < _SIDE_BY_SIDE:
+        return False  # a file whose bones are along axes of their own at rest, as motion capture software writes them
     legs = torch.nn.functional.normalize((hips - feet)[0], dim=0)
     return axis_of(legs) is not None and abs(float(trunk[0] @ legs)) < _LEVEL_SPINE
 

@@ -189,6 +189,7 @@ _TABLE: Rows = (
     ),
     ("loss/physics", "1", "down", "Jerk and skate as they enter loss/total; with a physics reward, -log R_phy."),
     ("loss/hold", "1", "down", "Distance to the reference's predictions, as it enters loss/total."),
+    ("loss/data", "1", "down", "Supervised loss on the dataset's own clips, as it enters loss/total."),
     ("loss/diversity", "1", "down", "Minus the log of the spread of a prompt's motions, as it enters loss/total."),
     ("reward/mean", "1", "up", "Weighted total reward, mean over the step's finite samples."),
     ("reward/std", "1", "none", "Standard deviation of the total reward over the step's samples."),

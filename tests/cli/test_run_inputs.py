@@ -424,12 +424,17 @@ def test_next_lines_walk_the_road_of_the_readme(tmp_path: Path, monkeypatch: pyt
     said = typed(convert).stderr
     assert f"next: motionkit pretrain tmr --negatives all {data} --out runs/tmr\n" in said
     assert "motionkit view data/mocap" in said
-    assert finished("pretrain tmr", "tmr", "tmr")[0] == f"motionkit pretrain mdm {data} --out runs/mdm"
+    evaluator = f"motionkit pretrain t2m-evaluator {data} --out runs/evaluator"
+    assert finished("pretrain tmr", "tmr", "tmr")[0] == evaluator
+    starts = f"motionkit pretrain mdm --init starter {data} --out runs/mdm"
+    assert finished("pretrain t2m-evaluator", "evaluator", "evaluator")[0] == starts
     grpo = f"motionkit grpo --policy.checkpoint runs/mdm {data} --reward tmr-dense --reward.weights runs/tmr/tmr"
     lines = finished("pretrain mdm", "mdm", "policy")
     assert grpo in lines
     assert not any("pretrain" in line for line in lines)
     assert f"next: {grpo}\n" in typed(convert).stderr
+    # What measures is not trained on, though it is the newer one.
+    assert "motionkit eval text-to-motion runs/grpo" in finished("grpo", "grpo", "policy")
     Path("c.csv").unlink()
     without = typed("convert walk.bvh data/silent").stderr
     assert "next: motionkit view data/silent\n" in without
@@ -443,10 +448,30 @@ def test_without_a_policy_of_the_data_one_is_trained_first(
 ) -> None:
     monkeypatch.chdir(tmp_path)  # nothing below ./runs
     lines = next_commands(peek(own_runs / "runs/tiny/pretrain-tmr"))
-    assert lines[0].startswith(f"motionkit pretrain mdm --dataset humanml --dataset.root '{TEXTS}' --text.encoder")
+    assert lines[0].startswith(f"motionkit pretrain t2m-evaluator --dataset humanml --dataset.root '{TEXTS}'")
     lines = next_commands(peek(own_runs / "runs/tiny/pretrain-mdm"))
     assert any(line.startswith("motionkit pretrain tmr --negatives all --dataset humanml") for line in lines)
     assert not any("a person walks" in line for line in lines)
+
+
+def test_the_starter_is_gone_on_from_where_its_body_rate_and_text_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def line(text: dict[str, str], **data: object) -> str:
+        config = {"dataset": MOCAP | data, "text": text}
+        for command, part in (("pretrain t2m-evaluator", "evaluator"), ("pretrain tmr", "tmr")):
+            with open_run(command, config) as run:
+                run.artifact(part).mkdir()
+                run.finish()
+        return next_commands(peek(run.directory))[0]
+
+    assert line({}).startswith("motionkit pretrain mdm --init starter --dataset humanml")
+    assert line({"encoder": "minilm"}).startswith("motionkit pretrain mdm --init starter --dataset humanml")
+    assert line({"encoder": "clip"}).startswith("motionkit pretrain mdm --dataset humanml")
+    assert line({}, fps=30.0).startswith("motionkit pretrain mdm --dataset humanml")
+    assert line({}, name="kit").startswith("motionkit pretrain mdm --dataset kit")
 
 
 @pytest.mark.parametrize(

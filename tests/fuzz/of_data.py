@@ -119,6 +119,7 @@ def _make_captions(scratch: Path) -> None:
             ("a/b", "é", "g", "1"),
             ("c", "", "", ""),
         ],
+        "times": [("id", "text", "start", "end"), ("000", "turns", "1.5", ""), ("000", "walks", '"0,5"', "2")],
     }.items():
         (scratch / name).mkdir()
         lines = [",".join(row) for row in rows]

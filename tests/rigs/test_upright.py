@@ -314,6 +314,15 @@ def test_an_animal_is_named_and_a_person_is_not(tmp_path):
     assert lies_at_rest(animal())
     assert not lies_at_rest(still())
     write_bvh(tmp_path / "fox.bvh", animal())
+    astride = (
+        animal()
+    )  # left leg and right leg along one axis in opposite directions, as motion capture software writes
+    offsets = astride.offsets.clone()
+    for side, ahead in (("left", 1.0), ("right", -1.0)):
+        for joint in ("knee", "foot"):
+            offsets[astride.names.index(f"{side}_{joint}")] = torch.tensor([0.25 * ahead, -0.01, 0.0])
+    offsets[astride.names.index("left_upleg"), 1], offsets[astride.names.index("right_upleg"), 1] = -0.06, 0.06
+    assert not lies_at_rest(replace(astride, offsets=offsets))
     (clip,) = read_bvh(tmp_path / "fox.bvh")
     assert any("as an animal's do: --rig and data sets" in warning for warning in clip.warnings)
 

@@ -37,6 +37,9 @@ class WriteSettings(Group):
     min_frames: Annotated[int, Cli("--min-frames", "Writing")] = Field(
         1, ge=1, description="Leave out shorter clips; datasets have their own."
     )
+    long: Annotated[Literal["cut", "first", "drop"], Cli("--long", "Writing")] = Field(
+        "cut", description="humanml, kit: clips over 199 frames are cut into parts, only their first 199, or left out."
+    )
     mirror: Annotated[bool, Cli("--mirror", "Writing")] = Field(
         False, description="Left and right swapped; humanml, kit: also each clip's mirror image."
     )

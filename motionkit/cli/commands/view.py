@@ -50,6 +50,7 @@ def view(
     rows = open_table(settings.captions)
     opened = open_inputs(names, settings.read)
     several = len(opened.sources) > 1 and any(name == STARTER or Path(name).is_dir() for name in names)
+    several = several or (rows is not None and rows.timed)
     plan = browse.plan_view(names, settings.out, browse=several)
     workers = settings.jobs or os.cpu_count() or 1
     with working("view", len(opened.sources), workers=workers) as step:

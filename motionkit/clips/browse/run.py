@@ -119,7 +119,7 @@ def view(
     jobs = jobs if all(isinstance(source, FileSource) for source in sources) else 1
     made = View(plan.page)
     tracks: list[PlayerTrack] = []
-    browser = _Browser(plan, large=len(sources) > ONE_FILE)
+    browser = _Browser(plan, large=sum(len(rows.get(source.key, (None,))) for source in sources) > ONE_FILE)
     step: Step[Card | PlayerTrack | _Warned] = _card if plan.browse else _track
     keys: list[str] = []
     warnings: list[str] = []

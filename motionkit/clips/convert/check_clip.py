@@ -16,6 +16,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion.clip import Clip
 from motionkit.motion.corpus.captions import Caption, captions_within
 from motionkit.motion.motion import JointMotion, Motion, finite_frames
+from motionkit.rigs.roles import body_joints
 
 _LEAST, _LEAST_FPS = 41, 20.0
 """Shortest clip that HumanML3D's loaders take, in frames (40 feature rows take 41); a check reports shorter ones."""
@@ -23,7 +24,7 @@ _LEAST, _LEAST_FPS = 41, 20.0
 _BEGINNING, _FEWEST = 10.0, 3
 """Seconds in which a rest pose is looked for at the rate that is written, and fewest frames for it."""
 
-_NUMBERS = ("frames", "fps", "joints")
+_NUMBERS = ("frames", "fps", "joints", "start", "end")
 """Notes of readers whose value is a number."""
 
 
@@ -110,7 +111,8 @@ def _after_rest(motion: Motion | JointMotion, start: int, rate: float) -> int:
     beginning = motion.cut(start, start + math.ceil(_BEGINNING * motion.fps))
     if beginning.frames < _FEWEST:
         return start
-    rest = frames_at_rest(beginning.resample(rate).positions(), rate)
+    body = body_joints(motion.names, motion.parents)
+    rest = frames_at_rest(beginning.resample(rate).positions()[:, body], rate)
     return start + math.ceil(rest * motion.fps / rate) if rest else start
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from motionkit.clips.convert.report import ConvertReport
-from motionkit.clips.convert.targets import MAX_FRAMES, Piece
+from motionkit.clips.convert.targets import MAX_FRAMES, LongClips, Piece
 from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
 from motionkit.motion import joints_to_features, mirror, mirror_text, with_frame_after
@@ -35,11 +35,13 @@ MIN_FRAMES = {"humanml": 40, "kit": 24}
 
 
 class _Part(NamedTuple):
-    """Contents of the files of one id: features ``[T, D]`` and captions."""
+    """Contents of the files of one id: features ``[T, D]`` and captions; `Piece.long` and `Piece.copied`."""
 
     key: str
     features: Tensor
     captions: tuple[Caption, ...]
+    long: int = 0
+    copied: int = 0
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class FeatureTarget:
     # Also write each clip's mirror image as ``M<id>``, its captions mirrored (as HumanML3D does). Captions whose sides
     # cannot be read (`motionkit.text.reads_sides`) are left out of it.
     mirrored: bool = False
+    long: LongClips = "cut"  # What becomes of clips longer than `MAX_FRAMES`
 
     for_training: ClassVar[bool] = True
 
@@ -68,8 +71,8 @@ class FeatureTarget:
         return self.skeleton.fps
 
     def describe(self) -> dict[str, Any]:
-        """Return body and mirroring."""
-        return {"to": self.body, "mirrored": self.mirrored}
+        """Return body, mirroring and what becomes of long clips."""
+        return {"to": self.body, "mirrored": self.mirrored, "long": self.long}
 
     def check_names(self, sources: Sequence[ClipSource]) -> None:
         """Raise MotionkitError if the id of a clip is that of another clip's mirror image."""
@@ -133,9 +136,16 @@ class FeatureTarget:
         return features if fits and clip.motion.fps == self.skeleton.fps else None
 
     def _parts(self, key: str, joints: Tensor, ready: Tensor | None, captions: Sequence[Caption]) -> Iterator[_Part]:
-        """Cut into parts of at most `MAX_FRAMES` rows."""
+        """Cut into parts of at most `MAX_FRAMES` rows, or keep the first part; one without rows is left out."""
         frames = len(joints) - 1 if ready is None else len(ready)
+        long = frames if frames > MAX_FRAMES else 0
+        if long and self.long == "drop":
+            yield _Part(key, torch.zeros(0, self.skeleton.width), (), long)
+            return
+        if long and self.long == "first":
+            frames = MAX_FRAMES
         count = max(1, -(-frames // MAX_FRAMES))
+        copied = sum(caption.whole for caption in captions) if count > 1 else 0
         bones = kit_bones() if self.skeleton is KIT else None
         for part in range(count):
             start, end = frames * part // count, frames * (part + 1) // count
@@ -148,7 +158,7 @@ class FeatureTarget:
             if not bool(torch.isfinite(features).all()):
                 raise MotionkitError("its features are not finite.")
             texts = captions_within(captions, start / self.skeleton.fps, end / self.skeleton.fps)
-            yield _Part(f"{key}_p{part}" if count > 1 else key, features, texts)
+            yield _Part(f"{key}_p{part}" if count > 1 else key, features, texts, long, copied)
 
     def _captions(self, clip: Clip, *, mirrored: bool) -> tuple[Caption, ...]:
         out = []
@@ -162,17 +172,18 @@ class FeatureTarget:
         return tuple(out)
 
     def _put(self, part: _Part, clip: Clip, folder: Path) -> Piece:
-        """Write one part, unless it is too short."""
-        key, features, captions = part
+        """Write one part, unless it is too short or left out."""
+        key, features, captions, long, copied = part
+        piece = Piece(key, len(features), (), clip.split, clip.group, len(captions), long=long, copied=copied)
         if len(features) < MIN_FRAMES[self.body]:
-            return Piece(key, len(features), split=clip.split, group=clip.group, captions=len(captions))
+            return piece
         files, joints = write_features(folder, key, features, captions, self.skeleton)
         skate, jerk = physics_sums(
             joints[None], torch.tensor([len(joints)]), fps=self.skeleton.fps, feet=self.skeleton.feet
         )
         figures = {"skate": float(skate), "jerk": float(jerk)}
         motion = fingerprint(features.float())
-        return Piece(key, len(joints), files, clip.split, clip.group, len(captions), figures, motion=motion)
+        return replace(piece, files=files, figures=figures, motion=motion)
 
 
 def put_together(pieces: Sequence[Piece]) -> tuple[dict[str, str], dict[str, str]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from motionkit.clips.convert.feature_target import FeatureTarget
-from motionkit.clips.convert.targets import SUFFIX, FileKind, FileTarget, kind_of
+from motionkit.clips.convert.targets import SUFFIX, FileKind, FileTarget, LongClips, kind_of
 from motionkit.clips.edits import UNEDITED, Edits
 from motionkit.errors import MotionkitError
 from motionkit.errors import edits as letters_apart
@@ -43,6 +43,7 @@ class OutputOptions:
     bvh_unit: Literal["cm", "m"] = "cm"  # Unit of BVH files
     min_frames: int = 1  # Shorter clips are left out of a folder of files
     mirror: bool = False  # Datasets: also each clip's mirror image; files: the mirror image
+    long: LongClips = "cut"  # Datasets: what becomes of clips longer than `motionkit.clips.convert.targets.MAX_FRAMES`
     fix: bool = False  # Cut each clip to its longest clean run
     edits: Edits = UNEDITED  # Changes of each clip
     overwrite: bool = False  # Replace the file, or the files of an earlier conversion in the folder
@@ -75,12 +76,12 @@ def plan_conversion(
         >>> plan_conversion(Path("walk.glb"), ["walk.bvh"]).target.kind
         'glb'
         >>> plan_conversion(Path("folder"), ["walk.bvh"], options=OutputOptions(mirror=True)).target
-        FeatureTarget(body='humanml', mirrored=True)
+        FeatureTarget(body='humanml', mirrored=True, long='cut')
     """
     options = options or OutputOptions()
     kind = _kind(to, out, inputs)
     if kind == "humanml" or kind == "kit":
-        feature = FeatureTarget(kind, options.mirror)
+        feature = FeatureTarget(kind, options.mirror, options.long)
         _refuse_for_datasets(feature, options)
         return Request(out, feature, None, options, options.edits)
     single = kind_of(out) is not None and not out.is_dir()
@@ -158,6 +159,8 @@ def _refuse_for_files(kind: FileKind, options: OutputOptions, *, single: bool) -
         raise MotionkitError("--rig does not act on joints.", why="they are those of one body.", fix="leave it out.")
     if options.bvh_unit != "cm" and kind != "bvh":
         raise MotionkitError(f"--bvh-unit does not act with --to {kind}.", fix="leave it out.")
+    if options.long != "cut":
+        raise MotionkitError(f"--long does not act with --to {kind}.", why="it is for datasets.", fix="leave it out.")
     if options.min_frames != 1 and single:
         raise MotionkitError(
             "--min-frames does not act where OUT is a single file.",

@@ -51,6 +51,10 @@ class ConvertReport:
     short: dict[str, int] = field(default_factory=dict)
     # Ids of clips longer than a dataset takes, with the number of parts they were cut into.
     cut: dict[str, int] = field(default_factory=dict)
+    copied: int = 0  # Captions without times of those, which every part has
+    # Ids of clips longer than a dataset takes of which the first frames were written, or that were left out, with
+    # their number of frames.
+    long: dict[str, int] = field(default_factory=dict)
     # Ids of clips that were cut to a clean run, with its frames ``[start, stop)``.
     fixed: dict[str, tuple[int, int]] = field(default_factory=dict)
     clips: list[dict[str, Any]] = field(default_factory=list)  # Frames, fps, notes and findings of each clip read
@@ -77,8 +81,10 @@ class ConvertReport:
                 self._add_facts(result, outcome.origin)
         pieces = [result for result in outcome.results if isinstance(result, Piece)]
         kept = [piece for piece in pieces if piece.files]
-        self.short.update({piece.key: piece.frames for piece in pieces if not piece.files})
+        self.short.update({piece.key: piece.frames for piece in pieces if not (piece.files or piece.long)})
         self.cut.update(Counter(piece.clip for piece in pieces if piece.key.startswith(f"{piece.clip}_p")))
+        self.copied += sum(piece.copied for piece in pieces if piece.key == f"{piece.clip}_p0")
+        self.long.update({piece.clip: piece.long for piece in pieces if piece.long and piece.key == piece.clip})
         self.written.extend(piece.key for piece in kept)
         self.frames += sum(piece.frames for piece in kept)
         return kept
@@ -108,6 +114,8 @@ class ConvertReport:
         if self.short:
             some = ", ".join(f"{key} ({frames} frames)" for key, frames in list(self.short.items())[:3])
             reasons.append(f"{count(len(self.short), 'clip')} too short: {some}.")
+        if self.long:
+            reasons.append(f"{count(len(self.long), 'clip')} longer than {MAX_FRAMES} frames, left out by --long drop.")
         return MotionkitError(
             f"0 of {count(number, 'clip')} could be used, so nothing was written.", why=" ".join(reasons)
         )
@@ -185,8 +193,17 @@ def messages(report: ConvertReport, *, fixed: bool) -> list[Message]:
         clips = count(len(report.fixed), "clip")
         rows.append(("info", f"{clips} cut to the longest clean run: {cuts or 'none had to be'}"))
     if report.cut:
-        some = listed(list(report.cut))
-        rows.append(("info", f"{count(len(report.cut), 'clip')} longer than {MAX_FRAMES} frames, cut: {some}"))
+        clips, parts, some = count(len(report.cut), "clip"), sum(report.cut.values()), listed(list(report.cut))
+        rows.append(("info", f"{clips} longer than {MAX_FRAMES} frames, cut into {parts} parts: {some}"))
+    if report.copied:
+        text = count(report.copied, "caption without times stays", "captions without times stay")
+        fix = "Give them times (columns start, end), or add --long first or drop."
+        rows.append(("warning", f"{text} with every part, also where it shows something else. {fix}"))
+    written = set(report.written)
+    for kept, level, text in ((True, "info", f"the first {MAX_FRAMES} kept"), (False, "warning", "left out")):
+        if some := [f"{key} ({frames})" for key, frames in report.long.items() if (key in written) == kept]:
+            clips = count(len(some), "clip")
+            rows.append((level, f"{clips} longer than {MAX_FRAMES} frames, {text}: {listed(some)}"))
     if report.copies:
         some = listed([f"{copy} (of {clip})" for copy, clip in report.copies.items()])
         text = "put into the split of the same motion under another name"
@@ -262,7 +279,7 @@ def summary_rows(report: ConvertReport) -> list[tuple[str, object]]:
         ("clips", len(report.written)),
         *report.splits.items(),
         ("frames", report.frames),
-        ("left out", len(report.short) + len(report.failed)),
+        ("left out", len(report.short) + len(report.failed) + len(report.long.keys() - set(report.written))),
         *(
             (_FIGURES.get(name, name), 1000 * value if name.startswith("residual") else value)
             for name, value in plain.items()

@@ -54,6 +54,12 @@ def run_conversion(
 ) -> ConvertReport:
     """Run a conversion; see `convert` and `convert_file`."""
     options = request.options
+    if table is not None and table.timed and (request.edits.start or request.edits.end):
+        raise MotionkitError(
+            "--start and --end do not go together with a table of captions that has times.",
+            why="the table says where each clip begins and ends.",
+            fix="leave them out.",
+        )
     if request.file is None:
         return convert(
             sources,
@@ -137,7 +143,7 @@ def convert(
         **target.describe(),
         "fix": fix,
         **({"edits": asdict(edits)} if edits != UNEDITED else {}),
-        "rows": {key: repr(row) for key, row in rows.items()},
+        "rows": {key: repr(of) for key, of in rows.items()},
     }
     pieces: list[Piece] = []
     record: dict[str, dict[str, object]] = {}
@@ -176,6 +182,7 @@ def convert(
                 "failed": report.failed,
                 "short": report.short,
                 "cut": report.cut,
+                "long": report.long,
                 "fixed": report.fixed,
             }
         )

@@ -40,8 +40,11 @@ SEAMS = "seams"
 WORDING = "wording"
 """Note of a clip on what the texts that it was made of are read as, sentences."""
 
+LongClips = Literal["cut", "first", "drop"]
+"""What a dataset gets of a longer clip: all of it in parts, its first frames, or nothing."""
+
 MAX_FRAMES = 199
-"""Feature frames of the longest clip that HumanML3D's loaders take; a dataset gets longer ones in parts."""
+"""Feature frames of the longest clip that HumanML3D's loaders take; see `LongClips`."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +170,9 @@ class Piece:
     clip: str = ""  # Id of the clip that it was made from
     skeleton: str = ""  # `skeleton_mark`, for ``mpl``; else empty
     motion: str = ""  # Fingerprint of the features, for datasets: copies of a motion share it
+    # Frames of the motion, for datasets, if it was longer than `MAX_FRAMES`: this is a part of it, or it was left out.
+    long: int = 0
+    copied: int = 0  # Captions without times of a motion that was cut: each of its parts has them
 
 
 class Target(Protocol):

@@ -1,4 +1,4 @@
-"""Captions of clips: lines of HumanML3D's texts/, and tables (CSV) that may also give splits and groups."""
+"""Captions of clips: lines of HumanML3D's texts/, and tables (CSV) that may also give times, splits and groups."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ _USUAL = {
     "caption": ("caption", "captions", "text", "description"),
     "split": ("split",),
     "group": ("group",),
+    "start": ("start", "start_t", "start_time"),
+    "end": ("end", "end_t", "end_time"),
 }
 _ENDINGS = {".bvh", ".json", ".npy", ".npz", ".fbx", ".c3d", ".amc", ".txt", ".glb", ".gltf", ".vrm", ".vrma"}
 """Suffixes that are removed from an id: those of files that are read, and of files that a table may be made for."""
@@ -121,7 +123,7 @@ def read_captions(path: Path) -> tuple[Caption, ...]:
 def captions_within(captions: Iterable[Caption], start: float, end: float) -> tuple[Caption, ...]:
     """Return the captions of a part of a clip: untimed ones as they are, timed ones shifted and cut to the part.
 
-    Timed captions outside of the part are dropped.
+    Timed captions are dropped if less than half of them is in the part and they are less than half of it.
 
     Args:
         captions: The clip's.
@@ -135,7 +137,7 @@ def captions_within(captions: Iterable[Caption], start: float, end: float) -> tu
             continue
         # Rounded to the nanosecond: 1.2 - 1.0 would otherwise be written as 0.19999999999999996.
         first, last = round(max(caption.start - start, 0.0), 9), round(min(caption.end, end) - start, 9)
-        if first < last:
+        if first < last and 2 * (last - first) >= min(caption.end - caption.start, end - start):
             kept.append(replace(caption, start=first, end=last))
     return tuple(kept)
 
@@ -152,35 +154,49 @@ def caption_lines(captions: Iterable[Caption]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CaptionRow:
-    """Captions (without repeats), split and group of one clip; empty if the table has none."""
+    """A clip of a table: captions (without repeats), split and group, empty if there are none, and its times."""
 
     captions: tuple[str, ...]
     split: str = ""
     group: str = ""
+    start: float = 0.0  # Seconds of the recording at which the clip begins
+    end: float = 0.0  # Seconds at which it ends; 0 for the recording's own end
+    place: str = field(default="", repr=False, compare=False)  # File and line, for messages
+
+    @property
+    def whole(self) -> bool:
+        """Whether the clip is the whole recording."""
+        return self.start == 0.0 and self.end == 0.0
 
 
 @dataclass(frozen=True)
 class CaptionTable:
-    """Rows by clip id."""
+    """The clips of each recording by its id: the whole recording, then stretches of it in the order of their times."""
 
-    rows: dict[str, CaptionRow]  # Id, as a path without ending (``a/walk``), to the row of the clip
-    columns: dict[str, str]  # Role (id, caption, split, group) to the column or columns used
+    rows: dict[str, tuple[CaptionRow, ...]]  # Id, as a path without ending (``a/walk``), to the clips of the recording
+    columns: dict[str, str]  # Role (id, caption, split, group, start, end) to the column or columns used
     note: str = ""  # How the file was read where it is not UTF-8 with commas
 
+    @property
+    def timed(self) -> bool:
+        """Whether a row is a stretch of a recording."""
+        return any(not row.whole for rows in self.rows.values() for row in rows)
+
     def match(self, clips: Mapping[str, str]) -> dict[str, str]:
-        """Return the id of the row that belongs to each clip; clips without a row are absent. See `match_rows`."""
+        """Return the id of the rows that belong to each clip; clips without a row are absent. See `match_rows`."""
         return match_rows(self.rows, clips)
 
-    def deal(self, clips: Mapping[str, str]) -> tuple[dict[str, CaptionRow], list[str]]:
-        """Return the row of each clip that has one, and the ids of the rows that no clip has, sorted."""
+    def deal(self, clips: Mapping[str, str]) -> tuple[dict[str, tuple[CaptionRow, ...]], list[str]]:
+        """Return the rows of each clip that has some, and the ids of the rows that no clip has, sorted."""
         matched = self.match(clips)
         return {clip: self.rows[name] for clip, name in matched.items()}, sorted(self.rows.keys() - matched.values())
 
 
 @dataclass(slots=True)
 class _Row:
-    """The rows of one id while the table is read; captions are keys, in order and without repeats."""
+    """The rows of one clip while the table is read; captions are keys, in order and without repeats."""
 
+    place: str
     captions: dict[str, None] = field(default_factory=dict)
     split: str = ""
     group: str = ""
@@ -194,17 +210,18 @@ def read_caption_table(
     split_column: str = "",
     group_column: str = "",
 ) -> CaptionTable:
-    """Read a table of captions; several rows of one id add their captions.
+    """Read a table of captions; several rows of one clip add their captions.
 
     Columns that are not named are found by their usual names (``clip``, ``description``, ``split``, ``group``, ...).
-    An id may be a path with a file ending (see `CaptionTable.match`).
+    An id may be a path with a file ending (see `CaptionTable.match`). With a column ``start`` or ``end``, in seconds,
+    a row may be a stretch of a recording; stretches may overlap. An empty cell is the recording's own start or end.
 
     Example:
         >>> import csv
         >>> with Path("captions.csv").open("w", newline="") as file:
         ...     csv.writer(file).writerows([("clip", "description", "split"), ("walk.bvh", "a person walks", "train")])
         >>> read_caption_table(Path("captions.csv")).rows["walk"]
-        CaptionRow(captions=('a person walks',), split='train', group='')
+        (CaptionRow(captions=('a person walks',), split='train', group='', start=0.0, end=0.0),)
     """
     table = CsvTable(path, limit=_TABLE_LIMIT)
     header = table.columns
@@ -214,33 +231,72 @@ def read_caption_table(
         _column(header, path, "caption", name, required=True)
     split = _column(header, path, "split", split_column, required=bool(split_column))
     group = _column(header, path, "group", group_column, required=bool(group_column))
-    by_id: dict[str, _Row] = {}
+    start = _column(header, path, "start", "", required=False)
+    end = _column(header, path, "end", "", required=False)
+    found: dict[tuple[str, float, float], _Row] = {}
     for number, record in table.rows(ids, *texts):
-        name = record[ids].strip().replace("\\", "/")
+        name, place = record[ids].strip().replace("\\", "/"), f"{path}, line {number}"
         if not name:
-            raise MotionkitError(f"{path}, line {number} has no id.", why=f"its column {ids!r} is empty.")
-        row = by_id.setdefault(_without_ending(name), _Row())
+            raise MotionkitError(f"{place} has no id.", why=f"its column {ids!r} is empty.")
+        times = _times(record, start, end, place)
+        row = found.setdefault((_without_ending(name), *times), _Row(place))
         captions = [clean_caption(record[column]) for column in texts]
         row.captions.update(dict.fromkeys(text for text in captions if text))
         value = record[split].strip().lower() if split else ""
         if value and value not in SPLIT_NAMES:
             raise MotionkitError(
-                f"{path}, line {number}: {value!r} is not a split.",
-                why="splits are train, val (dev, validation) and test.",
+                f"{place}: {value!r} is not a split.", why="splits are train, val (dev, validation) and test."
             )
-        row.split = _same(row.split, SPLIT_NAMES.get(value, ""), "split", path, number, name)
-        row.group = _same(row.group, record[group].strip() if group else "", "group", path, number, name)
-    if not by_id:
+        row.split = _same(row.split, SPLIT_NAMES.get(value, ""), "split", place, name)
+        row.group = _same(row.group, record[group].strip() if group else "", "group", place, name)
+    if not found:
         raise MotionkitError(f"{path} has no rows.", why="the first line names the columns, the others are clips.")
-    rows = {key: CaptionRow(tuple(row.captions), row.split, row.group) for key, row in by_id.items()}
-    columns = {"id": ids, "caption": ", ".join(texts), "split": split, "group": group}
-    return CaptionTable(rows, {role: name for role, name in columns.items() if name}, table.note)
+    rows: dict[str, list[CaptionRow]] = {}
+    for (key, first, last), row in found.items():
+        clip = CaptionRow(tuple(row.captions), row.split, row.group, first, last, row.place)
+        rows.setdefault(key, []).append(clip)
+    columns = {
+        "id": ids, "caption": ", ".join(texts), "split": split, "group": group, "start": start, "end": end
+    }  # fmt: skip
+    return CaptionTable(
+        {key: tuple(sorted(clips, key=_by_time)) for key, clips in rows.items()},
+        {role: name for role, name in columns.items() if name},
+        table.note,
+    )
 
 
-def _same(before: str, value: str, what: str, path: Path, number: int, name: str) -> str:
+def _by_time(row: CaptionRow) -> tuple[bool, float, float]:
+    return not row.whole, row.start, row.end or math.inf
+
+
+def _times(record: Mapping[str, str], start: str, end: str, place: str) -> tuple[float, float]:
+    """Return the seconds at which a row's clip begins and ends; 0 and 0, as in texts/, is the whole recording."""
+    first, last = (_seconds(record[name], name, place) if name else None for name in (start, end))
+    if last is not None and (first or 0.0) >= last and (first or last):
+        raise MotionkitError(f"{place}: {start or 'start'} {first or 0:g} is not before {end} {last:g}.")
+    return first or 0.0, last or 0.0
+
+
+def _seconds(cell: str, column: str, place: str) -> float | None:
+    """Return a time, whose decimal mark may be a comma; None for an empty cell, for which pandas may write nan."""
+    text = cell.strip()
+    if text.lower() in ("", "nan"):
+        return None
+    try:
+        value = float(text.replace(",", ".") if text.count(",") == 1 and "." not in text else text)
+    except ValueError:
+        value = math.nan
+    if not 0.0 <= value < math.inf:
+        raise MotionkitError(
+            f"{place}: {column} is {text[:40]!r}.", why="it is seconds from the recording's beginning, such as 12.5."
+        )
+    return value
+
+
+def _same(before: str, value: str, what: str, place: str, name: str) -> str:
     """Return the value of the rows of a clip, of which some may have none; refuse two."""
     if before and value and before != value:
-        raise MotionkitError(f"{path}, line {number}: {name} has the {what} {value}, and {before} in an earlier line.")
+        raise MotionkitError(f"{place}: {name} has the {what} {value}, and {before} in an earlier line.")
     return value or before
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -52,6 +52,12 @@ def evaluator_words(name: str) -> tuple[str, ...]:
 
 
 _WORD = re.compile(r"[^\W\d_]+", re.UNICODE)
+_WORD_OR_STOP = re.compile(rf"{_WORD.pattern}|[,.;:!?/()]", re.UNICODE)
+_STOP = "STOP"
+_PEOPLE = frozenset(
+    ("person", "man", "woman", "guy", "figure", "human", "boy", "girl", "character", "he", "she", "it", "someone")
+)
+_RELATIVE = frozenset(("that", "who", "which"))
 _ADJECTIVE = ("able", "ible", "ful", "less", "ous", "ive", "ish", "est")
 _NOUN = ("tion", "sion", "ment", "ness", "ity", "ance", "ence", "ship", "ist", "ball")
 
@@ -79,14 +85,21 @@ def tag_words(text: str) -> tuple[str, ...]:
         >>> tag_words("a man is walking")
         ('a/DET', 'man/NOUN', 'is/AUX', 'walk/VERB')
     """
-    words = [word.lower() for word in _WORD.findall(text)]
-    tokens: list[str] = []
-    previous = ""
-    for place, word in enumerate(words):
-        tag = _tag(word, previous, words[place + 1] if place + 1 < len(words) else "")
-        tokens.append(f"{_base(word, tag)}/{tag}")
-        previous = tag
-    return tuple(tokens)
+    found = [word.lower() for word in _WORD_OR_STOP.findall(text)]
+    words = [*filter(str.isalpha, found), ""]
+    tagged: list[tuple[str, str]] = []
+    previous, place = "", 0
+    for word in found:
+        if not word.isalpha():
+            tagged.append((word, _STOP))
+            previous = "" if previous == "VERB" else previous
+            continue
+        place += 1
+        previous = _tag(word, previous, words[place])
+        if previous == "NOUN" and _is_third_person(word, tagged, words[place]):
+            previous = "VERB"
+        tagged.append((word, previous))
+    return tuple(f"{_base(word, tag)}/{tag}" for word, tag in tagged if tag != _STOP)
 
 
 def _tag(word: str, previous: str, following: str) -> str:
@@ -99,14 +112,55 @@ def _tag(word: str, previous: str, following: str) -> str:
         return "DET"
     if word == "to":
         return "PART" if after == "VERB" and following not in words.both else "ADP"
+    if word == "one":
+        return "NUM" if after in ("NOUN", "ADJ", "NUM") or following in words.both else "PRON"
     if word in ("left", "right") and previous in ("DET", "PRON", "ADP") and after != "NOUN":
         return "NOUN"
     if word == "back" and previous in ("DET", "PRON", "ADJ"):
         return "NOUN"
     if word in words.both or stem in words.both:
-        nominal = previous in ("DET", "ADJ", "NUM", "ADP") and not word.endswith("ing")
+        # "throws punches", "performs jump", "does squats"; but "goes jumping", "does jump".
+        thing = previous in ("DET", "ADJ", "NUM", "ADP", "VERB") or (previous == "AUX" and word.endswith("s"))
+        nominal = thing and not word.endswith(("ing",) if previous != "VERB" else ("ing", "ed"))
         return "NOUN" if nominal else "VERB"
     return words.tags.get(word) or words.tags.get(stem) or _by_ending(word, previous)
+
+
+def _is_third_person(word: str, before: Sequence[tuple[str, str]], following: str) -> bool:
+    """Return whether a word that is a noun by itself, such as ``dashes``, is the verb of the words before it.
+
+    It is if it follows a subject that has no verb yet, or goes on from a verb after ``and`` or a comma. A word that is
+    known as a noun has to follow a word for a person.
+    """
+    words = lexicon()
+    if len(word) < 4 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
+        return False
+    known = "NOUN" in (words.tags.get(word), words.tags.get(_strip(word)))
+    rest = [*before]
+    while rest and rest[-1][1] == "ADV":
+        rest.pop()
+    if not rest:
+        return not known and words.tags.get(following) in ("ADV", "ADP", "DET", "PART")
+    last, tag = rest.pop()
+    if tag in ("NOUN", "PRON"):
+        if (known and last not in _PEOPLE) or (tag == "NOUN" and _strip(last) != last):
+            return False
+        if last in _RELATIVE:
+            return True
+        for earlier, its in reversed(rest):
+            if its in ("CCONJ", "SCONJ", _STOP) or earlier in _RELATIVE:
+                break
+            if _is_finite(earlier, its):
+                return False
+        return True
+    if known or tag not in ("CCONJ", _STOP) or not any(_is_finite(*pair) for pair in rest):
+        return False
+    noun, its = rest[-1]
+    return its != "NOUN" or _strip(noun) == noun
+
+
+def _is_finite(word: str, tag: str) -> bool:
+    return tag == "AUX" or (tag == "VERB" and not word.endswith("ing"))
 
 
 def _by_ending(word: str, previous: str) -> str:
@@ -142,16 +196,16 @@ def _strip(word: str) -> str:
     candidates: list[str] = []
     if word.endswith("ies") and len(word) > 4:
         candidates = [word[:-3] + "y"]
-    elif word.endswith("es") and word[:-2].endswith(("s", "x", "z", "ch", "sh", "o")):
+    elif word.endswith("es") and word[:-2].endswith(("ss", "x", "zz", "ch", "sh", "o")):
         candidates = [word[:-2], word[:-1]]
     elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
         candidates = [word[:-1]]
     elif word.endswith("ied"):
         candidates = [word[:-3] + "y"]
     elif word.endswith("ed"):
-        candidates = [*_undouble(word[:-2]), word[:-2], word[:-1]]
+        candidates = [*_undouble(word[:-2]), *_with_e(word[:-2]), word[:-2], word[:-1]]
     elif word.endswith("ing") and len(word) > 4:
-        candidates = [*_undouble(word[:-3]), word[:-3], word[:-3] + "e"]
+        candidates = [*_undouble(word[:-3]), *_with_e(word[:-3]), word[:-3], word[:-3] + "e"]
     if word.endswith("ied"):
         candidates.append(word)
     for candidate in candidates:
@@ -164,6 +218,11 @@ def _undouble(stem: str) -> list[str]:
     """Return the stem with a single last consonant if that is doubled."""
     doubled = len(stem) > 3 and stem[-1] == stem[-2] and stem[-1] not in "aeiouls"
     return [stem[:-1]] if doubled else []
+
+
+def _with_e(stem: str) -> list[str]:
+    """Return the stem with the e that no verb lacks behind such a letter: ``paus``, ``bounc``, ``wav``."""
+    return [f"{stem}e"] if stem.endswith(("c", "s", "u", "v", "z")) and not stem.endswith(("ss", "zz")) else []
 
 
 @lru_cache(maxsize=1)

@@ -120,6 +120,12 @@ class RealMotions:
             )
         return self._actions
 
+    @property
+    def clips(self) -> Sequence[TextClip]:
+        """The reference clips of single actions."""
+        _ = self.actions  # reads the clips
+        return self._clips
+
     def answers(self, prompts: Sequence[Prompt], *, device: torch.device | str = "cpu") -> RealAnswers | None:
         """Return a reference motion for each prompt: clips of its actions, one after the other; None if none has one.
 

@@ -231,6 +231,8 @@ class GrpoTrainer:
             precision=settings.precision,
             updates=settings.run.num_steps,
             world=self.world,
+            dataset=dataset,
+            split=settings.prompts.split,
         )
         plans = getattr(self.grpo.algorithm, "plans", [self.grpo.algorithm.plan])
         self.excess = max(excess_noise(self.policy.schedule, plan) for plan in plans)

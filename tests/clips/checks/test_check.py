@@ -17,10 +17,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from motionkit.clips.check import check_motion
+from motionkit.clips.convert import convert, open_sources
+from motionkit.clips.convert.feature_target import FeatureTarget
 from motionkit.clips.faults import KINDS, Finding, count, floor_height, frames_at_rest, longest_clean_run, words
 from motionkit.formats.bvh import read_bvh
 from motionkit.motion.motion import JointMotion, Motion, ranges
 
+from ...made.bvh_files import write_bvh
 from ...made.persons import joints_of, person
 
 
@@ -455,3 +458,53 @@ def test_a_head_below_the_hips_is_found_and_a_body_that_lies_is_not() -> None:
     half = motion.positions().clone()
     half[:60] *= half.new_tensor([1.0, -1.0, -1.0])
     assert not [one for one in check_motion(joints_of(motion, half)) if one.kind == "head-down"], "not in most frames"
+
+
+def on_a_ground_root(path: Path, *, spoilt: bool = False) -> Path:
+    """Write a walk whose hips hang on a root that stays at the origin, as in game engines, with a hand's target."""
+    write_bvh(path, 180)
+    hierarchy, _, motion = path.read_text().partition("MOTION\n")
+    frames = [line.split() for line in motion.splitlines()[2:]]
+    if spoilt:
+        frames[130][2] = "700.0"  # the hips, 4 m ahead
+    place = "CHANNELS 6 Xposition Yposition Zposition Zrotation Xrotation Yrotation"
+    target = f"JOINT ik_hand\n{{\nOFFSET 0 50 0\n{place}\n}}\n"
+    hips = hierarchy.removeprefix("HIERARCHY\n").replace("ROOT", "JOINT")
+    ends = [["0", str(60 + 40 * (number % 2)), "0", "0", "0", "0"] for number in range(len(frames))]
+    rows = [["0"] * 6 + frame + end for frame, end in zip(frames, ends, strict=True)]
+    text = f"HIERARCHY\nROOT Root\n{{\nOFFSET 0 0 0\n{place}\n{hips}{target}}}\nMOTION\n"
+    text += "\n".join([*motion.splitlines()[:2], *map(" ".join, rows)]) + "\n"
+    path.write_text(text)
+    return path
+
+
+def test_hips_that_travel_from_a_ground_root_are_no_bone(tmp_path):
+    (source,) = open_sources([on_a_ground_root(tmp_path / "walk.bvh")]).sources
+    (clip,) = source.load()
+    assert clip.motion.names[:2] == ("Root", "Hips")
+    travel = clip.motion.positions()[:, 1] - clip.motion.positions()[:, 0]
+    assert travel.norm(dim=-1).max() > 1.2 * travel.norm(dim=-1).min()
+    assert check_motion(clip.motion) == ()
+
+
+def test_a_shift_of_the_hips_on_a_ground_root_is_found_and_cut_away(tmp_path):
+    """The body's root is the hips: the root stays where it is."""
+    (source,) = open_sources([on_a_ground_root(tmp_path / "walk.bvh", spoilt=True)]).sources
+    (clip,) = source.load()
+    found = check_motion(clip.motion)
+    assert {finding.kind for finding in found} == {"jump"}
+    assert all("Hips" in finding.detail for finding in found)
+    report = convert([source], tmp_path / "out", FeatureTarget(), fix=True)
+    assert report.fixed == {"walk": (0, 130)}
+
+
+def test_a_turn_of_a_ground_root_turns_the_body():
+    """A whole turn between two frames is a fault, whichever of the two joints makes it."""
+    names, parents = ("root", "pelvis", "left_hip", "right_hip"), (-1, 0, 1, 1)
+    turns = torch.eye(3, dtype=torch.float64).repeat(40, 4, 1, 1)
+    turns[20:, 0] = torch.diag(torch.tensor([-1.0, 1.0, -1.0], dtype=torch.float64))
+    places = torch.zeros(40, 4, 3, dtype=torch.float64)
+    places[:, 1, 1] = 0.9
+    places[:, 2:, 0] = torch.tensor([0.1, -0.1], dtype=torch.float64)
+    motion = Motion(names, parents, places[0], turns, places, 60.0)
+    assert "turns at up to 10800 degrees/s" in next(f.detail for f in check_motion(motion) if f.kind == "jump")

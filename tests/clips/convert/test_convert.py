@@ -358,9 +358,12 @@ def test_worker_processes_write_the_same_bytes(clips, tmp_path, monkeypatch):
     monkeypatch.setattr(_pool, "_STARTING", 0.0)
     for number in range(5, 9):
         write_bvh(clips / f"clip{number}.bvh", 150)
-    one = convert(opened(clips), tmp_path / "one", FeatureTarget())
-    two = convert(opened(clips), tmp_path / "two", FeatureTarget(), jobs=2)
+    (tmp_path / "c.csv").write_text("id,text,start,end\nclip4,walks,0,2.2\nclip4,goes on,0.4,\n")
+    table = read_caption_table(tmp_path / "c.csv")
+    one = convert(opened(clips), tmp_path / "one", FeatureTarget(), table=table)
+    two = convert(opened(clips), tmp_path / "two", FeatureTarget(), table=table, jobs=2)
     assert one.written == two.written
+    assert {"clip4_s0", "clip4_s1"} <= set(two.written)
     for file in sorted(path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file()):
         assert (tmp_path / "two" / file).read_bytes() == (tmp_path / "one" / file).read_bytes(), file
 

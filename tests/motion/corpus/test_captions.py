@@ -40,7 +40,7 @@ def test_control_characters_go_where_captions_enter(tmp_path):
     assert caption.tokens == ("red", "/ADJ", "man/NOUN")
     assert clean_caption("a\x1b[2J\x9bb \x7f") == "a [2J b"
     rows = read_caption_table(table(tmp_path / "c.csv", 'id,text\na,"x\x1b]0;y\x07"\n'))
-    assert rows.rows["a"].captions == ("x ]0;y",)
+    assert rows.rows["a"][0].captions == ("x ]0;y",)
     assert Caption("half \ud800").line().encode() == b"half  ##0.0#0.0"
     assert Caption("two\tlines\r\nstay").text == "two\tlines\r\nstay", "writers of one line have clean_caption"
     assert Caption("x", ("a#b", "c\nd")).line() == "x#a b c d#0.0#0.0", "tokens of a foreign file stay one field"
@@ -84,6 +84,26 @@ def test_bad_lines_are_named(tmp_path):
             "the/DET stand/VERB person/NOUN kick/VERB with/ADP their/DET left/ADJ foot/NOUN before/ADP go/VERB "
             "back/ADV to/ADP their/DET original/ADJ stance/NOUN",
         ),
+        # Verbs that no list has, by their place: after a subject, after "and" or a comma, at the beginning.
+        ("a person dashes ahead", "a/DET person/NOUN dash/VERB ahead/ADV"),
+        ("someone says yes and beckons", "someone/PRON say/VERB yes/NOUN and/CCONJ beckon/VERB"),
+        ("a man who limps prowls around", "a/DET man/NOUN who/PRON limp/VERB prowl/NOUN around/ADV"),
+        ("the dancer slowly pirouettes", "the/DET dancer/NOUN slowly/ADV pirouette/NOUN"),
+        ("she poses, then pauses", "she/PRON pose/VERB then/ADV pause/VERB"),
+        ("he throws punches while doing kicks", "he/PRON throw/VERB punch/NOUN while/SCONJ do/VERB kick/NOUN"),
+        ("saunters to the left", "saunter/VERB to/ADP the/DET left/NOUN"),
+        ("a man does squats", "a/DET man/NOUN does/AUX squat/NOUN"),
+        ("he lifts weights and crates", "he/PRON lift/VERB weight/NOUN and/CCONJ crate/NOUN"),
+        (
+            "a man with glasses on his head sighs",
+            "a/DET man/NOUN with/ADP glass/NOUN on/ADP his/DET head/NOUN sigh/VERB",
+        ),
+        # "one" counts before a noun, and a noun after a number or a verb is one.
+        ("waves with one hand", "wave/VERB with/ADP one/NUM hand/NOUN"),
+        ("lifts one knee, the other one", "lift/VERB one/NUM knee/NOUN the/DET other/ADJ one/PRON"),
+        ("he makes one step and performs jump", "he/PRON make/VERB one/NUM step/NOUN and/CCONJ perform/VERB jump/NOUN"),
+        ("squat, jump and turn", "squat/VERB jump/VERB and/CCONJ turn/VERB"),
+        ("always using the fist", "always/ADV use/VERB the/DET fist/NOUN"),
         ("", ""),
     ],
 )
@@ -146,11 +166,48 @@ def test_caption_table(tmp_path):
     )
     rows = read_caption_table(path)
     assert rows.columns == {"id": "clip", "caption": "description", "split": "split", "group": "group"}
-    assert rows.rows["one"].captions == ("walks fast, slow", "another")
-    assert (rows.rows["one"].split, rows.rows["one"].group) == ("train", "g1")
-    assert (rows.rows["two"].captions, rows.rows["two"].split) == ((), "val")
+    assert rows.rows["one"][0].captions == ("walks fast, slow", "another")
+    assert (rows.rows["one"][0].split, rows.rows["one"][0].group) == ("train", "g1")
+    assert (rows.rows["two"][0].captions, rows.rows["two"][0].split) == ((), "val")
     both = read_caption_table(path, caption_columns=["description", "more"])
-    assert both.rows["one"].captions == ("walks fast, slow", "again", "another")
+    assert both.rows["one"][0].captions == ("walks fast, slow", "again", "another")
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "times"),
+    [
+        ("1.5", "4", (1.5, 4.0)),
+        ('"1,5"', '"4,25"', (1.5, 4.25)),
+        ("", "4", (0.0, 4.0)),
+        ("2", "", (2.0, 0.0)),
+        ("", "", (0.0, 0.0)),
+        ("nan", "NaN", (0.0, 0.0)),
+        ("0.0", "0.0", (0.0, 0.0)),
+    ],
+    ids=["points", "commas", "no start", "no end", "neither", "pandas", "as in texts"],
+)
+def test_times_of_a_row(tmp_path, start, end, times):
+    found = read_caption_table(table(tmp_path / "c.csv", f"id,text,start,end\na,x,{start},{end}\n"))
+    (row,) = found.rows["a"]
+    assert (row.start, row.end) == times
+    assert found.timed == (times != (0.0, 0.0))
+
+
+def test_rows_of_the_same_times_are_one_clip(tmp_path):
+    """Segments have splits and groups of their own; the whole recording comes first."""
+    lines = ["id,text,start_t,end_t,split", "a,x,2,4,val", "a,w,1,9,test", "a,y,2.0,4,val", "a.bvh,z,,,train"]
+    found = read_caption_table(table(tmp_path / "c.csv", "\n".join(lines)))
+    assert found.rows == {
+        "a": (
+            CaptionRow(("z",), "train"),
+            CaptionRow(("w",), "test", "", 1.0, 9.0),
+            CaptionRow(("x", "y"), "val", "", 2.0, 4.0),
+        )
+    }
+    assert [row.place.rpartition(" ")[2] for row in found.rows["a"]] == ["5", "3", "2"]
+    assert (found.columns["start"], found.columns["end"]) == ("start_t", "end_t")
+    with pytest.raises(MotionkitError, match="line 6: a has the split test, and val in an earlier line"):
+        read_caption_table(table(tmp_path / "c.csv", "\n".join([*lines, "a,z,2,4,test"])))
 
 
 def test_rows_find_their_clips(tmp_path):
@@ -169,7 +226,7 @@ def test_rows_find_their_clips(tmp_path):
 
 
 def rows_of(*names: str) -> CaptionTable:
-    return CaptionTable({name: CaptionRow((name,)) for name in names}, {})
+    return CaptionTable({name: (CaptionRow((name,)),) for name in names}, {})
 
 
 def test_a_row_is_matched_by_path_not_by_what_a_clip_came_to_be_called():
@@ -270,6 +327,11 @@ def test_timed_captions_of_a_part():
         ("id,text,split\na,b,train\na,c,test\n", {}, "line 3: a has the split test, and train in an earlier line"),
         ("id,text,group\na,b,g\na,c,\na,c,h\n", {}, "line 4: a has the group h, and g in an earlier line"),
         ("HIERARCHY\nROOT Hips\n{\n", {}, "no column for the id"),
+        ("id,text,start,end\na,b,1,2\na,b,4,2.5\n", {}, "line 3: start 4 is not before end 2.5"),
+        ("id,text,start,end\na,b,3,0\n", {}, "line 2: start 3 is not before end 0"),
+        ("id,text,start,end\na,b,-1,2\n", {}, "line 2: start is '-1'"),
+        ("id,text,start,end\na,b,1,0:04\n", {}, "line 2: end is '0:04'"),
+        ("id,text,end\na,b,inf\n", {}, "line 2: end is 'inf'"),
     ],
     ids=[
         "caption",
@@ -285,6 +347,11 @@ def test_timed_captions_of_a_part():
         "splits",
         "groups",
         "BVH",
+        "order",
+        "zero",
+        "negative",
+        "minutes",
+        "infinite",
     ],
 )
 def test_bad_tables(tmp_path, text, options, words):
@@ -299,7 +366,7 @@ def test_no_end_of_a_caption_is_lost(tmp_path, mark):
     path = tmp_path / "c.csv"
     path.write_text(f'clip{mark}caption\nwalk{mark}"{caption}"\n', encoding="utf-16")
     found = read_caption_table(path)
-    assert found.rows["walk"].captions == (caption,)
+    assert found.rows["walk"][0].captions == (caption,)
     assert "UTF-16" in found.note
     assert ("separates its columns" in found.note) == (mark != ",")
 
@@ -326,6 +393,12 @@ def test_splits_keep_groups_together(groups):
     if len(set(groups.values())) >= 3:
         assert set(splits.values()) == {"train", "val", "test"}
     assert splits == assign_splits(dict(reversed(groups.items())))
+
+
+@pytest.mark.parametrize(("clips", "held_out"), [(20, (2, 3)), (10, (1, 2)), (3, (1, 1))])
+def test_few_clips_leave_two_to_retrieve_among(clips: int, held_out: tuple[int, int]) -> None:
+    splits = list(assign_splits({f"clip{number}": f"clip{number}" for number in range(clips)}).values())
+    assert (splits.count("val"), splits.count("test")) == held_out
 
 
 def test_splits_have_the_shares_of_humanml3d():
