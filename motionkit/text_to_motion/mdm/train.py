@@ -340,6 +340,8 @@ class PretrainMDM:
             # The weights need the statistics that they were trained with.
             self.policy.normalizer = start.normalizer
             self.policy.network.load_state_dict(start.network.state_dict())
+            if self.policy.trained_on is not None:
+                self.policy.trained_on = self.policy.trained_on.after(start.trained_on)
         steps, most = settings.train.sampling_steps, len(self.policy.schedule)
         if steps is not None and steps > most:
             raise MotionkitError(
