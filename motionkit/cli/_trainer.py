@@ -56,6 +56,8 @@ def trainer_command(name: str, app: typer.Typer) -> None:
             trainer = _opened(label, component, resolved.settings, launch, join)
             if hasattr(trainer, "typed"):
                 trainer.typed = frozenset(key for key, typed in resolved.given.items() if typed)
+            if hasattr(trainer, "given"):
+                trainer.given = frozenset(resolved.given)
             try:
                 with plugins.catching():
                     trainer.prepare()

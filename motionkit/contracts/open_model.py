@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -172,13 +173,44 @@ def encoder_config(folder: Path) -> dict[str, Any]:
 
 def encoder_format(folder: Path) -> object:
     """Return the format that an encoder's folder names; None if it is not such a folder."""
-    return encoder_config(folder).get("format") if (folder / WEIGHTS).is_file() else None
+    return encoder_config(folder).get("format") if encoder_weights(folder) is not None else None
+
+
+def encoder_weights(folder: Path) -> Path | None:
+    """Return the weights of an encoder's folder; None if it has none.
+
+    A run writes the folder's config.json at its start and the weights at its end. Until then they are those of the
+    run's last checkpoint.
+    """
+    if (folder / WEIGHTS).is_file():
+        return folder / WEIGHTS
+    last = runs.last_checkpoint(folder.parent / "checkpoints") if (folder / CONFIG).is_file() else None
+    return None if last is None else last / WEIGHTS
+
+
+def without_encoder(run: Path, what: str, command: str, fix: str) -> MotionkitError:
+    """Return the error for a run that holds no encoder.
+
+    Args:
+        run: Its folder.
+        what: The encoder, such as ``TMR``.
+        command: The command whose runs have one from their first checkpoint on.
+        fix: Advice for a run of another command.
+    """
+    info = runs.load(run)
+    if info.command != command:
+        return MotionkitError(f"{run} is a run of `motionkit {info.command}`, which trains no {what}.", fix=fix)
+    return MotionkitError(
+        f"the run {run} has no {what} yet.",
+        why="it has no checkpoint.",
+        fix=f"motionkit {command} --resume {shlex.quote(str(run))}",
+    )
 
 
 def read_encoder(folder: Path) -> dict[str, dict[str, Tensor]]:
     """Return the tensors of an encoder's folder, float32, by component: the first part of their names."""
     parts: dict[str, dict[str, Tensor]] = {}
-    for key, value in (weights.find_tensors(weights.read(folder / WEIGHTS)) or {}).items():
+    for key, value in (weights.find_tensors(weights.read(encoder_weights(folder) or folder / WEIGHTS)) or {}).items():
         name, _, tensor = key.partition(".")
         parts.setdefault(name, {})[tensor] = value.float()
     return parts

@@ -17,6 +17,7 @@ from motionkit.metrics._classification import (
 )
 from motionkit.metrics._embeddings import (
     FrechetReference,
+    KernelDistance,
     KineticReference,
     diversity,
     frechet,
@@ -74,13 +75,14 @@ from motionkit.metrics._retrieval import (
 )
 
 __all__ = [
-    "CONTACT", "LEVELS", "QUIET", "SHORTEST", "AtThreshold", "Calibration", "FrechetReference", "KineticReference",
-    "Reliability", "ScoreCounts", "Ties", "auroc", "average_precision", "band_power", "body_positions", "box_iou",
-    "calibration_error", "cider_d", "classifier_auroc", "dissimilar", "distances", "diversity", "episode_interval",
-    "expected_hits", "f1_terms", "fit_calibration", "floor_distance", "frechet", "geodesic_degrees", "guo_batches",
-    "interval", "joint_jerk", "joint_range", "joint_speed", "kid", "kinetic_features", "kinetic_fid", "leading_joint",
-    "lower_slide", "match_hits", "matching_score", "movement", "movement_share", "moves_more", "multimodality",
-    "npss_rows", "npss_terms", "pr_curve", "r_precision", "random_pairs", "ranks", "region_iou", "retrieval",
-    "retrieval_guo", "retrieval_subset", "roc_curve", "root_path", "sample_spread", "score_levels", "slide_terms",
-    "statues", "threshold_for_f", "threshold_for_precision", "yaw_degrees",
+    "CONTACT", "LEVELS", "QUIET", "SHORTEST", "AtThreshold", "Calibration", "FrechetReference", "KernelDistance",
+    "KineticReference", "Reliability", "ScoreCounts", "Ties", "auroc", "average_precision", "band_power",
+    "body_positions", "box_iou", "calibration_error", "cider_d", "classifier_auroc", "dissimilar", "distances",
+    "diversity", "episode_interval", "expected_hits", "f1_terms", "fit_calibration", "floor_distance", "frechet",
+    "geodesic_degrees", "guo_batches", "interval", "joint_jerk", "joint_range", "joint_speed", "kid",
+    "kinetic_features", "kinetic_fid", "leading_joint", "lower_slide", "match_hits", "matching_score", "movement",
+    "movement_share", "moves_more", "multimodality", "npss_rows", "npss_terms", "pr_curve", "r_precision",
+    "random_pairs", "ranks", "region_iou", "retrieval", "retrieval_guo", "retrieval_subset", "roc_curve", "root_path",
+    "sample_spread", "score_levels", "slide_terms", "statues", "threshold_for_f", "threshold_for_precision",
+    "yaw_degrees",
 ]  # fmt: skip

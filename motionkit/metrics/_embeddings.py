@@ -93,16 +93,36 @@ def kid(first: Tensor, second: Tensor) -> float:
         >>> kid(torch.zeros(2, 1), torch.ones(2, 1))
         7.0
     """
-    x, y = first.double(), second.double()
+    return KernelDistance(first, second).of(torch.ones(len(first)))
 
-    def kernel(a: Tensor, b: Tensor) -> Tensor:
-        return (a @ b.T / a.shape[1] + 1) ** 3
 
-    def within(a: Tensor) -> Tensor:
-        table = kernel(a, a)
-        return (table.sum() - table.diagonal().sum()) / (len(a) * (len(a) - 1))
+class KernelDistance:
+    """`kid` of parts of one set of embeddings to another set; the kernels are computed once, for resampling.
 
-    return float(within(x) + within(y) - 2 * kernel(x, y).mean())
+    Args:
+        embeddings: ``[N, D]``, at least two.
+        real: ``[M, D]``, at least two.
+    """
+
+    def __init__(self, embeddings: Tensor, real: Tensor) -> None:
+        x, y = embeddings.double(), real.double()
+        self._own, self._cross = _cubic(x, x), _cubic(x, y).mean(1)  # [N, N], [N]
+        other = _cubic(y, y)
+        self._real = (other.sum() - other.diagonal().sum()) / (len(y) * (len(y) - 1))
+
+    def of(self, counts: Tensor) -> float:
+        """Return the distance of embeddings that count ``[N]`` times each; pairs of an item with itself are left out.
+
+        NaN where fewer than two different ones count.
+        """
+        n = counts.to(self._own)
+        pairs = n.sum().square() - n.square().sum()
+        within = (n @ self._own @ n - (n.square() * self._own.diagonal()).sum()) / pairs
+        return float(within + self._real - 2 * (n @ self._cross) / n.sum())
+
+
+def _cubic(a: Tensor, b: Tensor) -> Tensor:
+    return (a @ b.T / a.shape[1] + 1) ** 3
 
 
 def diversity(embeddings: Tensor, first: Tensor, second: Tensor) -> float:

@@ -15,6 +15,7 @@ from motionkit.tracking import (
     GENERATE,
     GUIDANCE,
     HELDOUT_TABLES,
+    MEASURED_BY,
     NO_CHANGE,
     NOISE,
     TOO_FEW,
@@ -85,14 +86,14 @@ def result_tables(source: Source) -> str:
     """Return the tables of the result, each with what it was measured on."""
     if not source.results:
         return ""
-    parts = {"heldout": note(_measured_on(source)) + _result_table(source.results)}
+    parts = {"heldout": note(_measured_on(source) + _compared(source, "heldout")) + _result_table(source.results)}
     more = ""
     for key, text in _SAMPLED.items():
         rows = results(source.info.summary.get(key))
         if rows and key == GENERATE and GUIDANCE not in source.info.summary:
             more = details("With the settings of motionkit generate", note(_OLD_GUIDANCE) + _result_table(rows))
         elif rows:
-            parts[key] = note(f"{max(row.n for row in rows):,} {text}") + _result_table(rows)
+            parts[key] = note(f"{max(row.n for row in rows):,} {text}{_compared(source, key)}") + _result_table(rows)
     if GENERATE in parts:
         first = parts.pop(GENERATE)
         more += f"<h3>With the sampling steps of training</h3>{parts['heldout']}"
@@ -106,7 +107,20 @@ def result_tables(source: Source) -> str:
         + table(item["columns"], item["rows"], numbers=range(1, len(item["columns"])), kind=_kind(item["columns"]))
         for item in others
     )
-    return f"<h2>Result</h2>{first}{_how_to_read(source)}{more}"
+    return f"<h2>Result</h2>{_measured_by(source)}{first}{_how_to_read(source)}{more}"
+
+
+def _compared(source: Source, key: str) -> str:
+    """Return the sentence on the motions that KID compares in a table; empty without an evaluator."""
+    words = value_at(source.info.summary, MEASURED_BY, "compared", key)
+    return f" {words}." if isinstance(words, str) and words else ""
+
+
+def _measured_by(source: Source) -> str:
+    """Return which judge and evaluator measured, and which rows are missing or say little; empty for older runs."""
+    said, notes = (value_at(source.info.summary, MEASURED_BY, key) for key in ("said", "notes"))
+    texts = [said, *(notes if isinstance(notes, list) else ())]
+    return "".join(note(f"{_capital(text)}.") for text in texts if isinstance(text, str) and text)
 
 
 def _how_to_read(source: Source) -> str:

@@ -34,6 +34,8 @@ _SECRET = ("run.", "tracking.", "trackers.")
 _HUB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 """An id of the hub. The owner has no dot, so that ``mocap.cs.cmu.edu/search`` is none."""
 
+_LICENCE = 200  # letters that are shown of the licence in a folder
+
 _BUNDLED = "a person walks | a person waves"
 """Captions that the starter's policy knows."""
 
@@ -151,7 +153,7 @@ def write_hub_folder(
             shutil.copyfile(record, part / TRAINED_ON)
         text = card(
             sort, document, source, known, control=shuffled, license=license, bundled=path == STARTER,
-            called=_data_called(whole, source), data=data,
+            called=_data_called(whole, source), data=data, licensed=_data_licence(whole),
         )  # fmt: skip
         (part / CARD).write_text(text, encoding="utf-8")
         files = sorted(file.name for file in part.iterdir())
@@ -233,6 +235,7 @@ def card(
     bundled: bool = False,
     called: str = "",
     data: DataNotes = DataNotes(),
+    licensed: str = "",
 ) -> str:
     """Return a model card in the hub's form: metadata, then Markdown.
 
@@ -246,13 +249,14 @@ def card(
         bundled: Whether it is the starter's, which is under motionkit's licence.
         called: What its data are called; empty where that is not known.
         data: What the user says of them.
+        licensed: First line of the licence in their folder; empty where none lies there.
     """
     license = license or ("mit" if bundled else "")
     parts = [
         _metadata(sort, license, data.source),
         f"# {_title(sort, source)}\n\nThis is {sort.what}, {_made(source, bundled)}.",
         _how_to_load(sort, _caption(source, called)),
-        _data(called, data, known),
+        _data(called, data, known, licensed),
         *(
             _result(source, control)
             if source is not None
@@ -334,7 +338,13 @@ def _data_called(document: Mapping[str, Any], source: Source | None) -> str:
     return ", ".join(Path(str(place)).name for place in places) if isinstance(places, (list, tuple)) else ""
 
 
-def _data(called: str, given: DataNotes, known: TrainedOn) -> str:
+def _data_licence(document: Mapping[str, Any]) -> str:
+    """Return the licence that lay in the folder of a model's data, by its description; empty if there was none."""
+    said = value_at(document, "trained_on", "licence")
+    return said[:_LICENCE] if isinstance(said, str) else ""
+
+
+def _data(called: str, given: DataNotes, known: TrainedOn, licensed: str = "") -> str:
     if called == STARTER:
         lines = [
             "- Data set: the starter pack of motionkit. Its motions are computed by code; no captured data is in it."
@@ -345,9 +355,11 @@ def _data(called: str, given: DataNotes, known: TrainedOn) -> str:
             lines.append(f"- Source, by who published it: {_said(given.source)}.")
         if given.license:
             lines.append(f"- Licence of the data, by who published it: `{given.license}`.")
-        if not given.source or not given.license:
+        if licensed:
+            lines.append(f"- Licence of the data, by the file in their folder: {_said(licensed)}.")
+        if not given.source or not (given.license or licensed):
             unsaid = [] if given.source else ["where they come from"]
-            unsaid += [] if given.license else ["what their licence is"]
+            unsaid += [] if given.license or licensed else ["what their licence is"]
             lines.append(f"- Who published it has not said {' and '.join(unsaid)}.")
     if known.items:
         whole = "" if known.complete else " That is not all: some of it is not known."

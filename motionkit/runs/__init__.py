@@ -1,6 +1,6 @@
 """Run folders and other output folders: locks, checkpoints, atomic writes. Imports torch only to save and load."""
 
-from motionkit.runs._checkpoint import Checkpoint, flatten_optimizer, restore_optimizer
+from motionkit.runs._checkpoint import Checkpoint, flatten_optimizer, last_checkpoint, restore_optimizer
 from motionkit.runs._fingerprint import fingerprint, fingerprint_files, fingerprint_tensors
 from motionkit.runs._folder import LOCK, PAGE, folder_of, hold, still_holds
 from motionkit.runs._listing import (
@@ -58,6 +58,7 @@ __all__ = [
     "folder_of",
     "generate_line",
     "hold",
+    "last_checkpoint",
     "load",
     "locate",
     "logging_into",

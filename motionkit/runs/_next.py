@@ -22,6 +22,9 @@ _EXAMPLE = "a person walks | a person waves"
 _TEXT_REWARDS = {"tmr": "tmr-dense", "evaluator": "mdm-dense"}
 """Folders of a run whose model scores texts and motions, and the reward that reads each."""
 
+_ROAD = {"pretrain.tmr": "tmr", "pretrain.t2m-evaluator": "evaluator", "pretrain.mdm": "mdm"}
+"""Trainings that come before `grpo` on one's own data, in this order, and the folder that each is given."""
+
 _POLICY = "policy"
 _DONE = "done"
 _GENERATE = ("grpo", "pretrain mdm")
@@ -92,38 +95,61 @@ def training_line(
 ) -> list[str]:
     """Return the words of a `grpo` on the data of a run, or of the training that has to come first.
 
-    The starter's policy and rewards are for the starter's data only. On other data both have to be trained first, the
-    reward before the policy; if one is not given, it is searched for in the finished runs below ``runs`` and beside
-    it. Of two models of text and motion, the one that was trained on the second half of the clips, or that judged a
-    `grpo` on these data, is the judge.
+    The starter's policy and rewards are for the starter's data only. On other data the reward is trained first, then
+    the evaluator, then the policy, from the starter's where it fits; what is not given is searched for in the finished
+    runs below ``runs`` and beside it. Of two models of text and motion, the one that was trained on the second half of
+    the clips, or that judged a `grpo` on these data, is the judge. An evaluator is no reward where there is a TMR.
 
     Args:
         config: Settings of the run; its dataset is read.
         policy: Policy to train; by default the starter's, or the newest of the data.
         scorer: Run of a model of text and motion that is preferred to all others.
-        home: Folder in which the training that has to come first is called ``tmr`` or ``mdm``; by default, or if it
-            holds one, the run gets a name of its own.
+        home: Folder in which the training that has to come first is called ``tmr``, ``evaluator`` or ``mdm``; by
+            default, or if it holds one, the run gets a name of its own.
     """
     model = plugins.get("trainers", "grpo").options
     data = words_for(model, config, ("dataset",))
     if not _on_starter(config) and not policy:
         policy = next((str(info.directory) for info in _known_run(config) if (info.directory / _POLICY).is_dir()), "")
     reward, judge = _reward_and_judge(config, scorer)
-    if not _on_starter(config):
-        missing = "pretrain.tmr" if not reward else "" if policy else "pretrain.mdm"
-        if missing:
-            place = None if home is None else home / missing.partition(".")[2]
-            named = [] if place is None or place.exists() else ["--out", str(place)]
-            negatives = ["--negatives", "all"] if missing == "pretrain.tmr" else []  # so that it sees movement
-            first, text = plugins.get("trainers", missing).options, config.get("text")
-            # A diffusion policy needs a single vector per text, which DistilBERT does not give.
-            same = not isinstance(text, Mapping) or text.get("encoder") != "distilbert"
-            data = words_for(first, config, ("dataset", "text") if same else ("dataset",))
-            return [*missing.split("."), *negatives, *data, *named]
+    if not _on_starter(config) and (missing := _missing(config, reward, policy, scorer)):
+        place = None if home is None else home / _ROAD[missing]
+        named = [] if place is None or place.exists() else ["--out", str(place)]
+        options, text = plugins.get("trainers", missing).options, config.get("text")
+        encoder = text.get("encoder", "auto") if isinstance(text, Mapping) else "auto"
+        # A diffusion policy needs a single vector per text, which DistilBERT does not give.
+        fields = [name for name in ("dataset", "text") if name in options.model_fields]
+        fields = fields[:1] if encoder == "distilbert" else fields
+        how: list[str] = []
+        if missing == "pretrain.tmr":
+            how = ["--negatives", "all"]  # so that it sees movement
+        elif missing == "pretrain.mdm" and _fits_starter(config) and encoder in ("auto", "minilm", "distilbert"):
+            how = ["--init", _STARTER]
+        return [*missing.split("."), *how, *words_for(options, config, fields), *named]
     use = ["--policy.checkpoint", policy] if policy else []
     scored = ["--reward", reward.reward, "--reward.weights", reward.weights] if reward else []
     judged = ["--judge", judge.reward, "--judge.weights", judge.weights] if judge else []
     return ["grpo", *use, *data, *scored, *judged]
+
+
+def _missing(config: Mapping[str, Any], reward: _Scorer | None, policy: str, scorer: RunInfo | None) -> str:
+    """Return the training on a user's data that has to come before `grpo`; empty if there is none.
+
+    `grpo` runs without an evaluator, so that one is asked for only on the way to the policy.
+    """
+    if reward is None or reward.reward != _TEXT_REWARDS["tmr"]:
+        return "pretrain.tmr"
+    if policy:
+        return ""
+    runs = [*_known_run(config), *([scorer] if scorer else [])]
+    measured = any((info.directory / "evaluator").is_dir() for info in runs)
+    return "pretrain.mdm" if measured else "pretrain.t2m-evaluator"
+
+
+def _fits_starter(config: Mapping[str, Any]) -> bool:
+    """Whether the starter's policy can be trained on: it has HumanML3D's body and rate."""
+    data = config.get("dataset")
+    return isinstance(data, Mapping) and data.get("name") == "humanml" and data.get("fps", 20.0) == 20.0
 
 
 def _lines(commands: Sequence[Sequence[str]]) -> list[str]:
@@ -169,7 +195,8 @@ def _reward_and_judge(config: Mapping[str, Any], scorer: RunInfo | None) -> tupl
     judges = {place for info in runs for place in _judged_by(info)}
     scorers = [model for info in runs for model in _scorers(info, judges)]
     apart = [model for model in scorers if model.judges]
-    reward = next((model for model in scorers if not model.judges), next(iter(apart), None))
+    free = sorted((model for model in scorers if not model.judges), key=lambda model: model.reward != "tmr-dense")
+    reward = next(iter(free), next(iter(apart), None))
     return reward, next((model for model in apart if model is not reward), None)
 
 

@@ -1,6 +1,14 @@
 """Prompts and text encoders."""
 
-from motionkit.text._load import ENCODERS, MiniLMEncoder, TextRecord, load_encoder, proof, shortened
+from motionkit.text._load import (
+    ENCODERS,
+    TEXT_OPTIONS,
+    MiniLMEncoder,
+    TextRecord,
+    load_encoder,
+    proof,
+    shortened,
+)
 from motionkit.text._named import (
     is_english,
     named_limbs,
@@ -24,7 +32,7 @@ from motionkit.text._stored import (
 )
 
 __all__ = [
-    "CAPTION_CHANGES", "ENCODERS", "KINDS", "SEPARATOR", "CachedEncoder", "CaptionChange", "KnownTexts",
+    "CAPTION_CHANGES", "ENCODERS", "KINDS", "SEPARATOR", "TEXT_OPTIONS", "CachedEncoder", "CaptionChange", "KnownTexts",
     "MiniLMEncoder", "NearestTexts", "Prompt", "StoredEncoder", "StudentEncoder", "StudentNetwork", "TextEncoder",
     "TextFeatures", "TextRecord", "is_english", "kinds_of", "load_encoder", "mirror_text", "named_limbs",
     "names_direction", "names_side", "names_travel", "proof", "read_table", "reads_sides", "shortened", "tempo_of",

@@ -27,8 +27,8 @@ from motionkit.text._stored import StoredEncoder
 
 Encoder = TypeVar("Encoder", bound=TextEncoder)
 
-# Policies, rewards and compose open text models, each by another option.
-OPTIONS = "--policy.text-model DIR, --reward.text-model DIR; of compose: --text-model DIR"
+# Policies, rewards, compose and pretrain open text models, each by another option.
+TEXT_OPTIONS = "--policy.text-model DIR, --reward.text-model DIR; compose: --text-model DIR; pretrain: --text.model DIR"
 
 _log = logging.getLogger("motionkit.text")
 _CONFIG = "config.json"
@@ -58,7 +58,7 @@ def open_model(family: Family, source: str, *, local: bool) -> tuple[Any, Any]:
     if path.is_file():
         raise _not_a_folder(path, family)
     if not path.is_dir() and not _HUB_ID.fullmatch(source):
-        raise MotionkitError(f"there is no folder {source}.", fix=f"give the text model's folder ({OPTIONS}).")
+        raise MotionkitError(f"there is no folder {source}.", fix=f"give the text model's folder ({TEXT_OPTIONS}).")
     try:
         import transformers
     except ImportError as error:
@@ -93,7 +93,8 @@ def open_model(family: Family, source: str, *, local: bool) -> tuple[Any, Any]:
         raise MotionkitError(
             f"cannot open the text model {source!r}: {first_line(error)}",
             why=f"the {family.name} encoder needs a transformers folder with tokenizer, config and weights{note}.",
-            fix=f"give its folder as the text model ({OPTIONS}), or download it once: hf download {family.default}",
+            fix=f"give its folder as the text model ({TEXT_OPTIONS}), "
+            f"or download it once: hf download {family.default}",
         ) from error
     finally:
         transformers.logging.set_verbosity(level)
@@ -133,7 +134,7 @@ def _read_config(family: Family, folder: Path, kind: Any) -> Any:
         raise MotionkitError(
             f"{folder} holds a model of type {str(model_type)[:40]}, the {family.name} encoder runs {family.types[0]}.",
             why="a model trained on the features of one text model cannot use those of another.",
-            fix=f"give the folder of {family.default} ({OPTIONS}).",
+            fix=f"give the folder of {family.default} ({TEXT_OPTIONS}).",
         )
     if (number := _largest(content)) > _MOST:
         raise MotionkitError(f"{_CONFIG} of {folder} holds the number {number}.", fix="copy the folder again.")
@@ -176,7 +177,7 @@ def _not_a_folder(path: Path, family: Family) -> MotionkitError:
             names = []
         if any("/code/" in name or name.endswith("constants.pkl") for name in names):
             content = "a TorchScript archive (such as OpenAI's ViT-B-32.pt)"
-            fix = f"use the same weights as a transformers folder: hf download {family.default}, then {OPTIONS}"
+            fix = f"use the same weights as a transformers folder: hf download {family.default}, then {TEXT_OPTIONS}"
     return MotionkitError(f"{path} is {content}.", why="loading TorchScript would run code from the file.", fix=fix)
 
 

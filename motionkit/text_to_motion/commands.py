@@ -19,6 +19,8 @@ from motionkit.page.wording import count
 from motionkit.text_to_motion.typed import STDIN, list_prompts, read_prompts, read_seconds, refuse_loose_words
 
 if TYPE_CHECKING:
+    import torch
+
     from motionkit.clips.convert import ConvertReport, Edits, FileKind
     from motionkit.contracts.blocks import Seams
     from motionkit.contracts.dataset import Split, TextMotionDataset
@@ -111,6 +113,17 @@ class GenerateSettings(Settings):
     )
     seed: Annotated[int, Cli("--seed", panel="Sampler")] = Field(default=0, ge=0, description="Seed of the noise.")
     device: Annotated[str, Cli("--device")] = Field(default="auto", description="auto, cpu, mps, cuda, cuda:N or N.")
+    threads: Annotated[int, Cli("--threads")] = Field(
+        default=0, ge=0, le=1024, description="CPU threads; 0 leaves the choice to torch."
+    )
+
+    def place(self) -> torch.device:
+        """Return the device, and set the threads."""
+        from motionkit.contracts.device import resolve_device, set_threads
+
+        device = resolve_device(self.device)
+        set_threads(self.threads, device, small=False)
+        return device
 
 
 def generate(
@@ -197,7 +210,6 @@ def generate(
     from motionkit.clips.convert import kind_of
     from motionkit.clips.motion_clip import save_clips
     from motionkit.contracts.blocks import Seams
-    from motionkit.contracts.device import resolve_device
     from motionkit.contracts.generating import generate_with_seams, plan_steps, read_texts
     from motionkit.contracts.policy import guidance_of
     from motionkit.text_to_motion.evaluation.export import export_motions, noted, require_places
@@ -207,7 +219,7 @@ def generate(
     seconds, edits = read_seconds(durations, name="--durations"), _edits(settings.files)
     typed = read_prompts(texts or [], prompts, console.say) if settings.dataset is None else []
     dataset = settings.dataset.build() if settings.dataset is not None else None
-    policy: DiffusionPolicy = settings.policy.build(device=resolve_device(settings.device), dataset=dataset)
+    policy: DiffusionPolicy = settings.policy.build(device=settings.place(), dataset=dataset)
     asked: Sequence[Prompt]
     readings: Mapping[str, Reading] = {}
     split = None
@@ -281,13 +293,12 @@ def _tell(console: Console, readings: Mapping[str, Reading]) -> None:
 
 def _serve(settings: GenerateSettings, console: Console, port: int, *, as_typed: bool) -> Mapping[str, Any]:
     """Serve the page until the command is stopped."""
-    from motionkit.contracts.device import resolve_device
     from motionkit.contracts.generating import plan_steps
     from motionkit.contracts.policy import guidance_of
     from motionkit.text_to_motion.serve import Studio, serve
 
     def open_studio() -> tuple[Studio, Mapping[str, Any]]:
-        policy: DiffusionPolicy = settings.policy.build(device=resolve_device(settings.device), dataset=None)
+        policy: DiffusionPolicy = settings.policy.build(device=settings.place(), dataset=None)
         sampler = settings.sampler
         plan = plan_steps(policy, sampler.kind, sampler.inference_timesteps, sampler.eta, sampler.spacing)
         studio = Studio(policy, plan, fps=settings.files.fps, edits=_edits(settings.files), as_typed=as_typed)

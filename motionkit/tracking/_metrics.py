@@ -25,6 +25,14 @@ _EVALUATION: Rows = (
     ),
     ("eval/r_precision_2", "1", "up", "Texts whose own motion is among the 2 nearest of 32.", "R@2"),
     ("eval/r_precision_3", "1", "up", "Texts whose own motion is among the 3 nearest of 32.", "R@3"),
+    (
+        "eval/style",
+        "1",
+        "up",
+        "Of captions that name a style: motions that are nearest to their own caption among those of the same content "
+        "in all styles.",
+        "style accuracy",
+    ),
     ("eval/mm_dist", "1", "down", "Distance of a text to its own motion, mean over whole batches of 32.", "MM-Dist"),
     (
         "eval/fid",
@@ -145,6 +153,22 @@ _HELD_OUT: Rows = (
         "Distance of the power spectra of joints from those of the segments' own reference clips: eval/npss.",
         "NPSS",
     ),
+    (
+        "heldout/r_precision_3",
+        "1",
+        "up",
+        "Segments whose motion is among the 3 nearest of 32 to their text, by an evaluator that no training read.",
+        "R@3",
+    ),
+    ("heldout/style", "1", "up", "eval/style of the segments of held-out samples.", "style accuracy"),
+    (
+        "heldout/kid",
+        "1",
+        "down",
+        "Kernel distance of held-out segments to the clips of the split, by an evaluator that no training read; "
+        "unbiased for few motions, 0 for equal distributions.",
+        "KID",
+    ),
     ("heldout/fid", "1", "down", "Frechet distance of generated to reference clips in the space of the judge."),
     ("heldout/<name>", "1", "none", "Another held-out figure, named by the evaluation."),
 )
@@ -165,6 +189,7 @@ _TABLE: Rows = (
     ),
     ("loss/physics", "1", "down", "Jerk and skate as they enter loss/total; with a physics reward, -log R_phy."),
     ("loss/hold", "1", "down", "Distance to the reference's predictions, as it enters loss/total."),
+    ("loss/data", "1", "down", "Supervised loss on the dataset's own clips, as it enters loss/total."),
     ("loss/diversity", "1", "down", "Minus the log of the spread of a prompt's motions, as it enters loss/total."),
     ("reward/mean", "1", "up", "Weighted total reward, mean over the step's finite samples."),
     ("reward/std", "1", "none", "Standard deviation of the total reward over the step's samples."),

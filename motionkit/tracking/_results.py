@@ -44,19 +44,25 @@ HELDOUT_TABLES = {
 GUIDANCE = "guidance"
 """Key of a summary with the guidance scale that ``motionkit generate`` takes, before and after the run."""
 
+MEASURED_BY = "measured_by"
+"""Key of a summary with what is said of judge and evaluator, and notes on rows that are missing or say little."""
+
 Tone = Literal["good", "bad", ""]
 """Whether a result is good or bad news; empty for neither."""
 
 _RANK: dict[Tone, int] = {"bad": 0, "": 1, "good": 2}
 
 _ORDER = (
-    "reward", "judge", "movement", "statues", "side", "kinetic_fid", "npss", "skate", "jerk", "speed", "path",
-    "diversity",
+    "reward", "judge", "r_precision_3", "style", "kid", "movement", "statues", "side", "kinetic_fid", "npss", "skate",
+    "jerk", "speed", "path", "diversity",
 )  # fmt: skip
 """Order of the rows of a table; other quantities come after these."""
 
 _MATCHED = ("jerk",)
 """Quantities of which neither a high nor a low value is good: the ratio to that of reference motions counts."""
+
+_JUDGES = {"reward": ("reward",), "judge": ("judge",), "evaluator": ("r_precision_3", "style", "kid")}
+"""Who says how well motions do what captions ask for, and the rows of each."""
 
 _OFFSET = ("reward", "judge", "skill")
 """Quantities whose 0 is not none of them, so that a share of the value before says nothing; a plugin's may be, too."""
@@ -99,6 +105,7 @@ class HeldoutResult:
     # Mean over reference motions of the same actions, or over the captions of the data; None if it is not known.
     real: float | None = None
     trained_on: bool = False  # Whether a reward of the run is made of it, so that the run was trained to improve it
+    chance: float | None = None  # What guessing reaches; None if it is not known
     noise: bool = False  # Whether the motions after training are noise: then nothing about them is good news
 
     @property
@@ -110,6 +117,7 @@ class HeldoutResult:
     def label(self) -> str:
         """Its name for people, with its unit."""
         named = f"{self._named} ({self.unit})" if self.unit else self._named
+        named += "" if self.chance is None else f", chance {self.chance:.2f}"
         return f"{named}, trained on" if self.trained_on else named
 
     @property
@@ -278,8 +286,11 @@ def short_result(measured: Sequence[HeldoutResult], others: Mapping[str, Sequenc
     """
     if not measured:
         return ""
-    _, row = _worst(measured[0].name, _shown(measured, others))
-    return " ".join((row._named, row.text(row.delta, sign=True), row.verdict))
+    tables = _shown(measured, others)
+    _, row = _worst(measured[0].name, tables)
+    fell = next((found.fell for rows in tables.values() if (found := _disagree(rows)) is not None), None)
+    apart = f", {_short(fell)} worse" if fell is not None and fell.name != row.name else ""
+    return " ".join((row._named, row.text(row.delta, sign=True), row.verdict)) + apart
 
 
 def other_results(summary: Mapping[str, Any]) -> dict[str, list[HeldoutResult]]:
@@ -319,10 +330,12 @@ def _guidance(summary: Mapping[str, Any]) -> str:
 def headline(measured: Sequence[HeldoutResult], others: Mapping[str, Sequence[HeldoutResult]] | None = None) -> str:
     """Return the result of a run in a sentence or two; empty if nothing was measured.
 
-    If a quantity is in several tables, the sentence has the one with the worst verdict; among equal verdicts, that of
-    the table that is shown first. A judge that gains less than `MIN_RATIO` of the reward's gain is worse than one that
-    gains more. Movement below `LEAST_MOVEMENT` of reference clips is mentioned even if it rose. What was wrong before
-    training comes first: a policy that makes noise, or a reward that does not prefer reference motions.
+    If a quantity is in several tables, the sentence has the one with the worst verdict; among equal verdicts, the one
+    that became worse most, else that of the table that is shown first. A judge that gains less than `MIN_RATIO` of the
+    reward's gain is worse than one that gains more. Movement below `LEAST_MOVEMENT` of reference clips is mentioned
+    even if it rose. What was wrong before training comes first: a policy that makes noise, or a reward that does not
+    prefer reference motions. Before that it says if reward, judge and evaluator disagree: one is better, another worse.
+    Rows that are worse come last, the worst first.
 
     Args:
         measured: The main table, of ``heldout``.
@@ -348,14 +361,56 @@ def headline(measured: Sequence[HeldoutResult], others: Mapping[str, Sequence[He
         sentence += f"; {words}{_place(place, where)}" if (words := _judged(judge, reward)) else ""
     worst = [_worst(other, tables) for other in names if other != "judge"]
     bad: dict[str, list[str]] = {}
-    for place, row in worst:
+    for place, row in sorted(worst, key=lambda item: -abs(item[1].percent or 0.0)):
         if row.tone == "bad":
             bad.setdefault(_place(place, where), []).append(f"{_short(row)} {_changed(row)}")
     named = "; ".join(f"{', '.join(rows)}{place}" for place, rows in bad.items())
     first_words = "".join(f"{text[:1].upper()}{text[1:]}. " for text in _unfit(tables))
     passed = name == "reward" and first.real is not None and first.before < first.real <= first.after
     above = f" It is now above that of reference clips ({first.text(first.real or 0.0)})." if passed else ""
-    return f"{first_words}{sentence}.{above}{f' Worse: {named}.' if named else ''}{_hardly_moves(tables)}"
+    apart = _disagreement(tables)
+    return f"{apart}{first_words}{sentence}.{above}{f' Worse: {named}.' if named else ''}{_hardly_moves(tables)}"
+
+
+@dataclass(frozen=True)
+class _Apart:
+    """A disagreement of reward, judge and evaluator."""
+
+    rose: Sequence[str]  # those with a row that is better
+    who: str  # the one with the row that is worse
+    fell: HeldoutResult  # that row, the worst one
+
+
+def _disagree(rows: Sequence[HeldoutResult]) -> _Apart | None:
+    """Return whether one of reward, judge and evaluator is better in a table and another worse; None if not."""
+    by = {row.name: row for row in rows}
+    verdicts = {who: [by[name] for name in names if name in by] for who, names in _JUDGES.items()}
+    rose = [who for who, found in verdicts.items() if any(row.verdict == "better" for row in found)]
+    fell = [
+        (who, row)
+        for who, found in verdicts.items()
+        for row in found
+        if row.verdict == "worse" and any(other != who for other in rose)
+    ]
+    if not fell:
+        return None
+    who, worst = max(fell, key=lambda item: abs(item[1].percent or 0.0))
+    return _Apart([other for other in rose if other != who], who, worst)
+
+
+def _disagreement(tables: Mapping[str, Sequence[HeldoutResult]]) -> str:
+    """Return the sentence about the first table in which reward, judge and evaluator disagree; empty if none does."""
+    found = next(((where, apart) for where, rows in tables.items() if (apart := _disagree(rows)) is not None), None)
+    if found is None:
+        return ""
+    where, apart = found
+    good = " and ".join(f"the {who}" for who in apart.rose)
+    row, place = apart.fell, f" {where or HELDOUT_TABLES['heldout']}" if len(tables) > 1 else ""
+    name = f"the {apart.who}" if row.name == apart.who else f"the {apart.who}'s {_short(row)}"
+    return (
+        f"{good[:1].upper()}{good[1:]} became better and {name} worse{place} ({row.text(row.before)} to "
+        f"{row.text(row.after)}, {_changed(row)}): they disagree, so look at the motions before you believe a gain. "
+    )
 
 
 def _unfit(tables: Mapping[str, Sequence[HeldoutResult]]) -> list[str]:
@@ -399,11 +454,16 @@ def _shown(
 
 
 def _worst(name: str, tables: Mapping[str, Sequence[HeldoutResult]]) -> tuple[str, HeldoutResult]:
-    """Return the row of a quantity with the worst verdict, the first of several, after the words for its table."""
+    """Return the row of a quantity with the worst verdict, after the words for its table.
+
+    Of several that are bad news it is the one that changed most, else the first.
+    """
     candidates = [
         (f" {where}" if where else "", row) for where, rows in tables.items() for row in rows if row.name == name
     ]
-    return min(candidates, key=lambda pair: _RANK[pair[1].tone])
+    return min(
+        candidates, key=lambda pair: (_RANK[pair[1].tone], -abs(pair[1].percent or 0.0) * (pair[1].tone == "bad"))
+    )
 
 
 def _worst_judge(
@@ -458,7 +518,8 @@ def _short(row: HeldoutResult) -> str:
 
 
 def _changed(row: HeldoutResult) -> str:
-    return f"{row.percent:+.0f} %" if row.percent is not None else row.text(row.delta, sign=True)
+    share = None if row.name in _OFFSET else row.percent
+    return f"{share:+.0f} %" if share is not None else row.text(row.delta, sign=True)
 
 
 def _read(name: str, block: object) -> HeldoutResult | None:
@@ -472,7 +533,9 @@ def _read(name: str, block: object) -> HeldoutResult | None:
         interval, count = None, 0
     real = _number(block.get("data" if "data" in block else "real"))
     known, trained = real if math.isfinite(real) else None, block.get("trained_on") is True
-    return HeldoutResult(name, _metric(name), before, after, delta, interval, count, known, trained)
+    chance = _number(block.get("chance"))
+    odds = chance if math.isfinite(chance) else None
+    return HeldoutResult(name, _metric(name), before, after, delta, interval, count, known, trained, odds)
 
 
 def _metric(name: str) -> Metric:

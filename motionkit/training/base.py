@@ -37,6 +37,11 @@ class Trainer(Protocol):
     A trainer may also have ``typed: Collection[str]``: before `prepare` the command line puts the dotted settings there
     that were given on the command line or in a variable.
 
+    One with ``given: Collection[str]`` gets those of files as well.
+
+    After `prepare` a trainer may also have ``settled: Mapping[str, str]``: by dotted setting the origin of a value that
+    `prepare` found, such as a model of another run. config.json then holds that value, as ``settings`` does.
+
     After `prepare` a trainer may also have ``inputs: Mapping[str, str]``: for dotted settings that name a path, such as
     ``policy.text_model``, a fingerprint of the data or weights at that path. ``--resume`` accepts another path with the
     same fingerprint, and refuses the same path with another one. See `inputs_of`.

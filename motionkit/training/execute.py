@@ -74,7 +74,12 @@ def run_trainer(
         page: Makes the page of a run from its folder if `component` names none, or if the run was interrupted:
             `motionkit.report.page.run_page` is above this package, so the caller passes it in.
     """
-    world, snapshot = world_of(trainer), resolved.snapshot()
+    world, snapshot, origins = world_of(trainer), resolved.snapshot(), dict(resolved.origins)
+    found: Mapping[str, str] = getattr(trainer, "settled", {})
+    if found:
+        settings = trainer.settings.model_dump(mode="json")
+        snapshot |= {name: settings[name] for name in {key.partition(".")[0] for key in found}}
+        origins |= found
 
     def opened() -> Run:
         return open_run(
@@ -82,7 +87,7 @@ def run_trainer(
             snapshot,
             shape_keys=trainer.shape_keys,
             argv=argv,
-            origins=resolved.origins,
+            origins=origins,
             inputs=getattr(trainer, "inputs", None),
             recorded=type(trainer.settings).recorded,
         )

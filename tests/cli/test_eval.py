@@ -147,6 +147,7 @@ def test_definitions_are_printed_without_loading_anything(cli: Cli) -> None:
         (("EVALUATOR",), "what is measured is a policy"),
         (("walker",), "a policy of kind mpl; what is measured is a policy of text to motion"),
         (("starter", "--evaluator", "TMR"), "is a TMR, not the text-to-motion evaluator"),
+        (("starter", "--evaluator", "none"), "eval needs an evaluator"),
         (("starter", "--k-segments", 3), "composite data only"),
         (("starter", "--reference", "starter"), "--reference has no effect in eval"),
         (("nowhere.pt",), "does not exist"),

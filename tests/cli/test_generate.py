@@ -71,6 +71,14 @@ def test_a_policy_is_sampled_with_the_guidance_that_it_stores(policy: Path, tmp_
     assert "guidance" in result.stderr
 
 
+def test_threads(policy: Path, tmp_path: Path) -> None:
+    made = [tmp_path / f"{number}.npz" for number in (1, 2)]
+    for number, out in enumerate(made, start=1):
+        result = _generate(policy, FIRST, out, "--durations", 1, "--threads", number)
+        assert result.exit_code == 0, result.stderr
+        assert torch.get_num_threads() == number
+
+
 def test_a_policy_is_sampled_in_the_steps_that_it_stores(policy: Path, tmp_path: Path) -> None:
     own = tmp_path / "own"
     shutil.copytree(policy, own)

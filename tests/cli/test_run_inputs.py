@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import shlex
 import shutil
@@ -32,7 +33,7 @@ READ = {
     "pretrain t2m-evaluator": PAIRS,
     "grpo": {
         *PAIRS, "policy.checkpoint", "policy.stats", "policy.text_model", "reward.tmr-dense.weights",
-        "reward.tmr-dense.text_model", "reward.tmr-dense.device", "judge.weights",
+        "reward.tmr-dense.text_model", "reward.tmr-dense.device", "judge.weights", "evaluator.weights",
     },
     "pretrain mpl-encoder": {"data"}, "train-mpl": {"data", "encoder"}, "reward-train": {"data.path"},
     "reward-collect": set(), "ppo": set(), "pretrain regions": set(),  # nothing of a file
@@ -161,6 +162,78 @@ def test_held_out_parts_leave_out_what_the_policy_was_trained_on_before(seen: Pa
     done = typed(f"grpo {data} --policy.checkpoint {words}")
     assert done.exit_code == 0, done.stderr
     assert "left out 16 of 36 held-out prompts" in " ".join((done.stdout + done.stderr).split())
+
+
+GRPO = (
+    f"grpo --dataset humanml --dataset.root '{TEXTS}' --policy.checkpoint runs/tiny/pretrain-mdm --num-steps 1 "
+    "--batch-size 2 --group-size 2 --threads 1 --train-timesteps 3 --inference-timesteps 3 --set heldout.prompts=4 "
+    "--set audit.enabled=false --set heldout.all_steps=off --set heldout.points=0"
+)
+
+
+def test_grpo_takes_reward_judge_and_evaluator_of_finished_runs_on_the_same_data(work: Path) -> None:
+    shutil.rmtree("runs/tiny/grpo")
+    plan = document(f"{GRPO} --dry-run")["plan"]
+    assert plan["notes"][:2] == [
+        "reward: runs/tiny/pretrain-tmr, a finished run on these data",
+        "evaluator: runs/tiny/pretrain-t2m-evaluator, a finished run on these data",
+    ]
+    assert plan["measured_by"].startswith("evaluator runs/tiny/pretrain-t2m-evaluator, trained on these data")
+    shutil.copytree("runs/tiny/pretrain-tmr", "runs/tiny/other")
+    found = document(f"{GRPO} --out r")
+    config = json.loads(Path("r/config.json").read_text())
+    used = config["reward"]["tmr-dense"]["weights"], config["judge"]["weights"]
+    assert set(used) == {"runs/tiny/pretrain-tmr", "runs/tiny/other"}, "the judge is another one than the reward"
+    assert config["evaluator"]["weights"] == "runs/tiny/pretrain-t2m-evaluator"
+    assert f"judge {used[1]}; evaluator runs/tiny/pretrain-t2m-evaluator" in found["measured_by"]["said"]
+    shutil.copytree("runs/tiny/pretrain-t2m-evaluator", "runs/tiny/z")  # as new, and another
+    done = typed("motionkit grpo --resume r --num-steps 2 --device cpu")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(Path("r/config.json").read_text())["evaluator"] == config["evaluator"]
+    # A run of a version without evaluators goes on without one, whatever was trained since.
+    del config["evaluator"]
+    Path("r/config.json").write_text(json.dumps(config))
+    record = json.loads(Path("r/run.json").read_text())
+    del record["inputs"]["evaluator.weights"]
+    Path("r/run.json").write_text(json.dumps(record))
+    done = typed("motionkit grpo --resume r --num-steps 3 --device cpu")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(Path("r/config.json").read_text())["evaluator"]["weights"] == "none"
+
+
+def test_what_was_typed_wins_over_finished_runs(work: Path) -> None:
+    plan = document(f"{GRPO} --reward physics --evaluator starter --judge tmr-dense --dry-run")["plan"]
+    assert "of the starter pack, trained on other data than these" in plan["measured_by"]
+    assert not any("finished run on these data" in note for note in plan.get("notes", ()))
+    typed_weights = document(f"{GRPO} --reward tmr-dense --reward.weights starter --evaluator none --dry-run")["plan"]
+    assert not any(note.startswith(("reward", "evaluator")) for note in typed_weights["notes"])
+
+
+def test_without_judge_and_evaluator_grpo_says_which_rows_are_missing_and_what_makes_them(work: Path) -> None:
+    shutil.move("runs", "elsewhere")
+    line = GRPO.replace("runs/tiny/pretrain-mdm", "elsewhere/tiny/pretrain-mdm")
+    done = typed(f"{line} --reward physics --out r --device cpu")
+    assert done.exit_code == 0, done.stderr
+    data = f"--dataset humanml --dataset.root '{TEXTS}'"
+    wanted = (
+        "the tables have no judge and no R@3 and no KID: no finished run trained what measures them on these data "
+        f"(motionkit pretrain tmr --negatives stillness,place --seed 1 {data} and motionkit pretrain t2m-evaluator "
+        f"{data})"
+    )
+    lines = [line for line in Path("r/log.txt").read_text().splitlines() if "started" not in line]
+    assert wanted in lines[0]
+    assert wanted[1:] in html.unescape(Path("r/report.html").read_text())
+    assert json.loads(Path("r/config.json").read_text())["evaluator"]["weights"] == "none"
+
+
+def test_eval_takes_the_evaluator_of_the_data_and_says_of_the_starters_that_it_is_not(work: Path) -> None:
+    line = "eval text-to-motion runs/tiny/pretrain-mdm --mode debug --limit 4 --inference-timesteps 2 --out"
+    found = document(f"{line} e")["evaluator"]
+    assert (found["name"], found["said"].partition(", ")[2]) == (
+        "runs/tiny/pretrain-t2m-evaluator", "trained on these data"
+    )  # fmt: skip
+    shutil.rmtree("runs/tiny/pretrain-t2m-evaluator")
+    assert document(f"{line} f")["evaluator"]["said"] == "of the starter pack, trained on other data than these"
 
 
 def test_eval_mpl_knows_a_predictor_by_either_way_of_naming_it(work: Path) -> None:
@@ -351,12 +424,17 @@ def test_next_lines_walk_the_road_of_the_readme(tmp_path: Path, monkeypatch: pyt
     said = typed(convert).stderr
     assert f"next: motionkit pretrain tmr --negatives all {data} --out runs/tmr\n" in said
     assert "motionkit view data/mocap" in said
-    assert finished("pretrain tmr", "tmr", "tmr")[0] == f"motionkit pretrain mdm {data} --out runs/mdm"
+    evaluator = f"motionkit pretrain t2m-evaluator {data} --out runs/evaluator"
+    assert finished("pretrain tmr", "tmr", "tmr")[0] == evaluator
+    starts = f"motionkit pretrain mdm --init starter {data} --out runs/mdm"
+    assert finished("pretrain t2m-evaluator", "evaluator", "evaluator")[0] == starts
     grpo = f"motionkit grpo --policy.checkpoint runs/mdm {data} --reward tmr-dense --reward.weights runs/tmr/tmr"
     lines = finished("pretrain mdm", "mdm", "policy")
     assert grpo in lines
     assert not any("pretrain" in line for line in lines)
     assert f"next: {grpo}\n" in typed(convert).stderr
+    # What measures is not trained on, though it is the newer one.
+    assert "motionkit eval text-to-motion runs/grpo" in finished("grpo", "grpo", "policy")
     Path("c.csv").unlink()
     without = typed("convert walk.bvh data/silent").stderr
     assert "next: motionkit view data/silent\n" in without
@@ -370,10 +448,30 @@ def test_without_a_policy_of_the_data_one_is_trained_first(
 ) -> None:
     monkeypatch.chdir(tmp_path)  # nothing below ./runs
     lines = next_commands(peek(own_runs / "runs/tiny/pretrain-tmr"))
-    assert lines[0].startswith(f"motionkit pretrain mdm --dataset humanml --dataset.root '{TEXTS}' --text.encoder")
+    assert lines[0].startswith(f"motionkit pretrain t2m-evaluator --dataset humanml --dataset.root '{TEXTS}'")
     lines = next_commands(peek(own_runs / "runs/tiny/pretrain-mdm"))
     assert any(line.startswith("motionkit pretrain tmr --negatives all --dataset humanml") for line in lines)
     assert not any("a person walks" in line for line in lines)
+
+
+def test_the_starter_is_gone_on_from_where_its_body_rate_and_text_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def line(text: dict[str, str], **data: object) -> str:
+        config = {"dataset": MOCAP | data, "text": text}
+        for command, part in (("pretrain t2m-evaluator", "evaluator"), ("pretrain tmr", "tmr")):
+            with open_run(command, config) as run:
+                run.artifact(part).mkdir()
+                run.finish()
+        return next_commands(peek(run.directory))[0]
+
+    assert line({}).startswith("motionkit pretrain mdm --init starter --dataset humanml")
+    assert line({"encoder": "minilm"}).startswith("motionkit pretrain mdm --init starter --dataset humanml")
+    assert line({"encoder": "clip"}).startswith("motionkit pretrain mdm --dataset humanml")
+    assert line({}, fps=30.0).startswith("motionkit pretrain mdm --dataset humanml")
+    assert line({}, name="kit").startswith("motionkit pretrain mdm --dataset kit")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from pathlib import Path
 import torch
 
 from motionkit.contracts.dataset import TextMotionDataset
-from motionkit.text_to_motion.evaluator.files import save_evaluator
+from motionkit.text_to_motion.evaluation.same_data import Named
+from motionkit.text_to_motion.evaluator.files import open_evaluator, save_evaluator
 from motionkit.text_to_motion.evaluator.model import EvaluatorSizes, T2MEvaluator, WordTable
 
 from .evaluators import WORDS, networks
@@ -35,3 +36,7 @@ def make(dataset: TextMotionDataset, *, width: int = 8, seed: int = 0) -> T2MEva
 def write(folder: Path, dataset: TextMotionDataset, **more: int) -> Path:
     save_evaluator(folder, make(dataset, **more))
     return folder
+
+
+def named(place: Path) -> Named:
+    return Named(open_evaluator(place), str(place), "made for a test")

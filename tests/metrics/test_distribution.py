@@ -10,11 +10,13 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.metrics import (
+    KernelDistance,
     distances,
     diversity,
     frechet,
     guo_batches,
     interval,
+    kid,
     matching_score,
     multimodality,
     r_precision,
@@ -181,3 +183,21 @@ def test_too_few_items_for_batches():
         retrieval_guo(torch.zeros(8, 8))
     with pytest.raises(MotionkitError, match="square"):
         retrieval(torch.zeros(8, 9))
+
+
+def test_the_kernel_distance_of_a_part_is_that_of_the_part_alone():
+    generator = torch.Generator().manual_seed(0)
+    made, real = (torch.randn(count, 4, generator=generator) for count in (30, 50))
+    whole = KernelDistance(made, real)
+    counts = torch.zeros(30)
+    counts[:20] = 1
+    assert whole.of(counts) == pytest.approx(kid(made[:20], real), rel=1e-9)
+    assert whole.of(torch.ones(30)) == pytest.approx(kid(made, real), rel=1e-9)
+    # An item that counts twice is no pair with itself: all items twice change nothing but the weight of the diagonal.
+    assert whole.of(torch.full((30,), 2.0)) == pytest.approx(kid(made, real), rel=1e-9)
+
+
+def test_the_kernel_distance_is_unbiased_for_few_motions():
+    generator = torch.Generator().manual_seed(0)
+    draws = [kid(*torch.randn(2, 12, 8, generator=generator)) for _ in range(400)]
+    assert abs(float(np.mean(draws))) < 3 * float(np.std(draws)) / 20

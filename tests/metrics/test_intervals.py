@@ -13,8 +13,8 @@ from motionkit.metrics import average_precision, classifier_auroc, episode_inter
 from motionkit.metrics.paired import compare
 from motionkit.predictor.encoder_probe import Probe, Sums
 from motionkit.success.true_success import change_of, rate_interval
-from motionkit.text_to_motion.evaluation.heldout import pair_distances, pair_kinetic_fid, pair_npss
 from motionkit.text_to_motion.evaluation.sensitivity.audit import Columns
+from motionkit.text_to_motion.evaluation.set_figures import pair_distances, pair_kinetic_fid, pair_npss
 
 Held = tuple[str, float, float, float]
 

@@ -91,6 +91,18 @@ def test_a_card_says_of_the_data_what_its_user_says(tmp_path: Path, cli: Cli) ->
     assert cli("export", "starter", "other", "--to", "mdm", "--data-source", "x").exit_code == 2
 
 
+def test_a_card_says_the_licence_that_lay_in_the_folder_of_the_data(tmp_path: Path) -> None:
+    run = make(tmp_path / "first")
+    document = json.loads((run / "policy" / "policy.json").read_text())
+    document["trained_on"]["licence"] = "CC BY-NC 4.0 <img src=x>"
+    (run / "policy" / "policy.json").write_text(json.dumps(document))
+    write_hub_folder(str(run), tmp_path / "model")
+    text = (tmp_path / "model" / "README.md").read_text()
+    assert "- Licence of the data, by the file in their folder: CC BY-NC 4.0 &lt;img src=x>." in text
+    assert "- Who published it has not said where they come from." in text
+    assert json.loads((tmp_path / "model" / "policy.json").read_text())["trained_on"]["licence"].startswith("CC BY-NC")
+
+
 def test_a_card_of_the_starter_says_that_no_data_are_captured(tmp_path: Path) -> None:
     write_hub_folder("starter", tmp_path / "model")
     text = (tmp_path / "model" / "README.md").read_text()

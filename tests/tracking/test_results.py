@@ -228,6 +228,39 @@ def test_a_judge_that_gains_little_does_not_agree() -> None:
     assert text.endswith("gained less than 0.6 of that (+0.050) with all sampling steps.")
 
 
+def measured(before: float, after: float, half: float, **more: float) -> dict[str, object]:
+    delta = after - before
+    return {"before": before, "after": after, "delta": delta, "ci95": [delta - half, delta + half], "n": 48, **more}
+
+
+def test_a_disagreement_of_reward_judge_and_evaluator_comes_first() -> None:
+    # What grpo did to 1,455 captured clips: reward, judge and movement rose, and the distribution was lost.
+    rows = {
+        "reward": measured(0.75, 0.813, 0.02),
+        "judge": measured(0.802, 0.871, 0.02),
+        "r_precision_3": measured(0.45, 0.44, 0.05, chance=0.09375),
+        "kid": measured(8.9, 18.3, 2.0),
+        "npss": measured(0.73, 1.21, 0.2),
+        "movement": measured(0.8, 0.92, 0.05),
+    }
+    text = headline(results(rows))
+    assert text.startswith(
+        "The reward and the judge became better and the evaluator's KID worse (8.90 to 18.30, +106 %): they disagree"
+    )
+    assert text.endswith("Worse: KID +106 %, NPSS +66 %."), "the worst row first"
+    assert short_result(results(rows)) == "reward +0.063 better, KID worse"
+    table = result_table(results(rows))
+    assert [row[0] for row in table["rows"]][:4] == ["reward", "judge", "R@3, chance 0.09", "KID"]
+    within = headline(results(rows | {"kid": measured(8.9, 10.0, 2.0)}))
+    assert within.startswith("The reward rose"), "less than its interval is no disagreement"
+    gamed = headline(results({"reward": rows["reward"], "judge": measured(0.8, 0.7, 0.02)}))
+    assert gamed.startswith("The reward became better and the judge worse (0.800 to 0.700, -0.100): they disagree")
+    elsewhere = other_results({"heldout_generate": rows, **SAME})
+    calm = results({"reward": rows["reward"], "judge": rows["judge"]})
+    assert "KID worse with the settings of motionkit generate (8.90" in headline(calm, elsewhere)
+    assert short_result(calm, elsewhere).endswith("KID worse")
+
+
 def test_the_headline_says_the_worst_verdict_of_all_tables() -> None:
     good = {"reward": block(0.5, 0.6, 0.05, 0.15), "judge": block(0.5, 0.57, 0.03, 0.11)}
     same = {"reward": block(0.5, 0.6, 0.05, 0.15), "judge": block(0.5, 0.51, -0.09, 0.11)}

@@ -187,6 +187,13 @@ class HumanML:
         """Return the motion ids that a split lists, usable or not, without reading a motion."""
         return read_split_ids(self.root, split)
 
+    def captions(self, split: Split) -> Sequence[str]:
+        """Return the captions of the motions that a split lists, usable or not, without reading a motion."""
+        if split in self._readings:
+            return [text for clip in self.clips(split) for text in clip.captions]
+        files = (self.root / "texts" / f"{name}.txt" for name in read_split_ids(self.root, split))
+        return [caption.text for file in files if file.exists() for caption in read_captions(file)]
+
     def prompts(self, split: Split, *, k_segments: int = 0, seed: int = 0) -> Sequence[Prompt]:
         """Return one prompt per caption, or, from two segments on, `joining.join_prompts` of them.
 

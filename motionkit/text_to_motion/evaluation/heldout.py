@@ -2,7 +2,7 @@
 
 A `HeldOut` measures a policy: `Measured` has each quantity by prompt and sample, and some motions to look at
 (`Shown`). `compare_measured` pairs two measurements by sample. Figures that a set of motions has as a whole, kinetic
-FID and NPSS, are compared by `compare_sets`, whose intervals resample prompts.
+FID and NPSS, are compared by `motionkit.text_to_motion.evaluation.set_figures`.
 """
 
 from __future__ import annotations
@@ -10,44 +10,33 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load, save
-from torch import Tensor
 
 from motionkit.contracts.generating import sample
 from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
-from motionkit.metrics import (
-    KineticReference,
-    body_positions,
-    joint_speed,
-    kinetic_features,
-    npss_rows,
-    root_path,
-    sample_spread,
-)
-from motionkit.metrics.paired import RESAMPLES, Paired, compare
-from motionkit.motion import MotionBatch, segments_of
+from motionkit.metrics import joint_speed, root_path, sample_spread
+from motionkit.metrics.paired import Paired, compare
+from motionkit.motion import MotionBatch
 from motionkit.rl import DDIM, NoiseSource, Sampler, StepPlan
 from motionkit.runs import Run, disk_errors, write_bytes_atomic
 from motionkit.text import Prompt
+from motionkit.text_to_motion.evaluation.by_evaluator import LATENTS, ByEvaluator
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions
+from motionkit.text_to_motion.evaluation.set_figures import Arrays, SetFigure, compare_sets, set_columns
 from motionkit.text_to_motion.rewards.ask import ask
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored, refuse_dead
-
-_RESAMPLES = 200  # of kinetic FID, whose every resample takes a covariance
-Floats = NDArray[np.floating[Any]]
-Arrays = dict[str, NDArray[np.float32]]
 
 _LARGEST = 64 << 20  # bytes of kept figures that are read
 _CHUNK = 64  # motions sampled and scored at a time
@@ -140,13 +129,14 @@ class Measured:
 
     # By name: ``reward`` (the weighted mix), ``judge`` (when there is one), ``skate`` (m/s), ``jerk`` (m/s^3),
     # ``speed`` (mean of the joints, m/s), ``path`` (of the root over the ground, m), where reference motions are known
-    # ``movement``, ``statues`` and ``side`` (see `motionkit.motion.RealActions.measure`) and, with several samples per
-    # prompt, ``diversity`` (see `motionkit.metrics.sample_spread`, of normalised features).
+    # ``movement``, ``statues`` and ``side`` (see `motionkit.motion.RealActions.measure`), with an evaluator
+    # ``r_precision_3`` and ``style`` (see `ByEvaluator.columns`) and, with several samples per prompt, ``diversity``
+    # (see `motionkit.metrics.sample_spread`, of normalised features).
     quantities: dict[str, NDArray[np.float64]]
     # Some of the motions, to be looked at; None for a measurement that was read from a checkpoint.
     shown: Shown | None = field(default=None, compare=False)
-    # What kinetic FID and NPSS are made of, [P, S, ...] float32 (see `set_columns`); empty if no reference motions
-    # are known.
+    # What kinetic FID and NPSS are made of, [P, S, ...] float32 (see `set_columns`), and the latents of `ByEvaluator`;
+    # empty if no reference motions are known.
     sets: Arrays = field(default_factory=dict)
 
     def mean(self, name: str) -> float:
@@ -202,6 +192,7 @@ class HeldOut:
         sampler: Reverse process; deterministic DDIM when None.
         seed: Seed of the noise, apart from any training noise.
         real: Reference motions of the prompts' split, by which ``movement``, ``statues`` and ``side`` are measured.
+        evaluator: What measures in the space of an evaluator, if there is one.
 
     Example:
         >>> from motionkit import load_dataset, load_policy, load_reward
@@ -224,6 +215,7 @@ class HeldOut:
         sampler: Sampler | None = None,
         seed: int = 0,
         real: RealMotions | None = None,
+        evaluator: ByEvaluator | None = None,
     ) -> None:
         self.prompts = list(prompts)
         self.samples = samples
@@ -234,6 +226,7 @@ class HeldOut:
         self.sampler = sampler or DDIM(0.0)
         self.noise = NoiseSource(seed)
         self.real = real
+        self.evaluator = evaluator
 
     @torch.no_grad()
     def measure(self, policy: DiffusionPolicy, *, first: bool = False, guidance: float | None = None) -> Measured:
@@ -268,11 +261,16 @@ class HeldOut:
             if self.real is not None:
                 for name, part in set_columns(done.motions, done.prompts, self.real, self._most_segments).items():
                     sets.setdefault(name, []).append(part)
+            if self.evaluator is not None:
+                latents = self.evaluator.embed(done.motions, done.prompts, self._most_segments)
+                sets.setdefault(LATENTS, []).append(latents)
         shape = (len(self.prompts), self.samples)
         if first:
             refuse_dead(sorted(dead), f"{shape[0] * shape[1]} held-out motions")
         result = {name: torch.cat(v).double().cpu().numpy().reshape(shape) for name, v in columns.items()}
         parts = {name: torch.cat(v).float().cpu().unflatten(0, shape).numpy() for name, v in sets.items()}
+        if self.evaluator is not None:
+            result |= self.evaluator.columns(parts[LATENTS], self.prompts)
         return Measured(result, shown, parts)
 
     @property
@@ -295,11 +293,26 @@ class HeldOut:
         for name, values in self._values(answers.motions, answers.prompts, scored).items():
             result[name] = np.full((len(self.prompts), 1), np.nan)
             result[name][list(answers.places), 0] = values.double().cpu().numpy()
+        if self.evaluator is not None:
+            self.evaluator.know(self.prompts, answers)
+            result |= self.evaluator.columns(self.evaluator.answers(self.prompts), self.prompts)
         return Measured(result, Shown.first(answers.motions, answers.prompts, scored, 1, _SHOWN))
 
     def compare_sets(self, before: Measured, after: Measured) -> dict[str, SetFigure]:
         """Compare what sets of motions have as a whole (see `compare_sets`); empty without reference motions."""
-        return {} if self.real is None else compare_sets(before.sets, after.sets, self.prompts, self.real)
+        result = {} if self.real is None else compare_sets(before.sets, after.sets, self.prompts, self.real)
+        if self.evaluator is not None and LATENTS in before.sets and LATENTS in after.sets:
+            kid = self.evaluator.kid(before.sets[LATENTS], after.sets[LATENTS], self.prompts)
+            result |= {} if kid is None else {"kid": kid}
+        return result
+
+    def chances(self) -> dict[str, float]:
+        """Return what guessing reaches, by quantity."""
+        return {} if self.evaluator is None else self.evaluator.chances(self.prompts)
+
+    def kid_words(self, measured: Measured) -> str:
+        """Return how many motions the kernel distance compares; empty without an evaluator."""
+        return "" if self.evaluator is None else self.evaluator.words(measured.sets)
 
     def _values(self, motions: MotionBatch, asked: Sequence[Prompt], scored: Scored) -> dict[str, torch.Tensor]:
         """Return ``[N]`` of each quantity."""
@@ -330,132 +343,3 @@ def compare_measured(before: Measured, after: Measured) -> dict[str, Paired]:
     """Pair two measurements by the same `HeldOut`, quantity by quantity."""
     both = [name for name in before.quantities if name in after.quantities]
     return {name: compare(before.quantities[name], after.quantities[name]) for name in both}
-
-
-def set_columns(motions: MotionBatch, prompts: Sequence[Prompt], real: RealMotions, most: int) -> dict[str, Tensor]:
-    """Return what kinetic FID and NPSS are made of, by segment.
-
-    Args:
-        motions: N motions.
-        prompts: What each of them was asked for.
-        real: Reference motions of the prompts' split.
-        most: Most segments of a prompt, K.
-
-    Returns:
-        ``kinetic`` ``[N, K, F]`` (`motionkit.metrics.kinetic_features`; NaN past a prompt's last segment) and
-        ``npss`` ``[N, 2]``, the sums of `motionkit.metrics.npss_terms` over the segments whose own reference clip is
-        known and as long; NaN if none is.
-    """
-    parts = segments_of(motions, prompts)
-    place = [number for prompt in prompts for number in range(len(prompt.segments))]
-    features = kinetic_features(parts.joints, parts.lengths, motions.fps)
-    kinetic = features.new_full((len(prompts), most, features.shape[1]), torch.nan)
-    kinetic[parts.owner, torch.tensor(place, device=parts.owner.device)] = features
-    body = body_positions(parts.joints, parts.headings).flatten(2)
-    made = [body[row, :length] for row, length in enumerate(parts.lengths.tolist())]
-    terms = torch.stack(npss_rows(made, real.own_bodies(prompts)), dim=-1)
-    known = terms.isfinite().all(-1)
-    npss = terms.new_zeros(len(prompts), 2).index_add(0, parts.owner[known], terms[known])
-    count = terms.new_zeros(len(prompts)).index_add(0, parts.owner, known.to(terms))
-    return {"kinetic": kinetic, "npss": torch.where(count[:, None] > 0, npss, torch.nan)}  # float32: exact in files
-
-
-@dataclass(frozen=True)
-class SetFigure:
-    """One figure of two sets of motions of the same prompts."""
-
-    paired: Paired  # before and after; the interval resamples prompts
-    real: float | None = None  # the figure of as many reference motions; None if it says nothing
-
-
-def compare_sets(before: Arrays, after: Arrays, prompts: Sequence[Prompt], real: RealMotions) -> dict[str, SetFigure]:
-    """Return kinetic FID and NPSS of the motions of P prompts, S samples each.
-
-    Kinetic FID is taken of segments, against the clips of the split. The figure of the reference is that
-    of as many segments of reference clips of the same actions, so that all three have the same bias.
-
-    Args:
-        before: Of the policy as it started: ``kinetic`` ``[P, S, K, F]`` and ``npss`` ``[P, S, 2]``.
-        after: The same of the trained policy.
-        prompts: P prompts.
-        real: Reference motions of the prompts' split.
-
-    Returns:
-        ``kinetic_fid`` where there are more segments, and more clips, than features; ``npss`` where a prompt has a
-        reference motion of its own.
-    """
-    result = {}
-    if "kinetic" in before and "kinetic" in after:
-        rows = [of["kinetic"].reshape(len(prompts), -1, of["kinetic"].shape[-1]) for of in (before, after)]
-        clips, answers = real.kinetic(), real.kinetic(prompts, after["kinetic"].shape[1])
-        if (paired := pair_kinetic_fid(rows[0], rows[1], clips)) is not None:
-            enough = len(answers) > clips.shape[1]
-            result["kinetic_fid"] = SetFigure(paired, KineticReference(clips).distance(answers) if enough else None)
-    if "npss" in before and "npss" in after and (paired := pair_npss(before["npss"], after["npss"])) is not None:
-        result["npss"] = SetFigure(paired)
-    return result
-
-
-def pair_kinetic_fid(before: Floats, after: Floats, clips: Tensor) -> Paired | None:
-    """Return kinetic FID of two sets of motions of the same P prompts.
-
-    Args:
-        before: ``[P, K, F]`` kinetic features of K motions or segments of each prompt; NaN if there are fewer.
-        after: The same of other motions.
-        clips: ``[M, F]`` kinetic features of reference clips.
-
-    Returns:
-        The pair, whose interval resamples prompts; None if there are no more motions, or clips, than features.
-    """
-    first, second = torch.from_numpy(before), torch.from_numpy(after)
-    known = first.isfinite().all(-1) & second.isfinite().all(-1)  # [P, K]
-    if min(int(known.sum()), len(clips)) <= first.shape[-1]:
-        return None
-    reference, count = KineticReference(clips), len(first)
-
-    def both(rows: Tensor) -> tuple[float, float]:
-        return reference.distance(first[rows][known[rows]]), reference.distance(second[rows][known[rows]])
-
-    return pair_distances(both, count, int(known.any(1).sum()))
-
-
-def pair_distances(both: Callable[[Tensor], tuple[float, float]], count: int, n: int) -> Paired:
-    """Pair a distance of two sets of motions of the same prompts, such as FID; the interval resamples prompts.
-
-    Args:
-        both: Returns the distances of both sets, of the prompts ``[R]`` that are named; some may be named twice.
-        count: Number of prompts.
-        n: Number of them that count.
-    """
-    whole = both(torch.arange(count))
-    rng = np.random.default_rng(0)
-    draws = [both(torch.from_numpy(rng.integers(0, count, count))) for _ in range(_RESAMPLES)]
-    spread = np.array([second - first for first, second in draws])
-    delta = whole[1] - whole[0]
-    # Repeated prompts bias both distances alike; what is left of it is taken off.
-    low, high = np.quantile(spread - np.median(spread) + delta, [0.025, 0.975])
-    return Paired(whole[0], whole[1], delta, (float(low), float(high)), n)
-
-
-def pair_npss(before: Floats, after: Floats) -> Paired | None:
-    """Return NPSS of two sets of motions of the same P prompts.
-
-    Args:
-        before: ``[P, S, 2]`` sums of `motionkit.metrics.npss_terms` of S motions of each prompt; NaN without a truth.
-        after: The same of other motions.
-
-    Returns:
-        The pair, whose interval resamples prompts; None if no prompt has a truth.
-    """
-    known: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(before) & np.isfinite(after), axis=-1)  # [P, S]
-    rows: NDArray[np.bool_] = np.logical_or.reduce(known, axis=1)
-    one, two = (np.where(known[..., None], of.astype(np.float64), 0.0).sum(1)[rows] for of in (before, after))  # [P, 2]
-    if not len(one) or not (one[:, 1].sum() > 0 and two[:, 1].sum() > 0):
-        return None
-    draws = np.random.default_rng(0).integers(0, len(one), size=(RESAMPLES, len(one)))
-    sums = [of[draws].sum(1) for of in (one, two)]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        spread = sums[1][:, 0] / sums[1][:, 1] - sums[0][:, 0] / sums[0][:, 1]
-    low, high = np.nanquantile(spread, [0.025, 0.975])
-    first, second = (float(of[:, 0].sum() / of[:, 1].sum()) for of in (one, two))
-    return Paired(first, second, second - first, (float(low), float(high)), len(one))

@@ -40,6 +40,7 @@ from motionkit.text_to_motion.evaluation.protocol.run import Opened, evaluate, o
 from motionkit.text_to_motion.evaluation.protocol.tables import COLUMNS, PUBLISHED, comparable, explain, formatted
 from motionkit.text_to_motion.evaluation.real_motions import real_motions
 from motionkit.text_to_motion.evaluation.retrieval import measure_retrieval, open_retrieval, read_nsim
+from motionkit.text_to_motion.evaluation.same_data import SameData, find_evaluator, is_starter, training_command
 from motionkit.text_to_motion.evaluation.sensitivity.audit import audit
 from motionkit.text_to_motion.evaluation.sensitivity.bench import (
     SOURCES,
@@ -51,6 +52,8 @@ from motionkit.text_to_motion.evaluation.sensitivity.bench import (
 from motionkit.text_to_motion.evaluation.sensitivity.pages import sensitivity_page
 from motionkit.text_to_motion.evaluation.sensitivity.words import document, tables, verdict
 from motionkit.text_to_motion.evaluation.settings import (
+    AUTO,
+    NONE,
     CompareSettings,
     MotionSettings,
     RetrievalSettings,
@@ -64,7 +67,6 @@ _STARTER = "starter"
 _MANY = 2000  # motions from which a quicker mode is suggested
 # Settings of an evaluation that the suggested comparison repeats.
 _SAME = ("dataset", "split", "protocol", "evaluator", "prompts", "sampler")
-_NONE, _AUTO = "none", "auto"
 _EVALUATOR = "mdm-matching"
 _LEGEND = (
     "* trained against this change. For a reward that reads no text, or tells no captions apart: the fall in standard "
@@ -98,7 +100,7 @@ class TextToMotion:
         chosen, dataset = open_data(settings, model)
         diffusion = open_policy(model, settings.policy, dataset, full=settings.protocol == "mdm", device=device)
         opened = open_inputs(settings, dataset, chosen, {model.path: diffusion}, device)
-        starter = is_starter(chosen.label, dataset)
+        starter = is_starter(dataset, chosen.label)
         mode, amount = amount_of(
             settings.mode,
             settings.protocol,
@@ -159,7 +161,7 @@ class Compare:
         # The data of the first policy with a run are used for all.
         data_model = next((model for model in models if model.run is not None), models[0])
         chosen, dataset = open_data(settings, data_model)
-        starter = is_starter(chosen.label, dataset)
+        starter = is_starter(dataset, chosen.label)
         by_path = {
             model.path: open_policy(model, settings.policy, dataset, full=settings.protocol == "mdm", device=device)
             for model in models
@@ -190,9 +192,13 @@ class Compare:
             comparison = compare_policies(
                 {path: (policy, how[path]) for path, policy in by_path.items()}, measurement, progress=step
             )
-        title = f"{comparison.prompts} prompts of the {settings.split} split of {opened.called}, same noise; {words}"
+        title = (
+            f"{comparison.prompts} prompts of the {settings.split} split of {opened.called}, same noise; {words}; "
+            f"{opened.named.words}"
+        )
         tables = [comparison.table(title)]
         notes = [*filter(None, [opened.questions.kept.sentence(opened.questions.what)])]
+        notes += opened.doubts(comparison.truth.get("r_precision_3"))
         if len({sampling.words for sampling in how.values()}) > 1:
             notes.append(
                 "the policies are sampled in different ways, and a difference may be that of the sampling alone: "
@@ -202,6 +208,7 @@ class Compare:
         document: dict[str, Any] = {
             "models": comparison.names, "base": comparison.names[0], "dataset": chosen.label, "split": settings.split,
             "protocol": settings.protocol, "prompts": comparison.prompts, "sampler": words, "guidance_scale": scale,
+            "evaluator": {"name": opened.named.name, "said": opened.named.said, "width": opened.evaluator.latent},
             "inputs": {
                 "dataset": opened.questions.fingerprint(), "evaluator": opened.evaluator.fingerprint(),
                 **{path: fingerprint_tensors(policy.tensors()) for path, policy in by_path.items()},
@@ -245,7 +252,7 @@ def published_rows(comparison: Comparison, opened: Opened, settings: CompareSett
     ]
     theirs = [(row.name, *row.figures, f"{row.prompts}; {row.source}") for row in PUBLISHED]
     note = comparable(
-        opened.dataset, settings.split, settings.evaluator.weights, settings.protocol, width=opened.evaluator.latent
+        opened.dataset, settings.split, opened.named.name, settings.protocol, width=opened.evaluator.latent
     )
     columns = ["", "R@1", "R@2", "R@3", "FID", "MM-Dist", "Diversity", "MultiModality", "motions; source"]
     table = {"title": "Beside published figures (HumanML3D, test)", "columns": columns, "rows": [*ours, *theirs]}
@@ -261,15 +268,21 @@ def open_inputs(
 ) -> Opened:
     """Open the evaluator and the questions, and set the threads."""
     set_threads([*policies.values()], settings.threads)
+    named = find_evaluator(settings.evaluator, SameData(dataset, settings.split), device=device, fallback=_STARTER)
+    if named is None:
+        raise MotionkitError(
+            "eval needs an evaluator.",
+            why="R-precision and FID are measured in its space.",
+            fix="leave --evaluator out, or name one: motionkit pretrain t2m-evaluator trains it.",
+        )
     return open_all(
         dataset,
         settings.split,
         policies,
         label=chosen.label,
         called=called(chosen.label, chosen.options),
-        evaluator=settings.evaluator.weights,
-        glove=settings.evaluator.glove,
-        stats=settings.evaluator.stats,
+        evaluator=named,
+        command=training_command("t2m-evaluator", chosen),
         k_segments=settings.prompts.k_segments,
         seed=settings.seed,
         device=device,
@@ -301,11 +314,6 @@ def open_data(settings: MotionSettings, model: FoundModel) -> tuple[Chosen, Text
     """Return the choice of the data and the data."""
     chosen = dataset_for(model, settings.dataset)
     return chosen, cast("TextMotionDataset", chosen.build())
-
-
-def is_starter(label: str, dataset: TextMotionDataset) -> bool:
-    """Whether data are the starter's, composites of its clips included."""
-    return _STARTER in (label, getattr(dataset, "source_name", label))
 
 
 def next_lines(model: FoundModel, settings: MotionSettings) -> list[str]:
@@ -435,7 +443,7 @@ def _models(settings: SensitivitySettings) -> list[FoundModel]:
     """Return the models of rewards, judge and evaluator that are given by a path."""
     rewards = [*settings.reward, *([settings.judge] if settings.judge is not None else [])]
     places = [str(getattr(chosen.options, "weights", _STARTER)) for chosen in rewards]
-    if settings.evaluator.weights not in (_AUTO, _NONE):
+    if settings.evaluator.weights not in (AUTO, NONE):
         places.append(settings.evaluator.weights)
     models = []
     for place in dict.fromkeys(places):
@@ -473,11 +481,9 @@ def _audited(
         audited.append(replace(item, name="judge", weight=1.0, summed=False))
     elif why:
         notes.append(why if judge is not None else f"no judge: {why}")
-    weights = settings.evaluator.weights
-    if weights == _AUTO:
-        weights = _STARTER if _STARTER in (dataset.name, getattr(dataset, "source_name", "")) else _NONE
-    if weights != _NONE:
-        options = {"weights": weights, "glove": settings.evaluator.glove, "stats": settings.evaluator.stats}
+    if (named := find_evaluator(settings.evaluator, SameData(dataset, settings.split), device=device)) is not None:
+        notes.append(f"evaluator {named.said}")
+        options = {"weights": named.name, "glove": settings.evaluator.glove, "stats": settings.evaluator.stats}
         chosen = choose_one("rewards", _EVALUATOR, options)
         kinds = kinds_of_reward(_EVALUATOR, chosen.options)
         audited.append(Audited("evaluator", open_reward(chosen, dataset, device=device), summed=False, kinds=kinds))

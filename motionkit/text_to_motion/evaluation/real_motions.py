@@ -88,6 +88,7 @@ class RealAnswers:
     places: tuple[int, ...]  # number of each motion's prompt, ascending; prompts without reference clips are left out
     motions: MotionBatch
     prompts: list[Prompt]  # the texts of each motion's prompt, with the motion's lengths
+    clips: list[tuple[int, ...]]  # numbers of the clips that each is made of, among those of the split
 
 
 class RealMotions:
@@ -119,6 +120,12 @@ class RealMotions:
             )
         return self._actions
 
+    @property
+    def clips(self) -> Sequence[TextClip]:
+        """The reference clips of single actions."""
+        _ = self.actions  # reads the clips
+        return self._clips
+
     def answers(self, prompts: Sequence[Prompt], *, device: torch.device | str = "cpu") -> RealAnswers | None:
         """Return a reference motion for each prompt: clips of its actions, one after the other; None if none has one.
 
@@ -127,12 +134,17 @@ class RealMotions:
         each starts where the previous one ends, blended at the seam.
         """
         actions = self.actions
-        features, shown, places = [], [], []
+        features, shown, places, used = [], [], [], list[tuple[int, ...]]()
         for place, prompt in enumerate(prompts):
-            windows = [self._window(actions, prompt, number, frames) for number, frames in enumerate(prompt.frames)]
-            parts = [window for window in windows if window is not None]
-            if len(parts) < len(windows):
+            found = [self._clip_for(actions, prompt, number, frames) for number, frames in enumerate(prompt.frames)]
+            clips = [clip for clip in found if clip is not None]
+            if len(clips) < len(found):
                 continue
+            used.append(tuple(clips))
+            parts = [
+                _middle(self._clips[clip].features, frames).float()
+                for clip, frames in zip(clips, prompt.frames, strict=True)
+            ]
             places.append(place)
             features.append(_joined(parts, self._dataset.skeleton, self._dataset.fps).to(device))
             lengths = tuple(len(part) for part in parts)
@@ -142,7 +154,13 @@ class RealMotions:
         counts = torch.tensor([len(clip) for clip in features], device=device)
         padded = pad_sequence(features, batch_first=True)
         motions = MotionBatch(padded, counts, skeleton=self._dataset.skeleton, fps=self._dataset.fps)
-        return RealAnswers(tuple(places), motions, shown)
+        return RealAnswers(tuple(places), motions, shown, used)
+
+    def spread(self) -> dict[int, Tensor]:
+        """Return the features ``[T, D]`` of at most 512 clips of the split, evenly spread, by their numbers."""
+        _ = self.actions  # reads the clips
+        every = -(-len(self._clips) // _MOST) or 1
+        return {row: self._clips[row].features for row in range(0, len(self._clips), every)}
 
     def kinetic(self, prompts: Sequence[Prompt] | None = None, samples: int = 1) -> Tensor:
         """Return kinetic features of reference clips, ``[M, F]`` (`motionkit.metrics.kinetic_features`).
@@ -154,8 +172,7 @@ class RealMotions:
         """
         actions, wanted = self.actions, list[Tensor]()
         if prompts is None:
-            every = -(-len(self._clips) // _MOST) or 1
-            wanted = [self._clips[row].features for row in range(0, len(self._clips), every)]
+            wanted = [*self.spread().values()]
         for prompt in prompts or ():
             for text, frames in zip(prompt.segments, prompt.frames, strict=True):
                 clips = [number for number in actions.of(text).clips if len(self._clips[number].features)]
@@ -179,31 +196,29 @@ class RealMotions:
         new = {key: segment for key, segment in zip(keys, asked, strict=True) if key not in self._bodies}
         windows = []
         for prompt, number, frames in new.values():
-            features = self._source_clip(prompt, number)
+            clip = self._source_clip(prompt, number)
+            features = None if clip is None else self._clips[clip].features
             windows.append(None if features is None or len(features) < frames else _middle(features, frames))
         bodies = bodies_of(windows, self._dataset.skeleton, self._dataset.fps)
         self._bodies |= dict(zip(new, bodies, strict=True))
         return [self._bodies[key] for key in keys]
 
-    def _window(self, actions: RealActions, prompt: Prompt, number: int, frames: int) -> Tensor | None:
-        """Return the features of a reference clip for a segment, at most `frames` long."""
+    def _clip_for(self, actions: RealActions, prompt: Prompt, number: int, frames: int) -> int | None:
+        """Return the number of a reference clip for a segment, that of the nearest length; None if there is none."""
         source = self._source_clip(prompt, number)
-        if source is not None:
-            clips = [source]
-        else:
-            clips = [self._clips[row].features for row in actions.of(prompt.segments[number]).clips]
-        clips = [clip for clip in clips if len(clip)]
-        return _middle(min(clips, key=lambda clip: abs(len(clip) - frames)), frames).float() if clips else None
+        clips = actions.of(prompt.segments[number]).clips if source is None else (source,)
+        lengths = {clip: len(self._clips[clip].features) for clip in clips if len(self._clips[clip].features)}
+        return min(lengths, key=lambda clip: abs(lengths[clip] - frames)) if lengths else None
 
-    def _source_clip(self, prompt: Prompt, number: int) -> Tensor | None:
-        """Return the features of the clip that a segment was taken from; None if it is unknown."""
+    def _source_clip(self, prompt: Prompt, number: int) -> int | None:
+        """Return the number of the clip that a segment was taken from; None if it is unknown."""
         # A prompt of one caption is named after its clip; the source of a segment may be in the split.
         names = (
             f"{prompt.key}/{number}",
             *((prompt.key.rpartition("#")[0],) if len(prompt.segments) == 1 else ()),
             *(prompt.source_ids[number : number + 1] if len(prompt.source_ids) == len(prompt.segments) else ()),
         )
-        return next((self._clips[self._keys[name]].features for name in names if name in self._keys), None)
+        return next((self._keys[name] for name in names if name in self._keys), None)
 
     def _read(self) -> tuple[Sequence[TextClip], TextMotionDataset]:
         """Return the clips of single actions, and their dataset."""

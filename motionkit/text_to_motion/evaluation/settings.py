@@ -13,12 +13,17 @@ from motionkit.contracts.own_data import STARTER, dataset_plan
 from motionkit.contracts.protocol import DATA_HELP, DEVICE_HELP, SPLIT_HELP, Argument, ProtocolSettings, Split
 from motionkit.plugins import Component
 
+AUTO, NONE = "auto", "none"
+"""Words for the evaluator of the data, and for no evaluator."""
+
 
 class EvaluatorSettings(Group):
     """The evaluator whose embeddings are compared."""
 
     weights: Annotated[str, Cli("--evaluator", panel="What")] = Field(
-        "starter", description="'starter', finest.tar, a folder with it, or a run of pretrain t2m-evaluator."
+        AUTO,
+        description="'starter', finest.tar, a folder with it, or a run of pretrain t2m-evaluator; auto: the newest "
+        "finished run on the same data, else the starter's.",
     )
     glove: Annotated[Path | None, Cli("--glove", panel="What")] = Field(
         None, description="Folder of our_vab_*, the words of a released evaluator; looked for above it."
@@ -165,13 +170,13 @@ class RetrievalSettings(ProtocolSettings):
         return dataset_plan(model, self.dataset)
 
 
-class AuditedEvaluator(EvaluatorSettings):
-    """An evaluator that is audited as well."""
+class OptionalEvaluator(EvaluatorSettings):
+    """An evaluator that may be absent."""
 
     weights: Annotated[str, Cli("--evaluator", panel="What")] = Field(
-        "auto",
-        description="'starter', finest.tar, a folder with it, a run of pretrain t2m-evaluator, or none; "
-        "auto: the starter's on starter data.",
+        AUTO,
+        description="'starter', finest.tar, a folder with it, a run of pretrain t2m-evaluator, or none; auto: the "
+        "starter's on starter data, else the newest finished run on the same data.",
     )
 
 
@@ -194,7 +199,7 @@ class SensitivitySettings(ProtocolSettings):
     judge: Chosen | None = slot(
         "rewards", None, description="A judge to audit as well; default: the starter's own on starter data."
     )
-    evaluator: AuditedEvaluator = AuditedEvaluator()
+    evaluator: OptionalEvaluator = OptionalEvaluator()
     split: Split = Field("val", description="Split of the clips; the use of test is recorded.")
     clips: Annotated[int, Cli("--clips", panel="What")] = Field(
         288, ge=0, le=1_000_000, description="Most clips per change, spread over the split; 0: all that it applies to."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,14 @@ from torch import Tensor
 
 from motionkit import weights
 from motionkit.contracts.dataset import HasCaptionTokens, TextClip
-from motionkit.contracts.open_model import CONFIG, WEIGHTS, encoder_config, encoder_format, read_encoder
+from motionkit.contracts.open_model import (
+    CONFIG,
+    WEIGHTS,
+    encoder_config,
+    encoder_format,
+    read_encoder,
+    without_encoder,
+)
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord, Normalizer
 from motionkit.runs import write_bytes_atomic
@@ -204,11 +210,7 @@ def find_file(root: Path) -> Path:
     if result:
         return result[0]
     if (root / "run.json").is_file():
-        raise MotionkitError(
-            f"the run {root} has no evaluator.",
-            why="only a finished run of pretrain t2m-evaluator has one.",
-            fix=f"motionkit pretrain t2m-evaluator --resume {shlex.quote(str(root))}",
-        )
+        raise without_encoder(root, "evaluator", "pretrain t2m-evaluator", FIX)
     raise MotionkitError(f"{root} holds no evaluator.", why=f"there is no {_BELOW[-1]}/{_FILE} in it.", fix=FIX)
 
 
@@ -260,7 +262,12 @@ def build(parts: Mapping[str, Mapping[str, Tensor]], origin: str) -> Networks:
 
 
 def save_evaluator(
-    folder: Path, model: T2MEvaluator, *, extra: Mapping[str, object] | None = None, half: bool = False
+    folder: Path,
+    model: T2MEvaluator,
+    *,
+    extra: Mapping[str, object] | None = None,
+    half: bool = False,
+    weights: bool = True,
 ) -> None:
     """Write an evaluator folder: ``model.safetensors`` (weights, statistics, word vectors) and ``config.json``.
 
@@ -272,6 +279,7 @@ def save_evaluator(
         model: The evaluator.
         extra: JSON-able additions to the config, such as the training settings.
         half: Store weights and word vectors as float16 (statistics stay float32).
+        weights: False writes only config.json, for a run whose checkpoints hold the weights.
     """
     from safetensors.torch import save
 
@@ -284,7 +292,8 @@ def save_evaluator(
     stored |= {"stats.mean": model.mean.cpu().clone(), "stats.std": model.std.cpu().clone()}
     config = {"format": FORMAT, "schema": 1, "tagger": model.tagger, "words": model.words.rows, **dict(extra or {})}
     folder.mkdir(parents=True, exist_ok=True)
-    write_bytes_atomic(folder / WEIGHTS, save(stored))
+    if weights:
+        write_bytes_atomic(folder / WEIGHTS, save(stored))
     # The many words go on one line; they are before `extra`, which may have another "words".
     words = f'"words": {json.dumps(config["words"])}'
     text = json.dumps({**config, "words": None}, indent=2).replace('"words": null', words, 1)
@@ -341,9 +350,7 @@ def load_evaluator(
     """
     root = Path(path)
     if not root.exists():
-        raise MotionkitError(
-            f"{root} does not exist.", fix="give an evaluator's folder or file, or leave it at 'starter'."
-        )
+        raise MotionkitError(f"{root} does not exist.", fix="give an evaluator's folder or file, or leave it out.")
     for folder in (root, root / RUN_PART, root.parent):
         if is_native(folder) and (folder in (root, root / RUN_PART) or root == folder / WEIGHTS):
             return _native(folder, glove, stats).to(device).eval()

@@ -211,9 +211,15 @@ class PretrainEvaluator(PairTrainer[PretrainEvaluatorSettings]):
         """Return the plan."""
         return {"model": "t2m-evaluator", "words": len(self.evaluator.words.rows), **self.plan()}
 
-    def save(self, run: Run, provenance: Mapping[str, object]) -> None:
+    @property
+    def constants(self) -> Mapping[str, Tensor]:
+        """The word vectors."""
+        return {"words.vectors": self.evaluator.words.vectors}
+
+    def save(self, run: Run, provenance: Mapping[str, object], *, tensors: bool = True) -> None:
         """Write ``RUN/evaluator``."""
-        save_evaluator(run.artifact(RUN_PART), self.evaluator, half=self.settings.train.save_half, extra=provenance)
+        half = self.settings.train.save_half
+        save_evaluator(run.artifact(RUN_PART), self.evaluator, half=half, extra=provenance, weights=tensors)
 
     @torch.no_grad()
     def validate(self) -> dict[str, float]:

@@ -20,6 +20,7 @@ from motionkit.tracking import (
     GUIDANCE,
     HELDOUT_TABLES,
     LEAST_MOVEMENT,
+    MEASURED_BY,
     MIN_RATIO,
     MOST_STATUES,
     is_noise,
@@ -191,6 +192,10 @@ class Measurements:
     guidance: float = 2.5  # guidance scale of ``motionkit generate`` for the policy before training
     rows: frozenset[str] = frozenset()  # quantities that the rewards consist of, marked in the table
     trained_on: TrainedOn = field(default_factory=TrainedOn)  # written beside the best policy
+    scorers: str = ""  # judge and evaluator in words, for the captions of tables
+    missing: str = ""  # which rows the tables lack, and the commands that make them
+    # Why the figures of the evaluator say little, by its R@3 of reference clips.
+    doubts: Callable[[float | None], list[str]] = lambda _: []
     # The processes that train together. All of them measure, at the same time; the main one's figures decide.
     world: World = field(default_factory=OneProcess)
     _stays: bool = False
@@ -377,6 +382,9 @@ class Measurements:
                 motions.keep(run, name)
         starts = {name: self._start("switched" if changes and name == "generate" else name) for name in measured}
         pairs = {name: compare_measured(starts[name], result) for name, result in measured.items()}
+        doubts = self.doubts(_real(real, "r_precision_3").get("real"))
+        for text in doubts:
+            _logger.warning("%s", text)
         self._warn(pairs, _real(real, "jerk").get("real"))
         guidance: dict[str, object] = {"before": self.guidance, "after": self.guidance_after}
         alone = compare_measured(self._start("generate"), self._start("switched")) if changes else {}
@@ -384,14 +392,23 @@ class Measurements:
             if name in ("reward", "judge"):
                 guidance[name] = pair.document()
         summary[GUIDANCE] = guidance
-        tables = []
+        tables, compared = [], {}
         for name, paired in pairs.items():
             first_real = None if real is None else real.first(len(heldouts[name].prompts))
+            chances = heldouts[name].chances()
             summary[_KEYS[name]] = {
-                key: pair.document() | _real(first_real, key) | ({"trained_on": True} if key in self.rows else {})
+                key: pair.document()
+                | _real(first_real, key)
+                | ({"trained_on": True} if key in self.rows else {})
+                | ({"chance": chances[key]} if key in chances else {})
                 for key, pair in paired.items()
             } | _sets(heldouts[name], starts[name], measured[name])
-            tables.append(result_table(results(summary[_KEYS[name]]), self._title(name, heldouts[name])))
+            compared[_KEYS[name]] = heldouts[name].kid_words(measured[name])
+            by = ", ".join(filter(None, (self.scorers, compared[_KEYS[name]])))
+            title = "; ".join(filter(None, (self._title(name, heldouts[name]), by)))
+            tables.append(result_table(results(summary[_KEYS[name]]), title))
+        notes = [*filter(None, [self.missing]), *doubts]
+        summary[MEASURED_BY] = {"said": self.scorers, "compared": compared, "notes": notes}
         return summary | {"table": tables}
 
     def _measure(self, heldouts: dict[str, HeldOut], when: str, guidance: float) -> dict[str, Measured]:

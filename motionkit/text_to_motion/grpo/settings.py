@@ -33,9 +33,11 @@ from motionkit.config import (
     slot,
     slots,
     split_commas,
+    with_later,
 )
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
+from motionkit.text_to_motion.evaluation.settings import NONE, OptionalEvaluator
 
 AUTO = "auto"
 _REMOVED = {"rwr": "awm"}  # replacement: the same loss, with weights that add up to zero
@@ -307,8 +309,12 @@ class GrpoSettings(TrainerSettings):
     dataset: Chosen = slot("datasets", "starter", gives=("text-motion", "composite"))
     reward: tuple[Chosen, ...] = slots("rewards", ("tmr-dense",), reads="motion")
     judge: Chosen | None = slot(
-        "rewards", None, description="Score that is measured and never trained on; default: the starter's own judge."
+        "rewards",
+        None,
+        description="Score that is measured and never trained on; default: the starter's own judge on starter data, "
+        "else another TMR of a finished run on the same data.",
     )
+    evaluator: OptionalEvaluator = OptionalEvaluator()
     reward_mix: RewardMixSettings = RewardMixSettings()
     audit: AuditSettings = AuditSettings()
     prompts: TrainPrompts = TrainPrompts()
@@ -320,6 +326,11 @@ class GrpoSettings(TrainerSettings):
     ema: EmaSettings = EmaSettings()
     heldout: HeldOutSettings = HeldOutSettings()
     control: ControlSettings = ControlSettings()
+
+    @classmethod
+    def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the settings of a run with those that came later: older runs had no evaluator."""
+        return with_later(table, {"evaluator": {"weights": NONE, "glove": None, "stats": None}})
 
     @classmethod
     def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:

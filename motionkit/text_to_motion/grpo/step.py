@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from motionkit.config import Chosen, Group, LoraSettings, choose_one
+from motionkit.contracts.dataset import Split, TextMotionDataset
 from motionkit.contracts.function_reward import Function
 from motionkit.contracts.generating import Samples, refuse_blocks, sample
 from motionkit.contracts.policy import DiffusionPolicy, StoresGuidance
@@ -80,6 +81,8 @@ class GRPO:
         precision: str = "fp32",
         updates: int = 0,
         world: World | None = None,
+        dataset: TextMotionDataset | None = None,
+        split: Split = "train",
     ) -> None:
         refuse_blocks(policy)
         self.world = world or OneProcess()
@@ -103,7 +106,20 @@ class GRPO:
         options = getattr(algorithm.options, "objective", None)
         self.reference = Reference(policy, reference, sync_every=getattr(options, "sync_every", 0))
         self.algorithm: Algorithm = algorithm.build(
-            **vars(Context(policy, self.reference, rewards, seed, precision, control.shuffle, self.world))
+            **vars(
+                Context(
+                    policy,
+                    self.reference,
+                    rewards,
+                    seed,
+                    precision,
+                    control.shuffle,
+                    self.world,
+                    dataset,
+                    split,
+                    getattr(getattr(algorithm.options, "rollout", None), "prompts", 16),
+                )
+            )
         )
         if isinstance(policy, StoresGuidance):  # sampled later at the guidance it is tuned at
             policy.guidance = getattr(self.algorithm, "guidance", policy.guidance)

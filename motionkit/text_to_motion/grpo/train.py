@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from motionkit import plugins
-from motionkit.config import Chosen
+from motionkit.config import Chosen, choose_one
 from motionkit.contracts.dataset import (
     TextMotionDataset,
     clips_fingerprint,
@@ -26,9 +28,10 @@ from motionkit.contracts.policy import DiffusionPolicy, StoresGuidance, guidance
 from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord
-from motionkit.rl import DDPM, excess_noise
-from motionkit.runs import Run, fingerprint_tensors
+from motionkit.rl import DDPM, excess_noise, stable_hash
+from motionkit.runs import Run, RunInfo, fingerprint_tensors
 from motionkit.text import Prompt
+from motionkit.text_to_motion.evaluation.by_evaluator import ByEvaluator
 from motionkit.text_to_motion.evaluation.heldout import HeldOut
 from motionkit.text_to_motion.evaluation.judge import (
     calibrate,
@@ -41,11 +44,24 @@ from motionkit.text_to_motion.evaluation.judge import (
 )
 from motionkit.text_to_motion.evaluation.points import drop_points
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions, real_motions
+from motionkit.text_to_motion.evaluation.same_data import (
+    STARTER,
+    TMR,
+    Named,
+    SameData,
+    evaluator_notes,
+    find_evaluator,
+    is_starter,
+    training_command,
+)
 from motionkit.text_to_motion.evaluation.sensitivity.bench import Audited
 from motionkit.text_to_motion.evaluation.sensitivity.quick import Quick, quick_audit
+from motionkit.text_to_motion.evaluation.settings import AUTO, NONE
+from motionkit.text_to_motion.evaluator.files import stored_tokens
 from motionkit.text_to_motion.grpo.measurements import Measurements, RewardAlarms
 from motionkit.text_to_motion.grpo.settings import GrpoSettings
 from motionkit.text_to_motion.grpo.step import GRPO
+from motionkit.text_to_motion.pairs.settings import kinds_of
 from motionkit.text_to_motion.rewards.ask import try_reward
 from motionkit.text_to_motion.rewards.mix import RewardMix
 from motionkit.training.base import LOSS, REWARD, Figure, dataset_inputs, inputs_of
@@ -149,9 +165,10 @@ class GrpoTrainer:
     """Trains a diffusion policy with rewards; see `motionkit.training.base.Trainer`."""
 
     shape_keys: ClassVar[tuple[str, ...]] = (
-        "algorithm", "policy", "dataset", "reward", "judge", "prompts", "rollout.prompts", "rollout.group_size",
-        "rollout.antithetic", "rollout.shared_noise", "rollout.by_length", "sampler", "objective", "optim",
-        "lora", "ema", "heldout.prompts", "heldout.samples", "heldout.split", "heldout.allow_shared", "heldout.judge",
+        "algorithm", "policy", "dataset", "reward", "judge", "evaluator", "prompts", "rollout.prompts",
+        "rollout.group_size", "rollout.antithetic", "rollout.shared_noise", "rollout.by_length", "sampler",
+        "objective", "optim", "lora", "ema", "heldout.prompts", "heldout.samples", "heldout.split",
+        "heldout.allow_shared", "heldout.judge",
         "heldout.points", "heldout.watch", "heldout.all_steps", "heldout.stop_on_gap", "control", "seed", "precision",
         "reward_mix.normalize",
     )  # fmt: skip
@@ -159,6 +176,11 @@ class GrpoTrainer:
 
     def __init__(self, settings: GrpoSettings) -> None:
         self.settings = settings
+        self.given: Collection[str] = ()
+        self.settled: dict[str, str] = {}
+        self.found: list[str] = []  # sentences on models of finished runs that are used
+        self.named: Named | None = None
+        self.scorers = self.missing = ""
         self.world: World = OneProcess()
 
     def prepare(self) -> None:
@@ -168,10 +190,12 @@ class GrpoTrainer:
             refuse_one_split(settings.prompts.split, settings.heldout.split)
         device = self.device = set_up(settings)
         dataset: TextMotionDataset = settings.dataset.build()
+        self.same = SameData(dataset, settings.heldout.split)
+        settings = self.settings = self._with_scorers(settings)
         self.policy, reference = _open_policies(settings.policy, device=device, dataset=dataset)
         data = DataRecord.of(dataset)
         if hasattr(self.policy, "trained_on"):
-            self.policy.trained_on = data
+            self.policy.trained_on = data.after(self.policy.trained_on)
         _require_steps(len(self.policy.schedule), settings)
         asked = settings.prompts
         prompts = list(dataset.prompts(asked.split, k_segments=asked.k_segments, seed=settings.seed))
@@ -207,6 +231,8 @@ class GrpoTrainer:
             precision=settings.precision,
             updates=settings.run.num_steps,
             world=self.world,
+            dataset=dataset,
+            split=settings.prompts.split,
         )
         plans = getattr(self.grpo.algorithm, "plans", [self.grpo.algorithm.plan])
         self.excess = max(excess_noise(self.policy.schedule, plan) for plan in plans)
@@ -228,8 +254,44 @@ class GrpoTrainer:
             guidance=self.as_it_starts,
             rows=frozenset(row for reward, _ in self.rewards for row in getattr(reward, "rows", ())),
             trained_on=self.items,
+            scorers=self.scorers,
+            missing=self.missing,
+            doubts=self._doubts,
             world=self.world,
         )
+
+    def _with_scorers(self, settings: GrpoSettings) -> GrpoSettings:
+        """Return the settings with the TMRs of finished runs on the same data as reward and judge where none is given.
+
+        On the starter's data, which has its own, and in a run that is continued, they stay as they are.
+        """
+        if is_starter(self.same.dataset, settings.dataset.name) or settings.run.resume is not None:
+            return settings
+        rewards = list(settings.reward)
+        places = [
+            place
+            for place, chosen in enumerate(rewards)
+            if chosen.label.startswith("tmr-")
+            and getattr(chosen.options, "weights", "") == STARTER
+            and f"reward.{chosen.name}.weights" not in self.given
+        ]
+        judged = settings.judge is None and settings.heldout.judge and settings.heldout.prompts > 0
+        found = self.same.runs(TMR) if places or judged else []
+        if places and found:
+            newest = max(found, key=_suits_reward)  # the first of several: they are sorted, the newest first
+            for place in places:
+                options = rewards[place].options.model_copy(update={"weights": str(newest.directory)})
+                rewards[place] = replace(rewards[place], options=options)
+                self._settle(f"reward.{rewards[place].name}.weights", newest.directory)
+            settings = settings.model_copy(update={"reward": tuple(rewards)})
+        used = {Path(str(getattr(chosen.options, "weights", ""))).resolve() for chosen in rewards}
+        rest = [info for info in found if used.isdisjoint((info.directory.resolve(), (info.directory / TMR).resolve()))]
+        if judged and rest:
+            judge = min(rest, key=_suits_reward)
+            self._settle("judge.weights", judge.directory)
+            chosen = choose_one("rewards", "tmr-dense", {"weights": str(judge.directory)})
+            settings = settings.model_copy(update={"judge": chosen})
+        return settings
 
     def _points(self) -> int:
         """Return how often the run is measured on the way: seldom in a short run, where measuring would be most of it.
@@ -297,6 +359,9 @@ class GrpoTrainer:
             asked = [asked[place] for place in sorted(known)]
             if len(known) < kept.total:
                 self.notes.append(kept.sentence("held-out prompts"))
+        if not (is_generated(dataset) or hasattr(dataset, "splits")):
+            # Folders list clips by length, and the captions of a clip together: the first would be the shortest ones.
+            asked = sorted(asked, key=lambda prompt: stable_hash(prompt.key))
         # The curve is measured on other prompts than the table: the best policy is chosen by the curve.
         others = asked[settings.prompts :][: min(settings.watch, settings.prompts)]
         others = others if len(others) >= _FEWEST else []
@@ -311,6 +376,8 @@ class GrpoTrainer:
         few = self.policy.schedule.visited(sampler.spacing, sampler.inference_timesteps)
         common: dict[str, Any] = {"rewards": self.grpo.rewards, "judge": judge, "guidance": sampler.guidance_scale}
         common["real"] = RealMotions(dataset, settings.split, [*asked, *others])
+        common["evaluator"] = self._evaluator(common["real"], [*self.cursor.prompts, *asked, *others])
+        self._name_scorers(judge)
         result = {"reported": HeldOut(asked, samples=settings.samples, steps=few, **common)}
         if others:
             result["watched"] = HeldOut(others, samples=2, steps=few, **common)
@@ -324,6 +391,64 @@ class GrpoTrainer:
                 result["guided"] = HeldOut(others, **every)
                 result["switched"] = result["generate"]
         return result
+
+    def _settle(self, key: str, value: object) -> None:
+        """Note a model that was found: on resume the run has the same, whatever was trained since."""
+        self.settled[key] = "finished runs of the same data"
+        if str(value) != NONE:
+            self.found.append(f"{key.partition('.')[0]}: {value}, a finished run on these data")
+
+    def _evaluator(self, real: RealMotions, prompts: Sequence[Prompt]) -> ByEvaluator | None:
+        """Open the evaluator of the tables, which none of the rewards reads."""
+        read = {
+            mark()
+            for reward, _ in self.rewards
+            if (mark := getattr(getattr(reward, "space", None), "fingerprint", None)) is not None
+        }
+        self.named = find_evaluator(self.settings.evaluator, self.same, device=self.device, without=read)
+        if self.settings.evaluator.weights == AUTO and not is_starter(self.same.dataset):
+            name = NONE if self.named is None else self.named.name
+            chosen = self.settings.evaluator.model_copy(update={"weights": name})
+            self.settings = self.settings.model_copy(update={"evaluator": chosen})
+            self._settle("evaluator.weights", name)
+        if self.named is None:
+            return None
+        model = self.named.evaluator
+        self.inputs["evaluator.weights"] = model.fingerprint()
+        model.check_width(torch.empty(0, self.policy.skeleton.width))
+        model.use_tokens(stored_tokens(self.same.dataset))
+        if model.fingerprint() in read:
+            _logger.warning("the evaluator is read by a reward, so that its rows cannot tell whether that is gamed")
+        return ByEvaluator(model, real, [text for prompt in prompts for text in prompt.segments])
+
+    def _doubts(self, real_r3: float | None) -> list[str]:
+        """Return why the figures of the evaluator say little, by its R@3 of reference clips."""
+        if self.named is None:
+            return []
+        asked = self.measurements.heldout["reported"].prompts
+        command = training_command("t2m-evaluator", self.settings.dataset)
+        return evaluator_notes(self.named, [text for prompt in asked for text in prompt.segments], real_r3, command)
+
+    def _name_scorers(self, judge: Reward | None) -> None:
+        """Note which judge and evaluator measure, and which rows are missing and the commands that make them."""
+        settings, judged = self.settings, ""
+        if judge is not None:
+            place = str(getattr(getattr(settings.judge, "options", None), "weights", "")) or "of the starter pack"
+            judged = f"judge {Path(place).name if Path(place).is_absolute() else place}"
+        self.scorers = "; ".join(filter(None, (judged, "" if self.named is None else self.named.words)))
+        missing, commands = [], []
+        if judge is None and settings.heldout.judge:
+            missing.append("judge")
+            more = ("--negatives", "stillness,place", "--seed", "1")
+            commands.append(training_command("tmr", settings.dataset, *more))
+        if self.named is None and (settings.evaluator.weights != NONE or "evaluator.weights" in self.settled):
+            missing += ["R@3", "KID"]
+            commands.append(training_command("t2m-evaluator", settings.dataset))
+        if missing:
+            self.missing = (
+                f"the tables have no {' and no '.join(missing)}: no finished run trained what measures them on these "
+                f"data ({' and '.join(commands)})"
+            )
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
@@ -339,7 +464,8 @@ class GrpoTrainer:
             "rewards": {chosen.label: chosen.weight for chosen in settings.reward},
             "heldout_prompts": len(reported.prompts) if (reported := self.measurements.heldout.get("reported")) else 0,
             **({"heldout_shared_motions": len(self.shared)} if self.shared else {}),
-            **({"notes": self.notes} if self.notes else {}),
+            **({"measured_by": self.scorers} if self.scorers else {}),
+            **({"notes": notes} if (notes := [*self.found, *filter(None, [self.missing]), *self.notes]) else {}),
         }
 
     def _stochastic(self) -> dict[str, object]:
@@ -353,7 +479,9 @@ class GrpoTrainer:
         if self.world.main:
             self.policy.save(run.artifact("policy"), tensors=False)
             self.items.write(run.artifact("policy"))
-        for note in self.notes:
+        for text in self.found:
+            _logger.info("%s", text)
+        for note in filter(None, [self.missing, *self.notes]):
             _logger.warning("%s", note)
         if self.excess > _ROUGH:
             _logger.warning(
@@ -439,6 +567,20 @@ class GrpoTrainer:
             _logger.warning("%s", text)
         run.annotate(calibration=[row.document() for row in result.rewards])
         return [result.table()]
+
+
+def _suits_reward(info: RunInfo) -> tuple[bool, int]:
+    """Return the rank of a TMR as a reward, the highest is best: trained on all clips, against most kinds of changes.
+
+    One that was trained on the second half of the clips is meant for a judge.
+    """
+    train = info.config.get("train")
+    told = train if isinstance(train, Mapping) else {}
+    try:
+        kinds = kinds_of(str(told.get("negatives", "none")), starter=False)
+    except (MotionkitError, ValueError):  # kinds of another version
+        kinds = {}
+    return told.get("half") != "second", len(kinds)
 
 
 def _open_policies(chosen: Chosen, **runtime: Any) -> tuple[DiffusionPolicy, DiffusionPolicy | None]:

@@ -142,7 +142,10 @@ def first_problem(error: ValidationError) -> str:
 
 
 class MdmModelSettings(Group):
-    """Shape of the network; the defaults are the starter policy's, the published model's are in brackets."""
+    """Shape of the network; the defaults are the starter policy's, the published model's are in brackets.
+
+    With --init it is that policy's.
+    """
 
     arch: Annotated[Literal["trans_enc", "trans_dec"], Cli("--model.arch")] = Field(
         default="trans_enc", description="Encoder with prefix tokens, or decoder with the text as memory."
@@ -170,8 +173,12 @@ class MdmModelSettings(Group):
         default=50, ge=2, le=10_000, description="Steps of the noise schedule (published: 50 or 1000)."
     )
     noise_schedule: Literal["cosine", "linear"] = Field(default="cosine", description="Form of the noise schedule.")
-    noise_shift: float = Field(
-        default=4.0, gt=0, le=1000, description="How many times as much noise each step has (published: 1)."
+    noise_shift: float | None = Field(
+        default=None,
+        gt=0,
+        le=1000,
+        description="How many times as much noise each step has (published: 1); default: 4, with --init as in that "
+        "policy.",
     )
 
     @model_validator(mode="after")
@@ -188,6 +195,8 @@ class MdmModelSettings(Group):
         values = self.model_dump()
         if self.patch_overlap is None:
             values["patch_overlap"] = self.patch_size % 2 == 0
+        if self.noise_shift is None:
+            values["noise_shift"] = 4.0
         return MDMSettings(**values, mask_frames=True, cond_mask_prob=cond_mask_prob)
 
 
@@ -195,7 +204,8 @@ class MdmTextSettings(Group):
     """The frozen text encoder."""
 
     encoder: Annotated[Literal["auto", "clip", "distilbert", "minilm", "stored"], Cli("--text.encoder")] = Field(
-        default="auto", description="auto: the stored table for the starter dataset, minilm for others."
+        default="auto",
+        description="auto: the stored table for the starter dataset, minilm for others; with --init as in that policy.",
     )
     model: Annotated[str, Cli("--text.model")] = Field(
         default="", description="Text model, a transformers folder or hub id; default: the local cache."
@@ -216,6 +226,10 @@ class MdmTrainSettings(Group):
         le=1,
         description="clause_frames only: share of batches whose clips are set among unrelated pieces with unrelated "
         "texts, without loss.",
+    )
+    mirror: bool = Field(
+        default=False,
+        description="Train on the mirror image of each clip too, with left and right swapped in its text.",
     )
     velocity: float = Field(
         default=1.0, ge=0, description="Weight of the frame-to-frame differences' error, against jitter (published: 0)."
@@ -251,7 +265,9 @@ class PretrainMDMSettings(TrainerSettings):
 
     run: RunSettings = RunSettings(num_steps=3000)
     init: Annotated[str, Cli("--init")] = Field(
-        default="", description="Policy to start from: 'starter', a policy or run folder; default: random weights."
+        default="",
+        description="Policy to start from: 'starter', a policy or run folder; its shape, text model and "
+        "statistics are kept. Default: random weights.",
     )
     dataset: Chosen = slot("datasets", "starter", gives=("text-motion", "composite"))
     judge: Chosen | None = slot(
@@ -268,13 +284,6 @@ class PretrainMDMSettings(TrainerSettings):
         description="Held-out captions whose motion is kept at the start and when the loss is measured, at most twelve "
         "times, for the page and trackers; 0 keeps none.",
     )
-
-    @model_validator(mode="after")
-    def _there(self) -> Self:
-        steps, most = self.train.sampling_steps, self.model.diffusion_steps
-        if steps is not None and steps > most:
-            raise ValueError(f"train.sampling_steps is {steps}, and model.diffusion_steps is {most}: use 0 to {most}")
-        return self
 
 
 class MDMOptions(Group):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
@@ -13,23 +13,24 @@ from torch.nn.utils.rnn import pad_sequence
 
 from motionkit.config import Chosen
 from motionkit.contracts.dataset import TextClip, TextMotionDataset, count_takes
-from motionkit.contracts.generating import plan_steps, refuse_blocks
+from motionkit.contracts.generating import plan_steps
 from motionkit.contracts.open_model import trained_on
 from motionkit.contracts.policy import DiffusionPolicy, guidance_of
 from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
 from motionkit.geometry import rotate_yaw
-from motionkit.motion import Normalizer, Skeleton
+from motionkit.motion import Normalizer, Skeleton, mirror_features
 from motionkit.rl import length_mask, stable_hash
 from motionkit.runs import Run, fingerprint_tensors
-from motionkit.text import Prompt, TextRecord, proof
+from motionkit.text import Prompt, mirror_text, proof, reads_sides
 from motionkit.text_to_motion.evaluation.judge import open_judge
 from motionkit.text_to_motion.evaluation.points import drop_points, is_point, keep_point, sample_point
 from motionkit.text_to_motion.evaluation.quality import Quality, measure_quality
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions
-from motionkit.text_to_motion.mdm.open import new_policy, open_encoder, open_policy
+from motionkit.text_to_motion.mdm.open import new_policy, open_encoder
 from motionkit.text_to_motion.mdm.policy import MDMPolicy
-from motionkit.text_to_motion.mdm.settings import MDMOptions, PretrainMDMSettings
+from motionkit.text_to_motion.mdm.settings import PretrainMDMSettings
+from motionkit.text_to_motion.mdm.start import encoder_of, open_start, shape_of
 from motionkit.text_to_motion.pairs.data import below, clip_inputs, held_out_clips, trained_on_clips, usable_clips
 from motionkit.tracking import is_noise, noise_sentence, result_table, results
 from motionkit.training.base import LOSS, Figure, inputs_of
@@ -41,8 +42,6 @@ from motionkit.training.world import OneProcess, World, share_of, sum_over
 _NEIGHBOURS = 2
 _LONGEST = 64  # frames of one neighbour; longer ones would only make batches longer
 _logger = logging.getLogger("motionkit.pretrain")
-_MAY_DIFFER = ("dropout", "cond_mask_prob", "noise_shift")
-"""Settings in which a policy may differ from the one it starts from: no tensor depends on them."""
 _SAMPLING_STEPS = 20  # default number of sampling steps
 
 
@@ -99,7 +98,7 @@ class MdmBatches:
         grid: int = 1,
     ) -> None:
         self._clips = clips
-        self._features = [normalizer.normalize(clip.features) for clip in clips]
+        self._normalizer = normalizer
         self._lengths = torch.tensor([min(clip.features.shape[0], max_length) for clip in clips])
         self._size = min(batch_size, len(clips))
         self._steps, self._max, self._seed, self._random_crop = steps, max_length, seed, random_crop
@@ -167,9 +166,9 @@ class MdmBatches:
         return captions[0 if plain else below(len(captions), generator)]
 
     def _crop(self, row: int, length: int, generator: torch.Generator) -> Tensor:
-        spare = self._features[row].shape[0] - length
-        start = below(spare + 1, generator) if self._random_crop else 0
-        return self._features[row][start : start + length]
+        features = self._clips[row].features
+        start = below(len(features) - length + 1, generator) if self._random_crop else 0
+        return self._normalizer.normalize(features[start : start + length])
 
     def _piece(self, clip: Tensor, room: int, generator: torch.Generator) -> Tensor:
         """Cut a neighbour of a random length that fits; empty a third of the time, or without room."""
@@ -267,7 +266,7 @@ def _steps(features: Tensor) -> Tensor:
 
 
 class PretrainMDM:
-    """Trains an MDM from scratch; see `motionkit.training.base.Trainer`.
+    """Trains an MDM, from scratch or from another policy; see `motionkit.training.base.Trainer`.
 
     x0 loss at uniform timesteps over valid frames, AdamW with warm-up and cosine decay, dropped text for
     classifier-free guidance, averaged weights. The averaged weights become ``RUN/policy``.
@@ -285,16 +284,19 @@ class PretrainMDM:
     )
 
     figures: ClassVar[tuple[Figure, ...]] = (LOSS, Figure("val", ("val/loss/diffusion",)))
+    typed: Collection[str] = ()
 
     def __init__(self, settings: PretrainMDMSettings) -> None:
         self.settings = settings
         self.world: World = OneProcess()
+        self._mirrored: list[TextClip] = []
 
     def prepare(self) -> None:
         """Open dataset and text encoder and build the network."""
         settings = self.settings
         self.device = set_up(settings)
         dataset: TextMotionDataset = settings.dataset.build()
+        start = open_start(settings, dataset, self.device) if settings.init else None
         self._random_crop = dataset.random_crop
         self._train_clips = usable_clips(dataset, "train", settings.dataset.label, least=1)
         size = min(settings.train.batch_size, len(self._train_clips))
@@ -313,44 +315,46 @@ class PretrainMDM:
             elif settings.judge is not None:
                 _require_space(settings.judge, self._judge)
             self.inputs |= inputs_of({"judge": self._judge}, {"judge": settings.judge} if settings.judge else None)
-        name = settings.text.encoder
-        if name == "auto":
-            name = "stored" if dataset.name == "starter" else "minilm"
-        encoder = open_encoder(name, settings.text.model, device=self.device)
-        shape = settings.model.network(settings.train.cond_drop)
-        if name == "distilbert" and (shape.arch == "trans_enc" or shape.clause_frames):
-            raise MotionkitError(
-                "DistilBERT gives one token per word, which only the plain decoder reads.",
-                fix="--model.arch trans_dec --set model.clause_frames=false, or another --text.encoder.",
-            )
+        if start is None:
+            name = settings.text.encoder
+            if name == "auto":
+                name = "stored" if dataset.name == "starter" else "minilm"
+            encoder = open_encoder(name, settings.text.model, device=self.device)
+            shape = settings.model.network(settings.train.cond_drop)
+            if name == "distilbert" and (shape.arch == "trans_enc" or shape.clause_frames):
+                raise MotionkitError(
+                    "DistilBERT gives one token per word, which only the plain decoder reads.",
+                    fix="--model.arch trans_dec --set model.clause_frames=false, or another --text.encoder.",
+                )
+        else:
+            encoder = encoder_of(settings, start, dataset, self.device)
+            shape = shape_of(settings.model, start, init=settings.init, typed=self.typed)
+            shape = shape.model_copy(update={"cond_mask_prob": settings.train.cond_drop})
         if mark := proof(encoder.fingerprint):
             self.inputs["text.model"] = mark
         self.policy = new_policy(shape, dataset=dataset, encoder=encoder, seed=settings.seed, device=self.device)
-        _scale_text(self.policy, self._train_clips)
-        steps = _SAMPLING_STEPS if settings.train.sampling_steps is None else settings.train.sampling_steps
-        if 0 < steps < len(self.policy.schedule):
+        if start is None:
+            _scale_text(self.policy, self._train_clips)
+        else:
+            self.inputs["init"] = fingerprint_tensors(start.tensors())
+            # The weights need the statistics that they were trained with.
+            self.policy.normalizer = start.normalizer
+            self.policy.network.load_state_dict(start.network.state_dict())
+        steps, most = settings.train.sampling_steps, len(self.policy.schedule)
+        if steps is not None and steps > most:
+            raise MotionkitError(
+                f"train.sampling_steps is {steps}, and model.diffusion_steps is {most}: use 0 to {most}.",
+                fix=f"--set train.sampling_steps={most}",
+            )
+        steps = _SAMPLING_STEPS if steps is None else steps
+        if 0 < steps < most:
             self.policy.sampling_steps = steps
-        if settings.init:
-            self._start_from(settings.init, dataset)
         self._weight = self.policy.schedule.snr.clamp(1.0, settings.train.max_weight)
         prompts = [_first_prompt(clip, self.policy.max_length) for clip in self._train_clips[:8]]
+        if settings.train.mirror:
+            self._mirrored = mirrored(self._train_clips, self.policy.skeleton)
+            self.policy.encoder.encode([text for clip in self._mirrored for text in clip.captions])  # refused here
         settle_matmul(settings, cast(DiffusionPolicy, self.policy), prompts, samples=settings.train.batch_size)
-
-    def _start_from(self, checkpoint: str, dataset: TextMotionDataset) -> None:
-        options = MDMOptions(checkpoint=checkpoint, text_model=self.settings.text.model)
-        start = open_policy(options, device=self.device, dataset=dataset)
-        refuse_blocks(cast(DiffusionPolicy, start))
-        self.inputs["init"] = fingerprint_tensors(start.tensors())
-        mine, theirs = self.policy.settings.model_dump(), start.settings.model_dump()
-        if odd := [key for key in mine if mine[key] != theirs[key] and key not in _MAY_DIFFER]:
-            raise MotionkitError(
-                f"{checkpoint} is another model: its {odd[0]} is {theirs[odd[0]]}, not {mine[odd[0]]}.",
-                fix=f"--set model.{odd[0]}={theirs[odd[0]]}, or start from another policy.",
-            )
-        TextRecord.of(start.encoder).require(self.policy.encoder, origin=checkpoint, option="--text.model")
-        # The weights need the statistics that they were trained with.
-        self.policy.normalizer = start.normalizer
-        self.policy.network.load_state_dict(start.network.state_dict())
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
@@ -464,17 +468,17 @@ class PretrainMDM:
     def _batches(self) -> MdmBatches:
         settings = self.settings
         return MdmBatches(
-            self._train_clips,
+            [*self._train_clips, *self._mirrored],
             self.policy.normalizer.to("cpu"),
             batch_size=settings.train.batch_size,
-            steps=settings.model.diffusion_steps,
+            steps=len(self.policy.schedule),
             max_length=self.policy.max_length,
             seed=settings.seed,
             random_crop=self._random_crop,
             cond_drop=settings.train.cond_drop,
             early=settings.train.early,
-            clutter=settings.train.clutter if settings.model.clause_frames else 0.0,
-            grid=settings.model.patch_size,
+            clutter=settings.train.clutter if self.policy.settings.clause_frames else 0.0,
+            grid=self.policy.settings.patch_size,
         )
 
     def _held_out(self) -> list[MdmBatch]:
@@ -482,7 +486,7 @@ class PretrainMDM:
             self._val_clips,
             self.policy.normalizer.to("cpu"),
             batch_size=self.settings.train.batch_size,
-            steps=self.settings.model.diffusion_steps,
+            steps=len(self.policy.schedule),
             max_length=self.policy.max_length,
             seed=0,
         ).fixed()
@@ -546,6 +550,16 @@ def _require_space(chosen: Chosen, judge: Reward) -> None:
             f"--judge {chosen.name} has no space of motions, in which FID is measured.",
             fix="--judge tmr-dense --judge.weights DIR",
         )
+
+
+def mirrored(clips: Sequence[TextClip], skeleton: Skeleton) -> list[TextClip]:
+    """Return the mirror images of clips, without captions whose sides cannot be read (other languages)."""
+    texts = [tuple(mirror_text(text) for text in clip.captions if reads_sides(text)) for clip in clips]
+    return [
+        TextClip(clip.key, mirror_features(clip.features, skeleton), captions)
+        for clip, captions in zip(clips, texts, strict=True)
+        if captions
+    ]
 
 
 def _first_prompt(clip: TextClip, frames: int = 1) -> Prompt:

@@ -33,7 +33,7 @@ def usable_clips(dataset: TextMotionDataset, split: Split, label: str, *, least:
     if len(clips) < least:
         raise MotionkitError(
             f"dataset {label!r} has {count(len(clips), 'clip')} in its {split} split, at least {least} are needed.",
-            fix="check --dataset.root and the split's list of ids.",
+            fix=f"check --dataset.root and its {split}.txt; convert --split-column NAME takes the splits from a table.",
         )
     for clip in clips:
         if not bool(torch.isfinite(clip.features).all()):

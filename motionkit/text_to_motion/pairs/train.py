@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import torch
@@ -93,18 +93,22 @@ def statistics(clips: Sequence[TextClip], *, floor: Tensor) -> tuple[Tensor, Ten
 
 @dataclass(frozen=True)
 class WithStatistics:
-    """A network for a `Learner`, whose checkpoint also has the buffers ``mean`` and ``std``."""
+    """A network for a `Learner`, whose checkpoint has all that the model's own file has.
+
+    Its config.json is written at the start of a run, so that a run that was stopped can be used.
+    """
 
     network: nn.Module
+    constants: Mapping[str, Tensor] = field(default_factory=dict)  # What is not trained, such as word vectors
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return weights and statistics."""
+        """Return weights, statistics (the buffers ``mean`` and ``std``) and constants."""
         statistics = {"stats.mean": self.network.get_buffer("mean"), "stats.std": self.network.get_buffer("std")}
-        return {**self.network.state_dict(), **statistics}
+        return {**self.network.state_dict(), **statistics, **self.constants}
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restore them."""
-        rest = dict(tensors)
+        """Restore weights and statistics."""
+        rest = {name: value for name, value in tensors.items() if name not in self.constants}
         for name in ("mean", "std"):
             self.network.get_buffer(name).copy_(rest.pop(f"stats.{name}"))
         self.network.load_state_dict(rest)
@@ -137,9 +141,14 @@ class PairTrainer(ABC, Generic[Settings]):
     def model(self) -> nn.Module:
         """The trained model."""
 
+    @property
+    def constants(self) -> Mapping[str, Tensor]:
+        """Tensors of the model's file that are not trained."""
+        return {}
+
     @abstractmethod
-    def save(self, run: Run, provenance: Mapping[str, object]) -> None:
-        """Write the trained model into its folder of the run."""
+    def save(self, run: Run, provenance: Mapping[str, object], *, tensors: bool = True) -> None:
+        """Write the model into its folder of the run; without `tensors` only its config.json."""
 
     @abstractmethod
     def validate(self) -> dict[str, float]:
@@ -275,7 +284,12 @@ class PairTrainer(ABC, Generic[Settings]):
             _logger.warning("%s", note)
         batches = self.batches()
         rate = cosine_rate(optim.learning_rate, optim.warmup_steps, settings.run.num_steps, settings.train.final_rate)
-        learner = Learner(WithStatistics(self.model), optim, rate, world=self.world)
+        learner = Learner(WithStatistics(self.model, self.constants), optim, rate, world=self.world)
+
+        def begin() -> None:
+            if self.world.main:
+                self.save(run, self._provenance({}), tensors=False)
+                self.items.write(run.artifact(self.folder))
 
         def validate_first() -> dict[str, float]:
             _logger.info("measuring retrieval on %d held-out clips before training", len(self.val_clips))
@@ -289,6 +303,7 @@ class PairTrainer(ABC, Generic[Settings]):
             measure=lambda step: self.validate(),
             every=settings.train.val_every,
             before=validate_first,
+            begin=begin,
         )
         if fitted is None:
             return {}

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import logging
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,14 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from motionkit import weights
-from motionkit.contracts.open_model import CONFIG, WEIGHTS, encoder_config, encoder_format, read_encoder
+from motionkit.contracts.open_model import (
+    CONFIG,
+    WEIGHTS,
+    encoder_config,
+    encoder_format,
+    read_encoder,
+    without_encoder,
+)
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord
 from motionkit.nn import native_keys, stock_keys
@@ -220,7 +226,14 @@ def _vector(value: Any, path: Path, width: int) -> Tensor:
     return tensor.reshape(width).float()
 
 
-def save_tmr(folder: Path, model: TMR, *, extra: Mapping[str, object] | None = None, half: bool = False) -> None:
+def save_tmr(
+    folder: Path,
+    model: TMR,
+    *,
+    extra: Mapping[str, object] | None = None,
+    half: bool = False,
+    weights: bool = True,
+) -> None:
     """Write a TMR folder: ``model.safetensors`` (weights and statistics) and ``config.json``.
 
     Each file is written aside and renamed. Tensor names are those of the three released files, prefixed with the
@@ -231,6 +244,7 @@ def save_tmr(folder: Path, model: TMR, *, extra: Mapping[str, object] | None = N
         model: The model, with its decoder if it has one.
         extra: JSON-able additions to the config, such as the training settings.
         half: Store weights as float16 (statistics stay float32).
+        weights: False writes only config.json, for a run whose checkpoints hold the weights.
     """
     tensors: dict[str, Tensor] = {}
     for name in _COMPONENTS:
@@ -249,7 +263,7 @@ def save_tmr(folder: Path, model: TMR, *, extra: Mapping[str, object] | None = N
         else {**TextRecord.of(model.text_model).model_dump(), "width": model.text_model.width},
         **dict(extra or {}),
     }
-    write_model(folder, CONFIG, config, tensors)
+    write_model(folder, CONFIG, config, tensors if weights else None)
 
 
 def is_native(folder: Path) -> bool:
@@ -406,11 +420,7 @@ def _folder(root: Path) -> Parts:
         if file.is_file() and file.name not in {"mean.pt", "std.pt"}:
             return split_file(weights.read(file), str(file))
     if (root / "run.json").is_file():
-        raise MotionkitError(
-            f"the run {root} has no TMR.",
-            why="only a finished run of pretrain tmr has one.",
-            fix=f"motionkit pretrain tmr --resume {shlex.quote(str(root))}",
-        )
+        raise without_encoder(root, "TMR", "pretrain tmr", _FIX)
     raise MotionkitError(
         f"{root} holds no TMR.",
         why="it has neither text_encoder.pt and motion_encoder.pt, nor last_weights, nor one checkpoint file, nor a "

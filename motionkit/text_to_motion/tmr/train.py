@@ -17,6 +17,7 @@ from motionkit.errors import MotionkitError
 from motionkit.rl import length_mask
 from motionkit.runs import Run
 from motionkit.text import CachedEncoder, StoredEncoder, TextEncoder, TextFeatures, proof
+from motionkit.text_to_motion.init import differing, for_training
 from motionkit.text_to_motion.pairs.data import PairBatch
 from motionkit.text_to_motion.pairs.negatives import ChangedCaptions, ChangedMotions
 from motionkit.text_to_motion.pairs.train import (
@@ -38,7 +39,7 @@ from motionkit.text_to_motion.tmr.model import (
     open_text_model,
     sentence_embeddings,
 )
-from motionkit.text_to_motion.tmr.settings import PretrainTMRSettings, TmrModelSettings
+from motionkit.text_to_motion.tmr.settings import PretrainTMRSettings
 from motionkit.training.device import autocast
 from motionkit.training.world import joined
 
@@ -135,29 +136,6 @@ def readable(text_model: TextEncoder, texts: Sequence[str]) -> frozenset[str]:
     return frozenset(text for text in texts if encodes([text]))
 
 
-def differing(model: TmrModelSettings, tmr: TMR, typed: Collection[str] = ()) -> tuple[str, object] | None:
-    """Return the first setting that was given and differs from a TMR's, with the TMR's value; None if all agree.
-
-    A default value counts only if it was typed: a run's ``config.json`` contains every setting.
-    """
-    sizes = tmr.motion_encoder.sizes
-    theirs = {
-        "latent_dim": sizes.latent,
-        "layers": sizes.layers,
-        "patch_size": tmr.patch,
-        "num_heads": sizes.heads,
-        "ff_size": sizes.feedforward,
-        "dropout": sizes.dropout,
-        "variational": sizes.variational,
-    }
-    defaults = TmrModelSettings()
-    for name, value in theirs.items():
-        wanted = getattr(model, name)
-        if wanted != value and (f"model.{name}" in typed or wanted != getattr(defaults, name)):
-            return name, value
-    return None
-
-
 @torch.no_grad()
 def retrieval_metrics(tmr: TMR, clips: Sequence[TextClip], *, short: int) -> dict[str, float]:
     """Return `retrieval_figures` by latent means, of each clip with its first caption.
@@ -244,17 +222,22 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
             tmr = open_tmr(init, text_model="" if text == "auto" else text, device=self.device)
             tmr.check_width(self.train_clips[0].features)
         except MotionkitError as error:
-            # The messages name options of rewards.
-            fix = error.fix.rpartition("for a TMR ")[2].replace("leave --reward.weights at 'starter'", "'starter'")
-            fix = fix.replace("--reward.text-model", "--text.model").replace("--reward.weights", "--init")
-            if "--reward.stats" in fix:
-                fix = "put TMR's mean.pt and std.pt into the folder of the weights."
-            raise MotionkitError(error.message, why=error.why, fix=fix) from error
+            raise for_training(error) from error
         self.inputs["init"] = tmr.fingerprint()
-        if odd := differing(settings.model, tmr, self.typed):
-            name, theirs = odd
+        sizes = tmr.motion_encoder.sizes
+        theirs = {
+            "latent_dim": sizes.latent,
+            "layers": sizes.layers,
+            "patch_size": tmr.patch,
+            "num_heads": sizes.heads,
+            "ff_size": sizes.feedforward,
+            "dropout": sizes.dropout,
+            "variational": sizes.variational,
+        }
+        if odd := differing(settings.model, theirs, self.typed):
+            name, value = odd
             raise MotionkitError(
-                f"--init {init}: the {name} of this TMR is {theirs}, not {getattr(settings.model, name)}.",
+                f"--init {init}: the {name} of this TMR is {value}, not {getattr(settings.model, name)}.",
                 why="training keeps its shape.",
                 fix=f"leave model.{name} out, or train from random weights.",
             )
@@ -275,9 +258,10 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
         assert self.tmr.text_model is not None
         return {"model": "tmr", "text_encoder": self.tmr.text_model.name, **self.plan()}
 
-    def save(self, run: Run, provenance: Mapping[str, object]) -> None:
+    def save(self, run: Run, provenance: Mapping[str, object], *, tensors: bool = True) -> None:
         """Write ``RUN/tmr``."""
-        save_tmr(run.artifact(FOLDER), self.tmr, half=self.settings.train.save_half, extra=provenance)
+        half = self.settings.train.save_half
+        save_tmr(run.artifact(FOLDER), self.tmr, half=half, extra=provenance, weights=tensors)
 
     def validate(self) -> dict[str, float]:
         """Measure retrieval on the held-out clips."""

@@ -396,6 +396,12 @@ def test_splits_keep_groups_together(groups):
     assert splits == assign_splits(dict(reversed(groups.items())))
 
 
+@pytest.mark.parametrize(("clips", "held_out"), [(20, (2, 3)), (10, (1, 2)), (3, (1, 1))])
+def test_few_clips_leave_two_to_retrieve_among(clips: int, held_out: tuple[int, int]) -> None:
+    splits = list(assign_splits({f"clip{number}": f"clip{number}" for number in range(clips)}).values())
+    assert (splits.count("val"), splits.count("test")) == held_out
+
+
 def test_splits_have_the_shares_of_humanml3d():
     splits = list(assign_splits({f"clip{number}": f"clip{number}" for number in range(1000)}).values())
     assert splits.count("test") == pytest.approx(150, abs=1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,8 +19,10 @@ from motionkit.text_to_motion.evaluation.protocol.compare import Comparison, _se
 from motionkit.text_to_motion.evaluation.protocol.measure import Amount, Embedded, sampling_of
 from motionkit.text_to_motion.evaluation.protocol.run import open_all
 from motionkit.text_to_motion.evaluation.protocol.tables import PUBLISHED, comparable, formatted
+from motionkit.text_to_motion.evaluation.styles import Styles
 from motionkit.text_to_motion.rewards.mix import RewardMix
 from tests.made import starter_evaluator
+from tests.made.starter_evaluator import named
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +33,7 @@ def compared(tmp_path_factory):
     with torch.no_grad():
         for parameter in policies["shaken"].network.parameters():
             parameter += 0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0))
-    opened = open_all(dataset, "val", policies, label="starter", evaluator=str(place))
+    opened = open_all(dataset, "val", policies, label="starter", evaluator=named(place))
     how = sampling_of(open_model("starter"), policies["base"], starter=True, kind="ddim", steps=3)
     judge = RewardMix([(load_reward("tmr-dense", weights="starter:judge"), 1.0)])
     measurement = opened.measurement(Amount(1, 70), seed=0, batch=32, rewards=judge)
@@ -166,3 +170,24 @@ def test_kinetic_fid_is_paired_where_there_are_enough_motions() -> None:
     assert far.before == pytest.approx(kinetic_fid(base, real), rel=1e-6)
     assert far.after == pytest.approx(kinetic_fid(base + 2.0, real), rel=1e-6)
     assert 0 < far.ci95[0] < far.delta < far.ci95[1]
+
+
+def test_styles_and_kid_are_paired_by_prompt(tmp_path: Path) -> None:
+    dataset = load_dataset("starter", clips=288, val_clips=48, test_clips=48, max_frames=64)
+    place = starter_evaluator.write(tmp_path / "evaluator", dataset, width=16)
+    policy = load_policy("starter")
+    opened = open_all(dataset, "val", {"a": policy}, label="starter", evaluator=named(place))
+    assert opened.styles == {}, "captions of so few clips name no styles"
+    asked = {text for clip in dataset.clips("val") for text in clip.captions}
+    opened = replace(opened, styles={text: Styles(("a man walks", text, "a man jumps"), 1) for text in asked})
+    how = sampling_of(open_model("starter"), policy, starter=True, kind="ddim", steps=2)
+    found = compare_policies(dict.fromkeys("ab", (policy, how)), opened.measurement(Amount(1, 64), seed=0, batch=32))
+    rows = [row[0] for row in found.table("")["rows"]]
+    assert rows[rows.index("R@3") + 1] == "style accuracy"
+    assert found.notes["style"] == "of the 64 of 64 motions whose captions name a style; chance 0.33"
+    assert 0 <= found.truth["style"] <= 1
+    pair = found.differences["style"]["b"]
+    assert (pair.n, pair.delta) == (64, 0)
+    assert pair.before == pytest.approx(found.means["style"]["a"])
+    assert (found.differences["kid"]["b"].delta, found.differences["kid"]["b"].ci95) == (0, (0, 0))
+    assert found.differences["kid"]["b"].before == pytest.approx(found.means["kid"]["a"], rel=1e-4)

@@ -13,8 +13,9 @@ from motionkit import load_dataset, load_policy, load_reward
 from motionkit.metrics import body_positions, kinetic_features, kinetic_fid, npss_terms
 from motionkit.motion import MotionBatch
 from motionkit.text import Prompt
-from motionkit.text_to_motion.evaluation.heldout import HeldOut, Measured, compare_sets, set_columns
+from motionkit.text_to_motion.evaluation.heldout import HeldOut, Measured
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions
+from motionkit.text_to_motion.evaluation.set_figures import compare_sets, set_columns
 from motionkit.text_to_motion.rewards.mix import RewardMix
 
 

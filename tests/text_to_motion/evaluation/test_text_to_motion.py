@@ -20,6 +20,7 @@ from motionkit.text_to_motion.evaluation.protocol.run import evaluate, open_all
 from motionkit.text_to_motion.evaluation.protocol.tables import explain, summarise, table, verdict
 from motionkit.text_to_motion.evaluator.files import doubt_of
 from tests.made import starter_evaluator
+from tests.made.starter_evaluator import named
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +181,7 @@ def test_statistics_of_something_else_are_found_on_real_motions(dataset) -> None
 
 
 def test_padding_and_batches_change_nothing(dataset, policy, evaluator) -> None:
-    opened = open_all(dataset, "val", {"starter": policy}, label="starter", evaluator=str(evaluator))
+    opened = open_all(dataset, "val", {"starter": policy}, label="starter", evaluator=named(evaluator))
     how = sampling_of(open_model("starter"), policy, starter=True)
     assert how.words == "DDIM, 5 steps of 50, guidance 2.5, masks exact"
     found = []
@@ -197,7 +198,7 @@ def test_padding_and_batches_change_nothing(dataset, policy, evaluator) -> None:
 def test_an_evaluation_that_was_stopped_in_its_last_replication_goes_on(
     dataset, policy, evaluator, tmp_path: Path
 ) -> None:
-    opened = open_all(dataset, "val", {"starter": policy}, label="starter", evaluator=str(evaluator))
+    opened = open_all(dataset, "val", {"starter": policy}, label="starter", evaluator=named(evaluator))
     found = open_model("starter")
     how = sampling_of(found, policy, starter=True, steps=2, kind="ddim")
     amount, common = Amount(3, 32), {"protocol": "mdm", "mode": "debug"}
@@ -242,7 +243,7 @@ def test_an_evaluation_that_was_stopped_in_its_last_replication_goes_on(
 
 
 def test_every_figure_is_defined_and_shown() -> None:
-    assert len(explain()) == 18
+    assert len(explain()) == 19
     sheet = Sheet({"fid": 2.0, "r_precision_3": 0.5, "skate": 0.04}, {"diversity": "too few"}, {"fid": "biased"})
     real = Sheet({"fid": 0.1, "r_precision_3": 0.8, "skate": 0.01})
     metrics, truth = summarise([sheet, sheet]), summarise([real, real])
@@ -300,7 +301,7 @@ def test_npss_is_nought_of_the_real_motion_itself(dataset) -> None:
 
 
 def test_a_doubt_withholds_what_the_evaluator_says(dataset, policy, evaluator) -> None:
-    opened = open_all(dataset, "val", {"starter": policy}, label="starter", evaluator=str(evaluator))
+    opened = open_all(dataset, "val", {"starter": policy}, label="starter", evaluator=named(evaluator))
     how = sampling_of(open_model("starter"), policy, starter=True, steps=2, kind="ddim")
     actions = opened.real.actions
     measurement = Measurement(

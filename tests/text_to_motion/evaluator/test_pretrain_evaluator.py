@@ -10,10 +10,10 @@ import torch
 
 from motionkit.config import Chosen, RunSettings
 from motionkit.errors import MotionkitError
-from motionkit.runs import next_commands, peek
+from motionkit.runs import Run, next_commands, peek
 from motionkit.text_to_motion.crops import Crop
 from motionkit.text_to_motion.data.humanml import HumanMLOptions
-from motionkit.text_to_motion.evaluator.files import open_evaluator
+from motionkit.text_to_motion.evaluator.files import load_evaluator, open_evaluator
 from motionkit.text_to_motion.evaluator.settings import PretrainEvaluatorSettings
 from motionkit.text_to_motion.evaluator.train import (
     PretrainEvaluator,
@@ -150,9 +150,9 @@ def test_what_it_writes_opens(finished, data):
 
 def test_what_to_type_next(finished, data):
     out, _, _ = finished
-    # On these data no policy was trained: grpo would take the starter's.
+    # An evaluator is no reward: the tables of grpo are measured by it.
     assert next_commands(peek(out))[0] == (
-        f"motionkit pretrain mdm --dataset humanml --dataset.root {data} --out {out.with_name('mdm')}"
+        f"motionkit pretrain tmr --negatives all --dataset humanml --dataset.root {data} --out {out.with_name('tmr')}"
     )
 
 
@@ -163,6 +163,19 @@ def test_resume_gives_the_same_bits(data, tmp_path):
     parts, _ = trained(settings(data, run=RunSettings(num_steps=6, resume=tmp_path / "parts")), None)
     for (name, a), b in zip(whole.evaluator.state_dict().items(), parts.evaluator.state_dict().values(), strict=True):
         assert torch.equal(a, b), name
+
+
+def test_a_run_that_was_stopped_has_the_evaluator_of_its_last_checkpoint(data, tmp_path):
+    config = settings(data, run=RunSettings(num_steps=6), checkpoint={"every": 2})
+    trainer, _ = trained(config, tmp_path / "run", stop_after=3)
+    found, mine = load_evaluator(tmp_path / "run"), trainer.evaluator
+    for name, value in mine.state_dict().items():
+        assert torch.equal(found.state_dict()[name], value), name
+    assert torch.equal(found.mean, mine.mean)
+    assert torch.equal(found.words.vectors, mine.words.vectors)
+    assert found.words.rows == mine.words.rows
+    with Run.create("pretrain mdm", {}, out=tmp_path / "mdm"), pytest.raises(MotionkitError, match="no evaluator"):
+        load_evaluator(tmp_path / "mdm")
 
 
 def test_words_of_the_user(data, tmp_path):

@@ -203,8 +203,6 @@ def test_an_evaluator_is_no_tmr(tmp_path):
 def test_other_files(shared, tmp_path):
     assert "does not exist" in refused(tmp_path / "nothing")
     assert "holds no evaluator" in refused(tmp_path)
-    (tmp_path / "run.json").write_text("{}")
-    assert "--resume" in refused(tmp_path)
     policy = next((shared / "fixtures/mdm/tiny_trans_enc").glob("*.pt"))
     assert "an MDM diffusion model" in refused(policy)
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from motionkit.metrics.paired import Paired
-from motionkit.text_to_motion.evaluation.heldout import Measured, SetFigure
+from motionkit.text_to_motion.evaluation.heldout import Measured
+from motionkit.text_to_motion.evaluation.set_figures import SetFigure
 from motionkit.text_to_motion.grpo.measurements import Measurements
 
 
@@ -33,6 +34,12 @@ class Script:
     def compare_sets(self, before: Measured, after: Measured) -> dict[str, SetFigure]:
         change = float(after.quantities["reward"].mean() - before.quantities["reward"].mean())
         return {"kinetic_fid": SetFigure(Paired(3.0, 3.0 - change, -change, (-1.0, 1.0), 16), 2.0)}
+
+    def chances(self) -> dict[str, float]:
+        return {"judge": 0.25}
+
+    def kid_words(self, measured: Measured) -> str:
+        return ""
 
 
 class Note:
@@ -109,6 +116,7 @@ def test_a_run_that_is_made_longer_keeps_what_was_measured_before_it(tmp_path: P
         assert next(whole.rows, None) is None, "measured as often as expected"
         kinetic = found["kinetic_fid"]
         assert (kinetic["before"], kinetic["real"]) == (3.0, 2.0)
+        assert found["judge"]["chance"] == 0.25
         assert kinetic["delta"] == pytest.approx(-found["reward"]["delta"])
         return dict(found["reward"])
 
@@ -177,6 +185,12 @@ class Asked:
 
     def compare_sets(self, before: Measured, after: Measured) -> dict[str, SetFigure]:
         return {}
+
+    def chances(self) -> dict[str, float]:
+        return {}
+
+    def kid_words(self, measured: Measured) -> str:
+        return ""
 
 
 def finish(

@@ -356,7 +356,7 @@ def test_training_can_start_from_a_policy(tmp_path: Path) -> None:
     trainer = PretrainMDM(_settings(init=str(tmp_path / "first"), seed=9))
     trainer.prepare()
     assert all(torch.equal(value, start[name]) for name, value in trainer.policy.network.state_dict().items())
-    with pytest.raises(MotionkitError, match="another model"):
+    with pytest.raises(MotionkitError, match="the layers of this policy is 1, not 2"):
         PretrainMDM(_settings(init=str(tmp_path / "first"), model={"layers": 2, "latent_dim": 16})).prepare()
     # No tensor depends on the noise: a policy can be trained on with another shift, which is then its own.
     shape = {"layers": 1, "latent_dim": 32, "num_heads": 2, "ff_size": 32, "patch_size": 4, "diffusion_steps": 10}

@@ -164,8 +164,6 @@ def test_other_look_alikes(shared, tiny, tmp_path):
     assert "needs the text and the motion encoder" in refused(tiny / "last_weights" / "motion_encoder.pt")
     assert "does not exist" in refused(tmp_path / "nothing")
     assert "holds no TMR" in refused(tmp_path)
-    (tmp_path / "run.json").write_text("{}")
-    assert "pretrain tmr --resume" in refused(tmp_path)
 
 
 def test_a_missing_or_extra_tensor_is_named(tiny, tmp_path):

@@ -9,8 +9,10 @@ import pytest
 import torch
 
 from motionkit.config import Chosen, RunSettings
+from motionkit.contracts.open_model import open_model, trained_on
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, DataRecord
+from motionkit.runs import Run
 from motionkit.text import write_table
 from motionkit.text_to_motion.data.folder import HumanML
 from motionkit.text_to_motion.data.humanml import HumanMLOptions
@@ -121,6 +123,30 @@ def test_resume_gives_the_same_bits(data, tmp_path):
     parts, _ = trained(again, None)
     for (name, a), b in zip(whole.tmr.state_dict().items(), parts.tmr.state_dict().values(), strict=True):
         assert torch.equal(a, b), name
+
+
+def test_a_run_that_was_stopped_has_the_tmr_of_its_last_checkpoint(data, tmp_path):
+    config = settings(data, run=RunSettings(num_steps=6), checkpoint={"every": 2})
+    trainer, parts = trained(config, tmp_path / "run", stop_after=3)
+    assert not parts
+    found = load_tmr(tmp_path / "run", text_model=str(data / "table.safetensors"))
+    for name, value in trainer.tmr.state_dict().items():
+        assert torch.equal(found.state_dict()[name], value), name
+    assert torch.equal(found.std, trainer.tmr.std)
+    assert found.trained_on == DataRecord.of(settings(data).dataset.build())
+    assert not trained_on(str(tmp_path / "run")).leave_out(sorted(trainer.items.items)).places
+    model = open_model(str(tmp_path / "run"))
+    assert (model.plugin, model.run.status) == ("tmr-dense", "interrupted")
+
+
+def test_a_run_without_a_checkpoint_has_no_tmr_yet(tmp_path):
+    with Run.create("pretrain tmr", {}, out=tmp_path / "new"), pytest.raises(MotionkitError) as caught:
+        load_tmr(tmp_path / "new")
+    assert "has no TMR yet" in caught.value.message
+    assert caught.value.fix == f"motionkit pretrain tmr --resume {tmp_path / 'new'}"
+    with Run.create("pretrain mdm", {}, out=tmp_path / "mdm"), pytest.raises(MotionkitError) as caught:
+        load_tmr(tmp_path / "mdm")
+    assert "is a run of `motionkit pretrain mdm`, which trains no TMR" in caught.value.message
 
 
 def test_without_reconstruction_there_is_no_decoder(data):

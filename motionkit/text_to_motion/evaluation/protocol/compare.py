@@ -20,10 +20,15 @@ from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.errors import MotionkitError
 from motionkit.metrics import FrechetReference, distances, match_hits
 from motionkit.metrics.paired import Paired, compare
-from motionkit.text_to_motion.evaluation.heldout import pair_distances, pair_kinetic_fid, pair_npss
 from motionkit.text_to_motion.evaluation.protocol.figures import EMBEDDED, MOVING, QUANTITIES, REWARD, Sheet
 from motionkit.text_to_motion.evaluation.protocol.measure import Embedded, Measurement, Sampling
 from motionkit.text_to_motion.evaluation.protocol.tables import titled, tracked
+from motionkit.text_to_motion.evaluation.set_figures import (
+    pair_distances,
+    pair_kid,
+    pair_kinetic_fid,
+    pair_npss,
+)
 from motionkit.tracking import NO_CHANGE, definition, is_noise, moved, towards, word_of
 
 _BATCH = 32
@@ -137,6 +142,10 @@ def compare_policies(
         differences["fid"] = {
             name: _fid_difference(embedded[base].motion, embedded[name].motion, real_motions) for name in others
         }
+    if "kid" in means:
+        differences["kid"] = {
+            name: pair_kid(_rows(embedded[base]), _rows(embedded[name]), reference.motion) for name in others
+        }
     sets = _set_differences(embedded, reference, base, others)
     differences |= {name: pairs for name, pairs in sets.items() if name in means}
     merged = Sheet()
@@ -165,6 +174,11 @@ def _per_prompt(text: Tensor, embedded: Embedded) -> dict[str, NDArray[np.float6
         columns |= {f"r_precision_{k}": torch.cat([row, remainder]) for k, row in enumerate(hits, 1)}
         columns["mm_dist"] = torch.cat([matched.double(), remainder])
     return {name: values.double().cpu().numpy()[:, None] for name, values in columns.items()}
+
+
+def _rows(embedded: Embedded) -> NDArray[np.float32]:
+    """Return the latents of the motions of P prompts, ``[P, 1, E]``."""
+    return embedded.motion.float().cpu().numpy()[:, None]
 
 
 def _fid_difference(base: Tensor, other: Tensor, reference: FrechetReference) -> Paired:

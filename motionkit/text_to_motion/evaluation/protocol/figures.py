@@ -25,9 +25,10 @@ from motionkit.metrics import (
 )
 from motionkit.motion import MotionBatch
 from motionkit.text_to_motion.evaluation.real_motions import bodies_of
+from motionkit.tracking import FEWEST
 
 QUANTITIES = (
-    "r_precision_1", "r_precision_2", "r_precision_3", "mm_dist", "fid", "kid", "fid_guide", "diversity",
+    "r_precision_1", "r_precision_2", "r_precision_3", "style", "mm_dist", "fid", "kid", "fid_guide", "diversity",
     "multimodality", "movement", "statues", "side", "kinetic_fid", "npss", "skate", "penetration", "float", "jerk",
 )  # fmt: skip
 """Names of the figures, in the order of the tables."""
@@ -96,6 +97,20 @@ def _fid(motion: Tensor, real: Tensor | FrechetReference, count: int, name: str)
         if isinstance(real, Tensor) and name == "fid":
             sheet.values["kid"] = kid(motion, real)
     return sheet
+
+
+def style_figure(hits: Tensor, chance: float) -> Sheet:
+    """Return the style accuracy of ``[N]`` `style_hits`; nothing where fewer than 20 captions name a style.
+
+    Args:
+        hits: NaN where a caption names no style.
+        chance: What guessing reaches.
+    """
+    known = hits[hits.isfinite()]
+    if len(known) < FEWEST:
+        return Sheet()
+    note = f"of the {len(known)} of {len(hits)} motions whose captions name a style; chance {chance:.2f}"
+    return Sheet({"style": float(known.mean())}, notes={"style": note})
 
 
 def guide_figure(motion: Tensor, singles: Tensor) -> Sheet:

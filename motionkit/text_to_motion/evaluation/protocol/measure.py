@@ -46,12 +46,15 @@ from motionkit.text_to_motion.evaluation.protocol.figures import (
     npss_columns,
     physics_figures,
     require_finite,
+    style_figure,
 )
+from motionkit.text_to_motion.evaluation.styles import Styles, style_chance, style_hits
 from motionkit.text_to_motion.evaluator.model import T2MEvaluator
 from motionkit.text_to_motion.rewards.mix import RewardMix
 
 MDM_PROMPTS = 1024  # the original asks for 1,000 in whole batches of 32: 32 batches
 _FEW = 5  # steps of the deterministic sampler on the starter's data
+STYLE, CHANCE = "style", "style_chance"  # columns
 _UNIT = 4  # frames that lengths of questions are multiples of
 MODES: dict[str, tuple[int, int, int]] = {
     "wo_mm": (20, 0, 0),
@@ -322,7 +325,8 @@ class Embedded:
     """N motions in the evaluator's space."""
 
     motion: Tensor  # [N, E]
-    columns: dict[str, Tensor]  # [N] per physics figure, per figure of `MOVING`, and per reward
+    # [N] per physics figure, per figure of `MOVING`, per reward, and of `style_hits` if captions name styles.
+    columns: dict[str, Tensor]
     moving: dict[str, Tensor]  # the further columns of `moving_figures`
 
 
@@ -341,8 +345,10 @@ class Measurement:
         doubt: str = "",  # why the evaluator's figures are not valid; empty if they are
         singles: Questions | None = None,  # clips of single actions, for the guide's FID of composite motions
         rewards: RewardMix | None = None,  # rewards that are measured as well
+        styles: Mapping[str, Styles] | None = None,  # of captions that name a style
     ) -> None:
         self.rewards = rewards
+        self._styles = styles or {}
         self.actions = actions
         self.evaluator = evaluator
         self.questions = questions
@@ -438,8 +444,11 @@ class Measurement:
         if not len(motions.motion):
             return Sheet(missing=dict.fromkeys(QUANTITIES, "the set holds no reference motions"))
         sheet = embedding_figures(text, motions.motion, real.motion, count=len(real.motion), seed=seed)
-        plain = {name: values for name, values in motions.columns.items() if name not in MOVING}
+        apart = (*MOVING, STYLE)
+        plain = {name: values for name, values in motions.columns.items() if name not in apart}
         sheet.values |= {name: float(values.double().nanmean()) for name, values in plain.items()}
+        if STYLE in motions.columns:
+            sheet.add(style_figure(motions.columns[STYLE], float(motions.moving[CHANCE].nanmean())))
         kinetic = real.moving.get("kinetic", motions.moving["kinetic"][:0])
         sheet.add(moving_figures(motions.columns | motions.moving, kinetic))
         self._withhold(sheet)
@@ -463,13 +472,20 @@ class Measurement:
         for first in range(0, len(order), self.batch):
             part = order[first : first + self.batch]
             batch, prompts = make(part), [asked[i].prompt for i in part]
-            motion.append(self._latents(batch, padded=padded))
+            latents = self._latents(batch, padded=padded)
+            motion.append(latents)
             quantities = physics_figures(batch) | self.actions.measure(batch, prompts) | self._scores(batch, prompts)
+            chances = {}
+            if self._styles:
+                texts = [prompt.text for prompt in prompts]
+                quantities[STYLE] = style_hits(self._styles, texts, latents, self.evaluator.encode_texts)
+                chances[CHANCE] = torch.tensor([style_chance(self._styles, [text]) for text in texts])
             for name, values in quantities.items():
                 columns.setdefault(name, []).append(values)
             moved, power = npss_columns(batch, [asked[i].truth for i in part])
             kinetic = kinetic_features(batch.joints, batch.lengths, batch.fps)
-            for name, values in {"npss_moved": moved, "npss_power": power, "kinetic": kinetic}.items():
+            further = {"npss_moved": moved, "npss_power": power, "kinetic": kinetic} | chances
+            for name, values in further.items():
                 moving.setdefault(name, []).append(values)
         if not order:
             return Embedded(self.evaluator.mean.new_zeros(0, self.evaluator.latent), {}, {})
@@ -477,8 +493,8 @@ class Measurement:
         latents = require_finite(torch.cat(motion)[inverse], label)
         return Embedded(
             latents,
-            {name: torch.cat(values)[inverse] for name, values in columns.items()},
-            {name: torch.cat(values)[inverse] for name, values in moving.items()},
+            {name: torch.cat(values)[inverse.to(values[0].device)] for name, values in columns.items()},
+            {name: torch.cat(values)[inverse.to(values[0].device)] for name, values in moving.items()},
         )
 
     def _scores(self, batch: MotionBatch, prompts: Sequence[Prompt]) -> dict[str, Tensor]:

@@ -26,6 +26,8 @@ from motionkit.text_to_motion.evaluation.protocol.figures import Sheet
 from motionkit.text_to_motion.evaluation.protocol.measure import Amount, Measurement, Questions, Replication, Sampling
 from motionkit.text_to_motion.evaluation.protocol.tables import explain, summarise, table, verdict
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions, single_clips
+from motionkit.text_to_motion.evaluation.same_data import Named, evaluator_notes
+from motionkit.text_to_motion.evaluation.styles import Styles, captions_of, styles_of
 from motionkit.text_to_motion.evaluator.files import doubt_of, is_native, open_evaluator
 from motionkit.text_to_motion.evaluator.model import T2MEvaluator
 from motionkit.text_to_motion.rewards.mix import RewardMix
@@ -132,7 +134,7 @@ def _sheet(document: Mapping[str, Any]) -> Sheet:
 class Opened:
     """Inputs of an evaluation."""
 
-    evaluator: T2MEvaluator
+    named: Named  # the evaluator
     questions: Questions
     singles: Questions | None  # the single clips that a composite set was made from, if they are known
     real: RealMotions  # reference motions of the split, by action
@@ -140,7 +142,19 @@ class Opened:
     dataset: str  # the plugin that reads the data
     called: str  # the data in words (`motionkit.contracts.dataset.called`)
     split: Split
-    evaluator_name: str  # ``starter`` or a path
+    styles: Mapping[str, Styles]  # of captions that name a style
+    command: str = ""  # trains an evaluator of these data
+
+    @property
+    def evaluator(self) -> T2MEvaluator:
+        """The network of the evaluator."""
+        return self.named.evaluator
+
+    def doubts(self, real_r3: float | None) -> list[str]:
+        """Return why the evaluator's figures say little, by its R@3 of reference motions."""
+        asked = [clip.captions[0] for clip in self.questions.clips]
+        asked = asked or [text for prompt in self.questions.prompts for text in prompt.segments]
+        return evaluator_notes(self.named, asked, real_r3, self.command)
 
     def measurement(self, amount: Amount, *, seed: int, batch: int, rewards: RewardMix | None = None) -> Measurement:
         """Return the measurement that replications share."""
@@ -154,6 +168,7 @@ class Opened:
             doubt=self.doubt,
             singles=self.singles,
             rewards=rewards,
+            styles=self.styles,
         )
 
 
@@ -164,16 +179,16 @@ def open_all(
     *,
     label: str,
     called: str = "",
-    evaluator: str = STARTER,
-    glove: Path | None = None,
-    stats: Path | None = None,
+    evaluator: Named | None = None,
+    command: str = "",
     k_segments: int = 0,
     seed: int = 0,
     device: torch.device | str = "cpu",
     trained: TrainedOn | None = None,
 ) -> Opened:
-    """Open the evaluator and the questions, and check that they fit the policies."""
-    embedder = open_evaluator(evaluator, glove=glove, stats=stats, device=device)
+    """Open the questions, and check that they and the evaluator fit the policies; without one it is the starter's."""
+    named = evaluator or Named(open_evaluator(device=device), STARTER, "of the starter pack")
+    embedder = named.evaluator
     longest = min(policy.max_length for policy in policies.values())
     questions = Questions(dataset, split, longest=longest, k_segments=k_segments, seed=seed, trained=trained)
     asked = [question.prompt for question in questions.draw(0, questions.count)]
@@ -186,11 +201,12 @@ def open_all(
     doubt = ""
     if clips:
         embedder.check_width(clips[0].features)
-        released = evaluator != STARTER and not is_native(Path(embedder.origin))
+        released = named.name != STARTER and not is_native(Path(embedder.origin))
         known = getattr(dataset, "evaluator_normalizer", None)
         doubt = doubt_of(embedder, clips, released=released, dataset=dataset.normalizer, known=known)
     motions = RealMotions(dataset, split, questions.prompts)
-    return Opened(embedder, questions, singles, motions, doubt, label, called or label, split, evaluator)
+    styles = styles_of(captions_of(dataset, split))
+    return Opened(named, questions, singles, motions, doubt, label, called or label, split, styles, command)
 
 
 @dataclass(frozen=True)
@@ -282,18 +298,18 @@ def _outcome(
     out: Path,
 ) -> Outcome:
     metrics, truth = (summarise([getattr(sheet, part) for sheet in sheets]) for part in ("metrics", "truth"))
-    notes = _notes(opened, amount, protocol)
+    notes = _notes(opened, amount, protocol, truth.get("r_precision_3", {}).get("mean"))
     multi = f", MultiModality {amount.mm_prompts} x {amount.mm_repeats}" if amount.mm_prompts else ""
     title = (
         f"{model.path}, {opened.split} split of {opened.called}, protocol {protocol}: {amount.prompts} prompts x "
-        f"{amount.replications}{multi}; {how.words}"
+        f"{amount.replications}{multi}; {how.words}; {opened.named.words}"
     )
     sentence = verdict(metrics, truth)
     facts = {
         "policy": model.describe(),
         "dataset": f"{opened.called}, {opened.split} split: {opened.questions.count} items, "
         f"{opened.questions.captions} captions",
-        "evaluator": f"{opened.evaluator_name}, {opened.evaluator.latent} wide",
+        "evaluator": f"{opened.named.said}, {opened.evaluator.latent} wide",
         "sampler": how.words,
         "protocol": f"{protocol}, mode {mode}",
         "prompts": f"{amount.prompts} x {amount.replications} replications{multi}",
@@ -309,7 +325,7 @@ def _outcome(
         "split": opened.split,
         "sampler": how.words,
         "guidance_scale": how.guidance,
-        "evaluator": {"name": opened.evaluator_name, "width": opened.evaluator.latent},
+        "evaluator": {"name": opened.named.name, "said": opened.named.said, "width": opened.evaluator.latent},
         "metrics": metrics,
         "ground_truth": truth,
         "verdict": sentence,
@@ -321,7 +337,7 @@ def _outcome(
     return Outcome(document, table(title, {"policy": metrics, "reference": truth}), notes, sentence)
 
 
-def _notes(opened: Opened, amount: Amount, protocol: str) -> list[str]:
+def _notes(opened: Opened, amount: Amount, protocol: str, real_r3: float | None) -> list[str]:
     notes = [opened.doubt] if opened.doubt else []
     count, items = opened.questions.count, opened.questions.what
     if left_out := opened.questions.kept.sentence(items):
@@ -331,7 +347,8 @@ def _notes(opened: Opened, amount: Amount, protocol: str) -> list[str]:
             f"the {opened.split} split has {count} {items}: each is used {amount.prompts / count:.2g} times per "
             "replication, each time with a new caption, crop and noise, and again only after all others."
         )
-    if opened.evaluator_name == STARTER:
+    notes += opened.doubts(real_r3)
+    if opened.named.name == STARTER:
         notes.append("figures in the space of the starter's evaluator compare with each other only.")
     elif protocol == "mdm":
         notes.append("MDM's figures compare 1,024 motions with the whole split; other work generates all of it.")

@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from motionkit.contracts.dataset import Split, TextMotionDataset
 from motionkit.contracts.generating import Samples
 from motionkit.contracts.policy import Condition, DiffusionPolicy
 from motionkit.errors import MotionkitError
@@ -172,6 +173,9 @@ class Context:
     precision: str = "fp32"  # of the network; or bf16
     shuffle: bool = False  # negative control: credit is random
     world: World = field(default_factory=OneProcess)  # the processes that train together
+    dataset: TextMotionDataset | None = None  # its clips are what some terms of an objective compare with
+    split: Split = "train"  # of the prompts
+    batch: int = 16  # prompts of an update, of all processes
 
 
 def _require_same_space(policy: DiffusionPolicy, other: DiffusionPolicy) -> None:

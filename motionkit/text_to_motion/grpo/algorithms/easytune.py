@@ -106,15 +106,18 @@ class StepwiseUpdate:
             _, motions = self.predicted(position)
             scored = rule.rewards.score(motions, self._batch.prompts, leave_out=True)
             share = weight / terms.world.size
-            parts = {"policy": share * terms.negative_reward(scored, number)}
+            parts = {"policy": share * terms.negative_reward(scored, self._batch.prompts, number)}
             if terms.jerk or terms.skate:
-                parts["physics"] = share * terms.physics(motions)
+                parts["physics"] = share * terms.physics(motions, self._batch.prompts)
             torch.stack(list(parts.values())).sum().backward()
             for name, value in parts.items():
                 losses[name] += float(value.detach())
         anchor, hold = terms.hold(self._batch, number)
         torch.add(anchor, hold).backward()
         losses |= {"anchor": float(anchor.detach()), "hold": float(hold.detach())}
+        for name, value in terms.clips(number).items():
+            value.backward()
+            losses[name] = float(value.detach())
         self._losses = sum_over({f"loss/{name}": value for name, value in losses.items()}, terms.world)
         return True
 
