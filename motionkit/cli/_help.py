@@ -20,7 +20,7 @@ _WIDEST = 0.42
 EXAMPLES = {
     "grpo": "motionkit grpo --reward tmr-dense --reward physics=0.1",
     "pretrain mpl-encoder": "motionkit pretrain mpl-encoder --data data/mine --epochs 50",
-    "pretrain mdm": "motionkit pretrain mdm --dataset humanml --dataset.root data/mine",
+    "pretrain mdm": "motionkit pretrain mdm --init starter --dataset humanml --dataset.root data/mine",
     "pretrain tmr": "motionkit pretrain tmr --dataset humanml --dataset.root data/mine",
     "pretrain t2m-evaluator": "motionkit pretrain t2m-evaluator --dataset humanml --dataset.root data/mine",
     "generate": 'motionkit generate "a person walks | a person jumps" walk.glb',

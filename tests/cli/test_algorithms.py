@@ -123,8 +123,8 @@ def test_auto_takes_the_gradient_where_every_reward_has_one(run: tuple[Path, Res
     assert "group_size" not in config["rollout"]
     document = json.loads(result.stdout)
     named = {"reward", "judge", "movement", "statues", "side", "skate", "jerk", "speed", "path"}
-    assert document["heldout"].keys() == named | {"diversity"}
-    assert document["heldout_all_steps"].keys() == document["heldout_generate"].keys() == named
+    assert document["heldout"].keys() == named | {"diversity", "kid"}
+    assert document["heldout_all_steps"].keys() == document["heldout_generate"].keys() == named | {"kid"}
     assert document["heldout_all_steps"]["reward"]["n"] == 8
     # It is tuned and measured without guidance, and generate samples it so; so is the policy before training measured.
     assert json.loads((out / "policy" / "policy.json").read_text())["guidance"] == 1.0

@@ -315,31 +315,9 @@ class PretrainMDM:
             elif settings.judge is not None:
                 _require_space(settings.judge, self._judge)
             self.inputs |= inputs_of({"judge": self._judge}, {"judge": settings.judge} if settings.judge else None)
-        if start is None:
-            name = settings.text.encoder
-            if name == "auto":
-                name = "stored" if dataset.name == "starter" else "minilm"
-            encoder = open_encoder(name, settings.text.model, device=self.device)
-            shape = settings.model.network(settings.train.cond_drop)
-            if name == "distilbert" and (shape.arch == "trans_enc" or shape.clause_frames):
-                raise MotionkitError(
-                    "DistilBERT gives one token per word, which only the plain decoder reads.",
-                    fix="--model.arch trans_dec --set model.clause_frames=false, or another --text.encoder.",
-                )
-        else:
-            encoder = encoder_of(settings, start, dataset, self.device)
-            shape = shape_of(settings.model, start, init=settings.init, typed=self.typed)
-            shape = shape.model_copy(update={"cond_mask_prob": settings.train.cond_drop})
-        if mark := proof(encoder.fingerprint):
+        self.policy = self._fresh(dataset) if start is None else self._going_on(start, dataset)
+        if mark := proof(self.policy.encoder.fingerprint):
             self.inputs["text.model"] = mark
-        self.policy = new_policy(shape, dataset=dataset, encoder=encoder, seed=settings.seed, device=self.device)
-        if start is None:
-            _scale_text(self.policy, self._train_clips)
-        else:
-            self.inputs["init"] = fingerprint_tensors(start.tensors())
-            # The weights need the statistics that they were trained with.
-            self.policy.normalizer = start.normalizer
-            self.policy.network.load_state_dict(start.network.state_dict())
         steps, most = settings.train.sampling_steps, len(self.policy.schedule)
         if steps is not None and steps > most:
             raise MotionkitError(
@@ -355,6 +333,37 @@ class PretrainMDM:
             self._mirrored = mirrored(self._train_clips, self.policy.skeleton)
             self.policy.encoder.encode([text for clip in self._mirrored for text in clip.captions])  # refused here
         settle_matmul(settings, cast(DiffusionPolicy, self.policy), prompts, samples=settings.train.batch_size)
+
+    def _fresh(self, dataset: TextMotionDataset) -> MDMPolicy:
+        """Make a policy with random weights."""
+        settings, name = self.settings, self.settings.text.encoder
+        if name == "auto":
+            name = "stored" if dataset.name == "starter" else "minilm"
+        encoder = open_encoder(name, settings.text.model, device=self.device)
+        shape = settings.model.network(settings.train.cond_drop)
+        if name == "distilbert" and (shape.arch == "trans_enc" or shape.clause_frames):
+            raise MotionkitError(
+                "DistilBERT gives one token per word, which only the plain decoder reads.",
+                fix="--model.arch trans_dec --set model.clause_frames=false, or another --text.encoder.",
+            )
+        policy = new_policy(shape, dataset=dataset, encoder=encoder, seed=settings.seed, device=self.device)
+        _scale_text(policy, self._train_clips)
+        return policy
+
+    def _going_on(self, start: MDMPolicy, dataset: TextMotionDataset) -> MDMPolicy:
+        """Make a policy with the weights of `start`."""
+        settings = self.settings
+        self.inputs["init"] = fingerprint_tensors(start.tensors())
+        encoder = encoder_of(settings, start, dataset, self.device)
+        shape = shape_of(settings.model, start, init=settings.init, typed=self.typed)
+        shape = shape.model_copy(update={"cond_mask_prob": settings.train.cond_drop})
+        policy = new_policy(shape, dataset=dataset, encoder=encoder, seed=settings.seed, device=self.device)
+        # The weights need the statistics that they were trained with.
+        policy.normalizer = start.normalizer
+        policy.network.load_state_dict(start.network.state_dict())
+        if policy.trained_on is not None:
+            policy.trained_on = policy.trained_on.after(start.trained_on)
+        return policy
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""

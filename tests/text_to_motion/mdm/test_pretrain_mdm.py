@@ -18,7 +18,7 @@ from torch import Tensor
 from motionkit.config import Chosen, Group, choose_one
 from motionkit.contracts.dataset import TextClip
 from motionkit.errors import MotionkitError
-from motionkit.motion import HUMANML, KIT, Normalizer, Skeleton, features_to_joints
+from motionkit.motion import HUMANML, KIT, Normalizer, Skeleton, features_to_joints, mirror_features
 from motionkit.rl import Schedule
 from motionkit.runs import Run
 from motionkit.starter._catalogue import captions
@@ -34,6 +34,7 @@ from motionkit.text_to_motion.mdm.train import (
     _require_space,
     diffusion_loss,
     joint_velocity_loss,
+    mirrored,
     velocity_loss,
 )
 
@@ -337,6 +338,24 @@ def test_a_diverging_loss_stops_the_run(tmp_path: Path) -> None:
         _train(settings, tmp_path / "run")
     assert error.value.code == 1
     assert "--learning-rate below 1e+30" in error.value.fix
+
+
+def test_mirror_images_are_trained_on_too() -> None:
+    toy = Toy(16, captions=[("a man waves his left hand", "un homme salue de la main gauche")] * len(ACTIONS))
+    trainer = PretrainMDM(_settings(toy, train={"batch_size": 8, "mirror": True}))
+    trainer.prepare()
+    batches = trainer._batches()
+    assert batches.per_epoch == 4
+    texts = [text for step in range(1, 5) for prompt in batches(step).prompts for text in prompt.segments]
+    assert "a man waves his right hand" in texts
+    clip = toy.clips("train")[0]
+    (image,) = mirrored([clip], HUMANML)
+    assert image.captions == ("a man waves his right hand",)  # sides in other languages are not read
+    assert torch.equal(mirror_features(image.features, HUMANML), clip.features)
+    assert not mirrored([TextClip("x", clip.features, clip.captions[1:])], HUMANML)
+    plain = PretrainMDM(_settings(toy))
+    plain.prepare()
+    assert plain._batches().per_epoch == 2
 
 
 def test_velocity_loss_sees_jitter_and_not_an_offset() -> None:
