@@ -140,7 +140,7 @@ def test_auto_takes_the_gradient_where_every_reward_has_one(run: tuple[Path, Res
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     measured = [line["step"] for line in lines if "heldout/reward/mean" in line]
     assert measured == [0, 2, 4]
-    assert {"loss/policy", "loss/physics", "loss/anchor", "loss/hold", "grad/norm"} <= lines[1].keys()
+    assert {"loss/policy", "loss/physics", "loss/anchor", "loss/hold", "loss/data", "grad/norm"} <= lines[1].keys()
     assert not any(name.startswith(("ratio/", "advantage/")) for name in lines[1])
 
 
