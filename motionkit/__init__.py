@@ -7,7 +7,7 @@ The whole of `motionkit grpo`, from Python::
     dataset = load_dataset("starter")
     policy = load_policy("starter", dataset=dataset)
     reward = load_reward("tmr-dense", alpha=0.5)
-    grpo = GRPO(policy, reward, algorithm="reward-gradient", seed=0)
+    grpo = GRPO(policy, reward, algorithm="reward-gradient", seed=0, dataset=dataset)
     prompts = dataset.prompts("train")
     for step in range(20):
         metrics = grpo.step(prompts[16 * step : 16 * step + 16])

@@ -26,6 +26,7 @@ from motionkit.rigs import (
     mirrored,
     onto_rig,
     repeated,
+    root_below_body,
     scaled,
     seam_of,
     solve,
@@ -145,6 +146,8 @@ def edited(clip: Clip, edits: Edits) -> tuple[Clip, dict[str, float]]:
         motion = scaled(motion, edits.height)
     if edits.mirror:
         motion, clip = mirrored(motion), _mirrored_texts(clip)
+    if edits.yaw or edits.loop or edits.in_place:
+        motion = root_below_body(motion)
     if edits.yaw:
         motion = _turned_left(motion, math.radians(edits.yaw))
     step: Step | None = None

@@ -12,7 +12,7 @@ from motionkit.rigs._contacts import (
 )
 from motionkit.rigs._fix_feet import fix_feet, standing_slide
 from motionkit.rigs._loops import Loop, Step, make_loop, repeated, seam_of, turned
-from motionkit.rigs._placing import in_place, mirrored, scaled, without_jitter
+from motionkit.rigs._placing import in_place, mirrored, root_below_body, scaled, without_jitter
 from motionkit.rigs._retarget import OnRig, Retarget, onto_rig
 from motionkit.rigs.bodymap import body_height, body_yaw, to_body
 from motionkit.rigs.named import Rig, named_rig
@@ -45,6 +45,7 @@ __all__ = [
     "named_rig",
     "onto_rig",
     "repeated",
+    "root_below_body",
     "scaled",
     "seam_of",
     "sides",

@@ -13,7 +13,7 @@ from motionkit.geometry import positions_from_bones
 from motionkit.motion.motion import Motion
 from motionkit.rigs._loops import Step, turned
 from motionkit.rigs.bodymap import body_height, front_of
-from motionkit.rigs.roles import find_roles, mirror_order
+from motionkit.rigs.roles import body_joints, find_roles, mirror_order
 
 _PATH = 0.5
 """Standard deviation, in seconds, of the Gaussian that separates a path from the sway of steps (0.4 to 0.6 s each)."""
@@ -64,6 +64,23 @@ def mirrored(motion: Motion) -> Motion:
     return replace(
         motion, offsets=motion.offsets[joints] @ plane, rotations=rotations, translations=translations, tracks={}
     )
+
+
+def root_below_body(motion: Motion) -> Motion:
+    """Return a motion whose root travels below the pelvis, in the world the same, where it stayed behind on the ground.
+
+    What is done with a path, a turn or a seam is done with the root. Motions whose root is the pelvis are unchanged.
+    """
+    pelvis, root = body_joints(motion.names, motion.parents)[0], motion.parents.index(-1)
+    if pelvis == root:
+        return motion
+    away = motion.positions()[:, pelvis] - motion.translations[:, root]
+    away = away * torch.tensor([1.0, 0.0, 1.0], dtype=torch.float64)
+    children = [joint for joint, parent in enumerate(motion.parents) if parent == root]
+    places = motion.translations.clone()
+    places[:, root] += away
+    places[:, children] -= (motion.rotations[:, root].mT @ away[..., None]).mT
+    return replace(motion, translations=places)
 
 
 def in_place(motion: Motion, step: Step | None = None) -> Motion:

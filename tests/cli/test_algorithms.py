@@ -123,8 +123,8 @@ def test_auto_takes_the_gradient_where_every_reward_has_one(run: tuple[Path, Res
     assert "group_size" not in config["rollout"]
     document = json.loads(result.stdout)
     named = {"reward", "judge", "movement", "statues", "side", "skate", "jerk", "speed", "path"}
-    assert document["heldout"].keys() == named | {"diversity"}
-    assert document["heldout_all_steps"].keys() == document["heldout_generate"].keys() == named
+    assert document["heldout"].keys() == named | {"diversity", "kid"}
+    assert document["heldout_all_steps"].keys() == document["heldout_generate"].keys() == named | {"kid"}
     assert document["heldout_all_steps"]["reward"]["n"] == 8
     # It is tuned and measured without guidance, and generate samples it so; so is the policy before training measured.
     assert json.loads((out / "policy" / "policy.json").read_text())["guidance"] == 1.0
@@ -140,7 +140,7 @@ def test_auto_takes_the_gradient_where_every_reward_has_one(run: tuple[Path, Res
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     measured = [line["step"] for line in lines if "heldout/reward/mean" in line]
     assert measured == [0, 2, 4]
-    assert {"loss/policy", "loss/physics", "loss/anchor", "loss/hold", "grad/norm"} <= lines[1].keys()
+    assert {"loss/policy", "loss/physics", "loss/anchor", "loss/hold", "loss/data", "grad/norm"} <= lines[1].keys()
     assert not any(name.startswith(("ratio/", "advantage/")) for name in lines[1])
 
 

@@ -85,18 +85,21 @@ def test_the_document_is_the_contract(straight: tuple[Path, Result]) -> None:
     document = json.loads(result.stdout)
     assert list(document) == [
         "schema", "command", "status", "run", "steps", "seconds", "cpu_seconds", "heldout", "metrics",
-        "guidance", "heldout_generate", "heldout_all_steps",
+        "guidance", "heldout_generate", "heldout_all_steps", "measured_by",
     ]  # fmt: skip
+    assert "evaluator of the starter pack, 64 wide" in document["measured_by"]["said"]
+    assert document["measured_by"]["notes"] == []
     assert document["guidance"] == {"before": 2.5, "after": 2.5}, "no other prompts to decide on: the stored one stays"
     assert (document["schema"], document["command"], document["status"]) == (1, "grpo", "done")
     assert (document["run"], document["steps"]) == (str(run), 3)
     assert document["cpu_seconds"] > 0
     moving = {"movement", "statues", "side"}
-    assert {"reward", "judge", "skate", "jerk", "speed", "path", "diversity"} | moving == document["heldout"].keys()
+    plain = {"reward", "judge", "skate", "jerk", "speed", "path", "diversity", "kid"}
+    assert plain | moving == document["heldout"].keys(), "4 prompts are too few for R@3"
     for name, block in document["heldout"].items():
-        # A prompt has one reference motion, so no diversity of them; no caption need name a side.
+        # A prompt has one reference motion, so no diversity of them, and few for a KID; no caption need name a side.
         assert block.keys() - {"real"} == {"before", "after", "delta", "ci95", "n"}
-        assert name in ("diversity", "side") or "real" in block
+        assert name in ("diversity", "side", "kid") or "real" in block
         if name in moving:
             assert 0 <= block["n"] <= 4
             continue

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import roma
 import torch
 from typer.testing import CliRunner
 
@@ -19,7 +20,7 @@ from motionkit.clips.faults import floor_height
 from motionkit.errors import MotionkitError
 from motionkit.formats import read_clips
 from motionkit.motion import HUMANML, Caption, Clip
-from motionkit.motion.motion import JointMotion
+from motionkit.motion.motion import JointMotion, Motion
 from motionkit.rigs import mirror_order, solve
 from motionkit.starter import generate
 
@@ -202,3 +203,33 @@ def test_features_that_are_only_cut_stay_as_they_are(tmp_path):
     assert result.exit_code == 0, result.output
     kept = np.load(tmp_path / "set" / "new_joint_vecs" / "walk.npy")
     np.testing.assert_array_equal(kept, rows[20:80])
+
+
+@pytest.mark.parametrize("edits", [Edits(in_place=True), Edits(loop=True, in_place=True), Edits(yaw=70.0)], ids=str)
+def test_a_body_on_a_ground_root_is_edited_as_one_without(walk, edits):
+    """Its root stays at the origin, turned; the path is the pelvis'. A target beside the body moves with it."""
+    motion = walk.motion
+    turn = roma.rotvec_to_rotmat(torch.tensor([0.0, 0.5, 0.0], dtype=torch.float64))
+    ground = torch.zeros(motion.frames, 1, 3, dtype=torch.float64)
+    rotations = torch.cat(
+        [turn.repeat(motion.frames, 1, 1, 1), motion.rotations, turn.repeat(motion.frames, 1, 1, 1)], 1
+    )
+    rotations[:, 1] = turn.mT @ rotations[:, 1]
+    places = torch.cat([ground, motion.translations, motion.translations[:, :1]], 1)
+    places[:, [1, -1]] = (turn.mT @ places[:, [1, -1], :, None])[..., 0]
+    target = len(motion.names) + 1
+    below = Motion(
+        ("ground", *motion.names, "ik_hips"),
+        (-1, *(parent + 1 for parent in motion.parents), 0),
+        torch.cat([ground[0], motion.offsets, ground[0]]),
+        rotations,
+        places,
+        motion.fps,
+    )
+    torch.testing.assert_close(below.positions()[:, 1:target], motion.positions())
+    expected, _ = edited(walk, edits)
+    found, _ = edited(replace(walk, motion=below), edits)
+    joints = found.motion.positions()
+    torch.testing.assert_close(joints[:, 1:target], expected.motion.positions(), atol=1e-6, rtol=0)
+    if not edits.loop:
+        torch.testing.assert_close(joints[:, target], joints[:, 1], atol=1e-6, rtol=0)

@@ -13,6 +13,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion.clip import Clip
 from motionkit.player import PlayerTrack
 from motionkit.player import document as player_document
+from motionkit.rigs.roles import body_joints
 
 PREVIEW_FPS = 30.0
 """Frames per second of the motions in a page of several clips; faster ones are subsampled there."""
@@ -54,7 +55,7 @@ def card_of(clip: Clip, key: str, origin: str) -> Card:
         "joints": len(motion.parents),
         "warnings": list(clip.warnings),
         "split": clip.split,
-        "speed": _speed(positions, motion.fps),
+        "speed": _speed(positions[:, body_joints(motion.names, motion.parents)[0]], motion.fps),
         "findings": [
             {
                 "kind": finding.kind,
@@ -87,8 +88,8 @@ def _poses(track: PlayerTrack) -> PlayerTrack:
     return PlayerTrack(track.title, track.positions[places], track.parents, 1.0, names=track.names)
 
 
-def _speed(positions: torch.Tensor, fps: float) -> float:
-    """Return the mean speed of the root over the ground, m/s, without frames that are not finite."""
-    steps = positions[:, 0, [0, 2]].diff(dim=0).norm(dim=-1)
+def _speed(root: torch.Tensor, fps: float) -> float:
+    """Return the mean speed of a root ``[T, 3]`` over the ground, m/s, without frames that are not finite."""
+    steps = root[:, [0, 2]].diff(dim=0).norm(dim=-1)
     steps = steps[steps.isfinite()]
     return float(steps.mean()) * fps if len(steps) else 0.0

@@ -200,10 +200,14 @@ def messages(report: ConvertReport, *, fixed: bool) -> list[Message]:
         fix = "Give them times (columns start, end), or add --long first or drop."
         rows.append(("warning", f"{text} with every part, also where it shows something else. {fix}"))
     written = set(report.written)
-    for kept, level, text in ((True, "info", f"the first {MAX_FRAMES} kept"), (False, "warning", "left out")):
-        if some := [f"{key} ({frames})" for key, frames in report.long.items() if (key in written) == kept]:
-            clips = count(len(some), "clip")
-            rows.append((level, f"{clips} longer than {MAX_FRAMES} frames, {text}: {listed(some)}"))
+    first = [f"{key} ({frames})" for key, frames in report.long.items() if key in written]
+    dropped = [f"{key} ({frames})" for key, frames in report.long.items() if key not in written]
+    if first:
+        text = f"longer than {MAX_FRAMES} frames, the first {MAX_FRAMES} kept"
+        rows.append(("info", f"{count(len(first), 'clip')} {text}: {listed(first)}"))
+    if dropped:
+        text = f"longer than {MAX_FRAMES} frames, left out"
+        rows.append(("warning", f"{count(len(dropped), 'clip')} {text}: {listed(dropped)}"))
     if report.copies:
         some = listed([f"{copy} (of {clip})" for copy, clip in report.copies.items()])
         text = "put into the split of the same motion under another name"

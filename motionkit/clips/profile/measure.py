@@ -25,7 +25,7 @@ from motionkit.motion.clip import Clip
 from motionkit.motion.motion import END, JointMotion, Motion
 from motionkit.motion.skeleton import HUMANML, KIT
 from motionkit.rigs import body_yaw, find_feet, soft_contacts
-from motionkit.rigs.roles import find_roles
+from motionkit.rigs.roles import body_joints, find_roles
 
 Counts = NDArray[np.int64]
 
@@ -176,8 +176,9 @@ def yaw_of(motion: Motion | JointMotion, facing: Tensor | None) -> tuple[Tensor 
 
 
 def velocity_of(motion: Motion | JointMotion, positions: Tensor) -> Tensor:
-    """Return the root's velocity along the floor ``[T-1, 2]`` (x, z) in m/s."""
-    return (positions[1:, 0] - positions[:-1, 0])[:, [0, 2]] * motion.fps
+    """Return the velocity of the body's root along the floor ``[T-1, 2]`` (x, z) in m/s."""
+    root = body_joints(motion.names, motion.parents)[0]
+    return (positions[1:, root] - positions[:-1, root])[:, [0, 2]] * motion.fps
 
 
 def speed_of(motion: Motion | JointMotion, velocity: Tensor) -> Tensor:

@@ -52,7 +52,7 @@ def evaluator_words(name: str) -> tuple[str, ...]:
 
 
 _WORD = re.compile(r"[^\W\d_]+", re.UNICODE)
-_WORD_OR_STOP = re.compile(rf"{_WORD.pattern}|[,.;:!?/()]", re.UNICODE)
+_WORD_OR_STOP = re.compile(rf"{_WORD.pattern}|\d+|[,.;:!?/()]", re.UNICODE)
 _STOP = "STOP"
 _PEOPLE = frozenset(
     ("person", "man", "woman", "guy", "figure", "human", "boy", "girl", "character", "he", "she", "it", "someone")
@@ -90,16 +90,16 @@ def tag_words(text: str) -> tuple[str, ...]:
     tagged: list[tuple[str, str]] = []
     previous, place = "", 0
     for word in found:
-        if not word.isalpha():
-            tagged.append((word, _STOP))
-            previous = "" if previous == "VERB" else previous
+        if not word.isalpha():  # it is no token, but says what the next word is
+            tagged.append((word, "NUM" if word.isdecimal() else _STOP))
+            previous = "NUM" if word.isdecimal() else previous if previous == "ADJ" else ""
             continue
         place += 1
         previous = _tag(word, previous, words[place])
         if previous == "NOUN" and _is_third_person(word, tagged, words[place]):
             previous = "VERB"
         tagged.append((word, previous))
-    return tuple(f"{_base(word, tag)}/{tag}" for word, tag in tagged if tag != _STOP)
+    return tuple(f"{_base(word, tag)}/{tag}" for word, tag in tagged if word.isalpha())
 
 
 def _tag(word: str, previous: str, following: str) -> str:
@@ -121,6 +121,8 @@ def _tag(word: str, previous: str, following: str) -> str:
     if word in words.both or stem in words.both:
         # "throws punches", "performs jump", "does squats"; but "goes jumping", "does jump".
         thing = previous in ("DET", "ADJ", "NUM", "ADP", "VERB") or (previous == "AUX" and word.endswith("s"))
+        if "hand" in (word, stem):  # "hands on the hips", but "a person hands a ball over"
+            thing = previous not in ("NOUN", "PRON", "PART", "AUX")
         nominal = thing and not word.endswith(("ing",) if previous != "VERB" else ("ing", "ed"))
         return "NOUN" if nominal else "VERB"
     return words.tags.get(word) or words.tags.get(stem) or _by_ending(word, previous)

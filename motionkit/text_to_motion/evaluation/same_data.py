@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from motionkit.config import Chosen, slot_words
-from motionkit.contracts.dataset import Split, TextMotionDataset, clip_fingerprint, is_generated
+from motionkit.contracts.dataset import Split, TextMotionDataset, called, clip_fingerprint, is_generated
 from motionkit.contracts.open_model import encoder_config
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord, tag_caption
@@ -150,7 +150,8 @@ def _said(model: T2MEvaluator, place: str, same: SameData) -> str:
     if model.trained_on is None:
         return f"{name}, trained on data that are not known"
     if model.trained_on.differs(same.record):
-        return f"{name}, trained on other data than these ({model.trained_on.name})"
+        theirs = called(model.trained_on.name, {"root": model.trained_on.root})
+        return f"{name}, trained on other data than these: {theirs}"
     folder = Path(model.origin)
     seen = same.seen(TrainedOn.read(folder if folder.is_dir() else folder.parent).items)
     return f"{name}, trained on {seen} of the clips that are measured" if seen else f"{name}, trained on these data"

@@ -52,6 +52,8 @@ class GRPO:
         precision: ``fp32``, or ``bf16`` for the network's body.
         updates: Updates of the whole run, for a cosine learning rate; 0 keeps the rate at its peak.
         world: The processes that train together; each gets its share of a step's prompts.
+        dataset: Its clips are those of the supervised loss (`objective.data`); None: there is no such loss.
+        split: Split of the dataset that is trained on.
 
     Example:
         >>> from motionkit import GRPO, load_dataset, load_policy, load_reward

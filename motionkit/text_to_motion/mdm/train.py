@@ -361,6 +361,8 @@ class PretrainMDM:
         # The weights need the statistics that they were trained with.
         policy.normalizer = start.normalizer
         policy.network.load_state_dict(start.network.state_dict())
+        if policy.trained_on is not None:
+            policy.trained_on = policy.trained_on.after(start.trained_on)
         return policy
 
     def describe(self) -> Mapping[str, object]:

@@ -16,10 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from motionkit.clips.browse.card import card_of
 from motionkit.clips.check import check_motion
 from motionkit.clips.convert import convert, open_sources
 from motionkit.clips.convert.feature_target import FeatureTarget
 from motionkit.clips.faults import KINDS, Finding, count, floor_height, frames_at_rest, longest_clean_run, words
+from motionkit.clips.profile.measure import measure
 from motionkit.formats.bvh import read_bvh
 from motionkit.motion.motion import JointMotion, Motion, ranges
 
@@ -485,6 +487,8 @@ def test_hips_that_travel_from_a_ground_root_are_no_bone(tmp_path):
     travel = clip.motion.positions()[:, 1] - clip.motion.positions()[:, 0]
     assert travel.norm(dim=-1).max() > 1.2 * travel.norm(dim=-1).min()
     assert check_motion(clip.motion) == ()
+    assert measure(clip, "walk", "").row.speed_mean == pytest.approx(1.0, abs=0.05)
+    assert card_of(clip, "walk", "").about["speed"] == pytest.approx(1.0, abs=0.05)
 
 
 def test_a_shift_of_the_hips_on_a_ground_root_is_found_and_cut_away(tmp_path):

@@ -102,6 +102,7 @@ def test_bad_lines_are_named(tmp_path):
         ("waves with one hand", "wave/VERB with/ADP one/NUM hand/NOUN"),
         ("lifts one knee, the other one", "lift/VERB one/NUM knee/NOUN the/DET other/ADJ one/PRON"),
         ("he makes one step and performs jump", "he/PRON make/VERB one/NUM step/NOUN and/CCONJ perform/VERB jump/NOUN"),
+        ("moves back 4 steps, hands up", "move/VERB back/ADV step/NOUN hand/NOUN up/ADV"),
         ("squat, jump and turn", "squat/VERB jump/VERB and/CCONJ turn/VERB"),
         ("always using the fist", "always/ADV use/VERB the/DET fist/NOUN"),
         ("", ""),

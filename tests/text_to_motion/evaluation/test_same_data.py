@@ -98,9 +98,11 @@ def test_an_evaluator_that_was_typed_wins_and_is_named_as_what_it_is(toy: Any, t
         "from-elsewhere, trained on data that are not known"
     )
     config = tmp_path / "runs/mine/evaluator/config.json"
-    record = json.loads(config.read_text()) | {"trained_on": {"name": "kit", "statistics": "00"}}
+    record = json.loads(config.read_text()) | {
+        "trained_on": {"name": "kit", "root": "/their/walks", "statistics": "00"}
+    }
     config.write_text(json.dumps(record))
-    assert said("runs/mine") == "runs/mine, trained on other data than these (kit)"
+    assert said("runs/mine") == "runs/mine, trained on other data than these: walks (layout kit)"
     assert said("auto", fallback="starter") == "of the starter pack, trained on other data than these"
     assert find_evaluator(EvaluatorSettings(weights="none"), same) is None
 

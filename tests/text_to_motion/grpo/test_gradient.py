@@ -198,7 +198,7 @@ def test_the_jerk_term_is_the_log_of_jerk_per_speed_whatever_the_size() -> None:
 
     def term(joints: Tensor, count: int) -> Tensor:
         return terms.physics(
-            SimpleNamespace(joints=joints, lengths=torch.full((count,), 12), fps=20.0, skeleton=HUMANML), PROMPTS[:1]
+            SimpleNamespace(joints=joints, lengths=torch.full((count,), 12), fps=20.0, skeleton=HUMANML)
         )
 
     third = joints[0, 3:] - 3 * joints[0, 2:-1] + 3 * joints[0, 1:-2] - joints[0, :-3]

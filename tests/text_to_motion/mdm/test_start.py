@@ -15,7 +15,7 @@ import torch
 from motionkit.cli.settings import flags
 from motionkit.config import Draft, Group, leaves
 from motionkit.errors import MotionkitError
-from motionkit.motion import KIT, Normalizer
+from motionkit.motion import KIT, DataRecord, Normalizer
 from motionkit.runs import Run
 from motionkit.text import CachedEncoder
 from motionkit.text_to_motion.mdm.open import open_policy
@@ -88,8 +88,11 @@ def test_a_saved_policy_goes_on_by_the_same_rules(minilm: HashEncoder, make_poli
     """Its shape needs no settings, its text encoder neither, and training never attends to padding."""
     shape = {"mask_frames": False, "diffusion_steps": 30, "noise_shift": 2.0, "layers": 1, "dropout": 0.3}
     start = make_policy(encoder=CachedEncoder(minilm), text_width=384, **shape)
+    start.trained_on = DataRecord(name="humanml", licence="CC BY-NC 4.0")
     trainer = PretrainMDM(settings(init=str(start.save(tmp_path / "old"))))
     trainer.prepare()
+    assert trainer.policy.trained_on is not None
+    assert trainer.policy.trained_on.licence == "CC BY-NC 4.0", "the licence of the data that it began with goes on"
     expected = start.settings.model_copy(update={"mask_frames": True, "dropout": 0.0})
     assert trainer.policy.settings == expected
     assert torch.equal(trainer.policy.normalizer.std, start.normalizer.std)

@@ -173,7 +173,7 @@ class Context:
     precision: str = "fp32"  # of the network; or bf16
     shuffle: bool = False  # negative control: credit is random
     world: World = field(default_factory=OneProcess)  # the processes that train together
-    dataset: TextMotionDataset | None = None  # its clips are what some terms of an objective compare with
+    dataset: TextMotionDataset | None = None  # its clips are those of a supervised loss
     split: Split = "train"  # of the prompts
     batch: int = 16  # prompts of an update, of all processes
 

@@ -106,9 +106,9 @@ class StepwiseUpdate:
             _, motions = self.predicted(position)
             scored = rule.rewards.score(motions, self._batch.prompts, leave_out=True)
             share = weight / terms.world.size
-            parts = {"policy": share * terms.negative_reward(scored, self._batch.prompts, number)}
+            parts = {"policy": share * terms.negative_reward(scored, number)}
             if terms.jerk or terms.skate:
-                parts["physics"] = share * terms.physics(motions, self._batch.prompts)
+                parts["physics"] = share * terms.physics(motions)
             torch.stack(list(parts.values())).sum().backward()
             for name, value in parts.items():
                 losses[name] += float(value.detach())

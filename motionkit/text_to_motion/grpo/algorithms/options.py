@@ -127,13 +127,8 @@ class HoldObjective(ObjectiveSettings):
     skate: float | None = Field(
         None, ge=0.0, description="Weight of the foot skate in m/s; default: 0.02, and 0 with a physics reward."
     )
-    target: Literal["clips", "none"] = Field(
-        "clips",
-        description="clips: the reward counts up to that of a reference clip of the prompt, jerk and skate from the "
-        "clip's own on; none: without a limit.",
-    )
     data: float = Field(
-        3.0, ge=0.0, description="Weight of the supervised loss on clips of the dataset, against drift; 0 is off."
+        3.0, ge=0.0, description="Weight of the supervised loss on the dataset's training clips; 0 is off."
     )
 
 

@@ -120,9 +120,9 @@ class GradientUpdate:
     def backward(self) -> bool:
         """Add the gradient of the negative mean reward, of jerk, skate and diversity, and of the hold."""
         terms = self._terms
-        losses = {"policy": terms.negative_reward(self._scored, self._batch.prompts, self._number)}
+        losses = {"policy": terms.negative_reward(self._scored, self._number)}
         if terms.jerk or terms.skate:
-            losses["physics"] = terms.physics(self._batch.motions, self._batch.prompts)
+            losses["physics"] = terms.physics(self._batch.motions)
         if self._diversity is not None:
             losses["diversity"] = -self._diversity
         # The hold has another graph; differentiating the chain's first keeps the peak memory at one of the two.

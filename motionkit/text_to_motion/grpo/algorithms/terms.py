@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
@@ -12,17 +11,21 @@ from torch import Tensor
 from motionkit.contracts.generating import Samples
 from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
+from motionkit.kernels import physics_sums
+from motionkit.metrics import joint_speed
 from motionkit.motion import MotionBatch
 from motionkit.nn import adapters_merged
 from motionkit.rl import NoiseSource, Trajectory, Visited, stable_hash, valid_dims
 from motionkit.text import Prompt
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions
 from motionkit.text_to_motion.grpo.algorithms.base import Context
-from motionkit.text_to_motion.grpo.algorithms.clips import Denoising, RealClips, jerk_and_skate
 from motionkit.text_to_motion.grpo.algorithms.options import HoldObjective
+from motionkit.text_to_motion.grpo.algorithms.supervised import Denoising
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 
 _EVERY = 4
+_JERK_FLOOR = 1e-3  # m/s^3; keeps the logarithm of a still motion finite
+_SPEED_FLOOR = 1e-2  # m/s; the same
 _SPREAD_FLOOR = 1e-8  # keeps the logarithm of equal motions finite
 
 
@@ -91,8 +94,8 @@ class GradientTerms:
     Args:
         objective: Weights of the terms.
         context: Policy, reference, rewards, seed, dataset. With a physics reward among them jerk and skate are off
-            unless they are set. Without a dataset nothing is compared with reference clips and there is no supervised
-            loss. The negative control draws the sign of each sample's reward at random; all of these are off then.
+            unless they are set. Without a dataset there is no supervised loss. The negative control draws the sign of
+            each sample's reward at random; jerk, skate and the supervised loss are off then.
         guidance: Guidance scale of the rollout.
         merge: Call the network with adapters merged, which is faster at small widths.
     """
@@ -105,24 +108,7 @@ class GradientTerms:
         self.shuffle = context.shuffle
         self._merge = merge
         _require_plain(context.rewards)
-        self._clips = self._denoising = None
-        dataset = None if self.shuffle else context.dataset
-        if dataset is not None and (objective.target == "clips" or objective.data):
-            composite = hasattr(dataset, "splits")
-            real = RealMotions(dataset, context.split, dataset.prompts(context.split) if composite else ())
-            if objective.target == "clips":
-                self._clips = RealClips(real, _with_gradient(context.rewards), context.policy)
-            # As many clips as prompts, if there are: an equal number for each process.
-            clips = min(context.batch, len(real.clips) // self.world.size * self.world.size)
-            if objective.data and clips:
-                self._denoising = Denoising(
-                    real.clips,
-                    context.policy,
-                    batch=clips,
-                    seed=context.seed,
-                    crop=dataset.random_crop,
-                    world=context.world,
-                )
+        self._denoising = self._supervised(context) if objective.data and not self.shuffle else None
         physics = not any(reward.name == "physics" for reward, _ in context.rewards.terms)
         self.jerk, self.skate = (
             0.0 if self.shuffle else weight if weight is not None else default if physics else 0.0
@@ -133,28 +119,41 @@ class GradientTerms:
         """Return the context for calls of the network: with adapters merged if `merge`."""
         return adapters_merged(self.policy.network) if self._merge else nullcontext()
 
-    def negative_reward(self, scored: Scored, prompts: Sequence[Prompt], number: int) -> Tensor:
+    def negative_reward(self, scored: Scored, number: int) -> Tensor:
         """Return ``-mean_i R_i`` over this process's scored samples; `number` is that of the update."""
-        total = scored.total
-        if self._clips is not None:
-            total = torch.minimum(total, self._clips.ceilings(prompts, scored))
-        total = total[scored.finite]
+        total = scored.total[scored.finite]
         if self.shuffle:
             draws = np.random.default_rng((self.noise.seed, number)).choice((-1.0, 1.0), len(total))
             total = total * torch.as_tensor(draws, dtype=total.dtype, device=total.device)
         return -total.sum() / max(1, len(total))
 
-    def physics(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> Tensor:
+    def physics(self, motions: MotionBatch) -> Tensor:
         """Return ``w_j mean log(jerk / speed) + w_s mean skate``.
 
-        With `target` both count from those of a reference clip of the prompt on: less is no better.
+        The ratio does not change with the size of a motion, like the dimensionless jerk (Hogan and Sternad 2009): the
+        jerk alone is lowered most easily by moving less. The speed is that of the joints relative to the root, so that
+        walking faster does not lower the ratio.
         """
-        rough, skate, known = jerk_and_skate(motions)
-        if self._clips is not None:
-            least = [one.physics if one is not None else (-torch.inf, -torch.inf) for one in self._clips.of(prompts)]
-            floors = rough.new_tensor(least)[known]
-            rough, skate = torch.maximum(rough, floors[:, 0]), torch.maximum(skate, floors[:, 1])
-        return (self.jerk * rough + self.skate * skate).sum() / max(1, len(rough))
+        joints, lengths, fps = motions.joints, motions.lengths, motions.fps
+        skate, jerk = physics_sums(joints, lengths, fps=fps, feet=motions.skeleton.feet)
+        known = skate.isfinite() & jerk.isfinite()
+        moving = joints[known]
+        speed = joint_speed(moving - moving[:, :, :1], lengths[known], fps)
+        rough = (jerk[known] + _JERK_FLOOR).log() - (speed + _SPEED_FLOOR).log()
+        return (self.jerk * rough + self.skate * skate[known]).sum() / max(1, int(known.sum()))
+
+    def _supervised(self, context: Context) -> Denoising | None:
+        """Return the supervised loss on clips of single actions, as many as there are prompts; None without clips."""
+        dataset, split = context.dataset, context.split
+        if dataset is None:
+            return None
+        composite = hasattr(dataset, "splits")
+        clips = RealMotions(dataset, split, dataset.prompts(split) if composite else ()).clips
+        count = min(context.batch, len(clips) // self.world.size * self.world.size)  # an equal number per process
+        if not count:
+            return None
+        crop = dataset.random_crop
+        return Denoising(clips, self.policy, batch=count, seed=context.seed, crop=crop, world=self.world)
 
     def clips(self, number: int) -> dict[str, Tensor]:
         """Return this process's part of the weighted supervised loss as ``data``; empty without one."""
@@ -206,12 +205,6 @@ class GradientTerms:
         signal = schedule.gather("alphas_cumprod", timestep, clean.ndim)
         # q(x_t | x_0) = N(sqrt(abar_t) x_0, (1 - abar_t) I), Ho et al. 2020, eq. 4.
         return signal.sqrt() * clean + (1 - signal).sqrt() * noise, timestep
-
-
-def _with_gradient(rewards: RewardMix) -> RewardMix:
-    """Return the rewards with a gradient: a person is not asked about reference clips."""
-    able = rewards.gradient or (True,) * len(rewards.terms)
-    return RewardMix([term for term, gradient in zip(rewards.terms, able, strict=True) if gradient])
 
 
 def require_declared(rewards: RewardMix, algorithm: str) -> None:

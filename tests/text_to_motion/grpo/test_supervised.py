@@ -1,25 +1,21 @@
-"""What the objective asks of the dataset's clips: ceilings of the reward, and the supervised loss."""
+"""The supervised loss on the dataset's clips beside the reward: its value, that it teaches, resumes and is shared."""
 
 from __future__ import annotations
 
 import copy
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from motionkit import load_dataset, load_policy, load_reward
 from motionkit.contracts.dataset import TextClip
 from motionkit.contracts.reward import RewardScores
 from motionkit.motion import HUMANML, MotionBatch, Normalizer
-from motionkit.text_to_motion.evaluation.real_motions import RealMotions
-from motionkit.text_to_motion.grpo.algorithms.clips import Denoising, RealClips
 from motionkit.text_to_motion.grpo.algorithms.options import CosineOptim, GradientObjective, GradientRollout
+from motionkit.text_to_motion.grpo.algorithms.supervised import Denoising
 from motionkit.text_to_motion.grpo.step import GRPO
 from motionkit.text_to_motion.mdm.train import MdmBatches, joint_velocity_loss
-from motionkit.text_to_motion.rewards.mix import RewardMix
 from motionkit.training.world import OneProcess
 
 from .test_world import two_do_as_one
@@ -47,6 +43,16 @@ class Folder:
         return found
 
 
+class Small(Height):
+    """A share of `Height`."""
+
+    def __init__(self, share: float) -> None:
+        self.share = share
+
+    def score(self, motions: MotionBatch, prompts: Any) -> RewardScores:
+        return RewardScores(self.share * super().score(motions, prompts).total)
+
+
 def make(dataset: Any = None, policy: Any = None, *, shuffle: bool = False, reward: Any = None, **options: Any) -> GRPO:
     return engine(
         policy or TablePolicy(),
@@ -62,77 +68,6 @@ def make(dataset: Any = None, policy: Any = None, *, shuffle: bool = False, rewa
 
 def terms(grpo: GRPO) -> Any:
     return grpo.algorithm.terms  # type: ignore[attr-defined]
-
-
-def test_a_ceiling_is_the_reward_of_the_reference_clips_of_the_prompt() -> None:
-    dataset, reward = load_dataset("starter"), load_reward("tmr-dense")
-    prompts = list(dataset.prompts("train", k_segments=2)[:3])
-    mix = RewardMix([(reward, 0.5), (Height(), 2.0)])
-    clips = RealClips(RealMotions(dataset, "train"), mix, load_policy("starter"))  # type: ignore[arg-type]
-    for prompt in prompts:
-        answer = RealMotions(dataset, "train").answers([prompt])
-        assert answer is not None
-        scored = mix.score(answer.motions, answer.prompts)
-        # A batch pads its motions, which changes sums by rounding.
-        assert float(clips.ceilings([prompt], scored)) == pytest.approx(float(scored.total), abs=1e-5)
-    together = clips.ceilings(prompts, scored)
-    assert torch.equal(together, torch.cat([clips.ceilings([prompt], scored) for prompt in prompts]))
-
-
-def test_a_ceiling_counts_the_rewards_of_its_part_and_reads_a_clip_once() -> None:
-    class Counted(Height):
-        calls = 0
-
-        def score(self, motions: MotionBatch, prompts: Any) -> RewardScores:
-            Counted.calls += 1
-            return super().score(motions, prompts)
-
-    other = Height()
-    other.name = "other"
-    mix = RewardMix([(Counted(), 1.0), (other, 10.0)], gradient=[True, False])
-    clips = RealClips(RealMotions(Folder(), "train"), mix, TablePolicy())  # type: ignore[arg-type]
-    features = torch.zeros(1, 16, 263).requires_grad_()
-    motions = MotionBatch(features, torch.tensor([16]), skeleton=HUMANML, fps=20.0)
-    scored = mix.score(motions, PROMPTS[3:])
-    called = Counted.calls
-    assert float(clips.ceilings(PROMPTS[3:], scored)) == pytest.approx(11.0)
-    assert float(clips.ceilings(PROMPTS[3:], scored.part(gradient=True))) == pytest.approx(1.0)
-    assert Counted.calls == called + 1
-
-
-def test_a_prompt_without_a_clip_has_no_ceiling() -> None:
-    clips = RealClips(RealMotions(Folder(captions=()), "train"), RewardMix([(Height(), 1.0)]), TablePolicy())  # type: ignore[arg-type]
-    scored = SimpleNamespace(total=torch.zeros(1), terms=(SimpleNamespace(name="height"),))
-    assert clips.ceilings(PROMPTS[:1], scored).tolist() == [torch.inf]  # type: ignore[arg-type]
-
-
-def test_above_its_ceiling_a_motion_earns_nothing() -> None:
-    """The gradient of the loss is that of the samples below, and 0 for the others."""
-    total = torch.tensor([0.2, 0.9, 0.5, 0.7]).requires_grad_()
-    finite = torch.tensor([True, True, True, False])
-    scored: Any = SimpleNamespace(total=total, finite=finite, terms=())
-    objective = terms(make(Folder(), target="clips"))
-    objective._clips = SimpleNamespace(ceilings=lambda prompts, scored: torch.tensor([0.8, 0.8, torch.inf, 0.8]))
-    loss = objective.negative_reward(scored, PROMPTS, 0)
-    (gradient,) = torch.autograd.grad(loss, total)
-    assert float(loss.detach()) == pytest.approx(-(0.2 + 0.8 + 0.5) / 3)
-    assert gradient.tolist() == pytest.approx([-1 / 3, 0.0, -1 / 3, 0.0])
-
-
-def test_the_reward_stops_at_that_of_the_clips() -> None:
-    """Without the ceiling the heights go on rising; the control and a run without data have none."""
-
-    def height(dataset: Any, **options: Any) -> float:
-        grpo = make(dataset, **options)
-        for _ in range(30):
-            grpo.step(PROMPTS)
-        return float(grpo.policy.network[0].weight[1, 3].detach())  # type: ignore[index,operator]
-
-    assert height(Folder(0.5), target="clips") == pytest.approx(0.5, abs=0.3)
-    assert height(Folder(0.5), target="none") > 0.9
-    assert height(None, target="clips") > 0.9
-    assert terms(make(Folder(), target="clips", data=1.0, shuffle=True))._clips is None
-    assert terms(make(Folder(), target="clips", data=1.0, shuffle=True))._denoising is None
 
 
 def slow_loss(policy: Any, batch: Any) -> float:
@@ -168,12 +103,8 @@ def test_the_supervised_loss_is_that_of_the_clips_one_by_one() -> None:
 
 
 def test_the_supervised_loss_teaches_the_clips_without_a_reward() -> None:
-    class Nothing(Height):
-        def score(self, motions: MotionBatch, prompts: Any) -> RewardScores:
-            return RewardScores(1e-9 * super().score(motions, prompts).total)
-
     def pose(data: float) -> Tensor:
-        grpo = make(Folder(0.7), reward=Nothing(), data=data, target="none")
+        grpo = make(Folder(0.7), reward=Small(1e-9), data=data)
         for _ in range(40):
             metrics = grpo.step(PROMPTS)
         assert ("loss/data" in metrics) == (data > 0)
@@ -183,8 +114,27 @@ def test_the_supervised_loss_teaches_the_clips_without_a_reward() -> None:
     assert pose(0.0).abs().max() < 0.3
 
 
+def test_the_clips_hold_what_the_reward_would_overdo() -> None:
+    def height(data: float) -> float:
+        grpo = make(Folder(0.5), reward=Small(2e-3), data=data)
+        for _ in range(40):
+            grpo.step(PROMPTS)
+        return float(grpo.policy.network[0].weight[1, 3].detach())  # type: ignore[index,operator]
+
+    assert height(0.0) > 0.9
+    assert height(3.0) < 0.75
+
+
+def test_without_a_dataset_and_in_the_control_there_is_no_such_loss() -> None:
+    assert terms(make(Folder(), data=1.0))._denoising is not None
+    assert terms(make(None, data=1.0))._denoising is None
+    assert terms(make(Folder(), data=1.0, shuffle=True))._denoising is None
+    assert terms(make(Folder(captions=()), data=1.0))._denoising is None
+    assert GradientObjective().data == 3.0
+
+
 def test_a_run_with_the_clips_resumes_to_the_bit() -> None:
-    resumes(lambda: make(Folder(), make_policy(), target="clips", data=1.0))
+    resumes(lambda: make(Folder(), make_policy(), data=1.0))
 
 
 def test_two_processes_use_the_clips_as_one_does() -> None:
@@ -194,10 +144,20 @@ def test_two_processes_use_the_clips_as_one_does() -> None:
             make_policy(),
             algorithm="reward-gradient",
             rollout=GradientRollout(prompts=4),
-            objective=GradientObjective(target="clips", data=1.0, **OFF),
+            objective=GradientObjective(data=1.0, **OFF),
             optim=CosineOptim(learning_rate=2e-2),
             dataset=folder,
             **world,
         ),
         3,
     )
+
+
+@pytest.mark.parametrize("name", ["reward-gradient", "easytune", "mixed"])
+def test_every_algorithm_on_gradients_has_the_loss_by_default(name: str) -> None:
+    found = {
+        dataset is None: engine(make_policy(), algorithm=name, dataset=dataset).step(PROMPTS).get("loss/data", 0.0)
+        for dataset in (Folder(), None)
+    }
+    assert found[False] > 0.1
+    assert found[True] == 0.0
