@@ -67,7 +67,7 @@ def encoder_of(
     The starter's stored table holds MiniLM's output, so a policy that reads it goes on with MiniLM on other data, whose
     captions the table does not have.
     """
-    theirs, asked = start.encoder.name, settings.text.encoder
+    theirs, asked = start.encoder.name, str(settings.text.encoder)
     if asked == "auto":
         asked = _MINILM if theirs == _STORED and dataset.name != "starter" else theirs
     if asked == theirs:
