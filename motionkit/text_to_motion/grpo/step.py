@@ -117,9 +117,9 @@ class GRPO:
                     precision,
                     control.shuffle,
                     self.world,
-                    dataset,
-                    split,
-                    getattr(getattr(algorithm.options, "rollout", None), "prompts", 16),
+                    dataset=dataset,
+                    split=split,
+                    batch=getattr(getattr(algorithm.options, "rollout", None), "prompts", 16),
                 )
             )
         )
