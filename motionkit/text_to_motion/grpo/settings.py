@@ -329,8 +329,11 @@ class GrpoSettings(TrainerSettings):
 
     @classmethod
     def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the settings of a run with those that came later: older runs had no evaluator."""
-        return with_later(table, {"evaluator": {"weights": NONE, "glove": None, "stats": None}})
+        """Return the settings of a run with those that came later: an evaluator, and the supervised loss."""
+        later: dict[str, dict[str, Any]] = {"evaluator": {"weights": NONE, "glove": None, "stats": None}}
+        if "jerk" in (table.get("objective") or {}):  # of an algorithm that follows the reward's gradient
+            later["objective"] = {"data": 0.0}
+        return with_later(table, later)
 
     @classmethod
     def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:

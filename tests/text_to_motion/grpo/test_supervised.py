@@ -13,6 +13,7 @@ from motionkit.contracts.reward import RewardScores
 from motionkit.motion import HUMANML, MotionBatch, Normalizer
 from motionkit.text_to_motion.grpo.algorithms.options import CosineOptim, GradientObjective, GradientRollout
 from motionkit.text_to_motion.grpo.algorithms.supervised import Denoising
+from motionkit.text_to_motion.grpo.settings import GrpoSettings
 from motionkit.text_to_motion.grpo.step import GRPO
 from motionkit.text_to_motion.mdm.train import MdmBatches, joint_velocity_loss
 from motionkit.training.world import OneProcess
@@ -167,3 +168,10 @@ def test_every_algorithm_on_gradients_has_the_loss_by_default(name: str) -> None
     }
     assert found[False] > 0.1
     assert found[True] == 0.0
+
+
+def test_a_run_that_was_begun_without_it_goes_on_without_it() -> None:
+    older = {"objective": {"hold": 4.0, "jerk": None}}
+    assert GrpoSettings.recorded(older)["objective"] == {"hold": 4.0, "jerk": None, "data": 0.0}
+    assert GrpoSettings.recorded({"objective": {"data": 1.0, "jerk": None}})["objective"]["data"] == 1.0
+    assert GrpoSettings.recorded({"objective": {"kl": 0.1}})["objective"] == {"kl": 0.1}  # of an algorithm without it
