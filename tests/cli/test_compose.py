@@ -306,7 +306,7 @@ def test_what_a_missing_text_model_says(cli: Cli, monkeypatch: pytest.MonkeyPatc
     pytest.importorskip("transformers")
     result = compose(cli, "--b-matrix", "--text-encoder", "clip", "--text-model", "nowhere", "--device", "cpu", "out")
     assert result.exit_code == 2
-    assert "of compose: --text-model DIR" in said(result)
+    assert "compose: --text-model DIR" in said(result)
 
 
 def test_an_old_file_that_is_there_is_written_again(cli: Cli) -> None:
