@@ -57,7 +57,12 @@ class SameData:
 
     def __init__(self, dataset: TextMotionDataset, split: Split) -> None:
         self.dataset, self.split = dataset, split
-        self.record = DataRecord.of(dataset)
+
+    @cached_property
+    def record(self) -> DataRecord:
+        """The record of the data."""
+        # It is read when it is asked for: the starter makes its clips for it, which takes seconds.
+        return DataRecord.of(self.dataset)
 
     @cached_property
     def measured(self) -> frozenset[str]:
