@@ -216,9 +216,9 @@ def test_without_judge_and_evaluator_grpo_says_which_rows_are_missing_and_what_m
     assert done.exit_code == 0, done.stderr
     data = f"--dataset humanml --dataset.root '{TEXTS}'"
     wanted = (
-        "the tables have no judge and no R@3 and no KID: no finished run trained what measures them on these data "
-        f"(motionkit pretrain tmr --negatives stillness,place --seed 1 {data} and motionkit pretrain t2m-evaluator "
-        f"{data})"
+        "the tables have no judge and no R@3 and no KID: no finished run on these data has the model that measures "
+        f"them (motionkit pretrain tmr --negatives stillness,place --seed 1 {data} and "
+        f"motionkit pretrain t2m-evaluator {data})"
     )
     lines = [line for line in Path("r/log.txt").read_text().splitlines() if "started" not in line]
     assert wanted in lines[0]

@@ -40,7 +40,7 @@ from motionkit.text_to_motion.evaluation.protocol.run import Opened, evaluate, o
 from motionkit.text_to_motion.evaluation.protocol.tables import COLUMNS, PUBLISHED, comparable, explain, formatted
 from motionkit.text_to_motion.evaluation.real_motions import real_motions
 from motionkit.text_to_motion.evaluation.retrieval import measure_retrieval, open_retrieval, read_nsim
-from motionkit.text_to_motion.evaluation.same_data import SameData, find_evaluator, is_starter, training_command
+from motionkit.text_to_motion.evaluation.same_data import SameData, better_evaluator, find_evaluator, is_starter
 from motionkit.text_to_motion.evaluation.sensitivity.audit import audit
 from motionkit.text_to_motion.evaluation.sensitivity.bench import (
     SOURCES,
@@ -268,7 +268,8 @@ def open_inputs(
 ) -> Opened:
     """Open the evaluator and the questions, and set the threads."""
     set_threads([*policies.values()], settings.threads)
-    named = find_evaluator(settings.evaluator, SameData(dataset, settings.split), device=device, fallback=_STARTER)
+    same = SameData(dataset, settings.split)
+    named = find_evaluator(settings.evaluator, same, device=device, fallback=_STARTER)
     if named is None:
         raise MotionkitError(
             "eval needs an evaluator.",
@@ -282,7 +283,7 @@ def open_inputs(
         label=chosen.label,
         called=called(chosen.label, chosen.options),
         evaluator=named,
-        command=training_command("t2m-evaluator", chosen),
+        command=better_evaluator(same, named, chosen),
         k_segments=settings.prompts.k_segments,
         seed=settings.seed,
         device=device,
@@ -327,7 +328,7 @@ def next_lines(model: FoundModel, settings: MotionSettings) -> list[str]:
     lines = []
     if base and base != model.path:
         same = words_for(CompareSettings, settings.model_dump(mode="json"), _SAME)
-        lines.append(["eval", "compare", model.path, base, *same])
+        lines.append(["eval", "compare", base, model.path, *same])
     if model.run is not None or model.path == _STARTER:
         lines.append(generate_line(model.path, config))
     lines.append(["eval", "text-to-motion", "--explain"])

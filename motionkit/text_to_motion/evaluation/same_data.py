@@ -1,7 +1,8 @@
 """Models of text and motion that finished runs trained on given data: the default reward, judge and evaluator.
 
-Data are the same by content, wherever their folder is: by the fingerprint of their statistics, which a model keeps
-(`motionkit.motion.DataRecord`), if the model was trained on none of the clips that are measured (`TrainedOn`).
+Data are the same by content, wherever their folder was moved to: by the fingerprint of their statistics, which a model
+keeps (`motionkit.motion.DataRecord`), if the model was trained on none of the clips that are measured (`TrainedOn`). A
+second folder that is still there and has other captions of the same motions is another one.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ FEW_WORDS = 0.9
 LOW_R3 = 0.5
 """R@3 of reference clips below which an evaluator is said to tell captions apart badly."""
 
+_TEXTS = 16  # files of captions that are compared
 _CAPTIONS = 512  # captions whose words are looked up
 
 
@@ -95,7 +97,25 @@ class SameData:
             record, items = DataRecord.read(encoder_config(folder)), TrainedOn.read(folder).items
         except MotionkitError:  # damaged
             return False
-        return record is not None and not record.differs(self.record) and not self.seen(items)
+        return (
+            record is not None
+            and not record.differs(self.record)
+            and not self._is_another(record)
+            and not self.seen(items)
+        )
+
+    def _is_another(self, record: DataRecord) -> bool:
+        """Whether the folder that a model was trained on is still there and has other captions of the same clips."""
+        here, there = (Path(root) / "texts" for root in (self.record.root, record.root))
+        if not (self.record.root and record.root) or here == there:
+            return False
+        names = sorted(file.name for file in here.glob("*.txt"))[:_TEXTS]
+        try:
+            return any(
+                (there / name).read_bytes() != (here / name).read_bytes() for name in names if (there / name).is_file()
+            )
+        except OSError:
+            return False
 
     def seen(self, items: Collection[str]) -> int:
         """Return how many of the clips that are measured a model was trained on."""
@@ -162,6 +182,15 @@ def _said(model: T2MEvaluator, place: str, same: SameData) -> str:
     return f"{name}, trained on {seen} of the clips that are measured" if seen else f"{name}, trained on these data"
 
 
+def better_evaluator(same: SameData, named: Named, chosen: Chosen) -> str:
+    """Return the option that names a finished run's evaluator of these data, else the command that trains one."""
+    own = named.evaluator.trained_on
+    found = [] if own is not None and not own.differs(same.record) else same.runs(RUN_PART)
+    if found:
+        return shlex.join(["--evaluator", str(found[0].directory)])
+    return training_command("t2m-evaluator", chosen)
+
+
 def evaluator_notes(named: Named, captions: Sequence[str], real_r3: float | None, command: str) -> list[str]:
     """Return why an evaluator's figures say little, in sentences; empty if nothing speaks against them.
 
@@ -169,7 +198,7 @@ def evaluator_notes(named: Named, captions: Sequence[str], real_r3: float | None
         named: The evaluator.
         captions: Captions that are asked.
         real_r3: Its R@3 of reference clips; None if it is not known.
-        command: Trains an evaluator of these data.
+        command: Words that give an evaluator of these data (`better_evaluator`).
     """
     notes, fix = [], f"An evaluator of these data: {command}" if command else ""
     known = words_known(named.evaluator, captions)

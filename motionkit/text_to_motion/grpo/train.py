@@ -49,6 +49,7 @@ from motionkit.text_to_motion.evaluation.same_data import (
     TMR,
     Named,
     SameData,
+    better_evaluator,
     evaluator_notes,
     find_evaluator,
     is_starter,
@@ -328,9 +329,7 @@ class GrpoTrainer:
         if settings.judge:
             rewards = [(chosen, reward) for chosen, (reward, _) in zip(self.settings.reward, self.rewards, strict=True)]
             judge, why = open_judge(self.settings.judge, dataset, device=self.device, trained=rewards)
-            if judge is None:
-                _logger.info("no judge, so reward hacking cannot be detected: %s", why)
-            elif why:
+            if judge is not None and why:
                 _logger.warning("%s", why)
         if judge is not None:
             _warn_of_other_data("judge", judge, DataRecord.of(dataset))
@@ -426,7 +425,7 @@ class GrpoTrainer:
         if self.named is None:
             return []
         asked = self.measurements.heldout["reported"].prompts
-        command = training_command("t2m-evaluator", self.settings.dataset)
+        command = better_evaluator(self.same, self.named, self.settings.dataset)
         return evaluator_notes(self.named, [text for prompt in asked for text in prompt.segments], real_r3, command)
 
     def _name_scorers(self, judge: Reward | None) -> None:
@@ -446,8 +445,8 @@ class GrpoTrainer:
             commands.append(training_command("t2m-evaluator", settings.dataset))
         if missing:
             self.missing = (
-                f"the tables have no {' and no '.join(missing)}: no finished run trained what measures them on these "
-                f"data ({' and '.join(commands)})"
+                f"the tables have no {' and no '.join(missing)}: no finished run on these data has the model that "
+                f"measures them ({' and '.join(commands)})"
             )
 
     def describe(self) -> Mapping[str, object]:

@@ -16,6 +16,7 @@ from motionkit.motion import DataRecord
 from motionkit.runs import TrainedOn, open_run
 from motionkit.text_to_motion.evaluation.same_data import (
     SameData,
+    better_evaluator,
     evaluator_notes,
     find_evaluator,
     is_starter,
@@ -68,8 +69,11 @@ def test_the_newest_finished_run_of_the_same_data_is_found(
     assert (named.name, named.said) == (
         "runs/pretrain-t2m-evaluator/second", "runs/pretrain-t2m-evaluator/second, trained on these data"
     )  # fmt: skip
-    moved = SameData(load_dataset("humanml", root=shutil.copytree(tmp_path / "toy", tmp_path / "elsewhere")), "val")
-    assert len(moved.runs("evaluator")) == 2, "by content, wherever the folder is"
+    copied = SameData(load_dataset("humanml", root=shutil.copytree(tmp_path / "toy", tmp_path / "elsewhere")), "val")
+    assert len(copied.runs("evaluator")) == 2, "by content, wherever the folder is"
+    for file in (tmp_path / "elsewhere" / "texts").iterdir():
+        file.write_text("1.61#1.61/NUM#0.0#0.0\n")
+    assert copied.runs("evaluator") == [], "the same motions with other captions are other data"
     read = {named.evaluator.fingerprint()}
     other = find_evaluator(EvaluatorSettings(), same, without=read)
     assert other is not None
@@ -97,6 +101,13 @@ def test_an_evaluator_that_was_typed_wins_and_is_named_as_what_it_is(toy: Any, t
     assert said(str(starter_evaluator.write(tmp_path / "from-elsewhere", toy))) == (
         "from-elsewhere, trained on data that are not known"
     )
+    data, starters = choose_one("datasets", "humanml", {"root": "toy"}), EvaluatorSettings(weights="starter")
+    named = find_evaluator(starters, same)
+    assert named is not None
+    assert better_evaluator(same, named, data) == "--evaluator runs/mine", "none is trained again where one is there"
+    named = find_evaluator(EvaluatorSettings(weights="runs/mine"), same)
+    assert named is not None
+    assert better_evaluator(same, named, data) == training_command("t2m-evaluator", data)
     config = tmp_path / "runs/mine/evaluator/config.json"
     record = json.loads(config.read_text()) | {
         "trained_on": {"name": "kit", "root": "/their/walks", "statistics": "00"}
