@@ -538,11 +538,12 @@ text_to_motion.grpo.settings: trainers.grpo trainers.grpo._auto trainers.grpo._p
 text_to_motion.grpo.step: trainers.grpo._engine
 text_to_motion.grpo.train: trainers.grpo._cursor trainers.grpo._inputs trainers.grpo._trainer
 text_to_motion.mdm.files: policies.mdm._document policies.mdm._released policies.mdm._stock policies.mdm._store
+text_to_motion.mdm.losses: trainers.pretrain.mdm._loss
 text_to_motion.mdm.network: policies.mdm._condition policies.mdm._network
 text_to_motion.mdm.open: policies.mdm._factory
 text_to_motion.mdm.policy: policies.mdm._dip policies.mdm._policy policies.mdm._prefix
 text_to_motion.mdm.settings: policies.mdm policies.mdm._settings trainers.pretrain.mdm trainers.pretrain.mdm._settings
-text_to_motion.mdm.train: trainers.pretrain.mdm._batches trainers.pretrain.mdm._loss trainers.pretrain.mdm._trainer
+text_to_motion.mdm.train: trainers.pretrain.mdm._batches trainers.pretrain.mdm._trainer
 text_to_motion.pairs.data: trainers.pretrain._clips trainers.pretrain._pairs
 text_to_motion.pairs.negatives: trainers.pretrain._negatives
 text_to_motion.pairs.settings: trainers.pretrain._kinds trainers.pretrain._pair_settings trainers.pretrain._size

@@ -194,7 +194,7 @@ class GrpoTrainer:
         self.same = SameData(dataset, settings.heldout.split)
         settings = self.settings = self._with_scorers(settings)
         self.policy, reference = _open_policies(settings.policy, device=device, dataset=dataset)
-        data = DataRecord.of(dataset)
+        data = self.same.record
         if hasattr(self.policy, "trained_on"):
             self.policy.trained_on = data.after(self.policy.trained_on)
         _require_steps(len(self.policy.schedule), settings)
@@ -332,7 +332,7 @@ class GrpoTrainer:
             if judge is not None and why:
                 _logger.warning("%s", why)
         if judge is not None:
-            _warn_of_other_data("judge", judge, DataRecord.of(dataset))
+            _warn_of_other_data("judge", judge, self.same.record)
             chosen = self.settings.judge
             self.inputs |= inputs_of({"judge": judge}, None if chosen is None else {"judge": chosen})
         # The questions are the same for every training seed, so that runs can be compared.

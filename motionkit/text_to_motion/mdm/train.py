@@ -18,7 +18,6 @@ from motionkit.contracts.open_model import trained_on
 from motionkit.contracts.policy import DiffusionPolicy, guidance_of
 from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
-from motionkit.geometry import rotate_yaw
 from motionkit.motion import Normalizer, Skeleton, mirror_features
 from motionkit.rl import length_mask, stable_hash
 from motionkit.runs import Run, fingerprint_tensors
@@ -27,6 +26,7 @@ from motionkit.text_to_motion.evaluation.judge import open_judge
 from motionkit.text_to_motion.evaluation.points import drop_points, is_point, keep_point, sample_point
 from motionkit.text_to_motion.evaluation.quality import Quality, measure_quality
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions
+from motionkit.text_to_motion.mdm.losses import clip_losses, weighted_loss
 from motionkit.text_to_motion.mdm.open import new_policy, open_encoder
 from motionkit.text_to_motion.mdm.policy import MDMPolicy
 from motionkit.text_to_motion.mdm.settings import PretrainMDMSettings
@@ -184,85 +184,6 @@ class MdmBatches:
         # u near 0 gives the noisiest steps, where the density of t is highest.
         noisy = ((self._steps - 1) * (1 - torch.rand(count, generator=generator).square())).round().long()
         return torch.where(torch.rand(count, generator=generator) < self._early, noisy, uniform)
-
-
-def diffusion_loss(
-    predicted: Tensor,  # [B, T, D]
-    x0: Tensor,  # [B, T, D] normalised
-    mask: Tensor,  # [B, T] bool, at least one True per row
-) -> Tensor:
-    """Return the mean squared error of x0 over valid entries, ``[B]`` float32 (Tevet et al. 2022, eq. 2)."""
-    squares = (predicted.float() - x0).square().sum(-1).masked_fill(~mask, 0.0)
-    return squares.sum(1) / (mask.sum(1) * x0.shape[-1])
-
-
-def velocity_loss(predicted: Tensor, x0: Tensor, mask: Tensor) -> Tensor:
-    """Return the mean squared error of frame-to-frame differences over valid pairs, ``[B]`` float32 (MDM, eq. 5).
-
-    An error that alternates between frames costs four times its square and a constant one costs nothing, which keeps a
-    small network from jittering. It is in feature space, so no body is needed. 0 for motions of one frame.
-
-    Args:
-        predicted: ``[B, T, D]``.
-        x0: ``[B, T, D]`` normalised.
-        mask: ``[B, T]`` bool.
-    """
-    # A difference is valid if both of its frames are.
-    pairs = mask[:, 1:] & mask[:, :-1]
-    # Padding may hold NaN, which a product with 0 would keep: it is filled.
-    error = (predicted.float() - x0).masked_fill(~mask[..., None], 0.0)
-    squares = (error[:, 1:] - error[:, :-1]).square().sum(-1).masked_fill(~pairs, 0.0)
-    return squares.sum(1) / (pairs.sum(1).clamp(min=1) * x0.shape[-1])
-
-
-def joint_velocity_loss(
-    predicted: Tensor, x0: Tensor, mask: Tensor, *, normalizer: Normalizer, skeleton: Skeleton, fps: float
-) -> Tensor:
-    """Return the mean squared error of the joints' velocities over valid pairs of frames, per sample.
-
-    MDM's geometric losses (eq. 3 to 5) in one: a foot that slides, a limb that moves too little and a frame that jumps
-    are errors of velocity. Velocities are relative to the world, in axes of the later frame's heading, so that errors
-    of heading do not accumulate over time.
-
-    Args:
-        predicted: ``[B, T, D]`` normalised.
-        x0: ``[B, T, D]`` normalised.
-        mask: ``[B, T]`` bool.
-        normalizer: Statistics of the features.
-        skeleton: Body of the features.
-        fps: Frames per second.
-
-    Returns:
-        ``[B]`` float32, (m/s)^2 averaged over pairs, joints and the three axes; 0 for motions of one frame.
-    """
-    pairs = mask[:, 1:] & mask[:, :-1]
-    # The first features of a frame: those of the root, then the other joints' positions.
-    used = 4 + 3 * (skeleton.joints - 1)
-    mean, std = normalizer.mean[:used], normalizer.std[:used]
-    inside = [part.float()[..., :used].masked_fill(~mask[..., None], 0.0) for part in (predicted, x0)]
-    moved = [_steps(part * std + mean) for part in inside]
-    # [B, T - 1, J, 3], from units of the skeleton per frame to m/s.
-    error = (moved[0] - moved[1]) * (skeleton.unit * fps)
-    squares = error.square().mean((-1, -2)).masked_fill(~pairs, 0.0)
-    return squares.sum(1) / pairs.sum(1).clamp(min=1)
-
-
-def _steps(features: Tensor) -> Tensor:
-    """Return the joints' displacements ``[B, T - 1, J, 3]`` in the heading of each pair's later frame.
-
-    ``features`` are ``[B, T, 4 + 3 (J - 1)]``, not normalised: half the turn per frame, the root's step (x and z) in
-    the next frame's heading, its height, the positions of the other joints in the frame's heading.
-    """
-    turn, step, height = features[:, :-1, 0], features[:, :-1, 1:3], features[..., 3]
-    # [B, T, J - 1, 3], without the root
-    local = features[..., 4:].unflatten(-1, (-1, 3))
-    # [B, T - 1, 3]: the root's step along the floor, the same for every joint
-    ground = torch.stack((step[..., 0], torch.zeros_like(turn), step[..., 1]), dim=-1)
-    # The heading turns by -2 turn, so a joint at rest turns by 2 turn in the later frame's axes.
-    limbs = local[:, 1:] - rotate_yaw(local[:, :-1], 2 * turn[..., None]) + ground[..., None, :]
-    # The root's height is a position, its step a difference already.
-    root = torch.stack((step[..., 0], height[:, 1:] - height[:, :-1], step[..., 1]), dim=-1)
-    return torch.cat((root[..., None, :], limbs), dim=-2)
 
 
 class PretrainMDM:
@@ -506,12 +427,7 @@ class PretrainMDM:
         # Each process adds its part of the batch's mean.
         losses = self._losses(batch)
         parts = {name: values.mean() / self.world.size for name, values in losses.items()}
-        train = self.settings.train
-        sums = losses["diffusion"] + train.velocity * losses["velocity"]
-        if train.joint_velocity:
-            sums = sums + train.joint_velocity * losses["joint_velocity"]
-        # [B] losses times the weight of each row's timestep: its signal-to-noise ratio within bounds.
-        loss = (self._weight[batch.timestep].to(sums) * sums).mean() / self.world.size
+        loss = weighted_loss(losses, self._weight[batch.timestep], self.settings.train) / self.world.size
         loss.backward()
         moved = learner.descend(step - 1)
         self.policy.network.eval()
@@ -541,15 +457,7 @@ class PretrainMDM:
                 frame_mask=mask,
                 drop=batch.drop.to(device),
             )
-        losses = {
-            "diffusion": diffusion_loss(predicted, x0, in_clip),
-            "velocity": velocity_loss(predicted, x0, in_clip),
-        }
-        if self.settings.train.joint_velocity:
-            losses["joint_velocity"] = joint_velocity_loss(
-                predicted, x0, in_clip, normalizer=policy.normalizer, skeleton=policy.skeleton, fps=policy.fps
-            )
-        return losses
+        return clip_losses(predicted, x0, in_clip, self.settings.train, cast(DiffusionPolicy, policy))
 
 
 def _require_space(chosen: Chosen, judge: Reward) -> None:

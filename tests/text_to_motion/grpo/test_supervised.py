@@ -15,7 +15,8 @@ from motionkit.text_to_motion.grpo.algorithms.options import CosineOptim, Gradie
 from motionkit.text_to_motion.grpo.algorithms.supervised import Denoising
 from motionkit.text_to_motion.grpo.settings import GrpoSettings
 from motionkit.text_to_motion.grpo.step import GRPO
-from motionkit.text_to_motion.mdm.train import MdmBatches, joint_velocity_loss
+from motionkit.text_to_motion.mdm.losses import joint_velocity_loss
+from motionkit.text_to_motion.mdm.train import MdmBatches
 from motionkit.training.world import OneProcess
 
 from .test_world import two_do_as_one

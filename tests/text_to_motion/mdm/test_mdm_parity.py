@@ -14,10 +14,10 @@ from motionkit.motion import HUMANML, Normalizer
 from motionkit.nn import native_keys
 from motionkit.rl import DDPM, Schedule, StepPlan, rollout
 from motionkit.text_to_motion.mdm.files import read_released
+from motionkit.text_to_motion.mdm.losses import diffusion_loss
 from motionkit.text_to_motion.mdm.network import MDMCondition, MDMNetwork
 from motionkit.text_to_motion.mdm.policy import MDMPolicy
 from motionkit.text_to_motion.mdm.settings import settings_from_args
-from motionkit.text_to_motion.mdm.train import diffusion_loss
 from motionkit.weights import load_strict
 
 from ...made.recorded import by_formula

@@ -26,17 +26,10 @@ from motionkit.text import CachedEncoder, Prompt
 from motionkit.text_to_motion.evaluation.heldout import Shown
 from motionkit.text_to_motion.evaluation.points import kept_points
 from motionkit.text_to_motion.mdm import open as factory
+from motionkit.text_to_motion.mdm.losses import diffusion_loss, joint_velocity_loss, velocity_loss
 from motionkit.text_to_motion.mdm.open import open_policy
 from motionkit.text_to_motion.mdm.settings import MDMOptions, PretrainMDMSettings
-from motionkit.text_to_motion.mdm.train import (
-    MdmBatches,
-    PretrainMDM,
-    _require_space,
-    diffusion_loss,
-    joint_velocity_loss,
-    mirrored,
-    velocity_loss,
-)
+from motionkit.text_to_motion.mdm.train import MdmBatches, PretrainMDM, _require_space, mirrored
 
 from ...made.texts import HashEncoder
 

@@ -9,8 +9,9 @@ from torch import Tensor
 from motionkit.contracts.dataset import TextClip
 from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.rl import length_mask
+from motionkit.text_to_motion.mdm.losses import clip_losses, weighted_loss
 from motionkit.text_to_motion.mdm.settings import MdmTrainSettings
-from motionkit.text_to_motion.mdm.train import MdmBatches, diffusion_loss, joint_velocity_loss, velocity_loss
+from motionkit.text_to_motion.mdm.train import MdmBatches
 from motionkit.training.world import World, share_of
 
 _RECIPE = MdmTrainSettings()  # weights of the supervised loss
@@ -41,6 +42,7 @@ class Denoising:
             seed=seed,
             random_crop=crop,
         )
+        self._weight = policy.schedule.snr.clamp(1.0, _RECIPE.max_weight)
         self._share = share_of(batch, world, what="clips", flag="--batch-size")
 
     def loss(self, number: int) -> Tensor:
@@ -52,13 +54,5 @@ class Denoising:
         mask = length_mask(lengths, x0.shape[1])
         noised = policy.schedule.noised(x0, timestep, batch.noise.to(device))
         predicted = policy.predict(noised, timestep, policy.condition(batch.prompts), lengths)
-        joints = joint_velocity_loss(
-            predicted, x0, mask, normalizer=policy.normalizer, skeleton=policy.skeleton, fps=policy.fps
-        )
-        losses = (
-            diffusion_loss(predicted, x0, mask)
-            + _RECIPE.velocity * velocity_loss(predicted, x0, mask)
-            + _RECIPE.joint_velocity * joints
-        )
-        weight = policy.schedule.snr.clamp(1.0, _RECIPE.max_weight)[timestep].to(losses)
-        return (weight * losses).mean()
+        losses = clip_losses(predicted, x0, mask, _RECIPE, policy)
+        return weighted_loss(losses, self._weight[batch.timestep], _RECIPE)
