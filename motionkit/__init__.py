@@ -46,7 +46,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from motionkit import _moved  # noqa: F401  # finds old paths, before anything else is imported
 from motionkit.errors import MotionkitError
 from motionkit.version import __version__
 

@@ -60,9 +60,9 @@ DRY = (
 
 
 def names() -> list[str]:
-    """Return the name of every module of the package but the templates of new plugins."""
+    """Return the name of every module of the package."""
     found = pkgutil.walk_packages(motionkit.__path__, "motionkit.")
-    return [module.name for module in found if "_templates" not in module.name and "__main__" not in module.name]
+    return [module.name for module in found if "__main__" not in module.name]
 
 
 def test_every_module_imports() -> None:

@@ -18,7 +18,7 @@ from motionkit.config import leaves, slots_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "motionkit"
-_HIDDEN = {"cli", "_moved.py", "__main__.py"}
+_HIDDEN = {"cli", "__main__.py"}
 """Parts of the package that have pages of commands instead, or that nobody imports by name."""
 
 _OTHER_KINDS = {
@@ -265,7 +265,7 @@ _modules: list[Module] = []
 
 def _module(path: Path) -> Module | None:
     inside = path.relative_to(PACKAGE)
-    if inside.parts[0] in _HIDDEN or any(part.startswith("_") and part != "__init__.py" for part in inside.parts):
+    if inside.parts[0] in _HIDDEN or "templates" in inside.parts or any(part.startswith("_") and part != "__init__.py" for part in inside.parts):
         return None
     tree = ast.parse(path.read_text(encoding="utf-8"))
     words = ["motionkit", *inside.with_suffix("").parts]

@@ -25,7 +25,7 @@ _FILE = "entry_points.txt"
 class Kind:
     """One kind of plugin: a row of the table that discovery, lookup, help and `motionkit plugins` use.
 
-    Protocols, checks and templates are named, not imported, so that this module stays light.
+    Protocols and checks are named, not imported, so that this module stays light.
     """
 
     name: str  # Its name, plural; the entry-point group is ``motionkit.NAME``
@@ -38,8 +38,8 @@ class Kind:
     runtime: tuple[str, ...] = ()  # Names of the factory's keyword arguments, after the options
     check: str = ""  # The contract check as ``module:function``; empty if there is only `check_component`
     alone: bool = False  # Whether `check` can build a plugin from its name and its default options
-    scaffold: str = ""  # Templates of ``motionkit plugins new`` as ``module:NAME``; empty if there are none
-    # Templates of plugins that give another word than the first of `gives`, by that word.
+    scaffold: str = ""  # The package in ``templates/`` that ``motionkit plugins new`` copies; empty if there is none
+    # Those of plugins that give another word than the first of `gives`, by that word.
     scaffolds: Mapping[str, str] = field(default_factory=dict)
     # Turns a plain function ``./file.py:name`` into a plugin, as ``module:attribute``; empty if not supported.
     function: str = ""
@@ -63,7 +63,7 @@ _ROWS = (
         runtime=("dataset", "device"),
         check="motionkit.testing:check_reward",
         alone=True,
-        scaffold="motionkit.plugins._templates.reward:FILES",
+        scaffold="motionkit-reward-demo",
         function="motionkit.contracts.function_reward:of_file",
         weighted=True,
         question="What to reward, repeatable.",
@@ -73,7 +73,7 @@ _ROWS = (
         "trainer",
         gives={"trainer": "motionkit.training.base:Trainer"},
         check="motionkit.testing:check_trainer",
-        scaffold="motionkit.plugins._templates.trainer:FILES",
+        scaffold="motionkit-trainer-demo",
     ),
     Kind(
         "algorithms",
@@ -81,7 +81,7 @@ _ROWS = (
         gives={"algorithm": "motionkit.text_to_motion.grpo.algorithms.base:Algorithm"},
         runtime=("policy", "reference", "rewards", "seed", "precision", "shuffle", "world"),
         check="motionkit.testing:check_algorithm",
-        scaffold="motionkit.plugins._templates.algorithm:FILES",
+        scaffold="motionkit-algorithm-demo",
     ),
     Kind(
         "loops",
@@ -103,8 +103,8 @@ _ROWS = (
         },
         check="motionkit.testing:check_dataset",
         alone=True,
-        scaffold="motionkit.plugins._templates.dataset:FILES",
-        scaffolds={"regions": "motionkit.plugins._templates.regions:FILES"},
+        scaffold="motionkit-dataset-demo",
+        scaffolds={"regions": "motionkit-dataset-demo-regions"},
     ),
     Kind(
         "environments",
@@ -113,7 +113,7 @@ _ROWS = (
         runtime=("num_envs",),
         check="motionkit.testing:check_environment",
         alone=True,
-        scaffold="motionkit.plugins._templates.environment:FILES",
+        scaffold="motionkit-environment-demo",
     ),
     Kind(
         "protocols",
@@ -131,7 +131,7 @@ _ROWS = (
         },
         runtime=("console",),
         check="motionkit.testing:check_protocol",
-        scaffold="motionkit.plugins._templates.protocol:FILES",
+        scaffold="motionkit-protocol-demo",
         question="Which protocol to measure by.",
     ),
     Kind(
@@ -146,7 +146,7 @@ _ROWS = (
         runtime=("device", "dataset"),
         check="motionkit.testing:check_policy",
         alone=True,
-        scaffold="motionkit.plugins._templates.policy:FILES",
+        scaffold="motionkit-policy-demo",
     ),
 )
 

@@ -1,65 +1,17 @@
-"""Create a plugin package: a pip package with one working plugin, its tests and a README."""
+"""Create a plugin package: a copy of a template, which is a pip package with one working plugin, tests and a README."""
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from string import Template
 
 from motionkit.errors import MotionkitError
 from motionkit.plugins._discovery import KINDS, Kind, either, normalise
 from motionkit.plugins._lookup import available
 
-_PYPROJECT = """\
-[build-system]
-requires = ["setuptools>=77"]
-build-backend = "setuptools.build_meta"
-
-[project]
-name = "$package"
-version = "0.1.0"
-description = "$Kind '$name' for motionkit."
-requires-python = ">=3.11"
-dependencies = ["motionkit"]
-
-[project.entry-points."motionkit.$kinds"]
-$name = "$module:component"
-
-[tool.setuptools.packages.find]
-where = ["src"]
-"""
-
-_README = """\
-# $package
-
-$Kind `$name` for motionkit.
-
-    pip install -e .
-    pytest
-    motionkit plugins show $kinds $name
-    USAGE
-"""
-
-
-def package(heavy: str, *, usage: str, light: str, code: str, test: str) -> Mapping[str, str]:
-    """Return the files of a package by path; the templates of all kinds are built with it.
-
-    Args:
-        heavy: Name of the module of the heavy half.
-        usage: Last lines of the README.
-        light: Source of the light half.
-        code: Source of the heavy half.
-        test: Source of the tests.
-    """
-    return {
-        "pyproject.toml": _PYPROJECT,
-        "README.md": _README.replace("USAGE", usage),
-        "src/$module/__init__.py": light,
-        f"src/$module/{heavy}.py": code,
-        "tests/test_$module.py": test,
-    }
+TEMPLATES = Path(__file__).with_name("templates")
+"""Whole packages, one of each kind: ``motionkit-KIND-demo``."""
 
 
 def new_plugin(
@@ -87,25 +39,34 @@ def new_plugin(
     folder = parent / package
     if folder.exists():
         raise MotionkitError(f"{folder} exists already.", fix="choose another name, or remove it.")
-    name = package.removeprefix("motionkit-").removeprefix(f"{kind.singular}-")
+    *_, name = _names(package, kind)
     _refuse_known(kind, name, package, taken)
-    words = {
-        "package": package,
-        "module": package.replace("-", "_"),
-        "name": name,
-        "kinds": kind.name,
-        "Kind": kind.singular.capitalize(),
-        "cls": "".join(part.capitalize() for part in name.split("-")) + kind.singular.capitalize(),
-    }
-    module, _, attribute = _templates(kind, gives).partition(":")
-    files: Mapping[str, str] = getattr(importlib.import_module(module), attribute)
+    template = TEMPLATES / _template(kind, gives)
+    names = dict(zip(_names(template.name, kind), _names(package, kind), strict=True))
     written = []
-    for path, text in files.items():
-        file = folder / Template(path).substitute(words)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(Template(text).substitute(words), encoding="utf-8")
-        written.append(file)
+    for source in sorted(template.rglob("*")):
+        if source.is_file() and source.suffix != ".pyc":
+            file = folder / _renamed(source.relative_to(template).as_posix(), names)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(_renamed(source.read_text(encoding="utf-8"), names), encoding="utf-8")
+            written.append(file)
     return written
+
+
+def _names(package: str, kind: Kind) -> tuple[str, str, str, str]:
+    """Return the four names of a package: its own, its module's, its class's, its plugin's.
+
+    Example:
+        >>> _names("motionkit-reward-far-off", KINDS["rewards"])
+        ('motionkit-reward-far-off', 'motionkit_reward_far_off', 'FarOffReward', 'far-off')
+    """
+    name = package.removeprefix("motionkit-").removeprefix(f"{kind.singular}-")
+    return package, package.replace("-", "_"), "".join(map(str.capitalize, (*name.split("-"), kind.singular))), name
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    """Put other names in place of whole words."""
+    return re.sub(rf"(?<![a-zA-Z])({'|'.join(names)})(?![a-zA-Z])", lambda word: names[word[0]], text)
 
 
 def _refuse_known(kind: Kind, name: str, package: str, taken: Collection[str]) -> None:
@@ -122,8 +83,8 @@ def _refuse_known(kind: Kind, name: str, package: str, taken: Collection[str]) -
     )
 
 
-def _templates(kind: Kind, gives: str) -> str:
-    """Return the templates of a kind, for plugins that give `gives`."""
+def _template(kind: Kind, gives: str) -> str:
+    """Return the template of a kind, for plugins that give `gives`."""
     by_word = {next(iter(kind.gives)): kind.scaffold, **kind.scaffolds}
     if gives and gives not in by_word:
         raise MotionkitError(

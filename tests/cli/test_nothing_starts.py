@@ -333,8 +333,6 @@ FIXED = "an installed package, by a name in the code"
 DATA = "classes of transformers, without code of the folder"
 PLACES = {
     "__init__.py __getattr__ import_module": OURS,
-    "_moved.py _Old.create_module import_module": OURS,
-    "_moved.py _Old.exec_module.find import_module": OURS,
     "cli/_app.py load_register import_module": OURS,
     "cli/_help.py import_rich_utils import_module": FIXED,
     "cli/output.py open_address webbrowser.open": "the address of a page that motionkit wrote or serves",
@@ -354,7 +352,6 @@ PLACES = {
     "plugins/_lookup.py _of_function.factory import_module": OURS,
     "plugins/check.py _contract import_module": OURS,
     "plugins/check.py _methods import_module": OURS,
-    "plugins/scaffold.py new_plugin import_module": OURS,
     "regions/sa2va/open.py _tokenizer from_pretrained": "code of the folder runs with --trust-remote-code alone",
     "regions/sa2va/parts.py Composite.__init__ transformers.AutoModelForCausalLM.from_config": DATA,
     "regions/sa2va/parts.py _imports import_module": FIXED,

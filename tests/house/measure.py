@@ -53,9 +53,11 @@ class Module:
 
 
 def read(folder: Path, root: Path) -> list[Module]:
-    """Return the modules below `folder`; names are relative to `root`."""
+    """Return the modules below `folder` but those of the templates of packages; names are relative to `root`."""
     found = []
     for path in sorted(folder.rglob("*.py")):
+        if "templates" in path.parts:
+            continue
         parts = path.relative_to(root).with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         text = path.read_text(encoding="utf-8")

@@ -21,6 +21,7 @@ from motionkit.config import Chosen, Settings, slot
 from motionkit.errors import MotionkitError
 from motionkit.plugins import KINDS, fitting, require_fit
 from motionkit.plugins._discovery import Entry
+from motionkit.plugins.scaffold import TEMPLATES
 
 from . import broken_packages as broken
 
@@ -236,10 +237,12 @@ def pixels(site: Any) -> None:
 def test_every_row_names_what_exists(kind: str) -> None:
     row = KINDS[kind]
     assert row.name == kind
-    for path in (*row.gives.values(), *row.reads.values(), row.check, row.scaffold):
+    for path in (*row.gives.values(), *row.reads.values(), row.check):
         if path:
             module, _, name = path.partition(":")
             assert hasattr(importlib.import_module(module), name), path
+    for template in (row.scaffold, *row.scaffolds.values()):
+        assert (TEMPLATES / template).is_dir(), template
 
 
 @pytest.mark.parametrize("kind", list(KINDS))

@@ -1,35 +1,4 @@
-"""A new environment."""
-
-from motionkit.plugins.scaffold import package
-
-FILES = package(
-    "environment",
-    usage="motionkit reward-collect --env $name --policy scripted --env.max-steps 20",
-    light='''\
-"""Environment '$name': the light half. It imports no gymnasium, so that listings and help stay quick."""
-
-from __future__ import annotations
-
-from motionkit.config import Group
-from motionkit.plugins import Component
-from pydantic import Field
-
-
-class Options(Group):
-    """Options of environment '$name'; each becomes a flag, such as --env.max-steps."""
-
-    max_steps: int = Field(20, ge=1, description="Steps of an episode.")
-    size: int = Field(32, ge=16, description="Height and width of the picture in pixels.")
-
-
-component = Component(
-    summary="What one does in environment '$name', in one line",
-    options=Options,
-    factory="$module.environment:$cls",
-)
-''',
-    code='''\
-"""Environment '$name': the heavy half."""
+"""Environment 'demo': the heavy half."""
 
 from __future__ import annotations
 
@@ -41,18 +10,18 @@ from gymnasium.spaces import Box
 from motionkit.contracts.environment import Flags, Floats, Frames, Step
 from numpy.typing import NDArray
 
-from $module import Options
+from motionkit_environment_demo import Options
 
 CAMERA = "camera"
 NEAR = 0.2
 
 
-class $cls:
+class DemoEnvironment:
     """An example to replace: N dots in [-1, 1], each to be pushed to its mark. See motionkit.contracts.environment."""
 
     def __init__(self, options: Options, *, num_envs: int = 1) -> None:
         self.options, self.num_envs, self.max_steps = options, num_envs, options.max_steps
-        self.spec: Mapping[str, object] = {"name": "$name", **options.model_dump(mode="json")}
+        self.spec: Mapping[str, object] = {"name": "demo", **options.model_dump(mode="json")}
         self.cameras = {CAMERA: (options.size, options.size)}
         self.state_size = 2
         self.action_space = Box(-1.0, 1.0, (1,), np.float32)
@@ -98,14 +67,3 @@ class $cls:
 
     def close(self) -> None:
         """Nothing is open."""
-''',
-    test='''\
-"""The contract that every environment keeps."""
-
-from motionkit.testing import check_environment
-
-
-def test_contract() -> None:
-    check_environment("$name", options={"max_steps": 20})
-''',
-)

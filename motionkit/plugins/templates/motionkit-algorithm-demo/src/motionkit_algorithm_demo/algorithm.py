@@ -1,45 +1,4 @@
-"""A new algorithm of `grpo`."""
-
-from motionkit.plugins.scaffold import package
-
-FILES = package(
-    "algorithm",
-    usage="motionkit grpo --reward tmr-dense --algorithm $name --num-steps 20 --objective.most 1.5",
-    light='''\
-"""Algorithm '$name': the light half. It imports no torch, so that listings and help stay quick."""
-
-from __future__ import annotations
-
-from typing import Annotated
-
-from motionkit.config import Cli
-from motionkit.plugins import Component
-from motionkit.text_to_motion.grpo.algorithms.options import AwmObjective, MatchingOptions
-from pydantic import Field
-
-
-class Objective(AwmObjective):
-    """What algorithm '$name' minimises; options of the same name as those of another algorithm have its meaning."""
-
-    most: Annotated[float, Cli("--objective.most")] = Field(
-        2.0, gt=0, description="Largest weight of a sample, either way."
-    )
-
-
-class Options(MatchingOptions):
-    """Options of algorithm '$name'; the groups rollout and sampler are those of algorithms on finished samples."""
-
-    objective: Objective = Objective()
-
-
-component = Component(
-    summary="What algorithm '$name' does with scored samples, in one line",
-    options=Options,
-    factory="$module.algorithm:$cls",
-)
-''',
-    code='''\
-"""Algorithm '$name': the heavy half."""
+"""Algorithm 'demo': the heavy half."""
 
 from __future__ import annotations
 
@@ -51,10 +10,10 @@ from motionkit.text_to_motion.grpo.algorithms.matching import Matching, Matching
 from motionkit.text_to_motion.rewards.mix import Scored
 from torch import Tensor
 
-from $module import Objective
+from motionkit_algorithm_demo import Objective
 
 
-class $cls(Matching):
+class DemoAlgorithm(Matching):
     """An example to replace: samples are noised and predicted again, weighted by their advantage within `most`.
 
     `Matching` samples, holds the policy to its reference, and takes the passes; `update` says what is minimised.
@@ -79,14 +38,3 @@ class $cls(Matching):
         count = len(batch.lengths)
         total = count * self.world.size  # samples of all processes
         return MatchingUpdate(self, batch, number, losses, units=count, total=total, metrics=credit.metrics)
-''',
-    test='''\
-"""The contract that every algorithm keeps."""
-
-from motionkit.testing import check_algorithm
-
-
-def test_contract() -> None:
-    check_algorithm("$name")
-''',
-)

@@ -1,37 +1,4 @@
-"""A new trainer."""
-
-from motionkit.plugins.scaffold import package
-
-FILES = package(
-    "trainer",
-    usage="motionkit $name --num-steps 100",
-    light='''\
-"""Trainer '$name': the light half. It imports no torch, so that listings and help stay quick."""
-
-from __future__ import annotations
-
-from typing import Annotated
-
-from motionkit.config import Cli, RunSettings, TrainerSettings
-from motionkit.plugins import Component
-from pydantic import Field
-
-
-class Settings(TrainerSettings):
-    """Settings of ``motionkit $name``; a field marked with Cli is a flag, all are reached by --set."""
-
-    run: RunSettings = RunSettings(num_steps=100)
-    rate: Annotated[float, Cli("--rate")] = Field(0.1, gt=0, description="Learning rate.")
-
-
-component = Component(
-    summary="What '$name' trains, in one line",
-    options=Settings,
-    factory="$module.trainer:$cls",
-)
-''',
-    code='''\
-"""Trainer '$name': the heavy half."""
+"""Trainer 'demo': the heavy half."""
 
 from __future__ import annotations
 
@@ -43,10 +10,10 @@ from motionkit.runs import Run
 from motionkit.training.steps import Kept, restore, run_steps
 from torch import Tensor
 
-from $module import Settings
+from motionkit_trainer_demo import Settings
 
 
-class $cls:
+class DemoTrainer:
     """An example to replace: fits y = a x to y = 2 x."""
 
     shape_keys: ClassVar[tuple[str, ...]] = ("rate", "seed")
@@ -80,17 +47,3 @@ class $cls:
         x = torch.randn(32, generator=torch.Generator().manual_seed(self.settings.seed * 1_000_003 + step))
         wrong = factor * x - 2.0 * x
         return float(wrong.square().mean()), factor - self.settings.rate * 2.0 * (wrong * x).mean()
-''',
-    test='''\
-"""The contract that every trainer keeps, and that it learns."""
-
-from pathlib import Path
-
-from motionkit.testing import check_trainer
-
-
-def test_contract_and_that_it_learns(tmp_path: Path) -> None:
-    document = check_trainer("$name", tmp_path, settings={"run": {"num_steps": 40}})
-    assert abs(document["metrics"]["factor"] - 2.0) < 0.01
-''',
-)

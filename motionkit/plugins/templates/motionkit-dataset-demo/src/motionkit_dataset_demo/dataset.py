@@ -1,38 +1,4 @@
-"""A new dataset."""
-
-from motionkit.plugins.scaffold import package
-
-FILES = package(
-    "dataset",
-    usage="motionkit grpo --dataset $name --dataset.root FOLDER",
-    light='''\
-"""Dataset '$name': the light half. It imports no torch, so that listings and help stay quick."""
-
-from __future__ import annotations
-
-from pathlib import Path
-
-from motionkit.config import Group
-from motionkit.plugins import Component
-from pydantic import Field
-
-
-class Options(Group):
-    """Options of dataset '$name'; each becomes a flag, such as --dataset.root."""
-
-    root: Path | None = Field(None, description="Folder with NAME.npy (features) and NAME.txt (captions) (required).")
-    fps: float = Field(20.0, gt=0, description="Frames per second.")
-    max_length: int = Field(196, ge=40, description="Longest motion in frames.")
-
-
-component = Component(
-    summary="What dataset '$name' holds, in one line",
-    options=Options,
-    factory="$module.dataset:$cls",
-)
-''',
-    code='''\
-"""Dataset '$name': the heavy half."""
+"""Dataset 'demo': the heavy half."""
 
 from __future__ import annotations
 
@@ -47,10 +13,10 @@ from motionkit.motion import HUMANML, Normalizer, feature_stats
 from motionkit.text import Prompt
 from motionkit.text_to_motion.data.joined import join_prompts, physics_medians
 
-from $module import Options
+from motionkit_dataset_demo import Options
 
 
-class $cls:
+class DemoDataset:
     """An example to replace: a folder of HumanML3D features; of ten clips one is for val and one for test."""
 
     def __init__(self, options: Options) -> None:
@@ -58,7 +24,7 @@ class $cls:
             raise MotionkitError("--dataset.root is not given.", fix="--dataset.root FOLDER")
         if not options.root.is_dir():
             raise MotionkitError(f"there is no folder {options.root}.", fix="--dataset.root FOLDER")
-        self.name = "$name"
+        self.name = "demo"
         self.skeleton = HUMANML
         self.fps = options.fps
         self.max_length = options.max_length
@@ -92,21 +58,3 @@ class $cls:
     def physics_reference(self) -> tuple[float, float]:
         """Return the median foot skate (m/s) and jerk (m/s^3) of the train split."""
         return physics_medians(self.clips("train"), self.skeleton, self.fps)
-''',
-    test='''\
-"""The contract that every dataset keeps, on a folder of made-up clips."""
-
-from pathlib import Path
-
-import numpy as np
-from motionkit.testing import check_dataset, sample_motions
-
-
-def test_contract(tmp_path: Path) -> None:
-    motions = sample_motions(count=40, frames=60)
-    for number, (features, length) in enumerate(zip(motions.features, motions.lengths.tolist(), strict=True)):
-        np.save(tmp_path / f"{number:03d}.npy", features[:length].numpy())
-        (tmp_path / f"{number:03d}.txt").write_text(f"a person does thing {number}.\\n")
-    check_dataset("$name", options={"root": tmp_path})
-''',
-)

@@ -1,37 +1,4 @@
-"""A new policy."""
-
-from motionkit.plugins.scaffold import package
-
-FILES = package(
-    "policy",
-    usage="motionkit grpo --policy $name --reward physics",
-    light='''\
-"""Policy '$name': the light half. It imports no torch, so that listings and help stay quick."""
-
-from __future__ import annotations
-
-from pathlib import Path
-
-from motionkit.config import Group
-from motionkit.plugins import Component
-from pydantic import Field
-
-
-class Options(Group):
-    """Options of policy '$name'; each becomes a flag, such as --policy.checkpoint."""
-
-    checkpoint: Path | None = Field(None, description="File of weights (.safetensors); default: random weights.")
-    hidden: int = Field(64, ge=1, description="Width of the network.")
-
-
-component = Component(
-    summary="What policy '$name' is, in one line",
-    options=Options,
-    factory="$module.policy:$cls",
-)
-''',
-    code='''\
-"""Policy '$name': the heavy half."""
+"""Policy 'demo': the heavy half."""
 
 from __future__ import annotations
 
@@ -49,7 +16,7 @@ from motionkit.text import Prompt
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from $module import Options
+from motionkit_policy_demo import Options
 
 TEXT, STEPS = 32, 50
 
@@ -66,7 +33,9 @@ class Network(nn.Module):
     def forward(self, x: Tensor, timestep: Tensor, text: Tensor) -> Tensor:
         """Predict x0 ``[N, T, D]``."""
         time = timestep[:, None] / STEPS
-        return self.linear2(torch.tanh(self.linear1(x) + self.embed_text(torch.cat([text, time], 1))[:, None]))
+        known = self.embed_text(torch.cat([text, time], 1))[:, None]  # [N, 1, hidden], the same for each frame
+        x0: Tensor = self.linear2(torch.tanh(self.linear1(x) + known))
+        return x0
 
 
 @dataclass(frozen=True)
@@ -83,7 +52,7 @@ class Condition:
         return type(self)(self.text[index])
 
 
-class $cls:
+class DemoPolicy:
     """A diffusion policy; see motionkit.contracts.policy.DiffusionPolicy."""
 
     def __init__(self, options: Options, *, device: torch.device | str = "cpu", dataset: object = None) -> None:
@@ -114,10 +83,10 @@ class $cls:
         self, x: Tensor, timestep: Tensor, condition: Condition, lengths: Tensor, *, guidance: float = 1.0
     ) -> Tensor:
         """Predict x0; guidance moves away from the prediction without a text."""
-        known = self.network(x, timestep, condition.text)
+        known: Tensor = self.network(x, timestep, condition.text)
         if guidance == 1.0:
             return known
-        blind = self.network(x, timestep, torch.zeros_like(condition.text))
+        blind: Tensor = self.network(x, timestep, torch.zeros_like(condition.text))
         return blind + guidance * (known - blind)
 
     def adapt(self, *, r: int, alpha: float, dropout: float, targets: Sequence[str], seed: int) -> None:
@@ -149,30 +118,3 @@ class $cls:
         self.network.to(device)
         self.normalizer = self.normalizer.to(device)
         return self
-''',
-    test='''\
-"""The contract that every policy keeps, and a checkpoint that comes back."""
-
-from pathlib import Path
-
-import torch
-from motionkit import load_policy
-from motionkit.testing import check_policy
-
-
-def test_contract() -> None:
-    check_policy("$name")
-
-
-def test_saved_weights_come_back(tmp_path: Path) -> None:
-    from $module import Options
-    from $module.policy import $cls
-
-    policy = $cls(Options())
-    with torch.no_grad():
-        policy.network.linear1.weight.fill_(0.5)
-    policy.save(tmp_path)
-    again = $cls(Options(checkpoint=tmp_path / "policy.safetensors"))
-    assert torch.equal(again.network.linear1.weight, policy.network.linear1.weight)
-''',
-)
