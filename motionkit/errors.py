@@ -10,46 +10,6 @@ import signal
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-SYNONYMS: Mapping[str, tuple[str, ...]] = {
-    "batch": ("batch-size", "prompts"),
-    "bs": ("batch-size", "prompts"),
-    "cfg": ("guidance-scale",),
-    "checkpoint-dir": ("out",),
-    "ckpt": ("checkpoint",),
-    "clip": ("clip-range",),
-    "clip-eps": ("clip-range",),
-    "cuda": ("device",),
-    "duration": ("durations", "seconds"),
-    "epoch": ("epochs",),
-    "evaluate": ("eval",),
-    "finetune": ("grpo",),
-    "force": ("overwrite",),
-    "gpu": ("device",),
-    "guidance": ("guidance-scale",),
-    "iterations": ("num-steps",),
-    "iters": ("num-steps",),
-    "kl": ("kl-coef",),
-    "length": ("durations", "max-length", "seconds"),
-    "lr": ("learning-rate",),
-    "max-steps": ("num-steps",),
-    "model": ("checkpoint",),
-    "n-samples": ("num-samples",),
-    "num-workers": ("jobs", "workers"),
-    "output": ("out",),
-    "path": ("root",),
-    "rank": ("r",),
-    "rate": ("learning-rate",),
-    "sample": ("generate",),
-    "samples": ("num-samples", "group-size"),
-    "step-size": ("learning-rate",),
-    "steps": ("num-steps", "inference-timesteps"),
-    "temp": ("temperature",),
-    "train": ("grpo", "train-mpl"),
-    "wd": ("weight-decay",),
-    "workers": ("jobs",),
-}
-"""Words of other tools for names here; only those that a command has are suggested. Their last parts count."""
-
 _MOST, _MOST_OF_LONG, _LONG, _SHORT = 2, 3, 10, 3
 """Letters that may be wrong, those of names of ten letters and more, and letters of a last part that may fit alone."""
 
@@ -123,17 +83,20 @@ def signal_of(error: KeyboardInterrupt) -> int:
     return error.number if isinstance(error, Interrupted) else int(signal.SIGINT)
 
 
-def nearest(word: str, names: Iterable[str], n: int = 1) -> list[str]:
+def nearest(
+    word: str, names: Iterable[str], n: int = 1, *, synonyms: Mapping[str, tuple[str, ...]] | None = None
+) -> list[str]:
     """Return the names that a word may be meant for.
 
     A name counts if its letters are few edits away (2, or 3 in long names, and fewer than half of them; two letters
-    swapped are one edit), or if the word is another tool's for it. Case, leading dashes, and ``_`` for ``-`` are
+    swapped are one edit), or if it is a synonym. Case, leading dashes, and ``_`` for ``-`` are
     alike. Of dotted names the last part alone may fit, such as that of ``reward.alpha`` if ``alpha`` was typed.
 
     Args:
         word: The word.
         names: The names that there are.
         n: Most names to return.
+        synonyms: Names that a word may also mean, of dotted ones the last part; the first is the best.
 
     Returns:
         The best ones, the best first; none if nothing is near.
@@ -146,7 +109,7 @@ def nearest(word: str, names: Iterable[str], n: int = 1) -> list[str]:
     """
     wanted = _plain(word)
     group, _, last = wanted.rpartition(".")
-    words = SYNONYMS.get(last, ())
+    words = (synonyms or {}).get(last, ())
     found = []
     for place, name in enumerate(dict.fromkeys(names)):
         whole = _plain(name)
@@ -160,9 +123,9 @@ def nearest(word: str, names: Iterable[str], n: int = 1) -> list[str]:
     return [name for *_, name in sorted(found)[:n]]
 
 
-def did_you_mean(word: str, names: Iterable[str]) -> str:
+def did_you_mean(word: str, names: Iterable[str], *, synonyms: Mapping[str, tuple[str, ...]] | None = None) -> str:
     """Return ``did you mean ...?`` for the name that `nearest` finds, or nothing."""
-    return "".join(f"did you mean {name}?" for name in nearest(word, names))
+    return "".join(f"did you mean {name}?" for name in nearest(word, names, synonyms=synonyms))
 
 
 def edits(first: str, second: str) -> int:

@@ -265,7 +265,11 @@ _modules: list[Module] = []
 
 def _module(path: Path) -> Module | None:
     inside = path.relative_to(PACKAGE)
-    if inside.parts[0] in _HIDDEN or "templates" in inside.parts or any(part.startswith("_") and part != "__init__.py" for part in inside.parts):
+    if (
+        inside.parts[0] in _HIDDEN
+        or "templates" in inside.parts
+        or any(part.startswith("_") and part != "__init__.py" for part in inside.parts)
+    ):
         return None
     tree = ast.parse(path.read_text(encoding="utf-8"))
     words = ["motionkit", *inside.with_suffix("").parts]

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import metadata
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -26,7 +25,7 @@ from motionkit.cli._help import import_rich_utils, one_style, put_example, show_
 from motionkit.cli._stop import hearing_signals, refuse_copies, report_stop
 from motionkit.cli._streams import aside
 from motionkit.cli.table import DEFAULTS, ELSEWHERE, TRAIN, TRAINER_SUMMARIES, module_exists, rows
-from motionkit.errors import MotionkitError, did_you_mean
+from motionkit.errors import MotionkitError
 from motionkit.training.launch import launch_of
 from motionkit.version import __version__
 
@@ -186,9 +185,11 @@ class CommandTree(TyperGroup):
         if command is None and not ctx.resilient_parsing and not self.prefix and (answer := _answer_script(args)):
             raise answer
         if command is None and not ctx.resilient_parsing and not args[0].startswith("-"):
+            from motionkit.config import which_setting
+
             plugins.available("trainers")  # raises when motionkit runs from a checkout that is not installed
             names = self.list_commands(ctx)
-            why, hint = ELSEWHERE.get(args[0], ""), did_you_mean(args[0], names)
+            why, hint = ELSEWHERE.get(args[0], ""), which_setting(args[0], names)
             raise MotionkitError(
                 f"there is no command '{ctx.command_path} {args[0]}'.",
                 why=f"{why}." if why else "",
@@ -368,7 +369,7 @@ class Root(CommandTree):
         """Parse `args`, run the command, exit with 0, 1, 2, 130 or 143."""
         typed = list(sys.argv[1:] if args is None else args)
         command_line.set(tuple(typed))
-        line = hoist(bare_fix(typed))
+        line = hoist(typed)
         options = line[: line.index("--")] if "--" in line else line
         try:
             with hearing_signals():
@@ -400,28 +401,6 @@ class Root(CommandTree):
                 raise
             message = f"something in this process asked Python to exit with {error.code!r}."
             raise MotionkitError(message, why="the command had not come to its end.", code=1) from error
-
-
-_REPAIRS = ("clean", "feet", "jitter")
-
-
-def bare_fix(args: list[str]) -> list[str]:
-    """Give ``convert --fix`` the value ``clean`` if none follows: it was a switch before it named repairs."""
-    if "convert" not in args:
-        return args
-    following = [*args[1:], ""]
-    return [
-        f"{item}=clean" if item == "--fix" and not _names_repairs(after) else item
-        for item, after in zip(args, following, strict=True)
-    ]
-
-
-def _names_repairs(word: str) -> bool:
-    """Return whether a word names repairs, or means to; a path does not."""
-    parts = word.split(",")
-    if all(part in _REPAIRS for part in parts):
-        return True
-    return all(did_you_mean(part, _REPAIRS) for part in parts) and not Path(word).exists()
 
 
 def hoist(args: list[str]) -> list[str]:

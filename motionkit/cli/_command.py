@@ -62,7 +62,7 @@ def register_command(command: Command, app: typer.Typer) -> None:
             return
         present(label, command.run(resolved.settings, Terminal(label), **arguments), as_json=as_json)
 
-    add_command(app, command.settings, run, label, like=command.run)
+    add_command(app, command.settings, run, label, like=command.run, words=command.words)
 
 
 def present(label: str, result: Mapping[str, Any], *, as_json: bool) -> None:

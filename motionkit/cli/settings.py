@@ -17,6 +17,7 @@ from types import GenericAlias
 from typing import Annotated, Any, TypeVar
 
 import typer
+from typer.core import TyperCommand
 
 from motionkit import plugins
 from motionkit.cli import output, raw_arguments
@@ -184,6 +185,7 @@ def add_command(
     *,
     like: Callable[..., Any] | None = None,
     help: str | None = None,
+    words: Callable[[list[str]], list[str]] | None = None,
 ) -> None:
     """Register `run(resolved, dry_run, as_json, arguments)` with the options of `model`.
 
@@ -194,6 +196,7 @@ def add_command(
         name: Name of the command, for hints.
         like: Function with its other parameters, after ``settings`` and ``console``; its docstring is the help.
         help: Help, instead of that docstring.
+        words: Changes what was typed before it is parsed.
     """
     models[name] = model
     draft, unreadable = _draft(model, raw_arguments.get(), name)
@@ -229,7 +232,17 @@ def add_command(
     setattr(callback, "__signature__", inspect.Signature(merged))  # noqa: B010
     callback.__annotations__ = {parameter.name: parameter.annotation for parameter in merged}
     callback.__doc__ = help or inspect.getdoc(like) or inspect.getdoc(model)
-    app.command(name.rpartition(" ")[2])(callback)
+    app.command(name.rpartition(" ")[2], cls=_reading(words) if words is not None else None)(callback)
+
+
+def _reading(words: Callable[[list[str]], list[str]]) -> type[TyperCommand]:
+    """Return the class of a command that reads what `words` makes of the words that were typed."""
+
+    class Reading(TyperCommand):
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            return super().parse_args(ctx, words(args))
+
+    return Reading
 
 
 def show_plan(name: str, resolved: Resolved[Any], plan: Mapping[str, Any], *, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from motionkit.config._choose import choose_from_file, choose_one, installed, owners_of, split_choice, typed_flags
 from motionkit.config._given import Foreign, Given, interpolate, read_layers, renamed
+from motionkit.config._other_words import OTHER_WORDS, which_setting
 from motionkit.config._problems import HUB_ID, Place, Problem, SettingsError, require_places
 from motionkit.config._resolve import Draft, Preset, Resolved, Settings, resolve
 from motionkit.config._shared import (
@@ -29,6 +30,7 @@ from motionkit.config.sources import NOT_SETTINGS, PREFIX, Layer, as_recorded, c
 __all__ = [
     "HUB_ID",
     "NOT_SETTINGS",
+    "OTHER_WORDS",
     "PREFIX",
     "CheckpointSettings",
     "Choice",
@@ -81,6 +83,7 @@ __all__ = [
     "split_commas",
     "typed_flags",
     "variable",
+    "which_setting",
     "with_later",
     "words_for",
 ]

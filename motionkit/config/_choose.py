@@ -25,6 +25,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ValidationError, create_model
 
 from motionkit import plugins
+from motionkit.config._other_words import which_setting
 from motionkit.config._problems import Problem
 from motionkit.config._slots import Chosen, Cli, Group, Slot, slots_of
 from motionkit.config._tree import as_text, dotted, group_of, leaves
@@ -363,7 +364,7 @@ def _no_owner(
         return Problem(key, message, origin, repr(value), f"write {forms}")
     options = [f"{name}.{item}" for pick in chosen for item in pick.options.model_fields]
     others = owners_of(slot, (word,))
-    hint = did_you_mean(key, options)
+    hint = which_setting(key, options)
     fix = f"it belongs to {' and '.join(others)}: --{name} {' or '.join(others)}" if others else hint
     return Problem(key, f"no chosen {name} ({', '.join(names)}) has this option", origin, repr(value), fix)
 
@@ -511,5 +512,5 @@ def _problem(path: Sequence[int | str], kind: str, message: str, known: Sequence
     key = ".".join(map(str, path))
     if kind != "extra_forbidden":
         return f"{key}: {message}"
-    hint = did_you_mean(key, known)
+    hint = which_setting(key, known)
     return f"there is no option {key!r}" + (f"; {hint}" if hint else "")

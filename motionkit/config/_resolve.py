@@ -27,11 +27,12 @@ from motionkit.config._choose import (
     split_choice,
 )
 from motionkit.config._given import Given, Translated, read_layers
+from motionkit.config._other_words import which_setting
 from motionkit.config._problems import Problem, SettingsError, from_validation
 from motionkit.config._slots import Chosen, Group, slots_of
 from motionkit.config._tree import default_table, dotted, from_text, group_of, leaves
 from motionkit.config.sources import Layer, nested
-from motionkit.errors import MotionkitError, did_you_mean
+from motionkit.errors import MotionkitError
 
 S = TypeVar("S", bound=Group)
 
@@ -311,7 +312,7 @@ class Draft(Generic[S]):
                 fix = f"it is an option of {name} {' and '.join(owners)}: {dotted((name,))} {' or '.join(owners)}"
         known = [leaf.key for leaf in leaves(self.model)]
         shown = "" if isinstance(value, Mapping) else repr(value)
-        self._problems.append(Problem(key, "unknown setting", origin, shown, fix or did_you_mean(key, known)))
+        self._problems.append(Problem(key, "unknown setting", origin, shown, fix or which_setting(key, known)))
 
 
 def resolve(model: type[S], given: Given | None = None, *, command: str = "") -> Resolved[S]:

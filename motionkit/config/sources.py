@@ -14,9 +14,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from motionkit.config._other_words import which_setting
 from motionkit.config._slots import slots_of
 from motionkit.documents import read_json, read_toml, read_yaml
-from motionkit.errors import MotionkitError, did_you_mean
+from motionkit.errors import MotionkitError
 
 PREFIX = "MOTIONKIT_"
 """Prefix of the variables that hold settings."""
@@ -98,7 +99,7 @@ def read_environment(model: type[BaseModel]) -> Layer:
         if path[0] in model.model_fields:
             given[path] = text
         else:
-            hint = did_you_mean(name.removeprefix(PREFIX), [other.removeprefix(PREFIX) for other in known])
+            hint = which_setting(name.removeprefix(PREFIX), [other.removeprefix(PREFIX) for other in known])
             hint = hint.replace("did you mean ", f"did you mean {PREFIX}")
             warnings.append(f"{name} is not a setting of this command and has no effect{f'; {hint}' if hint else ''}")
     table = nested(model, given)

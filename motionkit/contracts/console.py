@@ -82,3 +82,5 @@ class Command:
     check: Callable[..., None] | None = None
     # Returns what a dry run adds to the settings, such as data that follow from a run; called like `check`.
     plan: Callable[..., Mapping[str, Any]] | None = None
+    # Returns the words that were typed after its name as they are to be parsed, such as an option with its usual value.
+    words: Callable[[list[str]], list[str]] | None = None

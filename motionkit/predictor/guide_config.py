@@ -7,8 +7,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from motionkit.config import Foreign, Problem, SettingsError, renamed
-from motionkit.errors import did_you_mean
+from motionkit.config import Foreign, Problem, SettingsError, renamed, which_setting
 from motionkit.predictor.stages import TRAINER_KEYS
 
 LOSSES = (
@@ -181,7 +180,7 @@ def translate(table: Mapping[str, Any], path: Path, known: Collection[str]) -> F
             left[key] = reason
         elif key not in known:
             problems.append(
-                Problem(key, "unknown setting", str(path), _short(value), did_you_mean(key, (*KEYS, *known)))
+                Problem(key, "unknown setting", str(path), _short(value), which_setting(key, (*KEYS, *known)))
             )
     if "stages" in foreign.values:
         foreign.values["stages"] = translate_stages(foreign.values["stages"], str(path), left, problems)
@@ -373,7 +372,7 @@ def _other(
     elif reason := reason_left_out(key):
         left[key] = reason
     else:
-        problems.append(Problem(f"{where}.{key}", "unknown setting", origin, _short(value), did_you_mean(key, known)))
+        problems.append(Problem(f"{where}.{key}", "unknown setting", origin, _short(value), which_setting(key, known)))
 
 
 def _short(value: object) -> str:

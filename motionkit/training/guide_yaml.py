@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from motionkit.config import Foreign, Problem, SettingsError, renamed
-from motionkit.errors import did_you_mean
+from motionkit.config import Foreign, Problem, SettingsError, renamed, which_setting
 
 
 def reason_in(table: Mapping[str, str], key: str) -> str:
@@ -63,7 +62,7 @@ class Reading:
                 self.left[key if group == key else f"the rest of {group}"] = left_out[group]
             elif name is None:
                 shown = "" if isinstance(value, (Mapping, list)) else repr(value)
-                fix = did_you_mean(key, keys)
+                fix = which_setting(key, keys)
                 self.problems.append(Problem(key, "unknown setting", str(self.found.path), shown, fix))
             elif value is None or value == "":
                 self.left[key] = "it is null" if value is None else "it is empty"

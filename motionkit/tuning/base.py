@@ -14,9 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from motionkit import plugins
-from motionkit.config import Draft, Given, Problem, Resolved, SettingsError, TrainerSettings, leaves, read_layers
+from motionkit.config import (
+    Draft,
+    Given,
+    Problem,
+    Resolved,
+    SettingsError,
+    TrainerSettings,
+    leaves,
+    read_layers,
+    which_setting,
+)
 from motionkit.config.sources import Layer, nested
-from motionkit.errors import MotionkitError, did_you_mean
+from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 
 _PLACE = {"out": None, "name": None, "overwrite": False, "resume": None}
@@ -184,7 +194,7 @@ def require_known(keys: Mapping[str, Any], table: Mapping[str, Any], trainer: st
         except KeyError:
             raise MotionkitError(
                 f"{key} is not a setting of {trainer}.",
-                fix=did_you_mean(key, known) or f"motionkit config show {trainer} lists them.",
+                fix=which_setting(key, known) or f"motionkit config show {trainer} lists them.",
             ) from None
 
 

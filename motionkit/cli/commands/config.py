@@ -10,7 +10,7 @@ import typer
 
 from motionkit.cli._guide import row_of
 from motionkit.cli.output import JsonFlag, emit, table, warn, write
-from motionkit.errors import MotionkitError, did_you_mean
+from motionkit.errors import MotionkitError
 
 CommandWords = Annotated[
     list[str], typer.Argument(help="The command, such as grpo or pretrain mdm.", metavar="COMMAND...")
@@ -85,14 +85,14 @@ def explain(model: Any, key: str, command: str = "") -> dict[str, str]:
         key: Key, flag or short name.
         command: Name of the command, for the hint; a name of the training guides is understood.
     """
-    from motionkit.config import variable
+    from motionkit.config import variable, which_setting
     from motionkit.plugins import either
 
     facts_of = _known(model)
     keys = _keys_called(key, facts_of)
     if not keys:
         old = row_of(key, command)
-        hint = f"did you mean {old.key}?" if old is not None and old.key in facts_of else did_you_mean(key, facts_of)
+        hint = f"did you mean {old.key}?" if old is not None and old.key in facts_of else which_setting(key, facts_of)
         lists = f"motionkit config show {command or 'COMMAND'} lists them."
         raise MotionkitError(f"there is no setting {key!r}.", fix=hint or lists, choices=facts_of)
     first, *synonyms = keys

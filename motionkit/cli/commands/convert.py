@@ -17,7 +17,7 @@ from motionkit.cli._stop import GOES_ON, NOTHING, working
 from motionkit.cli.output import say, warn, wrapped
 from motionkit.config import Cli, Group
 from motionkit.contracts.console import Command, Console
-from motionkit.errors import MotionkitError
+from motionkit.errors import MotionkitError, did_you_mean
 
 if TYPE_CHECKING:
     from motionkit.clips.convert import Edits
@@ -215,4 +215,29 @@ def _talk(messages: Iterable[tuple[Literal["info", "warning"], str]]) -> None:
         (warn if level == "warning" else say)(text)
 
 
-CONVERT = Command(convert, ConvertSettings, check=_refuse)
+_REPAIRS = ("clean", "feet", "jitter")
+
+
+def _bare_fix(words: list[str]) -> list[str]:
+    """Give ``--fix`` the value ``clean`` if no repair follows.
+
+    Example:
+        >>> _bare_fix(["a.bvh", "--fix", "out"]), _bare_fix(["--fix", "feet", "out"])
+        (['a.bvh', '--fix=clean', 'out'], ['--fix', 'feet', 'out'])
+    """
+    following = [*words[1:], ""]
+    return [
+        f"{word}=clean" if word == "--fix" and not _names_repairs(after) else word
+        for word, after in zip(words, following, strict=True)
+    ]
+
+
+def _names_repairs(word: str) -> bool:
+    """Return whether a word names repairs, or means to; a path does not."""
+    parts = word.split(",")
+    if all(part in _REPAIRS for part in parts):
+        return True
+    return all(did_you_mean(part, _REPAIRS) for part in parts) and not Path(word).exists()
+
+
+CONVERT = Command(convert, ConvertSettings, check=_refuse, words=_bare_fix)
