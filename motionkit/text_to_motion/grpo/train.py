@@ -50,6 +50,7 @@ from motionkit.text_to_motion.evaluation.same_data import (
     Named,
     SameData,
     better_evaluator,
+    evaluator_doubt,
     evaluator_notes,
     find_evaluator,
     is_starter,
@@ -258,6 +259,7 @@ class GrpoTrainer:
             scorers=self.scorers,
             missing=self.missing,
             doubts=self._doubts,
+            doubted=self._doubted,
             world=self.world,
         )
 
@@ -365,6 +367,11 @@ class GrpoTrainer:
         others = asked[settings.prompts :][: min(settings.watch, settings.prompts)]
         others = others if len(others) >= _FEWEST else []
         asked = asked[: settings.prompts]
+        if len(asked) < settings.prompts:
+            self.notes.append(
+                f"heldout.prompts asks for {settings.prompts} held-out prompts, and the {settings.split} split has "
+                f"{len(asked)}: the tables and the points on the way are of {len(asked)}"
+            )
         require_fit(self.policy, [*asked, *others], fps=dataset.fps, label=dataset.name)
         self.shared = shared_sources(
             self.cursor.prompts,
@@ -424,9 +431,15 @@ class GrpoTrainer:
         """Return why the figures of the evaluator say little, by its R@3 of reference clips."""
         if self.named is None:
             return []
-        asked = self.measurements.heldout["reported"].prompts
         command = better_evaluator(self.same, self.named, self.settings.dataset)
-        return evaluator_notes(self.named, [text for prompt in asked for text in prompt.segments], real_r3, command)
+        return evaluator_notes(self.named, self._asked_texts(), real_r3, command)
+
+    def _doubted(self, real_r3: float | None) -> str:
+        """Return why the rows of the evaluator have no verdict; empty if they have."""
+        return "" if self.named is None else evaluator_doubt(self.named, self._asked_texts(), real_r3)
+
+    def _asked_texts(self) -> list[str]:
+        return [text for prompt in self.measurements.heldout["reported"].prompts for text in prompt.segments]
 
     def _name_scorers(self, judge: Reward | None) -> None:
         """Note which judge and evaluator measure, and which rows are missing and the commands that make them."""
