@@ -46,6 +46,9 @@ _MEANING = {
     "path": "the motions cover less ground, which a reward may mistake for better",
 }
 _logger = logging.getLogger("motionkit.grpo")
+MANY_STEPS = 100
+"""Sampling steps up to which all of them are measured, and held-out prompts as ``motionkit generate`` samples them."""
+
 _EARLY = 30  # the first point comes after one thirtieth of the run, so that a new user soon sees one
 _KINDS = ("reported", "watched", "all_steps", "generate", "switched", "guided")
 _KEYS = {"generate": GENERATE, "reported": "heldout", "all_steps": "heldout_all_steps"}
@@ -327,9 +330,13 @@ class Measurements:
             self._stays = True
             if self._tuned != self.guidance:
                 _logger.info(
-                    "generate samples the policy with guidance %g, as before training: there are no other held-out "
-                    "prompts by which %g, at which it was tuned, could be chosen",
+                    "motionkit generate keeps guidance %g, which this policy had before training. It was trained with "
+                    "%g. Which of the two is better now was not measured, as that takes held-out prompts beside those "
+                    "of the tables, and at most %d sampling steps. Try the other: motionkit generate "
+                    "--guidance-scale %g",
                     self.guidance,
+                    self._tuned,
+                    MANY_STEPS,
                     self._tuned,
                 )
             return True
@@ -347,8 +354,9 @@ class Measurements:
         self._stays = less > 0
         if self._stays:
             _logger.info(
-                "generate samples the policy with guidance %g, as before training (%+.3f on other prompts), not with "
-                "%g, at which it was tuned (%+.3f)",
+                "motionkit generate keeps guidance %g, which this policy had before training: with it the reward of "
+                "other held-out prompts gains %+.3f, with %g, which it was trained with, less than half of that "
+                "(%+.3f). More updates make up for it",
                 self.guidance,
                 unchanged.delta,
                 heldout.guidance,

@@ -60,7 +60,7 @@ from motionkit.text_to_motion.evaluation.sensitivity.bench import Audited
 from motionkit.text_to_motion.evaluation.sensitivity.quick import Quick, quick_audit
 from motionkit.text_to_motion.evaluation.settings import AUTO, NONE
 from motionkit.text_to_motion.evaluator.files import stored_tokens
-from motionkit.text_to_motion.grpo.measurements import Measurements, RewardAlarms
+from motionkit.text_to_motion.grpo.measurements import MANY_STEPS, Measurements, RewardAlarms
 from motionkit.text_to_motion.grpo.settings import GrpoSettings
 from motionkit.text_to_motion.grpo.step import GRPO
 from motionkit.text_to_motion.pairs.settings import kinds_of
@@ -74,7 +74,6 @@ from motionkit.training.world import OneProcess, World
 _logger = logging.getLogger("motionkit.grpo")
 _POOL = 4  # batches that are sorted by length together
 _FEWEST = 8  # prompts beside the reported ones from which the run is watched on them
-_MANY = 100  # sampling steps up to which all of them are measured
 _GENERATED = 32  # prompts that are measured as generate samples, with guidance twice the work of the others
 _REAL, _ASKED, _SAMPLES = 64, 16, 8  # of a calibration: reference motions, prompts, samples of each
 _MOST_POINTS, _PER_POINT = 10, 1500  # points on the way at most, and motions of training for each of them
@@ -387,7 +386,7 @@ class GrpoTrainer:
         result = {"reported": HeldOut(asked, samples=settings.samples, steps=few, **common)}
         if others:
             result["watched"] = HeldOut(others, samples=2, steps=few, **common)
-        if settings.all_steps == "on" or (settings.all_steps == "auto" and len(self.policy.schedule) <= _MANY):
+        if settings.all_steps == "on" or (settings.all_steps == "auto" and len(self.policy.schedule) <= MANY_STEPS):
             every = common | {"samples": 1, "sampler": DDPM()}
             result["all_steps"] = HeldOut(asked, steps=None, **every)
             every |= {"guidance": guidance_of(self.policy), "steps": own_steps(self.policy)}

@@ -332,7 +332,7 @@ def test_the_guidance_of_before_stays_where_updates_have_not_made_up_for_it(
     with caplog.at_level("INFO"):
         assert one.choose_guidance(note) is stays
     assert sorted(guided.asked) == [1.0, 2.5, 2.5]
-    assert ("generate samples the policy with guidance 2.5, as before training" in caplog.text) is stays
+    assert ("generate keeps guidance 2.5, which this policy had before training: with it" in caplog.text) is stays
     found: Any = one.after(note)
     assert found["table"][0]["title"].endswith(f"guidance {'2.5' if stays else '1'} before and after")
     row = found["heldout_generate"]["reward"]
@@ -367,8 +367,10 @@ def test_the_stored_guidance_stays_where_no_other_prompts_can_decide(
     with caplog.at_level("INFO"):
         assert one.choose_guidance(note) is True
     assert (
-        "generate samples the policy with guidance 2.5, as before training: there are no other held-out" in caplog.text
+        "motionkit generate keeps guidance 2.5, which this policy had before training. It was trained with 1. "
+        in caplog.text
     )
+    assert caplog.text.rstrip().endswith("Try the other: motionkit generate --guidance-scale 1")
     assert one.guidance_after == 2.5
     found: Any = one.after(note)
     assert found["guidance"] == {"before": 2.5, "after": 2.5}
