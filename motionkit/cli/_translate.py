@@ -491,7 +491,7 @@ def _defaults() -> dict[str, str]:
     """Return motionkit's defaults for the algorithm `grpo`, as text by key."""
     models = plugins.get("trainers", "grpo").options, plugins.get("algorithms", "grpo").options
     defaults = {leaf.key: leaf.default_text for model in models for leaf in leaves(model)}
-    return defaults | {"lora rate": f"{models[0].model_fields['optim'].default.lora_rate:g}"}
+    return defaults | {"lora rate": f"{models[0].model_fields['optim'].default.peak(lora=True):g}"}
 
 
 RULES: Mapping[str, tuple[Callable[[Draft], None], ...]] = {

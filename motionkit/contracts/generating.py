@@ -132,13 +132,6 @@ def refuse_blocks(policy: DiffusionPolicy) -> None:
         )
 
 
-def segment_bounds(prompts: Sequence[Prompt], device: torch.device) -> Tensor:
-    """Return ``[N, K, 2]`` int64 frame ranges of the segments, padded with (0, 0) for prompts that have fewer."""
-    most = max(len(prompt.segments) for prompt in prompts)
-    rows = [[*prompt.bounds, *[(0, 0)] * (most - len(prompt.segments))] for prompt in prompts]
-    return torch.tensor(rows, dtype=torch.int64, device=device)
-
-
 def plan_steps(
     policy: DiffusionPolicy,
     sampler: Literal["ddpm", "ddim"] = "ddpm",

@@ -11,6 +11,7 @@ from motionkit.page.html import commands, definitions, details, note, table, til
 from motionkit.page.wording import duration
 from motionkit.runs.source import Source
 from motionkit.tracking import (
+    DOUBTED,
     FEWEST,
     GENERATE,
     GUIDANCE,
@@ -142,6 +143,8 @@ def _how_to_read(source: Source) -> str:
         )
     if any(row.verdict == TOO_FEW for row in shown):
         words[TOO_FEW] = f"A verdict needs {FEWEST} held-out prompts, takes, regions or episodes."
+    if doubt := next((row.doubt for row in shown if row.doubt), ""):
+        words[DOUBTED] = f"No verdict, because {doubt}: what it says of a change may be chance."
     if any(row.noise for row in shown):
         words["noise"] = (
             f"The jerk after training is over {NOISE:g} times that of reference clips: no change is called good."

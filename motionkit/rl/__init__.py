@@ -19,7 +19,10 @@ from motionkit.rl._objective import (
     linear_surrogate,
     log_ratio_frames,
     require_eval,
+    roughness,
+    segment_bounds,
     segment_frames,
+    step_products,
     valid_dims,
     weighted_mean,
 )
@@ -55,6 +58,6 @@ __all__ = [
     "Surrogate", "Trajectory", "Transitions", "Visited", "audit_ratio", "categorical", "clipped_surrogate",
     "excess_noise", "flow_scale", "flow_time", "gaussian", "global_std", "graph_rollout", "group_std", "kl_frames",
     "kl_k3", "leave_one_out", "length_mask", "linear_surrogate", "log_ratio_frames", "mix_credit", "noise_key",
-    "require_eval", "rollout", "sampled_std", "segment_frames", "shuffled", "stable_hash", "valid_dims",
-    "weighted_mean",
+    "require_eval", "rollout", "roughness", "sampled_std", "segment_bounds", "segment_frames", "shuffled",
+    "stable_hash", "step_products", "valid_dims", "weighted_mean",
 ]  # fmt: skip

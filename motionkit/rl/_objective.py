@@ -12,7 +12,7 @@ Padding may hold NaN: it changes neither values nor gradients.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -51,6 +51,20 @@ def segment_frames(bounds: Tensor, frames: int) -> Tensor:
     # [T] against [N, K, 1]
     index = torch.arange(frames, device=bounds.device)
     return (index >= bounds[..., :1]) & (index < bounds[..., 1:])
+
+
+def segment_bounds(
+    ranges: Sequence[Sequence[tuple[int, int]]],  # ``(first, end)`` of each segment of each sample, at least one
+    device: torch.device | str = "cpu",
+) -> Tensor:
+    """Return ``[N, K, 2]`` int64 frame ranges of the segments, padded with (0, 0) for samples that have fewer.
+
+    Example:
+        >>> segment_bounds([[(0, 40), (40, 100)], [(0, 60)]]).tolist()
+        [[[0, 40], [40, 100]], [[0, 60], [0, 0]]]
+    """
+    most = max(len(row) for row in ranges)
+    return torch.tensor([[*row, *[(0, 0)] * (most - len(row))] for row in ranges], dtype=torch.int64, device=device)
 
 
 class _FrameProducts(torch.autograd.Function):
@@ -107,6 +121,28 @@ def valid_dims(mask: Tensor, width: int) -> Tensor:
         ``[M]`` float32, at least 1.
     """
     return (mask.sum(-1) * width).clamp(min=1).to(torch.float32)
+
+
+def roughness(moved: Tensor, mask: Tensor) -> Tensor:
+    """Return the mean squared second difference over time, 0 for what changes evenly.
+
+    Args:
+        moved: ``[M, T, D]``.
+        mask: ``[M, T]`` bool, True = valid; padding does not count.
+
+    Returns:
+        ``[M]``; 0 for fewer than three valid frames.
+
+    Example:
+        >>> still, trembling = torch.ones(4), torch.tensor([1.0, -1.0, 1.0, -1.0])
+        >>> roughness(torch.stack([still, trembling])[..., None], torch.ones(2, 4, dtype=torch.bool)).tolist()
+        [0.0, 16.0]
+    """
+    moved = moved.masked_fill(~mask[..., None], 0.0)
+    # A second difference is valid if all three of its frames are.
+    valid = mask[:, 2:] & mask[:, 1:-1] & mask[:, :-2]
+    bend = (moved[:, 2:] - 2 * moved[:, 1:-1] + moved[:, :-2]).square().sum(-1).masked_fill(~valid, 0.0)
+    return bend.sum(1) / valid_dims(valid, moved.shape[-1])
 
 
 def step_products(x0: Tensor, x0_old: Tensor, eps: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:

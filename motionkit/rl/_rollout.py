@@ -102,10 +102,21 @@ class Trajectory:
 
 @dataclass(frozen=True, eq=False)
 class Visited:
-    """States of the deterministic steps, which have no log-probability but are part of the policy all the same."""
+    """States that the network was asked at, with or without a log-probability."""
 
-    x_t: Tensor  # ``[S, N, T, D]`` states the network was asked at, detached float32; S may be 0
+    x_t: Tensor  # ``[S, N, T, D]``, detached float32; S may be 0
     timesteps: Tensor  # ``[S]`` int64 trained indices
+
+    @property
+    def num_pairs(self) -> int:
+        """S * N, the number of (timestep, sample) pairs; pair ``s * N + n``."""
+        return self.x_t.shape[0] * self.x_t.shape[1]
+
+    def pairs(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Gather the pairs `index` ``[M]``: states ``[M, T, D]``, timesteps ``[M]`` and rows of the samples ``[M]``."""
+        samples = self.x_t.shape[1]
+        step, sample = torch.div(index, samples, rounding_mode="floor"), index % samples
+        return self.x_t[step, sample], self.timesteps[step], sample
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +125,18 @@ class Rollout:
 
     x0: Tensor  # ``[N, T, D]`` final states
     trajectory: Trajectory | None  # The scored steps, or None
-    rest: Visited | None = None  # The other steps, or None
+    # The deterministic steps, or None: they have no log-probability, but are part of the policy all the same.
+    rest: Visited | None = None
+
+    @property
+    def visited(self) -> Visited:
+        """The states of all steps of a recorded `rollout`: the scored ones first, then the deterministic ones."""
+        assert self.trajectory is not None
+        assert self.rest is not None, "the rollout is recorded"
+        return Visited(
+            torch.cat([self.trajectory.x_t, self.rest.x_t]),
+            torch.cat([self.trajectory.timesteps, self.rest.timesteps]),
+        )
 
 
 def rollout(predict: Predict, plan: StepPlan, x_start: Tensor, noise: StepNoise, *, record: bool = True) -> Rollout:

@@ -15,6 +15,7 @@ from motionkit.tracking._jsonl import (
 )
 from motionkit.tracking._metrics import METRICS, definition, require_defined, titled
 from motionkit.tracking._results import (
+    EVALUATOR_ROWS,
     GENERATE,
     GUIDANCE,
     HELDOUT_TABLES,
@@ -37,11 +38,15 @@ from motionkit.tracking._results import (
 )
 from motionkit.tracking._trackers import Trackers, flatten, require_trackers
 from motionkit.tracking._verdict import (
+    CLOSER,
+    DOUBTED,
     FEWEST,
+    FURTHER,
     NO_CHANGE,
     NOISE,
     NOT_MEASURED,
     TOO_FEW,
+    came_closer,
     decimals,
     ends_of,
     is_noise,
@@ -52,7 +57,11 @@ from motionkit.tracking._verdict import (
 )
 
 __all__ = [
+    "CLOSER",
+    "DOUBTED",
+    "EVALUATOR_ROWS",
     "FEWEST",
+    "FURTHER",
     "GENERATE",
     "GUIDANCE",
     "HELDOUT_TABLES",
@@ -70,6 +79,7 @@ __all__ = [
     "Metric",
     "Trackers",
     "binned",
+    "came_closer",
     "compared_rows",
     "decimals",
     "definition",

@@ -169,7 +169,12 @@ _HELD_OUT: Rows = (
         "unbiased for few motions, 0 for equal distributions.",
         "KID",
     ),
-    ("heldout/fid", "1", "down", "Frechet distance of generated to reference clips in the space of the judge."),
+    (
+        "heldout/fid",
+        "1",
+        "down",
+        "Frechet distance of generated to reference clips in the space of judge or evaluator.",
+    ),
     ("heldout/<name>", "1", "none", "Another held-out figure, named by the evaluation."),
 )
 """Figures of text-to-motion policies on the same held-out prompts with the same noise, before and after training."""

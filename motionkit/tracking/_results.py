@@ -15,9 +15,13 @@ from typing import Any, Literal
 from motionkit.plugins import Direction, Metric, declared
 from motionkit.tracking._metrics import METRICS, definition
 from motionkit.tracking._verdict import (
+    CLOSER,
+    DOUBTED,
+    FURTHER,
     NO_CHANGE,
     NOT_MEASURED,
     TOO_FEW,
+    came_closer,
     decimals,
     ends_of,
     is_noise,
@@ -50,6 +54,7 @@ MEASURED_BY = "measured_by"
 Tone = Literal["good", "bad", ""]
 """Whether a result is good or bad news; empty for neither."""
 
+_TONES: dict[str, Tone] = {"better": "good", CLOSER: "good", "worse": "bad", FURTHER: "bad"}
 _RANK: dict[Tone, int] = {"bad": 0, "": 1, "good": 2}
 
 _ORDER = (
@@ -61,7 +66,10 @@ _ORDER = (
 _MATCHED = ("jerk",)
 """Quantities of which neither a high nor a low value is good: the ratio to that of reference motions counts."""
 
-_JUDGES = {"reward": ("reward",), "judge": ("judge",), "evaluator": ("r_precision_3", "style", "kid")}
+EVALUATOR_ROWS = ("r_precision_3", "style", "kid")
+"""Quantities that an evaluator measures."""
+
+_JUDGES = {"reward": ("reward",), "judge": ("judge",), "evaluator": EVALUATOR_ROWS}
 """Who says how well motions do what captions ask for, and the rows of each."""
 
 _OFFSET = ("reward", "judge", "skill")
@@ -74,7 +82,7 @@ _WORDS = {
     "jerk": ("smoother", "rougher"), "speed": ("slower", "faster"), "path": ("shorter", "longer"),
     "words_greedy": ("shorter", "longer"), "words": ("shorter", "longer"),
 }  # fmt: skip
-"""Verdicts of quantities without a better direction, after a fall and after a rise."""
+"""Verdicts of quantities without a better direction, after a fall and after a rise; of jerk without a reference."""
 
 _SETS = {
     "": "all clips",
@@ -107,6 +115,7 @@ class HeldoutResult:
     trained_on: bool = False  # Whether a reward of the run is made of it, so that the run was trained to improve it
     chance: float | None = None  # What guessing reaches; None if it is not known
     noise: bool = False  # Whether the motions after training are noise: then nothing about them is good news
+    doubt: str = ""  # Why the model that measured it says little about these data; empty if nothing is known against it
 
     @property
     def unit(self) -> str:
@@ -144,9 +153,14 @@ class HeldoutResult:
     def verdict(self) -> str:
         """``better``, ``worse``, ``no change``, ``too few``, ``not measured``, or how it moved if nothing is better.
 
-        Of motions that are noise no change is called good: it is ``noise``.
+        Jerk is best where reference motions have it: ``closer to reference``, ``further from reference``. Of motions
+        that are noise no change is called good: it is ``noise``. What is in doubt has the verdict ``n/a``.
         """
         sign = self._sign
+        if self.doubt and self.n:
+            return DOUBTED
+        if sign and (closer := self._closer) is not None:
+            return FURTHER if not closer else "noise" if self.noise else CLOSER
         word = word_of(sign, self.direction, n=self.n, words=_WORDS.get(self.name, ("lower", "higher")))
         return "noise" if self.noise and sign and word != "worse" else word
 
@@ -154,15 +168,13 @@ class HeldoutResult:
     def tone(self) -> Tone:
         """Whether the verdict is good or bad news.
 
-        Jerk has no better direction: less is bad news if reference motions have more. It is judged by whether it came
-        nearer to that of reference motions, and not at all if that is not known.
+        Of jerk that is not known without that of reference motions.
         """
-        if self.verdict == "noise":
-            return ""
-        if self.name in _MATCHED and self._sign and self.real and min(self.before, self.after, self.real) > 0:
-            off = [abs(math.log(value / self.real)) for value in (self.before, self.after)]
-            return "bad" if off[1] > off[0] else "good"
-        return {"better": "good", "worse": "bad"}.get(self.verdict, "")  # type: ignore[return-value]
+        return _TONES.get(self.verdict, "")
+
+    @property
+    def _closer(self) -> bool | None:
+        return came_closer(self.before, self.after, self.real) if self.name in _MATCHED else None
 
     @property
     def _places(self) -> int:
@@ -535,7 +547,11 @@ def _read(name: str, block: object) -> HeldoutResult | None:
     known, trained = real if math.isfinite(real) else None, block.get("trained_on") is True
     chance = _number(block.get("chance"))
     odds = chance if math.isfinite(chance) else None
-    return HeldoutResult(name, _metric(name), before, after, delta, interval, count, known, trained, odds)
+    doubt = block.get("doubt")
+    return HeldoutResult(
+        name, _metric(name), before, after, delta, interval, count, known, trained, odds,
+        doubt=doubt if isinstance(doubt, str) else "",
+    )  # fmt: skip
 
 
 def _metric(name: str) -> Metric:

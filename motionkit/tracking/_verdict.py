@@ -16,6 +16,12 @@ FEWEST = 20
 
 TOO_FEW, NO_CHANGE, NOT_MEASURED = "too few", "no change", "not measured"
 
+DOUBTED = "n/a"
+"""Verdict of what was measured by a model that says little about these data."""
+
+CLOSER, FURTHER = "closer to reference", "further from reference"
+"""Verdicts of a quantity that is best where reference motions have it, such as jerk."""
+
 NOISE = 5.0
 """A policy whose jerk is over so many times that of reference clips makes noise."""
 
@@ -81,6 +87,18 @@ def word_of(sign: int | None, better: Direction, *, n: int, words: tuple[str, st
     if better in ("up", "down"):
         return "better" if (sign > 0) == (better == "up") else "worse"
     return words[sign > 0]
+
+
+def came_closer(before: float, after: float, reference: float | None) -> bool | None:
+    """Return whether a value came closer to that of reference motions, as ratios; None if that cannot be said.
+
+    Example:
+        >>> came_closer(40.0, 50.0, 60.0), came_closer(77.0, 90.0, 60.0), came_closer(77.0, 90.0, None)
+        (True, False, None)
+    """
+    if reference is None or not min(before, after, reference) > 0:
+        return None
+    return abs(math.log(after / reference)) <= abs(math.log(before / reference))
 
 
 def is_noise(jerk: float, reference: float | None) -> bool:

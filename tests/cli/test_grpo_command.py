@@ -362,6 +362,13 @@ def test_a_dry_run_makes_nothing(tiny: Any, cli: Cli) -> None:
     text = cli(*tiny.grpo("run", "--dry-run")).stdout
     assert "sampler.eta = 1.0 (default)" in " ".join(text.split())
     assert not list(Path().iterdir())
+    assert "notes" not in document["plan"]
+    more = json.loads(cli(*tiny.grpo("run", "--dry-run", "--json", "--set", "heldout.prompts=9999")).stdout)["plan"]
+    there = more["heldout_prompts"]
+    assert more["notes"] == [
+        f"heldout.prompts asks for 9999 held-out prompts, and the val split has {there}: the tables and the points on "
+        f"the way are of {there}"
+    ]
 
 
 def test_a_reward_of_other_data_is_named(tiny: Any, cli: Cli, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -175,10 +175,24 @@ def test_jerk_that_goes_away_from_real_clips_has_the_colour_of_what_is_worse(tmp
     out = make(tmp_path / "run")
     record = json.loads((out / "run.json").read_text())
     jerk = {"before": 80.0, "after": 96.0, "delta": 16.0, "ci95": [8.0, 24.0], "n": 64}
-    for real, mark in ((60.0, ' class="bad"'), (120.0, ' class="good"'), (None, "")):
+    bad, good, none = ' class="bad"', ' class="good"', ""
+    further, closer = "further from reference", "closer to reference"
+    for real, mark, word in ((60.0, bad, further), (120.0, good, closer), (None, none, "rougher")):
         record["summary"]["heldout"]["jerk"] = jerk | ({} if real is None else {"real": real})
         (out / "run.json").write_text(json.dumps(record))
-        assert f'<td{mark} data-label="verdict">rougher</td>' in run_page(out)
+        assert f'<td{mark} data-label="verdict">{word}</td>' in run_page(out)
+
+
+def test_a_doubted_row_is_without_colour_and_says_why(tmp_path: Path) -> None:
+    out = make(tmp_path / "run")
+    record = json.loads((out / "run.json").read_text())
+    rises = {"before": 0.3, "after": 0.4, "delta": 0.1, "ci95": [0.05, 0.15], "n": 64}
+    why = "the evaluator finds the text of reference clips with R@3 0.25"
+    record["summary"]["heldout"]["r_precision_3"] = rises | {"doubt": why}
+    (out / "run.json").write_text(json.dumps(record))
+    page = run_page(out)
+    assert '<td data-label="verdict">n/a</td>' in page
+    assert f"No verdict, because {why}" in page
 
 
 def test_text_of_prompts_and_names_is_never_markup(tmp_path: Path) -> None:

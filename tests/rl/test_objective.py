@@ -26,6 +26,8 @@ from motionkit.rl import (
     linear_surrogate,
     require_eval,
     rollout,
+    roughness,
+    segment_bounds,
     segment_frames,
     valid_dims,
 )
@@ -438,6 +440,21 @@ def test_segments_end_with_the_motion() -> None:
         for bounds in (BOUNDS, longer)
     )
     assert torch.equal(one.loss, other.loss)
+
+
+def test_roughness_sees_trembling_and_not_a_drift() -> None:
+    mask = torch.tensor([[True] * 8, [True] * 5 + [False] * 3])
+    time = torch.arange(8.0)[None, :, None].expand(2, 8, 3)
+    assert torch.equal(roughness(0.3 + 0.1 * time, mask).round(decimals=6), torch.zeros(2))
+    trembling = 0.5 * torch.tensor([1.0, -1.0] * 4)[None, :, None].expand(2, 8, 3).clone()
+    trembling[1, 5:] = torch.nan
+    torch.testing.assert_close(roughness(trembling, mask), torch.full((2,), 4.0))
+
+
+def test_bounds_of_samples_with_fewer_segments_are_padded_with_nothing() -> None:
+    bounds = segment_bounds([[(0, 2), (2, 6)], [(0, 4)], [(0, 3), (3, 5)], [(0, 1), (1, 6)]])
+    assert torch.equal(bounds, BOUNDS)
+    assert segment_frames(bounds, 6)[1].sum(-1).tolist() == [4, 0]
 
 
 def test_measured_quantities() -> None:

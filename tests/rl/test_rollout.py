@@ -261,3 +261,21 @@ def test_the_noisy_steps_are_kept_as_the_plain_sampler_keeps_them() -> None:
         assert not one.requires_grad
         assert torch.equal(one, other), name
     assert graph_rollout(network, plan, start, eps.__getitem__, network=network).trajectory is None
+
+
+def test_visited_states_are_those_of_all_steps_scored_ones_first() -> None:
+    plan = StepPlan.build(SCHEDULE, DDIM(1.0), steps=5, window=[1, 2])
+    source, asked = NoiseSource(0), []
+
+    def record(x: Tensor, timestep: Tensor) -> Tensor:
+        asked.append((int(timestep[0]), x.clone()))
+        return predict(x, timestep)
+
+    start = source.start(0, PROMPTS, SAMPLES, SHAPE)
+    visited = rollout(record, plan, start, source.steps(0, PROMPTS, SAMPLES, SHAPE)).visited
+    assert visited.num_pairs == 5 * 3
+    x_t, timestep, sample = visited.pairs(torch.arange(15))
+    in_order = [asked[place] for place in (1, 2, 0, 3, 4)]
+    assert timestep.tolist() == [t for t, _ in in_order for _ in range(3)]
+    assert sample.tolist() == [0, 1, 2] * 5
+    assert torch.equal(x_t, torch.cat([x for _, x in in_order]))

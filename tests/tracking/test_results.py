@@ -137,7 +137,10 @@ def test_a_reward_that_does_not_prefer_reference_motions_and_a_policy_of_noise_c
     }
     assert len(result_table(results(rows))["rows"]) == 4, "no row is hidden"
     mended = rows | {"jerk": {**block(6107.0, 120.0, -6200.0, -5700.0), "real": 91.0}}
-    assert [row.verdict for row in results(mended) if row.name in ("skate", "jerk")] == ["better", "smoother"]
+    assert [row.verdict for row in results(mended) if row.name in ("skate", "jerk")] == [
+        "better",
+        "closer to reference",
+    ]
 
 
 def test_a_reward_above_that_of_reference_clips_after_training_is_a_note() -> None:
@@ -322,10 +325,11 @@ def test_the_headline_says_that_motions_hardly_move_even_where_they_move_more() 
 @pytest.mark.parametrize(
     ("before", "after", "real", "verdict", "tone"),
     [
-        (77.0, 90.0, 60.0, "rougher", "bad"),
-        (99.0, 91.0, 58.0, "smoother", "good"),
-        (40.0, 50.0, 60.0, "rougher", "good"),
-        (60.0, 20.0, 60.0, "smoother", "bad"),
+        (77.0, 90.0, 60.0, "further from reference", "bad"),
+        (99.0, 91.0, 58.0, "closer to reference", "good"),
+        (40.0, 50.0, 60.0, "closer to reference", "good"),
+        (60.0, 20.0, 60.0, "further from reference", "bad"),
+        (40.0, 100.0, 60.0, "further from reference", "bad"),  # past it, and further off by ratio
         (77.0, 90.0, None, "rougher", ""),
     ],
 )
@@ -336,6 +340,25 @@ def test_jerk_is_judged_by_that_of_real_clips(
     known = {} if real is None else {"real": real}
     (row,) = results({"jerk": {**block(before, after, *ends), **known}})
     assert (row.verdict, row.tone) == (verdict, tone)
+
+
+def test_what_a_doubted_evaluator_says_is_neither_good_nor_bad_news() -> None:
+    doubted = {"doubt": "the evaluator finds the text of reference clips with R@3 0.25"}
+    rows = {
+        "reward": block(0.6, 0.7, 0.08, 0.12),
+        "r_precision_3": block(0.3, 0.2, -0.15, -0.05),
+        "kid": block(2.0, 1.0, -1.2, -0.8),
+    }
+    trusted = headline(results(rows))
+    assert trusted.startswith("The reward became better and the evaluator's R@3 worse"), trusted
+    assert "Worse: R@3" in trusted
+    found = results({name: row | (doubted if name != "reward" else {}) for name, row in rows.items()})
+    assert [(row.name, row.verdict, row.tone) for row in found] == [
+        ("reward", "better", "good"), ("r_precision_3", "n/a", ""), ("kid", "n/a", "")
+    ]  # fmt: skip
+    assert headline(found) == "The reward rose from 0.600 to 0.700 (+0.100, 95 % interval +0.080 to +0.120)."
+    assert result_table(found)["rows"][1][-1] == "n/a"
+    assert short_result(found) == "reward +0.100 better"
 
 
 def test_figures_of_captions_have_the_data_beside_them_and_names_for_people() -> None:

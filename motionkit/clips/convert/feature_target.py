@@ -70,6 +70,12 @@ class FeatureTarget:
         """Return the format's frames per second."""
         return self.skeleton.fps
 
+    @property
+    def shortest(self) -> str:
+        """The shortest clip that is written, in words; the loaders of the layout leave out shorter ones."""
+        frames = MIN_FRAMES[self.body]
+        return f"{frames} frames ({frames / self.rate:.3g} s at {self.rate:g} fps)"
+
     def describe(self) -> dict[str, Any]:
         """Return body, mirroring and what becomes of long clips."""
         return {"to": self.body, "mirrored": self.mirrored, "long": self.long}

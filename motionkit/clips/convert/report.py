@@ -49,6 +49,7 @@ class ConvertReport:
     failed: dict[str, str] = field(default_factory=dict)  # Origin and reason of each clip that could not be used
     # Ids of clips left out for being too short, with their number of frames.
     short: dict[str, int] = field(default_factory=dict)
+    shortest: str = ""  # The shortest clip that is written, in words: ``40 frames (2 s at 20 fps)``
     # Ids of clips longer than a dataset takes, with the number of parts they were cut into.
     cut: dict[str, int] = field(default_factory=dict)
     copied: int = 0  # Captions without times of those, which every part has
@@ -113,7 +114,7 @@ class ConvertReport:
         reasons = self.reasons()[:3]
         if self.short:
             some = ", ".join(f"{key} ({frames} frames)" for key, frames in list(self.short.items())[:3])
-            reasons.append(f"{count(len(self.short), 'clip')} too short: {some}.")
+            reasons.append(f"{count(len(self.short), 'clip')} shorter than {self.shortest}: {some}.")
         if self.long:
             reasons.append(f"{count(len(self.long), 'clip')} longer than {MAX_FRAMES} frames, left out by --long drop.")
         return MotionkitError(
@@ -185,11 +186,11 @@ def messages(report: ConvertReport, *, fixed: bool) -> list[Message]:
         ],
     )
     if report.short:
-        some = listed([f"{key} ({frames})" for key, frames in report.short.items()])
-        rows.append(("warning", f"{_counted(report, report.short)} too short, left out: {some}"))
+        some = listed([f"{key} ({frames} frames)" for key, frames in report.short.items()])
+        rows.append(("warning", f"{_counted(report, report.short)} shorter than {report.shortest}, left out: {some}"))
     if fixed:
         frames = {clip["clip"]: clip["frames"] for clip in report.clips}
-        cuts = listed([f"{key} ({a}-{b - 1} of {frames[key]})" for key, (a, b) in report.fixed.items()])
+        cuts = listed([f"{key} (frames {a}-{b - 1} of {frames[key]})" for key, (a, b) in report.fixed.items()])
         clips = count(len(report.fixed), "clip")
         rows.append(("info", f"{clips} cut to the longest clean run: {cuts or 'none had to be'}"))
     if report.cut:
@@ -200,8 +201,8 @@ def messages(report: ConvertReport, *, fixed: bool) -> list[Message]:
         fix = "Give them times (columns start, end), or add --long first or drop."
         rows.append(("warning", f"{text} with every part, also where it shows something else. {fix}"))
     written = set(report.written)
-    first = [f"{key} ({frames})" for key, frames in report.long.items() if key in written]
-    dropped = [f"{key} ({frames})" for key, frames in report.long.items() if key not in written]
+    first = [f"{key} ({frames} frames)" for key, frames in report.long.items() if key in written]
+    dropped = [f"{key} ({frames} frames)" for key, frames in report.long.items() if key not in written]
     if first:
         text = f"longer than {MAX_FRAMES} frames, the first {MAX_FRAMES} kept"
         rows.append(("info", f"{count(len(first), 'clip')} {text}: {listed(first)}"))

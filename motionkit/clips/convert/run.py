@@ -132,7 +132,7 @@ def convert(
         >>> report.written, report.frames, sorted(path.name for path in Path("out").iterdir())
         (['wave'], 60, ['convert.json', 'wave.npz'])
     """
-    report = ConvertReport(to=str(target.describe()["to"]))
+    report = ConvertReport(to=str(target.describe()["to"]), shortest=target.shortest)
     clips = {source.key: source.origin for source in sources}
     rows, report.motionless = table.deal(clips) if table is not None else ({}, [])
     if isinstance(target, FeatureTarget):

@@ -188,6 +188,11 @@ class Target(Protocol):
         """Return the frames per second to write; 0 keeps the clip's own."""
         ...
 
+    @property
+    def shortest(self) -> str:
+        """Return the shortest clip that is written, in words."""
+        ...
+
     def describe(self) -> dict[str, Any]:
         """Return all that the files depend on besides the clips, as plain data."""
         ...
@@ -218,6 +223,11 @@ class FileTarget:
     def rate(self) -> float:
         """Return the frames per second to write; 0 keeps the clip's own."""
         return self.fps or (HUMANML.fps if self.kind == "joints" else 0.0)
+
+    @property
+    def shortest(self) -> str:
+        """The shortest clip that is written, in words."""
+        return f"{self.min_frames} frames (--min-frames)"
 
     def describe(self) -> dict[str, Any]:
         """Return kind, rate and unit."""

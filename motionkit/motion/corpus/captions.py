@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from motionkit.documents import CsvTable, read_text
@@ -36,8 +37,17 @@ _USUAL = {
     "start": ("start", "start_t", "start_time"),
     "end": ("end", "end_t", "end_time"),
 }
+_NEARLY_ALL = 0.9
+"""Share of a column's cells without words from which the column is none of captions."""
+
+_ID = re.compile(r"[!-~]*[\d_/\\][!-~]*")
+"""One token with a digit, an underscore or a slash, as ids, numbers and files have; words have none."""
+
 _ENDINGS = {".bvh", ".json", ".npy", ".npz", ".fbx", ".c3d", ".amc", ".txt", ".glb", ".gltf", ".vrm", ".vrma"}
 """Suffixes that are removed from an id: those of files that are read, and of files that a table may be made for."""
+
+_LOOKED_AT = 200
+"""Rows that are read to find the columns with texts."""
 
 _Parts = tuple[str, ...]
 _Score = tuple[int, bool]
@@ -234,6 +244,7 @@ def read_caption_table(
     start = _column(header, path, "start", "", required=False)
     end = _column(header, path, "end", "", required=False)
     found: dict[tuple[str, float, float], _Row] = {}
+    cells = {column: [0, 0] for column in texts}  # of each caption column: cells with words, and without
     for number, record in table.rows(ids, *texts):
         name, place = record[ids].strip().replace("\\", "/"), f"{path}, line {number}"
         if not name:
@@ -241,6 +252,8 @@ def read_caption_table(
         times = _times(record, start, end, place)
         row = found.setdefault((_without_ending(name), *times), _Row(place))
         captions = [clean_caption(record[column]) for column in texts]
+        for column, text in zip(texts, captions, strict=True):
+            cells[column][bool(text) and _wordless(text)] += bool(text)
         row.captions.update(dict.fromkeys(text for text in captions if text))
         value = record[split].strip().lower() if split else ""
         if value and value not in SPLIT_NAMES:
@@ -251,6 +264,9 @@ def read_caption_table(
         row.group = _same(row.group, record[group].strip() if group else "", "group", place, name)
     if not found:
         raise MotionkitError(f"{path} has no rows.", why="the first line names the columns, the others are clips.")
+    for column, (words, none) in cells.items():
+        if none and none >= _NEARLY_ALL * (words + none):
+            raise _no_captions(table, column, {ids, split, group, start, end})
     rows: dict[str, list[CaptionRow]] = {}
     for (key, first, last), row in found.items():
         clip = CaptionRow(tuple(row.captions), row.split, row.group, first, last, row.place)
@@ -262,6 +278,34 @@ def read_caption_table(
         {key: tuple(sorted(clips, key=_by_time)) for key, clips in rows.items()},
         {role: name for role, name in columns.items() if name},
         table.note,
+    )
+
+
+def _wordless(text: str) -> bool:
+    """Return whether a cell, not empty, says nothing about a motion: a number, a time, an id or a file."""
+    return not any(map(str.isalpha, text)) or _ID.fullmatch(text) is not None or _without_ending(text) != text
+
+
+def _no_captions(table: CsvTable, column: str, others: Collection[str]) -> MotionkitError:
+    """Return the error for a caption column that holds numbers or ids, with the columns that hold texts."""
+    texts = {name: 0 for name in table.columns if name != column and name not in others}
+    rows, some = 0, ""
+    for _, record in islice(table.rows(column), _LOOKED_AT):
+        rows += 1
+        some = some or record[column].strip()
+        for name in texts:
+            cell = clean_caption(record[name])
+            texts[name] += " " in cell and not _wordless(cell)
+    names = [name for name, number in texts.items() if 2 * number >= rows]
+    one = "one of these is meant" if len(names) > 1 else "this is meant"
+    return MotionkitError(
+        f"{table.path}: the caption column {column!r} holds numbers or ids, such as {some[:40]!r}.",
+        why="a caption says in words what the person does; a policy cannot learn from these.",
+        fix=(
+            f"if {one}: {', '.join(f'--caption-column {name}' for name in names[:5])}."
+            if names
+            else "add a column with texts, or write labels as words (walk_left: walk to the left)."
+        ),
     )
 
 

@@ -19,7 +19,7 @@ from motionkit.rl import NoiseSource
 from motionkit.runs import Run, disk_errors
 from motionkit.text import SEPARATOR, Prompt
 from motionkit.text_to_motion.evaluation.heldout import Shown
-from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
+from motionkit.text_to_motion.rewards.mix import RewardMix, unscored
 
 MEDIA = "heldout/motions"
 """What trackers call the animation of a point."""
@@ -72,9 +72,7 @@ def sample_point(policy: DiffusionPolicy, prompts: Sequence[Prompt], judge: Rewa
     plan, guidance = plan_steps(policy), guidance_of(policy)
     done = sample(policy, prompts, plan, NoiseSource(0), guidance=guidance, step=-1)
     if judge is None:
-        unknown = torch.full((len(done.prompts),), torch.nan)
-        parts = unknown[:, None].expand(-1, max(len(prompt.segments) for prompt in prompts))
-        scored = Scored(unknown, parts, parts.isnan(), unknown.isfinite(), {})
+        scored = unscored(done.prompts)
     else:
         scored = RewardMix([(judge, 1.0)]).score(done.motions, done.prompts)
     return Shown.first(done.motions, done.prompts, scored, 1, len(prompts))

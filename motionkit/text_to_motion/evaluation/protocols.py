@@ -192,13 +192,15 @@ class Compare:
             comparison = compare_policies(
                 {path: (policy, how[path]) for path, policy in by_path.items()}, measurement, progress=step
             )
+        real_r3 = comparison.truth.get("r_precision_3")
+        comparison = replace(comparison, doubt=opened.doubted(real_r3))
         title = (
             f"{comparison.prompts} prompts of the {settings.split} split of {opened.called}, same noise; {words}; "
             f"{opened.named.words}"
         )
         tables = [comparison.table(title)]
         notes = [*filter(None, [opened.questions.kept.sentence(opened.questions.what)])]
-        notes += opened.doubts(comparison.truth.get("r_precision_3"))
+        notes += opened.doubts(real_r3)
         if len({sampling.words for sampling in how.values()}) > 1:
             notes.append(
                 "the policies are sampled in different ways, and a difference may be that of the sampling alone: "

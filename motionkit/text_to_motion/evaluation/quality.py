@@ -1,10 +1,11 @@
-"""The quality of a policy on short captions, as pretraining measures it: FID, and a judge's scores of its motions."""
+"""The quality of a policy on short captions, as pretraining measures it: FID, movement, jerk, and a judge's scores."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -18,14 +19,21 @@ from motionkit.metrics import frechet
 from motionkit.motion import RealActions
 from motionkit.rl import NoiseSource, StepPlan
 from motionkit.text import Prompt
-from motionkit.text_to_motion.crops import Crop
+from motionkit.text_to_motion.crops import Crop, CropLatents
 from motionkit.text_to_motion.evaluation.heldout import Shown
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions as RealMotions  # was imported from here
-from motionkit.text_to_motion.rewards.mix import RewardMix
-from motionkit.text_to_motion.tmr.model import TMR
+from motionkit.text_to_motion.rewards.mix import RewardMix, unscored
 
 _CHUNK = 64  # motions sampled at a time
 _SHOWN = 12  # motions that are stored for the page
+
+
+class Space(Protocol):
+    """What encodes motions: a TMR, or an evaluator."""
+
+    def encode_crops(self, features: Tensor, crops: Sequence[Crop]) -> CropLatents:
+        """Encode S crops of motions ``[N, T, D]``."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -35,8 +43,8 @@ class Quality:
     # Frechet distance between the latents of generated motions and of the reference clips; biased upwards unless there
     # are many more clips than dimensions, so figures compare only for the same number of clips.
     fid: float
-    score: float  # the judge's mean score of the motions against their captions
-    real: float  # its mean score of the reference clips against the same captions, for reference
+    score: float  # the judge's mean score of the motions against their captions; NaN without a judge
+    real: float  # its mean score of the reference clips against the same captions, for reference; NaN without a judge
     count: int
     shown: Shown  # some of the motions
     # Mean ``movement``, ``statues`` and ``side`` of the motions and of the reference clips
@@ -49,8 +57,8 @@ class Quality:
 def measure_quality(
     policy: DiffusionPolicy,
     clips: Sequence[TextClip],
-    judge: Reward,
-    tmr: TMR,
+    judge: Reward | None,
+    space: Space,
     *,
     plan: StepPlan,
     guidance: float,
@@ -63,13 +71,13 @@ def measure_quality(
     Args:
         policy: What is measured.
         clips: At least two reference clips.
-        judge: Scores motions.
-        tmr: The judge's encoder, whose latents are compared.
+        judge: Scores motions; None scores none.
+        space: Encoder of the judge, or an evaluator, whose latents are compared.
         plan: Reverse steps.
         guidance: Classifier-free guidance scale.
         actions: Reference clips by action; None leaves `Quality.moving` empty.
     """
-    mix = RewardMix([(judge, 1.0)])
+    mix = RewardMix([(judge, 1.0)]) if judge is not None else None
     generated, real, scores, truths = [], [], [], []
     moved: list[list[dict[str, Tensor]]] = [[], []]
     jerks: list[list[Tensor]] = [[], []]
@@ -80,7 +88,7 @@ def measure_quality(
             Prompt((clip.captions[0],), (min(len(clip.features), policy.max_length),), key=clip.key) for clip in chunk
         ]
         done = sample(policy, prompts, plan, NoiseSource(0), guidance=guidance, step=-1)
-        scored = mix.score(done.motions, done.prompts)
+        scored = mix.score(done.motions, done.prompts) if mix is not None else unscored(done.prompts)
         if shown is None:
             shown = Shown.first(done.motions, done.prompts, scored, 1, _SHOWN)
         crops = [Crop(row, 0, prompt.length) for row, prompt in enumerate(prompts)]
@@ -88,8 +96,8 @@ def measure_quality(
         for row, (clip, prompt) in enumerate(zip(chunk, prompts, strict=True)):
             features[row, : prompt.length] = clip.features[: prompt.length].to(features)
         truth = type(done.motions)(features, done.lengths, skeleton=policy.skeleton, fps=policy.fps)
-        generated.append(tmr.encode_crops(done.motions.features, crops).mu)
-        real.append(tmr.encode_crops(features, crops).mu)
+        generated.append(space.encode_crops(done.motions.features, crops).mu)
+        real.append(space.encode_crops(features, crops).mu)
         for column, motions in zip(jerks, (done.motions, truth), strict=True):
             sums = physics_sums(motions.joints, motions.lengths, fps=motions.fps, feet=motions.skeleton.feet)
             column.append(sums[1])
@@ -97,7 +105,7 @@ def measure_quality(
             moved[0].append(actions.measure(done.motions, done.prompts))
             moved[1].append(actions.measure(truth, done.prompts))
         scores.append(scored.total)
-        truths.append(mix.score(truth, done.prompts).total)
+        truths.append(mix.score(truth, done.prompts).total if mix is not None else scored.total)
     assert shown is not None, "the caller gives at least two clips"
     return Quality(
         frechet(torch.cat(generated), torch.cat(real)),

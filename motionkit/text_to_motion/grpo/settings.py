@@ -178,7 +178,7 @@ class GrpoOptimSettings(OptimSettings):
     """AdamW; the gradient of a batch is mostly noise, so its second moment is averaged over fewer steps than usual."""
 
     lora_rate: ClassVar[float] = 2e-3
-    """What learning rate 0 picks for LoRA."""
+    full_rate: ClassVar[float] = 1e-4
 
     schedule: Literal["constant", "cosine"] = Field("constant", description="Learning rate after the warm-up.")
     final: float = Field(0.05, ge=0.0, le=1.0, description="Last learning rate of cosine, as a share of the peak.")
@@ -187,6 +187,10 @@ class GrpoOptimSettings(OptimSettings):
         0.0, ge=0.0, description="Peak learning rate; 0 picks 2e-3 for LoRA and 1e-4 for full fine-tuning."
     )
     betas: tuple[Decay, Decay] = Field((0.9, 0.99), description="Decay of the two AdamW moments.")
+
+    def peak(self, *, lora: bool) -> float:
+        """Return the peak learning rate; of rate 0 the one that it picks, with low-rank adapters or without."""
+        return self.learning_rate or (self.lora_rate if lora else self.full_rate)
 
 
 class GrpoLoraSettings(LoraSettings):

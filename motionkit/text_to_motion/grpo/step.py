@@ -126,7 +126,7 @@ class GRPO:
         if isinstance(policy, StoresGuidance):  # sampled later at the guidance it is tuned at
             policy.guidance = getattr(self.algorithm, "guidance", policy.guidance)
         optim = optim or getattr(algorithm.options, "optim", None) or GrpoOptimSettings()
-        peak, warmup = optim.learning_rate or (optim.lora_rate if lora.enabled else 1e-4), optim.warmup_steps
+        peak, warmup = optim.peak(lora=lora.enabled), optim.warmup_steps
         falls = optim.schedule == "cosine" and updates
         self.learner = Learner(
             policy,

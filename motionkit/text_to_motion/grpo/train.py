@@ -50,6 +50,7 @@ from motionkit.text_to_motion.evaluation.same_data import (
     Named,
     SameData,
     better_evaluator,
+    evaluator_doubt,
     evaluator_notes,
     find_evaluator,
     is_starter,
@@ -59,7 +60,7 @@ from motionkit.text_to_motion.evaluation.sensitivity.bench import Audited
 from motionkit.text_to_motion.evaluation.sensitivity.quick import Quick, quick_audit
 from motionkit.text_to_motion.evaluation.settings import AUTO, NONE
 from motionkit.text_to_motion.evaluator.files import stored_tokens
-from motionkit.text_to_motion.grpo.measurements import Measurements, RewardAlarms
+from motionkit.text_to_motion.grpo.measurements import MANY_STEPS, Measurements, RewardAlarms
 from motionkit.text_to_motion.grpo.settings import GrpoSettings
 from motionkit.text_to_motion.grpo.step import GRPO
 from motionkit.text_to_motion.pairs.settings import kinds_of
@@ -73,7 +74,6 @@ from motionkit.training.world import OneProcess, World
 _logger = logging.getLogger("motionkit.grpo")
 _POOL = 4  # batches that are sorted by length together
 _FEWEST = 8  # prompts beside the reported ones from which the run is watched on them
-_MANY = 100  # sampling steps up to which all of them are measured
 _GENERATED = 32  # prompts that are measured as generate samples, with guidance twice the work of the others
 _REAL, _ASKED, _SAMPLES = 64, 16, 8  # of a calibration: reference motions, prompts, samples of each
 _MOST_POINTS, _PER_POINT = 10, 1500  # points on the way at most, and motions of training for each of them
@@ -258,6 +258,7 @@ class GrpoTrainer:
             scorers=self.scorers,
             missing=self.missing,
             doubts=self._doubts,
+            doubted=self._doubted,
             world=self.world,
         )
 
@@ -365,6 +366,11 @@ class GrpoTrainer:
         others = asked[settings.prompts :][: min(settings.watch, settings.prompts)]
         others = others if len(others) >= _FEWEST else []
         asked = asked[: settings.prompts]
+        if len(asked) < settings.prompts:
+            self.notes.append(
+                f"heldout.prompts asks for {settings.prompts} held-out prompts, and the {settings.split} split has "
+                f"{len(asked)}: the tables and the points on the way are of {len(asked)}"
+            )
         require_fit(self.policy, [*asked, *others], fps=dataset.fps, label=dataset.name)
         self.shared = shared_sources(
             self.cursor.prompts,
@@ -380,7 +386,7 @@ class GrpoTrainer:
         result = {"reported": HeldOut(asked, samples=settings.samples, steps=few, **common)}
         if others:
             result["watched"] = HeldOut(others, samples=2, steps=few, **common)
-        if settings.all_steps == "on" or (settings.all_steps == "auto" and len(self.policy.schedule) <= _MANY):
+        if settings.all_steps == "on" or (settings.all_steps == "auto" and len(self.policy.schedule) <= MANY_STEPS):
             every = common | {"samples": 1, "sampler": DDPM()}
             result["all_steps"] = HeldOut(asked, steps=None, **every)
             every |= {"guidance": guidance_of(self.policy), "steps": own_steps(self.policy)}
@@ -424,9 +430,15 @@ class GrpoTrainer:
         """Return why the figures of the evaluator say little, by its R@3 of reference clips."""
         if self.named is None:
             return []
-        asked = self.measurements.heldout["reported"].prompts
         command = better_evaluator(self.same, self.named, self.settings.dataset)
-        return evaluator_notes(self.named, [text for prompt in asked for text in prompt.segments], real_r3, command)
+        return evaluator_notes(self.named, self._asked_texts(), real_r3, command)
+
+    def _doubted(self, real_r3: float | None) -> str:
+        """Return why the rows of the evaluator have no verdict; empty if they have."""
+        return "" if self.named is None else evaluator_doubt(self.named, self._asked_texts(), real_r3)
+
+    def _asked_texts(self) -> list[str]:
+        return [text for prompt in self.measurements.heldout["reported"].prompts for text in prompt.segments]
 
     def _name_scorers(self, judge: Reward | None) -> None:
         """Note which judge and evaluator measure, and which rows are missing and the commands that make them."""

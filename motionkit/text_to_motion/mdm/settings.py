@@ -250,7 +250,7 @@ class MdmTrainSettings(Group):
     samples: int = Field(
         default=256,
         ge=0,
-        description="Held-out captions sampled at the end, for FID in the judge's space and the page; 0 samples none.",
+        description="Held-out captions sampled at the end, for FID and the page; 0 samples none.",
     )
     sampling_steps: int | None = Field(
         default=None,
@@ -271,7 +271,10 @@ class PretrainMDMSettings(TrainerSettings):
     )
     dataset: Chosen = slot("datasets", "starter", gives=("text-motion", "composite"))
     judge: Chosen | None = slot(
-        "rewards", None, description="Score and space of FID at the end, such as a TMR; default: the starter's judge."
+        "rewards",
+        None,
+        description="Score and space of FID at the end, such as a TMR; default: the starter's judge, on other data the "
+        "newest finished evaluator of these (FID alone).",
     )
     model: MdmModelSettings = MdmModelSettings()
     text: MdmTextSettings = MdmTextSettings()

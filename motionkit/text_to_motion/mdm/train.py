@@ -26,6 +26,8 @@ from motionkit.text_to_motion.evaluation.judge import open_judge
 from motionkit.text_to_motion.evaluation.points import drop_points, is_point, keep_point, sample_point
 from motionkit.text_to_motion.evaluation.quality import Quality, measure_quality
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions
+from motionkit.text_to_motion.evaluation.same_data import Named, SameData, find_evaluator, training_command
+from motionkit.text_to_motion.evaluation.settings import EvaluatorSettings
 from motionkit.text_to_motion.mdm.losses import clip_losses, weighted_loss
 from motionkit.text_to_motion.mdm.open import new_policy, open_encoder
 from motionkit.text_to_motion.mdm.policy import MDMPolicy
@@ -228,11 +230,11 @@ class PretrainMDM:
         val_clips, self._note = held_out_clips(dataset, settings.dataset.label, self._items, least=1)
         self._val_clips = val_clips[: settings.train.val_clips]
         self.inputs = clip_inputs(settings.dataset, dataset, self._train_clips, self._val_clips)
-        self._judge, self._real = None, RealMotions(dataset, "val")
+        self._judge, self._named, self._real = None, None, RealMotions(dataset, "val")
         if settings.train.samples:
-            self._judge, why = open_judge(settings.judge, dataset, device=self.device)
+            self._judge, _ = open_judge(settings.judge, dataset, device=self.device)
             if self._judge is None:
-                _logger.info("FID will not be measured, because it needs a judge: %s", why)
+                self._named = self._find_evaluator(dataset)
             elif settings.judge is not None:
                 _require_space(settings.judge, self._judge)
             self.inputs |= inputs_of({"judge": self._judge}, {"judge": settings.judge} if settings.judge else None)
@@ -254,6 +256,23 @@ class PretrainMDM:
             self._mirrored = mirrored(self._train_clips, self.policy.skeleton)
             self.policy.encoder.encode([text for clip in self._mirrored for text in clip.captions])  # refused here
         settle_matmul(settings, cast(DiffusionPolicy, self.policy), prompts, samples=settings.train.batch_size)
+
+    def _find_evaluator(self, dataset: TextMotionDataset) -> Named | None:
+        """Return the newest finished evaluator of these data, in whose space FID is measured without a judge.
+
+        It measures once, at the end, and is no input of the run: one that is made later does not stop a resume.
+        """
+        with torch.random.fork_rng(devices=[]):  # the same bits with an evaluator and without
+            named = find_evaluator(EvaluatorSettings(), SameData(dataset, "val"), device=self.device)
+        if named is None:
+            _logger.info(
+                "FID will not be measured: no judge is named (--judge tmr-dense --judge.weights DIR), and no finished "
+                "run on these data has an evaluator (%s)",
+                training_command("t2m-evaluator", self.settings.dataset),
+            )
+        else:
+            _logger.info("FID is measured at the end: %s", named.words)
+        return named
 
     def _fresh(self, dataset: TextMotionDataset) -> MDMPolicy:
         """Make a policy with random weights."""
@@ -346,10 +365,11 @@ class PretrainMDM:
         tables = [result_table(results(heldout), f"Diffusion loss on {len(self._val_clips)} held-out clips")]
         metrics = {validated: last}
         if quality is not None:
-            metrics |= {"heldout/fid": quality.fid, "heldout/judge/mean": quality.score}
+            judged, metrics = self._named is None, metrics | {"heldout/fid": quality.fid}
+            metrics |= {"heldout/judge/mean": quality.score} if judged else {}
             rows = [
-                ("FID in the judge's space", f"{quality.fid:.2f}", "0"),
-                ("judge", f"{quality.score:.3f}", f"{quality.real:.3f}"),
+                (f"FID in the {'judge' if judged else 'evaluator'}'s space", f"{quality.fid:.2f}", "0"),
+                *([("judge", f"{quality.score:.3f}", f"{quality.real:.3f}")] if judged else []),
                 *((name, f"{generated:.3f}", f"{real:.3f}") for name, (generated, real) in quality.moving.items()),
                 ("jerk (m/s^3)", *(f"{value:.1f}" for value in quality.jerk)),
             ]
@@ -358,6 +378,7 @@ class PretrainMDM:
                 _logger.warning("%s: train it longer", noise_sentence(*quality.jerk))
             metrics |= {f"heldout/{name}": generated for name, (generated, _) in quality.moving.items()}
             title = f"{quality.count} held-out captions, sampled as motionkit generate does"
+            title += f"; {self._named.words}" if self._named is not None else ""
             tables.append(
                 {"title": title, "columns": ["", "generated", "reference clips"], "rows": rows, "numbers": [1, 2]}
             )
@@ -381,17 +402,17 @@ class PretrainMDM:
         keep_point(run, step, shown, count)
 
     def _sample(self, run: Run) -> Quality | None:
-        """Compare samples with reference clips, and keep some for the page; None without a judge."""
+        """Compare samples with reference clips, and keep some for the page; None without judge and evaluator."""
         clips = self._val_clips[: self.settings.train.samples]
         judge = self._judge
-        tmr = getattr(judge, "space", None)
-        if judge is None or tmr is None or len(clips) < 2:
+        space = getattr(judge, "space", None) if self._named is None else self._named.evaluator
+        if space is None or len(clips) < 2:
             return None
         _logger.info("sampling %d held-out captions, to compare them with reference clips", len(clips))
         self.policy.network.eval()
         policy = cast(DiffusionPolicy, self.policy)
         plan, guidance = plan_steps(policy), guidance_of(policy)
-        quality = measure_quality(policy, clips, judge, tmr, plan=plan, guidance=guidance, actions=self._real.actions)
+        quality = measure_quality(policy, clips, judge, space, plan=plan, guidance=guidance, actions=self._real.actions)
         quality.shown.keep(run, "after")
         return quality
 

@@ -133,7 +133,11 @@ class Negatives:
         self.unreadable = frozenset(texts) - known
         notes = []
         if absent:
-            notes.append(f"changes that apply to no clip of {label} are left out: {', '.join(absent)}.")
+            notes.append(
+                f"no clip or caption of {label} can be changed in these ways of --negatives: {', '.join(absent)} "
+                "(clips are too short or hardly move, or captions name nothing of the kind in English). The other ways "
+                "are used; there is nothing to do."
+            )
         if foreign := [text for text in captions if not is_english(text)]:
             notes.append(
                 f"{len(foreign)} of {len(captions)} captions are not English, such as {foreign[0][:60]!r}: no changed "
@@ -142,8 +146,8 @@ class Negatives:
             )
         if self.unreadable:
             notes.append(
-                f"{len(self.unreadable)} of {len(texts)} changed captions are left out, because the text model cannot "
-                "read them; MiniLM can (pip install motionkit[text])."
+                f"{len(self.unreadable)} of {len(texts)} changed captions are not used, because the text model cannot "
+                "read them; MiniLM can (pip install motionkit[text], --text.encoder minilm)."
             )
         return notes
 

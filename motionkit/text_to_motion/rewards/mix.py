@@ -123,6 +123,13 @@ class Scored:
         return _added(terms, self.valid, self.metrics, leave_out=True)
 
 
+def unscored(prompts: Sequence[Prompt]) -> Scored:
+    """Return the scores of N motions that nothing scores: NaN ``[N]`` and ``[N, K]``."""
+    unknown = torch.full((len(prompts),), torch.nan)
+    parts = unknown[:, None].expand(-1, max(len(prompt.segments) for prompt in prompts))
+    return Scored(unknown, parts, parts.isnan(), unknown.isfinite(), {})
+
+
 class RewardMix:
     """Several rewards as one.
 

@@ -168,7 +168,7 @@ def test_one_bad_file_does_not_stop_a_folder(clips, tmp_path):
         "cut.bvh",
         "noise.bvh",
         "not a BVH file",
-        "short (38)",
+        "1 clip shorter than 40 frames (2 s at 20 fps), left out: short (38 frames)",
         "3 clips could not be used",
     ):
         assert word in result.stderr

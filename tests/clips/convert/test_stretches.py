@@ -186,7 +186,7 @@ def test_the_first_frames_of_long_clips(tmp_path):
     report, said = long_clips(tmp_path, mirrored=True, long="first")
     assert report.written == ["long", "Mlong", "other", "Mother"]
     assert (report.cut, report.copied, report.long) == ({}, 0, {"long": 500})
-    assert said == ["info: 1 clip longer than 199 frames, the first 199 kept: long (500)"]
+    assert said == ["info: 1 clip longer than 199 frames, the first 199 kept: long (500 frames)"]
     first = np.load(tmp_path / "out/new_joint_vecs/long.npy")
     assert len(first) == 199
     assert len(np.load(tmp_path / "out/new_joint_vecs/Mlong.npy")) == 199
@@ -196,7 +196,7 @@ def test_long_clips_are_left_out(tmp_path):
     report, said = long_clips(tmp_path, mirrored=True, long="drop")
     assert report.written == ["other", "Mother"]
     assert (report.short, report.failed, report.long) == ({}, {}, {"long": 500})
-    assert said == ["warning: 1 clip longer than 199 frames, left out: long (500)"]
+    assert said == ["warning: 1 clip longer than 199 frames, left out: long (500 frames)"]
     assert dict(summary_rows(report))["left out"] == 1
     with pytest.raises(MotionkitError) as caught:
         convert(open_sources([tmp_path / "long.bvh"]).sources, tmp_path / "none", FeatureTarget(long="drop"))

@@ -360,6 +360,42 @@ def test_bad_tables(tmp_path, text, options, words):
         read_caption_table(table(tmp_path / "c.csv", text), **options)
 
 
+@pytest.mark.parametrize(
+    ("cells", "refused"),
+    [
+        (["288", "4.8", "-1e3", "0:15"], True),  # frames, seconds, times of day
+        (["walk_07", "cc_05_16", "turn/left_1", "wave.bvh"], True),  # ids and files
+        (["walk_left"] * 10, True),  # labels that are no words
+        ([*["12"] * 9, "a person walks"], True),  # nine in ten
+        ([*["12"] * 8, "a person walks", "a person waves"], False),
+        (["walk", "run", "jump", ""], False),  # captions of one word are captions
+        (["a person takes 2 steps", "kick no. 3", "走路2", "step 4_b"], False),
+        (["", ""], False),
+    ],
+)
+def test_a_column_of_numbers_or_ids_is_no_column_of_captions(tmp_path, cells, refused):
+    lines = [f"{place},{cell},somebody walks to the left,{'half a sentence' if place < 2 else 7},4.5"
+             for place, cell in enumerate(cells)]  # fmt: skip
+    path = table(tmp_path / "c.csv", "\n".join(["id,caption,said,note,seconds", *lines]))
+    if not refused:
+        assert len(read_caption_table(path).rows) == len(cells)
+        return
+    with pytest.raises(MotionkitError, match="the caption column 'caption' holds numbers or ids, such as ") as caught:
+        read_caption_table(path)
+    assert caught.value.fix.startswith("if this is meant: --caption-column said.") or len(cells) < 5
+    assert "--caption-column said" in caught.value.fix
+    assert "seconds" not in caught.value.fix
+    with pytest.raises(MotionkitError, match="the caption column 'seconds' holds"):
+        read_caption_table(path, caption_columns=["said", "seconds"])
+    assert read_caption_table(path, caption_columns=["said"]).rows["0"][0].captions == ("somebody walks to the left",)
+
+
+def test_a_table_without_any_texts_is_told_what_a_caption_is(tmp_path):
+    with pytest.raises(MotionkitError) as caught:
+        read_caption_table(table(tmp_path / "c.csv", "id,caption\n1,7\n2,8\n"))
+    assert caught.value.fix.startswith("add a column with texts")
+
+
 @pytest.mark.parametrize("mark", [",", ";", "\t"])
 def test_no_end_of_a_caption_is_lost(tmp_path, mark):
     """Of tables that spreadsheets write, too; how they were read is said."""

@@ -77,6 +77,14 @@ def test_motions_that_freeze_swing_wildly_or_slide_are_an_alarm(motions: list[Te
     assert drift_alarms(changes(motions, [1.02 * motion for motion in motions])) == []
 
 
+def test_a_rise_of_jerk_towards_that_of_reference_clips_is_no_alarm() -> None:
+    rise = {"jerk": Paired(40.0, 58.0, 18.0, (16.0, 20.0), 64)}
+    assert drift_alarms(rise, reference_jerk=60.0) == []
+    for reference in (None, 45.0):
+        (text,) = drift_alarms(rise, reference_jerk=reference)
+        assert text.startswith("jerk rose from 40 to 58")
+
+
 def test_a_reward_that_rises_while_the_judge_falls_is_an_alarm() -> None:
     reward = Paired(0.5, 0.6, 0.1, (0.08, 0.12), 64)
     found = drift_alarms({"reward": reward, "judge": Paired(0.5, 0.4, -0.1, (-0.12, -0.08), 64)})

@@ -51,7 +51,7 @@ def test_a_policy_does_not_differ_from_itself(compared: Comparison) -> None:
 
 def test_a_damaged_policy_trembles(compared: Comparison) -> None:
     assert compared.means["jerk"]["shaken"] > 5 * compared.truth["jerk"]
-    assert compared.verdict("jerk", "shaken") == "noise"
+    assert compared.verdict("jerk", "shaken") == "further from reference"
     assert compared.verdict("fid", "shaken") == "worse"
     low, high = compared.differences["fid"]["shaken"].ci95
     assert low < compared.differences["fid"]["shaken"].delta < high
@@ -124,6 +124,25 @@ def test_direction_decides_what_is_better() -> None:
         return Comparison(["a", "b"], {}, {"movement": {"b": pair}}, {}).verdict("movement", "b")
 
     assert [moves(0.4, 0.6), moves(0.6, 0.4), moves(0.9, 1.4)] == ["better", "worse", "worse"]  # the way to 1
+
+
+def test_jerk_is_compared_by_that_of_reference_motions_and_a_doubted_evaluator_has_no_verdict() -> None:
+    def jerk(before: float, after: float) -> str:
+        pair = Paired(before, after, after - before, (after - before, after - before), 30)
+        return Comparison(["a", "b"], {}, {"jerk": {"b": pair}}, {"jerk": 60.0}).verdict("jerk", "b")
+
+    assert [jerk(40, 50), jerk(99, 91), jerk(77, 90), jerk(50, 20)] == [
+        "closer to reference", "closer to reference", "further from reference", "further from reference"
+    ]  # fmt: skip
+    better = {name: {"b": Paired(0.2, 0.3, 0.1, (0.05, 0.15), 64)} for name in ("r_precision_3", "style", "side")}
+    means = {name: {"a": 0.2, "b": 0.3} for name in better}
+    found = Comparison(["a", "b"], means, better, {}, doubt="it finds the text of reference clips with R@3 0.25")
+    assert [row[-1] for row in found.table("")["rows"]] == ["n/a", "n/a", "better"]
+    document = found.document()
+    assert document["style"]["doubt"] == found.doubt
+    assert document["style"]["differences"]["b"]["verdict"] == "n/a"
+    assert "doubt" not in document["side"]
+    assert replace(found, doubt="").verdict("style", "b") == "better"
 
 
 def test_hits_are_what_r_precision_counts() -> None:

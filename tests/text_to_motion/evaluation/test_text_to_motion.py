@@ -254,6 +254,12 @@ def test_every_figure_is_defined_and_shown() -> None:
     assert "passes" not in verdict(metrics, truth)
     assert "it passes the reference motions on R@3 and FID" in verdict(truth, metrics)
     assert verdict({}, {}) == "nothing could be measured."
+    doubted = verdict(metrics, truth, "the evaluator finds the text of reference clips with R@3 0.25")
+    assert doubted == (
+        "nothing is read off R-precision, FID and the evaluator's other figures, as the evaluator finds the text of "
+        "reference clips with R@3 0.25; skate is 0.04 m/s (reference: 0.01)."
+    )
+    assert "passes" not in verdict(truth, metrics, "it is another's")
     shaking = {"jerk": {"mean": 3806.0}, "movement": {"mean": 0.326}}
     assert verdict(shaking, {"jerk": {"mean": 91.7}}) == (
         "this policy makes noise: its motions have 42 times the jerk of reference clips (3,806 against 92 m/s^3): "

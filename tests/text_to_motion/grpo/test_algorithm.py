@@ -14,10 +14,9 @@ from motionkit.contracts.generating import Samples, sample
 from motionkit.contracts.reward import RewardScores
 from motionkit.errors import MotionkitError
 from motionkit.motion import MotionBatch, Normalizer
-from motionkit.rl import NoiseSource
+from motionkit.rl import NoiseSource, roughness
 from motionkit.text import Prompt
 from motionkit.text_to_motion.grpo.algorithms.options import GrpoObjective, GrpoRollout, GrpoSampler
-from motionkit.text_to_motion.grpo.algorithms.terms import roughness
 from motionkit.text_to_motion.grpo.settings import EmaSettings, GrpoOptimSettings
 from motionkit.text_to_motion.grpo.step import GRPO
 from motionkit.text_to_motion.rewards.mix import RewardMix
@@ -325,15 +324,6 @@ def test_the_average_is_measured_and_the_live_weights_come_back_to_the_bit() -> 
     with grpo.averaged():
         assert not same(live, weights(grpo))
     assert same(live, weights(grpo))
-
-
-def test_roughness_sees_trembling_and_not_a_drift() -> None:
-    mask = torch.tensor([[True] * 8, [True] * 5 + [False] * 3])
-    time = torch.arange(8.0)[None, :, None].expand(2, 8, 3)
-    assert torch.equal(roughness(0.3 + 0.1 * time, mask).round(decimals=6), torch.zeros(2))
-    trembling = 0.5 * torch.tensor([1.0, -1.0] * 4)[None, :, None].expand(2, 8, 3).clone()
-    trembling[1, 5:] = torch.nan
-    torch.testing.assert_close(roughness(trembling, mask), torch.full((2,), 4.0))
 
 
 def test_the_anchor_is_nothing_at_the_start_and_keeps_the_policy_from_trembling() -> None:

@@ -235,6 +235,44 @@ def test_the_first_table_is_of_what_generate_makes(tmp_path: Path) -> None:
         assert table["columns"][:4] == ["", "before", "after", "reference"]
 
 
+def test_rows_of_an_evaluator_that_says_little_are_marked_in_summary_and_table(tmp_path: Path) -> None:
+    class Embedded(Asked):
+        def measure(self, policy: object, *, first: bool = False, guidance: float | None = None) -> Measured:
+            found = super().measure(policy, first=first, guidance=guidance)
+            hits = found.quantities["reward"] * (1 + len(self.asked))  # they rise with every measurement
+            return Measured(found.quantities | {"r_precision_3": hits})
+
+        def measure_real(self, *, device: object) -> Measured:
+            return Measured(super().measure_real(device=device).quantities | {"r_precision_3": np.full((32, 1), 0.25)})
+
+    note: Any = Note(tmp_path)
+    note.schedule = range(50)
+    heldout: Any = {"reported": Embedded(32, 1.0)}
+    said: list[float | None] = []
+
+    def doubted(real: float | None) -> str:
+        said.append(real)
+        return "it finds the text of reference clips with R@3 0.25"
+
+    one = Measurements(note, nullcontext, None, heldout, points=0, num_steps=9, stop_on_gap=False, doubted=doubted)
+    one.before(note)
+    summary: Any = one.after(note)
+    assert said == [pytest.approx(0.25)], "it is asked with the R@3 of reference clips"
+    assert summary["heldout"]["r_precision_3"]["doubt"] == "it finds the text of reference clips with R@3 0.25"
+    assert "doubt" not in summary["heldout"]["reward"]
+    (shown,) = summary["table"]
+    verdicts = {row[0].partition(",")[0]: row[-1] for row in shown["rows"]}
+    assert verdicts["R@3"] == "n/a"
+    assert verdicts["movement"] == "no change"
+    assert shown["title"].endswith("n/a: it finds the text of reference clips with R@3 0.25")
+    one = Measurements(
+        note, nullcontext, None, {"reported": Embedded(32, 1.0)}, points=0, num_steps=9, stop_on_gap=False
+    )  # type: ignore[dict-item]
+    one.before(note)
+    summary = one.after(note)
+    assert {row[0]: row[-1] for row in summary["table"][0]["rows"]}["R@3"] == "better"
+
+
 def test_what_all_steps_have_measured_is_not_measured_again(tmp_path: Path) -> None:
     heldout = {"reported": Asked(8, 1.0), "all_steps": Asked(8, 1.0), "generate": Asked(6, 1.0)}
     heldout["switched"] = heldout["generate"]
@@ -294,7 +332,7 @@ def test_the_guidance_of_before_stays_where_updates_have_not_made_up_for_it(
     with caplog.at_level("INFO"):
         assert one.choose_guidance(note) is stays
     assert sorted(guided.asked) == [1.0, 2.5, 2.5]
-    assert ("generate samples the policy with guidance 2.5, as before training" in caplog.text) is stays
+    assert ("generate keeps guidance 2.5, which this policy had before training: with it" in caplog.text) is stays
     found: Any = one.after(note)
     assert found["table"][0]["title"].endswith(f"guidance {'2.5' if stays else '1'} before and after")
     row = found["heldout_generate"]["reward"]
@@ -329,8 +367,10 @@ def test_the_stored_guidance_stays_where_no_other_prompts_can_decide(
     with caplog.at_level("INFO"):
         assert one.choose_guidance(note) is True
     assert (
-        "generate samples the policy with guidance 2.5, as before training: there are no other held-out" in caplog.text
+        "motionkit generate keeps guidance 2.5, which this policy had before training. It was trained with 1. "
+        in caplog.text
     )
+    assert caplog.text.rstrip().endswith("Try the other: motionkit generate --guidance-scale 1")
     assert one.guidance_after == 2.5
     found: Any = one.after(note)
     assert found["guidance"] == {"before": 2.5, "after": 2.5}

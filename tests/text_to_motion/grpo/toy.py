@@ -10,10 +10,9 @@ import torch
 from torch import nn
 
 from motionkit.config import LoraSettings
-from motionkit.contracts.generating import segment_bounds
 from motionkit.contracts.reward import RewardScores
 from motionkit.motion import HUMANML, MotionBatch, Normalizer
-from motionkit.rl import Schedule, length_mask, segment_frames
+from motionkit.rl import Schedule, length_mask, segment_bounds, segment_frames
 from motionkit.text import CachedEncoder, Prompt
 from motionkit.text_to_motion.grpo.settings import ControlSettings, EmaSettings
 from motionkit.text_to_motion.grpo.step import GRPO
@@ -37,7 +36,7 @@ class Height:
     name = "height"
 
     def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
-        bounds = segment_bounds(prompts, motions.features.device)
+        bounds = segment_bounds([prompt.bounds for prompt in prompts], motions.features.device)
         owned = segment_frames(bounds, motions.features.shape[1]).float()
         sign = torch.zeros(owned.shape[:2])
         for row, prompt in enumerate(prompts):

@@ -15,23 +15,27 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from motionkit import load_dataset
 from motionkit.config import Chosen, Group, choose_one
 from motionkit.contracts.dataset import TextClip
 from motionkit.errors import MotionkitError
-from motionkit.motion import HUMANML, KIT, Normalizer, Skeleton, features_to_joints, mirror_features
+from motionkit.motion import HUMANML, KIT, DataRecord, Normalizer, Skeleton, features_to_joints, mirror_features
 from motionkit.rl import Schedule
-from motionkit.runs import Run
+from motionkit.runs import Run, open_run
 from motionkit.starter._catalogue import captions
 from motionkit.text import CachedEncoder, Prompt
 from motionkit.text_to_motion.evaluation.heldout import Shown
 from motionkit.text_to_motion.evaluation.points import kept_points
+from motionkit.text_to_motion.evaluator.files import save_evaluator
 from motionkit.text_to_motion.mdm import open as factory
 from motionkit.text_to_motion.mdm.losses import diffusion_loss, joint_velocity_loss, velocity_loss
 from motionkit.text_to_motion.mdm.open import open_policy
 from motionkit.text_to_motion.mdm.settings import MDMOptions, PretrainMDMSettings
 from motionkit.text_to_motion.mdm.train import MdmBatches, PretrainMDM, _require_space, mirrored
 
+from ...made import starter_evaluator
 from ...made.texts import HashEncoder
+from ...made.toy_clips import write_toy
 
 ACTIONS = ("walks", "jumps", "sits", "waves")
 
@@ -476,10 +480,41 @@ def test_timesteps_weigh_as_much_as_their_signal(tmp_path: Path) -> None:
     assert first["loss/joint_velocity"] == pytest.approx(float(parts["joint_velocity"].mean()), rel=1e-3)
 
 
+def test_without_a_judge_fid_is_in_the_space_of_the_evaluator_of_these_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "toy").mkdir()
+    toy = load_dataset("humanml", root=write_toy(tmp_path / "toy"))
+    settings = _settings(toy, train={"batch_size": 8, "samples": 8, "val_every": 0})
+    before = _train(settings, tmp_path / "before")
+    assert "heldout/fid" not in before["metrics"]
+    with open_run("pretrain t2m-evaluator", {"run": {"out": "runs/evaluator"}, "dataset": {"name": "humanml"}}) as run:
+        record = {"trained_on": DataRecord.of(toy).model_dump()}
+        save_evaluator(run.artifact("evaluator"), starter_evaluator.make(toy), extra=record)
+        run.finish()
+    with caplog.at_level(logging.INFO, "motionkit"):
+        after = _train(settings, tmp_path / "after")
+    assert "FID is measured at the end: evaluator runs/evaluator, trained on these data" in caplog.text
+    assert after["metrics"]["heldout/fid"] > 0
+    assert "heldout/judge/mean" not in after["metrics"]
+    rows = {row[0]: row for row in after["table"][1]["rows"]}
+    assert "FID in the evaluator's space" in rows
+    assert "judge" not in rows
+    assert "jerk (m/s^3)" in rows
+    one, other = (
+        safetensors.torch.load_file(tmp_path / name / "policy/model.safetensors") for name in ("before", "after")
+    )
+    assert all(torch.equal(one[name], other[name]) for name in one), "measuring changes no bit of what is trained"
+
+
 def test_the_judge_that_is_named_measures_fid(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "motionkit"):
         PretrainMDM(_settings()).prepare()
-    assert "FID will not be measured, because it needs a judge: none is known for toy data; --judge " in caplog.text
+    assert (
+        "FID will not be measured: no judge is named (--judge tmr-dense --judge.weights DIR), and no fin" in caplog.text
+    )
+    assert "(motionkit pretrain t2m-evaluator --dataset toy)" in caplog.text
     judge = choose_one("rewards", "tmr-dense", {"weights": "starter:judge"})
     # The starter stores the embeddings of its captions, so the judge reads them without a text model.
     known = Toy(captions=[(text,) for text in captions()[: len(ACTIONS)]])

@@ -449,11 +449,13 @@ def test_what_cannot_be_changed_is_refused_or_said(starter: Starter) -> None:
     with pytest.raises(MotionkitError, match="no change of --negatives applies to a clip of mine: shuffled-pieces"):
         told(short, "shuffled-pieces")
     assert told(short, "shuffled-pieces,no-path") == [
-        "changes that apply to no clip of mine are left out: shuffled-pieces."
+        "no clip or caption of mine can be changed in these ways of --negatives: shuffled-pieces (clips are too short "
+        "or hardly move, or captions name nothing of the kind in English). The other ways are used; there is nothing "
+        "to do."
     ]
     german = [replace(clip, captions=(f"eine Person {number}",)) for number, clip in enumerate(clips)]
     notes = told(german, "mean-pose,tempo-2,text-direction")
-    assert "apply to no clip of mine are left out: tempo-2, text-direction." in notes[0]
+    assert "in these ways of --negatives: tempo-2, text-direction (clips are" in notes[0]
     assert notes[1].startswith("20 of 20 captions are not English, such as ")
 
 

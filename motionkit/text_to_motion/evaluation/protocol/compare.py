@@ -29,7 +29,18 @@ from motionkit.text_to_motion.evaluation.set_figures import (
     pair_kinetic_fid,
     pair_npss,
 )
-from motionkit.tracking import NO_CHANGE, definition, is_noise, moved, towards, word_of
+from motionkit.tracking import (
+    CLOSER,
+    DOUBTED,
+    FURTHER,
+    NO_CHANGE,
+    came_closer,
+    definition,
+    is_noise,
+    moved,
+    towards,
+    word_of,
+)
 
 _BATCH = 32
 NO_DIFFERENCE = "no difference"
@@ -47,14 +58,27 @@ class Comparison:
     missing: dict[str, str] = field(default_factory=dict)  # by quantity, why it could not be measured
     notes: dict[str, str] = field(default_factory=dict)  # by quantity, a remark on its figures
     prompts: int = 0  # prompts per policy
+    doubt: str = ""  # why nothing is read off the evaluator's figures; empty if they have verdicts
 
     def verdict(self, quantity: str, name: str) -> str:
-        """Return better, worse, higher, lower, `NO_DIFFERENCE`, too few or noise; see `motionkit.tracking.moved`."""
+        """Return better, worse, `NO_DIFFERENCE`, too few, noise or n/a; see `motionkit.tracking.moved`.
+
+        Jerk is closer to that of reference motions or further from it, else higher or lower.
+        """
         paired = self.differences[quantity][name]
+        if self.doubt and quantity in EMBEDDED:
+            return DOUBTED
         whole = None if quantity.startswith(REWARD) or quantity == "judge" else paired.before
         sign = moved(paired.delta, paired.ci95, paired.n, digits=_digits(paired), whole=whole)
         word = word_of(sign, towards(definition(tracked(quantity)), paired.before, paired.after), n=paired.n)
-        if sign and word != "worse" and is_noise(self.means.get("jerk", {}).get(name, 0.0), self.truth.get("jerk")):
+        reference = self.truth.get(quantity) if quantity == "jerk" else None
+        if sign and (closer := came_closer(paired.before, paired.after, reference)) is not None:
+            word = CLOSER if closer else FURTHER
+        if (
+            sign
+            and word not in ("worse", FURTHER)
+            and is_noise(self.means.get("jerk", {}).get(name, 0.0), self.truth.get("jerk"))
+        ):
             return "noise"
         return NO_DIFFERENCE if word == NO_CHANGE else word
 
@@ -70,6 +94,7 @@ class Comparison:
                     name: {**pair.document(), "verdict": self.verdict(quantity, name)} for name, pair in pairs.items()
                 },
                 **({"note": self.notes[quantity]} if quantity in self.notes else {}),
+                **({"doubt": self.doubt} if self.doubt and quantity in EMBEDDED else {}),
             }
         result |= {name: {"means": None, "why": why} for name, why in self.missing.items()}
         return result

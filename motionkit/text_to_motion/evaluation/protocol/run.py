@@ -22,11 +22,11 @@ from motionkit.page.html import definitions, details, note, result_page
 from motionkit.page.html import table as page_table
 from motionkit.runs import LOCK, TrainedOn, disk_errors, fingerprint_tensors, hold, write_bytes_atomic
 from motionkit.text_to_motion.evaluation.judge import require_fit
-from motionkit.text_to_motion.evaluation.protocol.figures import Sheet
+from motionkit.text_to_motion.evaluation.protocol.figures import EMBEDDED, Sheet
 from motionkit.text_to_motion.evaluation.protocol.measure import Amount, Measurement, Questions, Replication, Sampling
 from motionkit.text_to_motion.evaluation.protocol.tables import explain, summarise, table, verdict
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions, single_clips
-from motionkit.text_to_motion.evaluation.same_data import Named, evaluator_notes
+from motionkit.text_to_motion.evaluation.same_data import Named, evaluator_doubt, evaluator_notes
 from motionkit.text_to_motion.evaluation.styles import Styles, captions_of, styles_of
 from motionkit.text_to_motion.evaluator.files import doubt_of, is_native, open_evaluator
 from motionkit.text_to_motion.evaluator.model import T2MEvaluator
@@ -152,9 +152,16 @@ class Opened:
 
     def doubts(self, real_r3: float | None) -> list[str]:
         """Return why the evaluator's figures say little, by its R@3 of reference motions."""
+        return evaluator_notes(self.named, self._asked, real_r3, self.command)
+
+    def doubted(self, real_r3: float | None) -> str:
+        """Return why the evaluator's figures have no verdict; empty if they have."""
+        return evaluator_doubt(self.named, self._asked, real_r3)
+
+    @property
+    def _asked(self) -> list[str]:
         asked = [clip.captions[0] for clip in self.questions.clips]
-        asked = asked or [text for prompt in self.questions.prompts for text in prompt.segments]
-        return evaluator_notes(self.named, asked, real_r3, self.command)
+        return asked or [text for prompt in self.questions.prompts for text in prompt.segments]
 
     def measurement(self, amount: Amount, *, seed: int, batch: int, rewards: RewardMix | None = None) -> Measurement:
         """Return the measurement that replications share."""
@@ -298,13 +305,18 @@ def _outcome(
     out: Path,
 ) -> Outcome:
     metrics, truth = (summarise([getattr(sheet, part) for sheet in sheets]) for part in ("metrics", "truth"))
-    notes = _notes(opened, amount, protocol, truth.get("r_precision_3", {}).get("mean"))
+    real_r3 = truth.get("r_precision_3", {}).get("mean")
+    notes, doubt = _notes(opened, amount, protocol, real_r3), opened.doubted(real_r3)
+    for name in EMBEDDED if doubt else ():
+        for block in (metrics.get(name), truth.get(name)):
+            if block is not None and block["mean"] is not None:
+                block["note"] = "; ".join(filter(None, (block.get("note"), f"says little: {doubt}")))
     multi = f", MultiModality {amount.mm_prompts} x {amount.mm_repeats}" if amount.mm_prompts else ""
     title = (
         f"{model.path}, {opened.split} split of {opened.called}, protocol {protocol}: {amount.prompts} prompts x "
         f"{amount.replications}{multi}; {how.words}; {opened.named.words}"
     )
-    sentence = verdict(metrics, truth)
+    sentence = verdict(metrics, truth, doubt)
     facts = {
         "policy": model.describe(),
         "dataset": f"{opened.called}, {opened.split} split: {opened.questions.count} items, "

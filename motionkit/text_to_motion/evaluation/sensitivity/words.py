@@ -13,7 +13,7 @@ from motionkit.text_to_motion.evaluation.sensitivity.audit import PLAIN, Audit, 
 from motionkit.text_to_motion.evaluation.sensitivity.bench import SOURCES
 from motionkit.tracking import FEWEST, TOO_FEW
 
-UNSEEN, SEEN = 0.2, 0.6  # a change is not seen below the first and seen from the second on, else seen in part
+UNSEEN, SEEN = 0.2, 0.6  # a change is not seen below the first and seen from the second on, else seen weakly
 UNSEEN_STD, SEEN_STD = 0.2, 1.0  # the same for rewards that read no text, in standard deviations over reference clips
 DISTURBED = 0.1  # largest cost of a change that should not matter
 _LISTED = 5  # clips from which a kind of caption is listed, and shares of an unrelated caption are shown
@@ -106,7 +106,13 @@ class Verdict:
         unseen, part, seen = (
             ", ".join(_SAID.get(topic, topic) for topic in self.topics(level)) for level in ("unseen", "part", "seen")
         )
-        parts = [f"does not see: {unseen}" if unseen else "", f"sees in part: {part}" if part else ""]
+        cost = (
+            f"{UNSEEN:.0%} to {SEEN:.0%} of the cost of an unrelated caption"
+            if self.reads_text
+            else f"{UNSEEN_STD:g} to {SEEN_STD:g} standard deviations of reference clips"
+        )
+        weakly = f"sees weakly (a fault costs {cost}): {part}"
+        parts = [f"does not see: {unseen}" if unseen else "", weakly if part else ""]
         parts.append(f"sees: {seen}" if seen else "")
         text = "; ".join(part for part in parts if part)
         if not unseen and not part and seen:

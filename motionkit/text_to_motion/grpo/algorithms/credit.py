@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from motionkit.contracts.generating import Samples, segment_bounds
-from motionkit.rl import ADVANTAGES, Advantages, leave_one_out, mix_credit, segment_frames, shuffled
+from motionkit.contracts.generating import Samples
+from motionkit.rl import ADVANTAGES, Advantages, leave_one_out, mix_credit, segment_bounds, segment_frames, shuffled
 from motionkit.text_to_motion.grpo.algorithms.options import CreditObjective
 from motionkit.text_to_motion.rewards.mix import Scored
 from motionkit.training.world import World
@@ -83,7 +83,8 @@ def assign_credit(
     else:
         valid = scored.valid & scored.finite[:, None]
         counted = estimate(scored.segments, groups, valid=valid, **options)
-        values, bounds = counted.values, segment_bounds(batch.prompts, batch.lengths.device)
+        values = counted.values
+        bounds = segment_bounds([prompt.bounds for prompt in batch.prompts], batch.lengths.device)
         if settings.credit_share > 0:
             values = torch.where(valid, mix_credit(values, totals.values, settings.credit_share), 0.0)
     if shuffle_seed is not None:

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from motionkit.contracts.generating import Samples, segment_bounds
-from motionkit.rl import noise_key, segment_frames, stable_hash
+from motionkit.contracts.generating import Samples
+from motionkit.rl import noise_key, segment_bounds, segment_frames, stable_hash
 from motionkit.text_to_motion.grpo.algorithms.matching import Matching, MatchingUpdate, Noised, mean_frames
 from motionkit.text_to_motion.grpo.algorithms.options import DpoObjective
 from motionkit.text_to_motion.rewards.mix import Scored
@@ -50,7 +50,7 @@ class DPO(Matching):
         settings, world = self.settings, self.world
         scores, valid, owned = scored.total[:, None], scored.finite[:, None], batch.mask[:, None]
         if settings.credit == "segment":
-            bounds = segment_bounds(batch.prompts, batch.lengths.device)
+            bounds = segment_bounds([prompt.bounds for prompt in batch.prompts], batch.lengths.device)
             scores, valid = scored.segments, scored.valid & valid
             owned = segment_frames(bounds, batch.mask.shape[1]) & owned
         pairs = find_pairs(scores, valid, owned, self.samples, settings.min_gap)

@@ -223,7 +223,7 @@ class ClippedUpdate:
         self._rule = rule
         assert batch.rollout.trajectory is not None, "the rollout is recorded"
         self._batch = batch
-        self._trajectory, self._rest = batch.rollout.trajectory, batch.rollout.rest
+        self._trajectory = batch.rollout.trajectory
         self._credit = credit
         self._number = number
         self._objective = replace(rule.surrogate, kl_coef=rule.kl.value)
@@ -240,14 +240,12 @@ class ClippedUpdate:
         self._sums = self._surrogate(audit=first and self._number == 0)
         if not first and 0 < settings.kl_stop < _moved(self._sums):
             return False
-        if settings.anchor and self._rest is not None:
+        if settings.anchor and self._batch.rollout.rest is not None:
             hold = add_hold(
                 rule.context,
                 self._batch,
-                self._trajectory,
-                self._rest,
-                settings.anchor,
                 self._number,
+                weight=settings.anchor,
                 guidance=rule.guidance,
                 micro_batch=rule.micro_batch,
             )

@@ -26,11 +26,11 @@ from motionkit.rl import (
     gaussian,
     noise_key,
     rollout,
+    roughness,
     stable_hash,
 )
 from motionkit.text_to_motion.grpo.algorithms.base import Context, Reference
 from motionkit.text_to_motion.grpo.algorithms.options import MatchingOptions
-from motionkit.text_to_motion.grpo.algorithms.terms import roughness
 from motionkit.training.world import sum_over
 
 # Streams of noise that no sampler uses: those are the trained timesteps, -1 (start) and -2 (shuffled advantages).

@@ -15,7 +15,7 @@ from motionkit.kernels import physics_sums
 from motionkit.metrics import joint_speed
 from motionkit.motion import MotionBatch
 from motionkit.nn import adapters_merged
-from motionkit.rl import NoiseSource, Trajectory, Visited, stable_hash, valid_dims
+from motionkit.rl import NoiseSource, roughness, stable_hash, valid_dims
 from motionkit.text import Prompt
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions
 from motionkit.text_to_motion.grpo.algorithms.base import Context
@@ -30,62 +30,39 @@ _SPREAD_FLOOR = 1e-8  # keeps the logarithm of equal motions finite
 
 
 def add_hold(
-    context: Context,
-    batch: Samples,
-    trajectory: Trajectory,
-    deterministic: Visited,
-    weight: float,
-    number: int,
+    context: Context,  # policy, reference and processes
+    batch: Samples,  # the finished samples, with the states of their rollout
+    number: int,  # number of the update; chooses the quarter
     *,
-    guidance: float,
-    micro_batch: int,
+    weight: float,  # of the roughness of the difference
+    guidance: float,  # scale of the rollout
+    micro_batch: int,  # pairs per forward and backward pass
 ) -> float:
     """Add the gradient of ``weight * roughness(x0 - x0_reference)`` at visited states; return this process's loss.
 
     The noise of the policy gradient makes motions jitter long before it changes their content, at the deterministic
     steps too, which reward and KL do not measure. With this term the policy may move away from the reference, but only
     smoothly over time. A quarter of the (sample, step) pairs per update, another quarter each time, is enough.
-
-    Args:
-        context: Policy, reference and processes.
-        batch: The finished samples.
-        trajectory: The stochastic states of the samples.
-        deterministic: The deterministic ones.
-        weight: Weight of the roughness of the difference.
-        number: Number of the update; chooses the quarter.
-        guidance: Guidance scale of the rollout.
-        micro_batch: Pairs per forward and backward pass.
     """
     policy, reference, world = context.policy, context.reference, context.world
-    # [S, N, T, D]: the scored steps first, then the deterministic ones.
-    states = torch.cat([trajectory.x_t, deterministic.x_t])
-    timesteps = torch.cat([trajectory.timesteps, deterministic.timesteps])
-    samples = len(batch.lengths)
+    visited, samples = batch.rollout.visited, len(batch.lengths)
     reference_condition = reference.condition(batch.prompts, batch.condition)
     # Pair p is step p // N of sample p % N, with N samples of all processes, of which a quarter is used.
     everyone = samples * world.size
-    pairs = torch.arange(number % _EVERY, len(timesteps) * everyone, _EVERY, device=batch.lengths.device)
+    pairs = torch.arange(number % _EVERY, visited.num_pairs * world.size, _EVERY, device=batch.lengths.device)
     total = len(pairs)
     pairs = pairs[torch.div(pairs % everyone, samples, rounding_mode="floor") == world.rank]
+    pairs = torch.div(pairs, everyone, rounding_mode="floor") * samples + pairs % samples  # the numbers of this process
     loss = 0.0
     for chunk in pairs.split(micro_batch) if len(pairs) else ():  # a process may have no pair of a quarter
-        step, sample = torch.div(chunk, everyone, rounding_mode="floor"), chunk % samples
-        x, timestep, lengths = states[step, sample], timesteps[step], batch.lengths[sample]
+        x, timestep, sample = visited.pairs(chunk)
+        lengths = batch.lengths[sample]
         x0 = policy.predict(x, timestep, batch.condition.select(sample), lengths, guidance=guidance)
         target = reference.predict(x, timestep, reference_condition.select(sample), lengths, guidance=guidance)
         part = weight * roughness(x0 - target, batch.mask[sample]).sum() / total
         part.backward()
         loss += float(part.detach())
     return loss
-
-
-def roughness(moved: Tensor, mask: Tensor) -> Tensor:
-    """Return the mean squared second difference over time of ``[M, T, D]``, ``[M]``; padding does not count."""
-    moved = moved.masked_fill(~mask[..., None], 0.0)
-    # A second difference is valid if all three of its frames are.
-    valid = mask[:, 2:] & mask[:, 1:-1] & mask[:, :-2]
-    bend = (moved[:, 2:] - 2 * moved[:, 1:-1] + moved[:, :-2]).square().sum(-1).masked_fill(~valid, 0.0)
-    return bend.sum(1) / valid_dims(valid, moved.shape[-1])
 
 
 class GradientTerms:

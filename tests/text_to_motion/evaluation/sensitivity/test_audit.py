@@ -204,6 +204,13 @@ def test_the_row_that_is_seen_least_counts(many: Named) -> None:
     assert "movement" in told.topics("unseen")
     assert told.sees_nothing
     assert "known does not see: movement, path" in told.sentence
+    some = replace(told, levels={"movement": 0.1, "tempo": 0.4, "path": 0.8})
+    assert some.sentence == (
+        "known does not see: movement; sees weakly (a fault costs 20% to 60% of the cost of an unrelated caption): "
+        "tempo; sees: path"
+    )
+    plain = replace(some, reads_text=False)
+    assert "(a fault costs 0.2 to 1 standard deviations of reference clips): tempo, path" in plain.sentence
     few = Clips(Named(many.rows[:4]), "val")  # four walks and runs
     asked = verdict(run(few, Known(few), rows=("mean-pose",)), "known")
     assert asked.levels == {}
