@@ -102,8 +102,8 @@ def nearest(
         The best ones, the best first; none if nothing is near.
 
     Example:
-        >>> nearest("--learning-rat", ["--learning-rate", "--device"]), nearest("optim.lr", ["optim.learning_rate"])
-        (['--learning-rate'], ['optim.learning_rate'])
+        >>> nearest("--learning-rat", ["--learning-rate", "--device"]), nearest("alhpa", ["reward.alpha"])
+        (['--learning-rate'], ['reward.alpha'])
         >>> nearest("--loop", ["--clips", "--help", "--up"])
         []
     """

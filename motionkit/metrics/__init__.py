@@ -1,20 +1,5 @@
-"""Metrics of embeddings, retrieval, movement and classifiers: pure functions on tensors."""
+"""Metrics of embeddings, retrieval, movement and prediction: pure functions on tensors."""
 
-from motionkit.metrics._classification import (
-    AtThreshold,
-    Calibration,
-    Reliability,
-    ScoreCounts,
-    average_precision,
-    calibration_error,
-    classifier_auroc,
-    episode_interval,
-    fit_calibration,
-    pr_curve,
-    roc_curve,
-    threshold_for_f,
-    threshold_for_precision,
-)
 from motionkit.metrics._embeddings import (
     FrechetReference,
     KernelDistance,
@@ -58,7 +43,6 @@ from motionkit.metrics._prediction import (
     slide_terms,
     yaw_degrees,
 )
-from motionkit.metrics._regions import box_iou, cider_d, region_iou
 from motionkit.metrics._retrieval import (
     Ties,
     dissimilar,
@@ -75,14 +59,11 @@ from motionkit.metrics._retrieval import (
 )
 
 __all__ = [
-    "CONTACT", "LEVELS", "QUIET", "SHORTEST", "AtThreshold", "Calibration", "FrechetReference", "KernelDistance",
-    "KineticReference", "Reliability", "ScoreCounts", "Ties", "auroc", "average_precision", "band_power",
-    "body_positions", "box_iou", "calibration_error", "cider_d", "classifier_auroc", "dissimilar", "distances",
-    "diversity", "episode_interval", "expected_hits", "f1_terms", "fit_calibration", "floor_distance", "frechet",
-    "geodesic_degrees", "guo_batches", "interval", "joint_jerk", "joint_range", "joint_speed", "kid",
-    "kinetic_features", "kinetic_fid", "leading_joint", "lower_slide", "match_hits", "matching_score", "movement",
-    "movement_share", "moves_more", "multimodality", "npss_rows", "npss_terms", "pr_curve", "r_precision",
-    "random_pairs", "ranks", "region_iou", "retrieval", "retrieval_guo", "retrieval_subset", "roc_curve", "root_path",
-    "sample_spread", "score_levels", "slide_terms", "statues", "threshold_for_f", "threshold_for_precision",
-    "yaw_degrees",
+    "CONTACT", "LEVELS", "QUIET", "SHORTEST", "FrechetReference", "KernelDistance", "KineticReference", "Ties",
+    "auroc", "band_power", "body_positions", "dissimilar", "distances", "diversity", "expected_hits", "f1_terms",
+    "floor_distance", "frechet", "geodesic_degrees", "guo_batches", "interval", "joint_jerk", "joint_range",
+    "joint_speed", "kid", "kinetic_features", "kinetic_fid", "leading_joint", "lower_slide", "match_hits",
+    "matching_score", "movement", "movement_share", "moves_more", "multimodality", "npss_rows", "npss_terms",
+    "r_precision", "random_pairs", "ranks", "retrieval", "retrieval_guo", "retrieval_subset", "root_path",
+    "sample_spread", "score_levels", "slide_terms", "statues", "yaw_degrees",
 ]  # fmt: skip

@@ -1,7 +1,6 @@
-"""Neural building blocks: attention, feature-wise modulation, exponential averages, adapters, image encoders."""
+"""Neural building blocks: attention, exponential averages, adapters."""
 
 from motionkit.nn._ema import EMA
-from motionkit.nn._resnet10 import ResNet10, SpatialLearnedEmbeddings, resnet_map
 from motionkit.nn._transformer import (
     TransformerDecoder,
     TransformerEncoder,
@@ -9,7 +8,6 @@ from motionkit.nn._transformer import (
     sinusoidal_table,
     stock_keys,
 )
-from motionkit.nn._unrolled import Film, UnrolledLinear, WindowAttention, unrolled
 from motionkit.nn.lora import (
     adapter_parameters,
     adapters_merged,
@@ -20,7 +18,6 @@ from motionkit.nn.lora import (
 )
 
 __all__ = [
-    "EMA", "Film", "ResNet10", "SpatialLearnedEmbeddings", "TransformerDecoder", "TransformerEncoder", "UnrolledLinear",
-    "WindowAttention", "adapter_parameters", "adapters_merged", "adapters_off", "add_adapters", "has_adapters",
-    "merged_state", "native_keys", "resnet_map", "sinusoidal_table", "stock_keys", "unrolled",
+    "EMA", "TransformerDecoder", "TransformerEncoder", "adapter_parameters", "adapters_merged", "adapters_off",
+    "add_adapters", "has_adapters", "merged_state", "native_keys", "sinusoidal_table", "stock_keys",
 ]  # fmt: skip

@@ -6,6 +6,7 @@ from motionkit.plugins._guard import catching, in_use, in_words, package_of
 from motionkit.plugins._lookup import (
     CodeError,
     available,
+    builtin_metrics,
     check_signature,
     code_error,
     find,
@@ -30,6 +31,7 @@ __all__ = [
     "Entry",
     "Metric",
     "available",
+    "builtin_metrics",
     "catching",
     "check_signature",
     "code_error",

@@ -1,7 +1,7 @@
 """The light half of a plugin, importable without torch: a `Component`, and the `Metric` of each quantity that it logs.
 
-A component has the options, the requirements and the name of the heavy half. The metrics of motionkit itself are
-defined in `motionkit.tracking`.
+A component has the options, the requirements and the name of the heavy half. Metrics that all systems log are defined
+in `motionkit.tracking`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Direction = Literal["up", "down", "one", "none"]
 FREE = "my/"
 """Names with this prefix need no definition."""
 
-_NAME = re.compile(r"(?:[\w.:+-]+|<\w+>)(?:/(?:[\w.:+-]+|<\w+>))*")
+_NAME = re.compile(r"(?:[\w.:+-]|<\w+>)+(?:/(?:[\w.:+-]|<\w+>)+)*")
 _PARTS = re.compile(r"(<\w+>)")
 _DIGITS, _MOST_DIGITS = 3, 10
 _SUPERSCRIPT = str.maketrans({"^": "", "2": "²", "3": "³"})
@@ -42,7 +42,7 @@ class Metric:
         ('error at 400 ms', '°', '3.1')
     """
 
-    name: str  # Key in metrics.jsonl; ``<...>`` matches any single part, such as a reward's name
+    name: str  # Key in metrics.jsonl; ``<...>`` matches a part or some of it, such as a reward's name
     unit: str  # Unit, or "1" for a pure number
     better: Direction  # Direction of improvement; "one" if values near 1 are best, "none" if there is no best
     meaning: str  # What is measured, and over what
@@ -145,8 +145,9 @@ class Component:
     # ``"module:attribute"`` of the search space of a trainer for `motionkit tune --bayes`: ``attribute(settings)``
     # returns a `motionkit.config.Search`, and imports no torch.
     search: str = ""
-    # Metrics it logs other than motionkit's and those under ``my/``, which need no definition.
-    metrics: tuple[Metric, ...] = ()
+    # Metrics it logs other than motionkit's and those under ``my/``, which need no definition: a tuple, or the
+    # ``"module:attribute"`` of one, which imports no torch.
+    metrics: tuple[Metric, ...] | str = ()
 
     def missing(self) -> list[str]:
         """Return the modules of `needs` that cannot be found; of ``a.b`` only ``a`` is imported."""
@@ -155,6 +156,13 @@ class Component:
     def load(self) -> Any:
         """Import and return the heavy half."""
         return self._import(self.factory)
+
+    def own_metrics(self) -> tuple[Metric, ...]:
+        """Return the metrics that it defines, imported if they are named."""
+        if not isinstance(self.metrics, str):
+            return tuple(self.metrics)
+        with catching(self.metrics.partition(":")[0]):
+            return tuple(_attribute(self.metrics))
 
     def page_maker(self) -> Any:
         """Import and return the function that `page` names."""
@@ -165,35 +173,38 @@ class Component:
         if not self.search:
             return None
         with catching(self.search.partition(":")[0]):
-            return self._load(*self.search.split(":", 1))(settings)
+            return self._load(self.search)(settings)
 
     def exporter(self, to: str) -> Any:
         """Import and return the writer of a format in `exports`; None if there is no such format."""
         return self._import(self.exports[to]) if to in self.exports else None
 
     def _import(self, name: str) -> Any:
-        module, _, attribute = name.partition(":")
-        with catching(module):
-            return self._load(module, attribute)
+        with catching(name.partition(":")[0]):
+            return self._load(name)
 
-    def _load(self, module: str, attribute: str) -> Any:
+    def _load(self, name: str) -> Any:
         if absent := self.missing():
             fix = install_line(self.extra) if self.extra else f"pip install {' '.join(absent)}"
             raise MotionkitError(f"{', '.join(absent)} is not installed.", why=f"{self.summary!r} needs it.", fix=fix)
-        try:
-            return getattr(importlib.import_module(module), attribute)
-        except (ImportError, AttributeError, ValueError) as error:
-            package = package_of(module)
-            fix = f"correct or update {package}." if package else "motionkit doctor"
-            raise MotionkitError(
-                f"cannot import {module}:{attribute}: {error}", fix=_install_fix(error, module) or fix
-            ) from error
+        return _attribute(name)
 
     def build(self, options: BaseModel, /, **runtime: Any) -> Any:
         """Import the heavy half and call it with `options` and the runtime objects of its kind."""
         factory = self.load()
         with catching(self.factory.partition(":")[0]):
             return factory(options, **runtime)
+
+
+def _attribute(name: str) -> Any:
+    """Import and return what ``"module:attribute"`` names."""
+    module, _, attribute = name.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        package = package_of(module)
+        fix = f"correct or update {package}." if package else "motionkit doctor"
+        raise MotionkitError(f"cannot import {name}: {error}", fix=_install_fix(error, module) or fix) from error
 
 
 def _install_fix(error: BaseException, module: str) -> str:

@@ -13,7 +13,7 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -72,11 +72,20 @@ def get(kind: str, name: str, *, typed: bool = False) -> Component:
     if is_file(name):
         if not typed:
             raise code_error("the file", name, ["--" + KINDS[kind].singular, name])
-        component = _from_file(kind, name)
+        component, builtin = _from_file(kind, name), False
     else:
-        component = _load(find(kind, name))
-    declare(component.metrics)
+        entry = find(kind, name)
+        component, builtin = _load(entry), entry.builtin
+    if not builtin:  # theirs: `builtin_metrics`
+        declare(component.own_metrics())
     return component
+
+
+@lru_cache
+def builtin_metrics() -> Mapping[str, Metric]:
+    """Return the metrics that motionkit's own plugins define, by name; imports their light halves."""
+    entries = [entry for kind in KINDS for entry in available(kind) if entry.builtin]
+    return {metric.name: metric for entry in entries for metric in _load(entry).own_metrics()}
 
 
 def find(kind: str, name: str) -> Entry:
@@ -348,7 +357,8 @@ def _checked(component: object, origin: str) -> Component:
             f"the {wrong[0]} of {origin} cannot be {getattr(component, wrong[0])!r:.80}.",
             fix="Component(summary='One line.', options=A_subclass_of_motionkit.config.Group, factory='module:Class')",
         )
-    for metric in component.metrics if isinstance(component.metrics, (tuple, list)) else (component.metrics,):
+    several = isinstance(component.metrics, (str, tuple, list))
+    for metric in component.own_metrics() if several else (component.metrics,):
         fault = metric.fault if isinstance(metric, Metric) else "it is not a motionkit.plugins.Metric"
         if fault:
             raise MotionkitError(

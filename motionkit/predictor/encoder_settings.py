@@ -105,4 +105,5 @@ component = Component(
     summary="Train a motion encoder for the motion predictor: phase, gait and next pose of each frame (MPL).",
     options=PretrainEncoderSettings,
     factory="motionkit.predictor.encoder_train:PretrainEncoder",
+    metrics="motionkit.predictor.metrics:METRICS",
 )

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from motionkit.geometry import matrix_from_6d, matrix_to_6d
 from motionkit.motion.prediction import MotionState
-from motionkit.nn import Film, UnrolledLinear, WindowAttention
 from motionkit.predictor.encoder import PERIOD, MotionEncoder
 from motionkit.predictor.features import (
     FEET,
@@ -25,6 +24,7 @@ from motionkit.predictor.features import (
     width_of,
 )
 from motionkit.predictor.settings import PredictorSettings
+from motionkit.predictor.unrolled import Film, UnrolledLinear, WindowAttention
 
 POINT = 4
 """Features of a point of the commanded path."""

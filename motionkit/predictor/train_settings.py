@@ -350,4 +350,5 @@ component = Component(
     options=TrainMplSettings,
     factory="motionkit.predictor.train:TrainMpl",
     search="motionkit.predictor.search_space:search",
+    metrics="motionkit.predictor.metrics:METRICS",
 )

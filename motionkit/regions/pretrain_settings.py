@@ -71,4 +71,5 @@ component = Component(
     "Train a region policy: captions of regions and masks of captions.",
     PretrainRegionsSettings,
     "motionkit.regions.pretrain:PretrainRegions",
+    metrics="motionkit.regions.metrics:METRICS",
 )

@@ -13,9 +13,9 @@ from torch import Tensor
 from motionkit.contracts.dataset import RegionDataset, captioned_part
 from motionkit.contracts.reward import MaskBatch, RewardScores, TextBatch
 from motionkit.errors import MotionkitError
-from motionkit.metrics import box_iou, region_iou
 from motionkit.regions.meteor.score import Meteor, load_lexicon
 from motionkit.regions.rewards import BrevityOptions, MeteorOptions, RuleOptions
+from motionkit.regions.scores import box_iou, region_iou
 
 _NUMBER = re.compile(r"-?\d+(?:[.,]\d+)?")
 

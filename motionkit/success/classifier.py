@@ -19,10 +19,10 @@ from torch import Tensor
 from motionkit import weights
 from motionkit.documents import open_file, read_model
 from motionkit.errors import MotionkitError
-from motionkit.metrics import Calibration
-from motionkit.nn import ResNet10
 from motionkit.runs import TENSORS, TrainedOn, find_model, newest_with, what_is, write_model
+from motionkit.success.classification import Calibration
 from motionkit.success.classifier_network import Architecture, ResNetEncoder, SuccessNetwork, as_images
+from motionkit.success.resnet10 import ResNet10
 
 KIND, ARTIFACT, DOCUMENT = "success-classifier", "classifier", "classifier.json"
 
@@ -79,7 +79,7 @@ class Card(BaseModel):
     blocks: int = Field(8, ge=1, le=256)  # spatial sums of ``resnet10``
     threshold: float = Field(0.5, ge=0, le=1)  # probability from which a frame is a success
     temperature: float = Field(1.0, gt=0, le=1e3)  # logits are divided by it
-    bias: float = 0.0  # log odds added after that; see `motionkit.metrics.Calibration`
+    bias: float = 0.0  # log odds added after that; see `motionkit.success.classification.Calibration`
     environment: Mapping[str, Any] = Field(default_factory=dict)  # where the frames are from; empty if not known
     label_rule: str = ""  # what label 1 means, in words
     dataset: str = ""  # fingerprint of the training data

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from motionkit.errors import MotionkitError
-from motionkit.nn import ResNet10, SpatialLearnedEmbeddings, resnet_map
+from motionkit.success.resnet10 import ResNet10, SpatialLearnedEmbeddings, resnet_map
 
 Architecture = Literal["small", "resnet10"]
 

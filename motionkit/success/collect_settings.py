@@ -92,4 +92,5 @@ component = Component(
     summary="Collect camera images of episodes with and without success, to train a reward on.",
     options=RewardCollectSettings,
     factory="motionkit.success.collect:open_trainer",
+    metrics="motionkit.success.metrics:METRICS",
 )

@@ -59,4 +59,5 @@ component = Component(
     options=RewardSettings,
     factory="motionkit.success.evaluate:Reward",
     reads="classifier",
+    metrics="motionkit.success.metrics:METRICS",
 )

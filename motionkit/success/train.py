@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from motionkit.metrics import (
+from motionkit.runs import Run, TrainedOn, write_bytes_atomic
+from motionkit.success.classification import (
     AtThreshold,
     Calibration,
     average_precision,
@@ -25,7 +26,6 @@ from motionkit.metrics import (
     threshold_for_f,
     threshold_for_precision,
 )
-from motionkit.runs import Run, TrainedOn, write_bytes_atomic
 from motionkit.success.classifier import ARTIFACT, Card, SuccessClassifier, read_pretrained, save_classifier, start_from
 from motionkit.success.evaluation.data import Split, refuse_one_class
 from motionkit.success.evaluation.report import FILE, RewardReport, measure_classifier, save_strips

@@ -214,6 +214,7 @@ component = Component(
     summary="Train a success classifier on collected episodes, for ppo to be rewarded by.",
     options=RewardTrainSettings,
     factory="motionkit.success.train:RewardTrain",
+    metrics="motionkit.success.metrics:METRICS",
 )
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from motionkit import plugins
 from motionkit.config import leaves, slots_of
 from motionkit.plugins import Component
-from motionkit.tracking import METRICS
+from motionkit.tracking import all_metrics
 
 HEAVY = ("torch", "transformers", "peft", "accelerate")
 """Packages that no light half imports."""
@@ -87,8 +87,8 @@ def check_component(kind: str, name: str) -> Component:
         findings.expect(
             component.twin in names, f"Its twin {component.twin!r} is not another installed {row.singular}."
         )
-    for metric in component.metrics:
-        ours = metric.name in METRICS
+    for metric in component.own_metrics():
+        ours = all_metrics().get(metric.name) not in (None, metric)
         findings.expect(not ours, f"The metric {metric.name!r} is motionkit's own; its definition counts.")
     slots = slots_of(component.options)
     for leaf in leaves(component.options):

@@ -13,7 +13,7 @@ from motionkit.tracking._jsonl import (
     smoothed,
     sparkline,
 )
-from motionkit.tracking._metrics import METRICS, definition, require_defined, titled
+from motionkit.tracking._metrics import all_metrics, definition, require_defined, titled
 from motionkit.tracking._results import (
     EVALUATOR_ROWS,
     GENERATE,
@@ -67,7 +67,6 @@ __all__ = [
     "HELDOUT_TABLES",
     "LEAST_MOVEMENT",
     "MEASURED_BY",
-    "METRICS",
     "MIN_RATIO",
     "MOST_STATUES",
     "NOISE",
@@ -78,6 +77,7 @@ __all__ = [
     "JsonlWriter",
     "Metric",
     "Trackers",
+    "all_metrics",
     "binned",
     "came_closer",
     "compared_rows",

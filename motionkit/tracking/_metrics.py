@@ -1,19 +1,22 @@
-"""The table of metrics: everything that motionkit logs or prints, defined once, and the lookup of a name in it.
+"""The table of metrics that several systems log or print, defined once, and the lookup of a name.
 
 A row has the name, unit, direction and meaning; then the label for people, if that is not the last part of the name,
-and the number of decimals in tables, if that is fixed. See `motionkit.plugins.Metric`. Plugins define further metrics
-in their `Component`; `definition` finds these too.
+and the number of decimals in tables, if that is fixed. See `motionkit.plugins.Metric`. Systems and plugins define
+further metrics in their `Component`; `definition` finds these too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 
 from motionkit.errors import MotionkitError
-from motionkit.plugins import FREE, Metric, declared
-from motionkit.tracking._systems import ACTOR, SYSTEMS, Rows
+from motionkit.plugins import FREE, Direction, Metric, builtin_metrics, declared
+
+Row = tuple[str, str, Direction, str] | tuple[str, str, Direction, str, str] | tuple[str, str, Direction, str, str, int]
+Rows = tuple[Row, ...]
+"""Name, unit, direction and meaning; then label and digits, see `motionkit.plugins.Metric`."""
 
 _EVALUATION: Rows = (
     (
@@ -180,7 +183,6 @@ _HELD_OUT: Rows = (
 """Figures of text-to-motion policies on the same held-out prompts with the same noise, before and after training."""
 
 _TABLE: Rows = (
-    *ACTOR,
     # one step of reinforcement learning
     ("loss/total", "1", "down", "What the optimiser minimised: the sum of the weighted losses."),
     ("loss/policy", "1", "down", "Policy-gradient surrogate alone; near zero by construction when on-policy."),
@@ -258,7 +260,6 @@ _TABLE: Rows = (
         "How far the lowest joint is above the floor, frames within 5 mm counted as 0; mean over frames and samples.",
     ),
     *_EVALUATION,
-    *SYSTEMS,
     *_HELD_OUT,
     # supervised training
     ("loss/diffusion", "1", "down", "Masked mean squared error of predicted x0, normalised features."),
@@ -315,13 +316,18 @@ def _retrieval() -> Iterator[Metric]:
             yield Metric(f"retrieval/{way}/medr{tag}", "rank", "down", meaning, f"median rank of {few}")
 
 
-METRICS: dict[str, Metric] = {metric.name: metric for metric in (*(Metric(*row) for row in _TABLE), *_retrieval())}
-"""All definitions by name, in the order of listings."""
+_OURS = {metric.name: metric for metric in (*(Metric(*row) for row in _TABLE), *_retrieval())}
 
 
-@lru_cache
+@cache
+def all_metrics() -> Mapping[str, Metric]:
+    """Return all definitions of motionkit by name, in the order of listings: this table, then the systems' own."""
+    return {**_OURS, **builtin_metrics()}
+
+
+@cache
 def _patterns() -> tuple[tuple[re.Pattern[str], Metric], ...]:
-    patterns = [(metric.pattern, metric) for metric in METRICS.values() if "<" in metric.name]
+    patterns = [(metric.pattern, metric) for metric in all_metrics().values() if "<" in metric.name]
     # Fewest free parts first: reward/<name>/mean before reward/<name>/<part>.
     return tuple(sorted(patterns, key=lambda item: item[1].name.count("<")))
 
@@ -330,22 +336,21 @@ def definition(name: str) -> Metric:
     """Return the definition of a logged name: motionkit's, or that of a plugin that was looked up in this process.
 
     Raises:
-        KeyError: The name is not defined. Add it to `motionkit.tracking._metrics`; a plugin names it in
-            ``Component(metrics=...)``, or begins it with ``my/``.
+        KeyError: The name is not defined. A plugin names it in ``Component(metrics=...)``, or begins it with ``my/``.
 
     Example:
         >>> definition("reward/physics/mean").unit
         '1'
     """
-    if name in METRICS:
-        return METRICS[name]
+    if name in all_metrics():
+        return all_metrics()[name]
     known = declared(name)
     if known is not None and known.name == name:
         return known
     result = next((metric for pattern, metric in _patterns() if pattern.fullmatch(name)), known)
     if result is not None:
         return result
-    raise KeyError(f"metric {name!r} is not defined in motionkit.tracking")
+    raise KeyError(f"metric {name!r} is not defined by motionkit or a plugin")
 
 
 def require_defined(names: Iterable[str]) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from motionkit.plugins import Direction, Metric, declared
-from motionkit.tracking._metrics import METRICS, definition
+from motionkit.tracking._metrics import all_metrics, definition
 from motionkit.tracking._verdict import (
     CLOSER,
     DOUBTED,
@@ -204,7 +204,7 @@ def towards(metric: Metric, before: float, after: float) -> Direction:
     """Return which way is better between two values; for a metric that is best at 1, the way towards 1.
 
     Example:
-        >>> towards(METRICS["heldout/movement"], 0.4, 0.6), towards(METRICS["heldout/movement"], 0.9, 1.4)
+        >>> towards(definition("heldout/movement"), 0.4, 0.6), towards(definition("heldout/movement"), 0.9, 1.4)
         ('up', 'down')
     """
     if metric.better != "one":
@@ -559,8 +559,8 @@ def _metric(name: str) -> Metric:
         name, f"heldout/{name}/mean", f"heldout/physics/{name}", f"heldout/{name}", f"val/{name}", f"mpl/{name}",
         f"regions/{name}",
     ):  # fmt: skip
-        if key in METRICS:
-            return METRICS[key]
+        if key in all_metrics():
+            return all_metrics()[key]
     with suppress(KeyError):
         return definition(name if name.startswith("mpl/") else f"regions/{name}")
     if (metric := declared(name)) is not None:

@@ -19,8 +19,8 @@ import pytest
 import torch
 
 from motionkit.config import Given, resolve
-from motionkit.nn import ResNet10
 from motionkit.success.episodes import Collector
+from motionkit.success.resnet10 import ResNet10
 from motionkit.success.train import RewardTrain
 from motionkit.success.train_settings import RewardTrainSettings
 from motionkit.training.execute import run_trainer

@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from motionkit.metrics import average_precision, classifier_auroc, episode_interval, interval
+from motionkit.metrics import interval
 from motionkit.metrics.paired import compare
 from motionkit.predictor.encoder_probe import Probe, Sums
+from motionkit.success.classification import average_precision, classifier_auroc, episode_interval
 from motionkit.success.true_success import change_of, rate_interval
 from motionkit.text_to_motion.evaluation.sensitivity.audit import Columns
 from motionkit.text_to_motion.evaluation.set_figures import pair_distances, pair_kinetic_fid, pair_npss

@@ -13,7 +13,6 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.geometry import matrix_from_6d, matrix_to_6d
 from motionkit.motion.prediction import MotionState, follow
-from motionkit.nn import Film, WindowAttention
 from motionkit.predictor import runtime
 from motionkit.predictor.clips import ClipSet
 from motionkit.predictor.data import starter_clip_set
@@ -34,6 +33,7 @@ from motionkit.predictor.network import (
 from motionkit.predictor.policy import MplPredictor, open_predictor
 from motionkit.predictor.runtime import Predictor
 from motionkit.predictor.settings import Head, MplOptions, PredictorSettings
+from motionkit.predictor.unrolled import Film, WindowAttention
 
 SMALL = PredictorSettings(head="delta", width=32, window=6, lags=(0.0333, 0.0667, 0.1333), dropout=0.0)
 

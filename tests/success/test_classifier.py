@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.nn import ResNet10
 from motionkit.runs import open_run
 from motionkit.success.classifier import (
     Card,
@@ -21,6 +20,7 @@ from motionkit.success.classifier import (
     start_from,
 )
 from motionkit.success.classifier_network import SuccessNetwork
+from motionkit.success.resnet10 import ResNet10
 
 ONE = {"base_camera": (64, 64)}
 TWO = {"front": (16, 16), "hand.left": (24, 32)}

@@ -12,10 +12,10 @@ import torch
 
 from motionkit.config import Given, resolve
 from motionkit.errors import MotionkitError
-from motionkit.metrics import classifier_auroc
-from motionkit.nn import ResNet10
 from motionkit.success import train_data as opening
+from motionkit.success.classification import classifier_auroc
 from motionkit.success.classifier import load_classifier, read_card
+from motionkit.success.resnet10 import ResNet10
 from motionkit.success.train import RewardTrain
 from motionkit.success.train_data import Augmentation, FrameBatches, held_out, run_of
 from motionkit.success.train_settings import RewardTrainSettings

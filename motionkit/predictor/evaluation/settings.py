@@ -79,4 +79,5 @@ component = Component(
     options=MplSettings,
     factory="motionkit.predictor.evaluate:Mpl",
     reads="predictor",
+    metrics="motionkit.predictor.metrics:METRICS",
 )

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from motionkit.contracts.dataset import Regions
 from motionkit.contracts.policy import RegionPolicy
-from motionkit.metrics import cider_d
 from motionkit.metrics.paired import compare
 from motionkit.regions.evaluation.known import Known
 from motionkit.regions.meteor.score import Meteor
+from motionkit.regions.scores import cider_d
 from motionkit.rl import RowNoise
 
 Weights = Callable[[], AbstractContextManager[None]]

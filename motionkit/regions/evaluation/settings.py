@@ -68,4 +68,5 @@ component = Component(
     options=Sa2vaSettings,
     factory="motionkit.regions.evaluate:Sa2va",
     reads="regions",
+    metrics="motionkit.regions.metrics:METRICS",
 )

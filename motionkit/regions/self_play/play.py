@@ -16,11 +16,11 @@ from motionkit.contracts.dataset import HasRegionAreas, NamesAbsent, RegionDatas
 from motionkit.contracts.policy import RegionPolicy
 from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
-from motionkit.metrics import region_iou
 from motionkit.plugins import reads_of
 from motionkit.regions.evaluation.known import look_up
 from motionkit.regions.evaluation.measure import Task, Weights, open_task
 from motionkit.regions.pretrain import regions_of_part
+from motionkit.regions.scores import region_iou
 from motionkit.regions.self_play.loop import Loop, Made, Played, Turn
 from motionkit.regions.self_play.settings import CurriculumSettings, Sa2vaObjectiveSettings
 from motionkit.rl import Surrogate, group_std, shuffled, weighted_mean

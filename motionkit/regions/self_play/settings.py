@@ -194,4 +194,5 @@ component = Component(
     summary="Train captions and masks on each other: mask to caption to mask, and caption to mask to caption.",
     options=Sa2vaRlSettings,
     factory="motionkit.regions.self_play.train:Sa2vaRl",
+    metrics="motionkit.regions.metrics:METRICS",
 )

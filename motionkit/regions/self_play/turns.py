@@ -13,9 +13,9 @@ from torch import Tensor
 from motionkit.contracts.policy import OffersMasks, RegionPolicy, WordScores
 from motionkit.contracts.reward import MaskBatch, TextBatch
 from motionkit.errors import MotionkitError
-from motionkit.metrics import region_iou
 from motionkit.regions.evaluation.measure import Task
 from motionkit.regions.pretrain import mask_loss
+from motionkit.regions.scores import region_iou
 from motionkit.regions.self_play.loop import Made, Played, Terms, Turn
 from motionkit.regions.self_play.loops import CaptionToMaskOptions, MaskToCaptionOptions
 from motionkit.rl import categorical, kl_k3

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from motionkit.metrics import ScoreCounts
+from motionkit.success.classification import ScoreCounts
 from motionkit.success.classifier import Card, Check, Status
 from motionkit.success.evaluation.data import Scored
 

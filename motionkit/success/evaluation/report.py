@@ -19,7 +19,8 @@ from torch import Tensor
 
 from motionkit import weights
 from motionkit.errors import MotionkitError
-from motionkit.metrics import (
+from motionkit.runs import write_bytes_atomic
+from motionkit.success.classification import (
     AtThreshold,
     Reliability,
     average_precision,
@@ -29,7 +30,6 @@ from motionkit.metrics import (
     pr_curve,
     roc_curve,
 )
-from motionkit.runs import write_bytes_atomic
 from motionkit.success.classifier import Check, SuccessClassifier
 from motionkit.success.episodes import Episodes
 from motionkit.success.evaluation.checks import run_checks, verdict

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from motionkit.config import OptimSettings
 from motionkit.contracts.environment import Frames, Step
 from motionkit.errors import MotionkitError
-from motionkit.metrics import AtThreshold
 from motionkit.runs import Run, TrainedOn
+from motionkit.success.classification import AtThreshold
 from motionkit.success.classifier import ARTIFACT as CLASSIFIER
 from motionkit.success.classifier import save_classifier
 from motionkit.success.collected import Collected

@@ -269,6 +269,7 @@ component = Component(
     summary="Train a policy with PPO on a learned reward, and say how often it really succeeds.",
     options=PpoSettings,
     factory="motionkit.success.ppo.train:PpoTrainer",
+    metrics="motionkit.success.metrics:METRICS",
 )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from motionkit.metrics._prediction import auroc
+from motionkit.metrics import auroc
 
 BINS = 15  # bins of equal width in which the calibration error is counted (Guo et al., ICML 2017)
 _SHARPEST, _FLATTEST = 0.05, 20.0  # least and largest temperature that is fitted
