@@ -69,7 +69,7 @@ for update in range(UPDATES):
         print(f"update {update}: loss {loss.item():.4f}")
 
 # The command measures every epoch and keeps the best weights. At the end it chooses a temperature and the threshold
-# from which a frame counts as a success (for a precision of 0.95), on these episodes too, and makes nine checks on others.
+# from which a frame counts as a success (precision 0.95), on these episodes too, and makes nine checks on others.
 network.eval()
 with torch.no_grad():
     seen = network({camera: as_images(torch.from_numpy(frames[val]))})  # as many as there are

@@ -210,7 +210,7 @@ def test_words_are_left_out_at_their_rate(data):
         trainer = PretrainEvaluator(settings(data, words={"width": 16, **words}))
         trainer.prepare()
         given = [("someone/NOUN", "walks/VERB")] * 50
-        found = trainer._disturbed(given, torch.Generator().manual_seed(0))
+        found = trainer.training._disturbed(given, torch.Generator().manual_seed(0))
         return found.words - trainer.evaluator.words.look_up(given).words if not words["dropout"] else found
 
     assert sentences(dropout=0, noise=0).abs().max() == 0

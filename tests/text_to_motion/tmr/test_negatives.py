@@ -21,7 +21,7 @@ from motionkit.motion.changes.registry import CHANGES, Scene
 from motionkit.text import CAPTION_CHANGES, mirror_text, names_side, tempo_of, write_table
 from motionkit.text_to_motion.data.starter import StarterOptions
 from motionkit.text_to_motion.data.starter_clips import Starter
-from motionkit.text_to_motion.evaluator import train as evaluator_loss
+from motionkit.text_to_motion.evaluator import step as evaluator_loss
 from motionkit.text_to_motion.evaluator.settings import PretrainEvaluatorSettings
 from motionkit.text_to_motion.evaluator.train import PretrainEvaluator
 from motionkit.text_to_motion.pairs.data import PairBatches
