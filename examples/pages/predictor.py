@@ -4,8 +4,8 @@
 
 The network has two heads. One predicts the next frame and reads its own frames: gradients flow back through a whole
 free run. The other predicts all frames of a second at once. Half of the windows are told the path of the root, which
-begins off the true one. After each update the weights are those of `MplTraining.step` with the command's defaults, to the bit
-(tests/pages).
+begins off the true one. After each update the weights are those of `MplTraining.step` with the command's defaults, to
+the bit (tests/pages).
 
 Shapes: N windows of P known frames and F that follow, J joints.
 """
