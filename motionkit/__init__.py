@@ -50,7 +50,16 @@ from motionkit.errors import MotionkitError
 from motionkit.version import __version__
 
 if TYPE_CHECKING:
-    from motionkit._api import convert, load_dataset, load_policy, load_reward, load_run, read, read_all
+    from motionkit._api import (
+        convert,
+        load_dataset,
+        load_environment,
+        load_policy,
+        load_reward,
+        load_run,
+        read,
+        read_all,
+    )
     from motionkit.clips.motion_clip import MotionClip
     from motionkit.success.episodes import Collector
     from motionkit.text_to_motion.grpo.api import GRPO
@@ -61,6 +70,7 @@ _HOMES = {
     "MotionClip": "motionkit.clips.motion_clip",
     "convert": "motionkit._api",
     "load_dataset": "motionkit._api",
+    "load_environment": "motionkit._api",
     "load_policy": "motionkit._api",
     "load_reward": "motionkit._api",
     "load_run": "motionkit._api",
@@ -76,6 +86,7 @@ __all__ = [
     "__version__",
     "convert",
     "load_dataset",
+    "load_environment",
     "load_policy",
     "load_reward",
     "load_run",

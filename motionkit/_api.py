@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from motionkit.clips.convert import ConvertReport
     from motionkit.clips.motion_clip import MotionClip, Motions
     from motionkit.contracts.dataset import TextMotionDataset
+    from motionkit.contracts.environment import Environment
     from motionkit.contracts.generating import TextToMotionPolicy
     from motionkit.contracts.reward import Reward
     from motionkit.runs import RunInfo
@@ -75,6 +76,27 @@ def load_reward(
     """
     reward: Reward = choose_one("rewards", name, options, typed=True).build(device=device, dataset=dataset)
     return reward
+
+
+def load_environment(name: str = "reach", *, num_envs: int = 1, **options: Any) -> Environment:
+    """Open copies of an environment by name, such as ``load_environment("reach", num_envs=64, size=96)``.
+
+    Args:
+        name: Environment plugin.
+        num_envs: Copies, which are stepped together.
+        **options: Options of the plugin.
+
+    Raises:
+        MotionkitError: An option is refused, or what the environment needs is not installed.
+
+    Example:
+        >>> from motionkit import load_environment
+        >>> environment = load_environment("reach", num_envs=2)
+        >>> environment.cameras, environment.state_size
+        ({'base_camera': (64, 64)}, 8)
+    """
+    environment: Environment = choose_one("environments", name, options, typed=True).build(num_envs=num_envs)
+    return environment
 
 
 def load_dataset(name: str | Sequence[Item] = "starter", **options: Any) -> TextMotionDataset:

@@ -110,7 +110,7 @@ for update, asked in enumerate(batches):
         loss.backward()  # gradients of the chunks add up
 
     # The noise of this gradient makes motions tremble long before it changes what they do. So the change from the model
-    # as it was must be smooth, with a small second difference over time: a quarter of the states, others each time.
+    # as it was must be smooth: a small second difference over time. A quarter of the visited states, others each time.
     quarter = torch.arange(update % 4, done.visited.num_pairs, 4)
     for chunk in quarter.split(MICRO):
         x_t, timestep, n = done.visited.pairs(chunk)

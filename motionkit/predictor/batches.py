@@ -11,7 +11,6 @@ from torch import Tensor
 from motionkit.geometry import matrix_from_6d, matrix_to_6d, rotate_yaw, yaw_matrix
 from motionkit.motion.prediction import MotionState
 from motionkit.predictor.clips import Windows
-from motionkit.predictor.train_settings import AugmentationSettings
 from motionkit.rigs import mirror_order
 from motionkit.rl import stable_hash
 
@@ -52,6 +51,14 @@ class WindowBatch:
             moved.part(0, past), moved.part(past), (self.valid - shift).clamp(0, frames), self.offsets,
             self.contacts_known, self.conditioned, frames,
         )  # fmt: skip
+
+    def somewhere(self, frames: int, generator: torch.Generator) -> tuple[Tensor, WindowBatch]:
+        """Draw a start in each window for `frames` frames, at most all; return starts and the windows from there."""
+        frames = min(frames, self.truth.frames)
+        latest = (self.valid.clamp_max(self.future) - frames).clamp_min(0)
+        drawn = torch.rand(len(latest), generator=generator).to(latest.device)
+        start = (drawn * (latest + 1)).long().clamp_max(self.truth.frames - frames)
+        return start, self.later(start, frames)
 
     def steps_from(self, shift: Tensor, frames: int) -> Tensor:
         """Return the steps ``[N, frames, 3]`` after the known frames of windows that begin `shift` later.
@@ -136,10 +143,20 @@ class Augmentation:
     windows changed speed too, free walks on CMU went faster and faster.
     """
 
-    def __init__(self, settings: AugmentationSettings, names: Sequence[str], *, fps: float, conditioned: float) -> None:
-        self._settings, self._fps, self._conditioned = settings, fps, conditioned
+    def __init__(
+        self,
+        names: Sequence[str],  # joints
+        *,
+        fps: float,  # frames per second
+        conditioned: float,  # share of windows that are conditioned on their path
+        mirror: float,  # share of windows with left and right swapped
+        speeds: tuple[float, float],  # slowest and fastest speed that windows on a path are resampled to
+        bend: float,  # std in radians per metre of curves that paths are bent along
+        yaw: float = 0.0,  # std in degrees of noise on the heading
+    ) -> None:
+        self._fps, self._conditioned, self._mirror, self._bend, self._yaw = fps, conditioned, mirror, bend, yaw
         self._order = torch.tensor(mirror_order(names))
-        self._slowest, self._fastest = settings.speed_scale_range
+        self._slowest, self._fastest = speeds
 
     @property
     def mirrors(self) -> bool:
@@ -157,13 +174,13 @@ class Augmentation:
         if self._slowest < self._fastest:
             speed = self._slowest + (self._fastest - self._slowest) * drawn[0]
             batch = _where(batch.conditioned, batch, lambda part, rows: resampled(part, speed[rows]))
-        if self._settings.mirror and self.mirrors:
+        if self._mirror and self.mirrors:
             order = self._order.to(device)
-            batch = _where(drawn[1] < self._settings.mirror, batch, lambda part, rows: mirrored(part, order))
-        if self._settings.bend:
-            batch = bent(batch, self._settings.bend * curve * batch.conditioned, round(_WAVE * self._fps))
-        if self._settings.yaw:
-            batch = off_heading(batch, turned * torch.pi / 180 * self._settings.yaw)
+            batch = _where(drawn[1] < self._mirror, batch, lambda part, rows: mirrored(part, order))
+        if self._bend:
+            batch = bent(batch, self._bend * curve * batch.conditioned, round(_WAVE * self._fps))
+        if self._yaw:
+            batch = off_heading(batch, turned * torch.pi / 180 * self._yaw)
         return batch
 
 

@@ -115,7 +115,7 @@ class Objective:
         self, network: Delta, batch: WindowBatch, frames: int, forced: float, values: Values, generator: torch.Generator
     ) -> dict[str, Tensor]:
         """Return the losses of frames that are predicted one by one, a share `forced` of them from true frames."""
-        start, part = _part(batch, frames, generator)
+        start, part = batch.somewhere(frames, generator)
         course = self._course(batch, start, network.ahead, part.truth.frames, generator)
         noise = self._settings.augmentation.noise_std
         if forced >= 1.0:
@@ -132,7 +132,7 @@ class Objective:
         self, network: OneShot, batch: WindowBatch, values: Values, generator: torch.Generator
     ) -> dict[str, Tensor]:
         """Return the losses of all frames at once."""
-        start, part = _part(batch, network.frames, generator)
+        start, part = batch.somewhere(network.frames, generator)
         course = self._course(batch, start, network.ahead, network.frames, generator)
         condition = None
         if course is not None:
@@ -176,15 +176,6 @@ def _weighted_terms(settings: TrainMplSettings, network: PredictorNetwork) -> li
     if network.delta is not None and all(values.freerun_weight > 0 for values in epochs):
         names.append("freerun")
     return [name for name in names if name != "latent_consistency"]
-
-
-def _part(batch: WindowBatch, frames: int, generator: torch.Generator) -> tuple[Tensor, WindowBatch]:
-    """Draw a start in each window for `frames` frames, at most all; return starts and the windows from there."""
-    frames = min(frames, batch.truth.frames)
-    latest = (batch.valid.clamp_max(batch.future) - frames).clamp_min(0)
-    drawn = torch.rand(len(latest), generator=generator).to(latest.device)
-    start = (drawn * (latest + 1)).long().clamp_max(batch.truth.frames - frames)
-    return start, batch.later(start, frames)
 
 
 def _total(parts: Mapping[str, Tensor], values: Values) -> Tensor:

@@ -11,13 +11,14 @@ from torch import Tensor, nn
 
 from motionkit import weights
 from motionkit.errors import MotionkitError
-from motionkit.predictor.clips import ClipSet
+from motionkit.predictor.clips import ClipSet, Windows
 from motionkit.predictor.data import TrainingData
 from motionkit.predictor.encoder import COMMAND, MotionEncoder, newest_encoder_run, open_encoder
 from motionkit.predictor.features import Statistics
 from motionkit.predictor.network import PredictorNetwork
 from motionkit.predictor.norm_template import read_template, take_turn_scale
 from motionkit.predictor.policy import ARTIFACT, DOCUMENT, MplPredictor
+from motionkit.predictor.settings import PredictorSettings
 from motionkit.predictor.train_settings import TrainMplSettings
 from motionkit.runs import find_model, fingerprint_files, fingerprint_tensors
 
@@ -115,6 +116,29 @@ _WINDOWS, _FRAMES = 512, 512 * 128
 """Windows that are gathered at a time to measure their ways, and frames of these."""
 
 
+def new_network(
+    clips: ClipSet,  # whose training clips give the statistics
+    windows: Windows,  # training windows, which give the scale of the one-shot head's coefficients
+    model: PredictorSettings | None = None,  # its shape
+    *,
+    statistics: Statistics | None = None,  # None: those of the training clips
+    encoder: MotionEncoder | None = None,  # frozen encoder whose soft period it reads
+    seed: int = 0,  # of the weights, by torch's global generator
+) -> PredictorNetwork:
+    """Build a network with random weights."""
+    states = [clip.state for clip in clips.split("train")]
+    model = (model or PredictorSettings()).for_frames(sum(state.frames for state in states))
+    statistics = statistics or Statistics.of(states, clips.fps, model.lag_frames(clips.fps))
+    torch.manual_seed(seed)
+    network = PredictorNetwork(model, len(clips.names), clips.fps, statistics, encoder)
+    if network.shot is not None:
+        complete = windows.whole()
+        chosen = complete if len(complete) else torch.arange(len(windows))
+        size = max(1, min(_WINDOWS, _FRAMES // windows.future))
+        network.shot.measure((windows.last(index), windows.following(index)) for index in chosen.split(size))
+    return network
+
+
 def new_predictor(
     settings: TrainMplSettings,
     data: TrainingData,  # clips and windows, whose statistics it takes
@@ -130,13 +154,7 @@ def new_predictor(
     if settings.bundle is not None and fresh:
         statistics, note = take_turn_scale(statistics, read_template(settings.bundle), len(clips.names))
         notes.append(note)
-    torch.manual_seed(settings.seed)
-    network = PredictorNetwork(model, len(clips.names), clips.fps, statistics, encoder)
-    if network.shot is not None:
-        complete = windows.whole()
-        chosen = complete if len(complete) else torch.arange(len(windows))
-        size = max(1, min(_WINDOWS, _FRAMES // windows.future))
-        network.shot.measure((windows.last(index), windows.following(index)) for index in chosen.split(size))
+    network = new_network(clips, windows, model, statistics=statistics, encoder=encoder, seed=settings.seed)
     if settings.init is not None and fresh:
         notes.append(initialise(network, settings.init).sentence())
     offsets = torch.stack([clip.offsets for clip in train]).mean(0)

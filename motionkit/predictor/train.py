@@ -16,7 +16,7 @@ import torch
 from motionkit.contracts.open_model import trained_on
 from motionkit.contracts.policy import Predictor
 from motionkit.errors import MotionkitError
-from motionkit.predictor.batches import Augmentation, WindowBatches
+from motionkit.predictor.batches import WindowBatches
 from motionkit.predictor.checklist import DataFacts, as_lines, checklist
 from motionkit.predictor.clips import ClipSet, Windows, cut_windows
 from motionkit.predictor.data import TrainingData, open_data
@@ -30,18 +30,17 @@ from motionkit.predictor.guide_figures import cut_back, write_epoch
 from motionkit.predictor.losses import share_warnings
 from motionkit.predictor.norm_template import FILE as TEMPLATE
 from motionkit.predictor.norm_template import write_template
-from motionkit.predictor.objective import Objective
 from motionkit.predictor.policy import ARTIFACT
-from motionkit.predictor.schedule import values_at
 from motionkit.predictor.start import find_encoder, model_inputs, new_predictor
+from motionkit.predictor.step import MplTraining
 from motionkit.predictor.train_settings import TrainMplSettings
 from motionkit.rigs import GAITS
 from motionkit.runs import Run, TrainedOn
 from motionkit.training.base import LOSS, Figure
 from motionkit.training.device import describe_device, set_up
-from motionkit.training.learner import Best, Learner, Rate, cosine_rate
+from motionkit.training.learner import Best
 from motionkit.training.supervised import fit
-from motionkit.training.world import OneProcess, World, sum_over
+from motionkit.training.world import OneProcess, World
 
 MILLISECONDS = (100.0, 200.0, 400.0, 1000.0)
 
@@ -98,9 +97,6 @@ class TrainMpl:
         lasts = {"epochs": epochs, "num_steps": steps}
         self.settings = settings.model_copy(update={"run": settings.run.model_copy(update=lasts)})
         clips = self.data.clips
-        self._augment = Augmentation(
-            settings.augmentation, clips.names, fps=clips.fps, conditioned=settings.conditioned
-        )
         self._body = Body.of(clips.names, clips.parents, clips.fps)
         encoder, place, self._encoder_from = find_encoder(settings.encoder, clips)
         self.predictor, notes = new_predictor(self.settings, self.data, encoder)
@@ -147,18 +143,14 @@ class TrainMpl:
             clips = self.data.clips
             turns = self.predictor.network.statistics.turn_std
             write_template(template, [clip.state for clip in clips.split("train")], clips.names, clips.fps, turns)
-        network = self.predictor.network
-        learner = Learner(
-            self.predictor, settings.optim, self._rate(), ema=settings.train.ema, world=self.world,
-            frozen=network.encoder,
-        )  # fmt: skip
-        objective = Objective(settings, self._body, network, self.batches)
+        training = MplTraining(settings, self.predictor, self.data.clips, self.batches, world=self.world)
+        learner = training.learner
         validation = None if self.data.val is None else Validation.of(self.data.clips, self.data.val)
         metrics: dict[str, float] = {}  # of the newest step; none if a run is resumed after its last one
 
         def step_fn(step: int) -> Mapping[str, float]:
             nonlocal metrics
-            metrics = {**self._step(objective, learner, step), "data/epoch": step / self.batches.per_epoch}
+            metrics = {**training.step(step), "data/epoch": step / self.batches.per_epoch}
             return metrics
 
         def measured(step: int) -> Mapping[str, float]:
@@ -189,7 +181,7 @@ class TrainMpl:
             run, settings, learner, step_fn, measure=None if validation is None else measured,
             every=settings.train.val_every * self.batches.per_epoch,
             worth=lambda figures: figures.get("mpl/skill", math.nan), before=None if validation is None else before,
-            begin=begin, parts=objective.parts(),
+            begin=begin, parts=training.objective.parts(),
         )  # fmt: skip
         if done is None:
             return {}
@@ -203,36 +195,6 @@ class TrainMpl:
         if self.world.main:
             self.predictor.save(run.artifact(ARTIFACT))
         return self._finish(run, done.before, best)
-
-    def _rate(self) -> Rate:
-        """Return the learning rate by update: warm-up and cosine, times what a stage sets."""
-        settings, per_epoch = self.settings, self.batches.per_epoch
-        optim = settings.optim
-        base = cosine_rate(optim.learning_rate, optim.warmup_steps, settings.run.num_steps, settings.train.final_rate)
-        return lambda update: base(update) * values_at(settings, update / per_epoch).rate
-
-    def _step(self, objective: Objective, learner: Learner, step: int) -> dict[str, float]:
-        self.predictor.network.train()
-        draws = self.batches.generator("augmentation", step)
-        # Updates of the one-shot head alone come before the update of both
-        alone = self.settings.train.shot_batches - 1 if self.predictor.network.shot else 0
-        for number in range(alone):
-            # The heads share no parameter: those of the delta head have no gradient here, and stay as they are.
-            learner.zero_grad()
-            drawn = self._augment(self.batches.drawn(draws), draws)
-            objective.backward_shot(drawn, step, number, share=1 / self.world.size)  # the same in all processes
-            learner.descend(step - 1, average=False)
-        learner.zero_grad()
-        batches = self.batches(step)
-        total: dict[str, float] = {}
-        for number, batch in enumerate(batches):
-            shots = self._augment(self.batches.drawn(draws), draws) if self.predictor.network.shot else None
-            changed = self._augment(batch, draws)
-            if number % self.world.size != self.world.rank:  # another process's batch; only its draws are made here
-                continue
-            metrics = objective.backward(changed, step, number, shots=shots, share=1 / len(batches))
-            total = {name: total.get(name, 0.0) + value / len(batches) for name, value in metrics.items()}
-        return sum_over(total, self.world) | objective.settle() | learner.descend(step - 1)
 
     def _measure(self, validation: Validation) -> Measured:
         self.predictor.network.eval()

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from motionkit.runs import Run, TrainedOn, write_bytes_atomic
@@ -29,6 +29,7 @@ from motionkit.success.classification import (
 from motionkit.success.classifier import ARTIFACT, Card, SuccessClassifier, read_pretrained, save_classifier, start_from
 from motionkit.success.evaluation.data import Split, refuse_one_class
 from motionkit.success.evaluation.report import FILE, RewardReport, measure_classifier, save_strips
+from motionkit.success.step import ClassifierTraining
 from motionkit.success.train_data import (
     RECORD,
     Augmentation,
@@ -45,10 +46,10 @@ from motionkit.success.train_data import (
 from motionkit.success.train_settings import RewardTrainSettings, ThresholdSettings
 from motionkit.tracking import finite
 from motionkit.training.base import LOSS, Figure
-from motionkit.training.device import autocast, describe_device, set_up
-from motionkit.training.learner import Learner, cosine_rate, out_of_range
+from motionkit.training.device import describe_device, set_up
+from motionkit.training.learner import out_of_range
 from motionkit.training.supervised import fit
-from motionkit.training.world import OneProcess, World, share_of, sum_over
+from motionkit.training.world import OneProcess, World, share_of
 
 LAST, FIGURES, CACHE = "classifier-last", "figures", "features"
 REPORT = "report.json"
@@ -90,12 +91,6 @@ def choose(logits: Tensor, labels: Tensor, settings: ThresholdSettings, *, learn
         "classifier/temperature": calibration.temperature,
     }
     return Choice(calibration, threshold, not by_precision or precise is not None, figures)
-
-
-def loss_of(logits: Tensor, labels: Tensor) -> Tensor:
-    """Return the binary cross-entropy of logits, the mean over frames; in float32."""
-    # Labels are stored as floats; above a half is a success
-    return F.binary_cross_entropy_with_logits(logits.float(), (labels > 0.5).to(torch.float32))
 
 
 class RewardTrain:
@@ -150,7 +145,7 @@ class RewardTrain:
                 self.labels[self.parts[part]] = rng.permutation(self.labels[self.parts[part]])
         training = self.parts["train"]
         size = min(train.batch_size, len(training))
-        self._share = share_of(size, self.world, what="frames", flag="--batch-size")
+        share_of(size, self.world, what="frames", flag="--batch-size")
         self.batches = FrameBatches(
             training, self.labels[training], train.batch_size, negatives=train.negatives, seed=settings.seed
         )
@@ -190,10 +185,10 @@ class RewardTrain:
         write_record(run.artifact(RECORD), self.source, self.split)
         run.annotate(environment=dict(self.episodes.environment))
         total, interval = settings.run.num_steps, settings.train.val_every
-        optim = settings.optim
-        rate = cosine_rate(optim.learning_rate, optim.warmup_steps, total, settings.train.final_rate)
-        frozen = nn.ModuleList(classifier.network.backbones()) if settings.model.frozen else None
-        learner = Learner(classifier, optim, rate, world=self.world, frozen=frozen)
+        training = ClassifierTraining(
+            classifier, torch.from_numpy(self.labels), self.batches, optim=settings.optim, updates=total,
+            final=settings.train.final_rate, precision=settings.precision, world=self.world,
+        )  # fmt: skip
         seen: Seen
 
         def begin() -> None:
@@ -202,7 +197,7 @@ class RewardTrain:
             seen = self._seen(run)
 
         done = fit(
-            run, settings, learner, lambda step: self._step(learner, seen, step),
+            run, settings, training.learner, lambda step: self._step(training, seen, step),
             measure=lambda step: self._validate(seen, step), every=interval * self.batches.per_epoch,
             worth=lambda figures: figures["classifier/average_precision"], begin=begin,
         )  # fmt: skip
@@ -240,19 +235,8 @@ class RewardTrain:
     def _labels(self, index: NDArray[np.int64]) -> torch.Tensor:
         return torch.from_numpy(self.labels[index])
 
-    def _step(self, learner: Learner, seen: Seen, step: int) -> dict[str, float]:
-        learner.zero_grad()
-        self.classifier.network.train()
-        # [B] places of frames; of a batch that processes share, this one's
-        index = self.batches(step)[self._share]
-        with autocast(self.device, self.settings.precision):
-            logits = seen.logits(index, step=step)
-        # Of a batch that processes share, each adds its part of the mean.
-        loss = loss_of(logits, self._labels(index).to(self.device)) / self.world.size
-        loss.backward()
-        moved = learner.descend(step - 1)
-        shown = sum_over({"loss/total": float(loss.detach())}, self.world)
-        return {**shown, **moved, "data/epoch": step / self.batches.per_epoch}
+    def _step(self, training: ClassifierTraining, seen: Seen, step: int) -> dict[str, float]:
+        return {**training.step(seen, step), "data/epoch": step / self.batches.per_epoch}
 
     def _choose(self, seen: Seen) -> Choice:
         self.classifier.network.eval()

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from motionkit import GRPO, load_dataset, load_policy, load_reward
+from motionkit import GRPO, load_policy, load_reward
+from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.nn import adapter_parameters
 
 from .pages import run
@@ -21,13 +22,16 @@ def adapters(grpo: GRPO) -> list[Tensor]:
     [("grpo", "grpo", {"SMOOTH": 19}), ("reward_gradient", "reward-gradient", {"DATA": 2})],
 )
 def test_the_page_has_the_weights_of_the_class(
-    page: str, algorithm: str, other: dict[str, int], capsys: pytest.CaptureFixture[str]
+    page: str,
+    algorithm: str,
+    other: dict[str, int],
+    small_starter: TextMotionDataset,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     names = run(page, UPDATES=3, PROMPTS=3)
     assert capsys.readouterr().out.count("\n") == 3
-    dataset = load_dataset("starter")
-    policy, reward = load_policy("starter", dataset=dataset), load_reward("tmr-dense")
-    grpo = GRPO(policy, reward, algorithm=algorithm, dataset=dataset, seed=0)
+    policy, reward = load_policy("starter", dataset=small_starter), load_reward("tmr-dense")
+    grpo = GRPO(policy, reward, algorithm=algorithm, dataset=small_starter, seed=0)
     first = adapters(grpo)
     means = [grpo.step(prompts)["reward/mean"] for prompts in names["batches"]]
     last = adapters(grpo)

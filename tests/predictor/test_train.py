@@ -22,6 +22,7 @@ from motionkit.predictor.clips import Windows
 from motionkit.predictor.data import _motion, open_clip_set
 from motionkit.predictor.encoder import EncoderSizes, MotionEncoder, Scales, save_encoder
 from motionkit.predictor.evaluation.data import find_predictor, open_predictor
+from motionkit.predictor.objective import Objective
 from motionkit.predictor.policy import MplPredictor
 from motionkit.predictor.train import TrainMpl
 from motionkit.predictor.train_settings import TrainMplSettings
@@ -163,7 +164,7 @@ def test_a_training_path_begins_beside_the_motion_and_comes_back(folder: Path) -
         trainer = TrainMpl(settings(folder, train={"path_off": off, "path_share": 1.0}))
         trainer.prepare()
         (batch,) = trainer.batches(1)
-        objective = _trainer.Objective(trainer.settings, trainer._body, trainer.predictor.network, trainer.batches)
+        objective = Objective(trainer.settings, trainer._body, trainer.predictor.network, trainer.batches)
         here = torch.zeros(len(batch.valid), dtype=torch.long)
         course = objective._course(batch, here, (3, 30), 14, torch.Generator().manual_seed(0))
         assert course is not None

@@ -1,16 +1,14 @@
-"""`motionkit sa2va-rl`: the trainer, and `Balance`, which adds up the gradients of its loops."""
+"""`motionkit sa2va-rl`: the trainer."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
-from typing import ClassVar, Literal
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from motionkit.contracts.dataset import (
     Described,
@@ -24,146 +22,26 @@ from motionkit.contracts.open_model import trained_on
 from motionkit.contracts.policy import REGION_ARTIFACT as ARTIFACT
 from motionkit.contracts.policy import HasLimits, PlansMemory, RegionPolicy
 from motionkit.errors import MotionkitError
-from motionkit.nn import EMA
-from motionkit.nn.lora import names_by_group
 from motionkit.regions.evaluation.gallery import GALLERY, write_gallery
 from motionkit.regions.evaluation.known import look_up
-from motionkit.regions.evaluation.measure import Task, Weights, as_it_is, measure, open_task
+from motionkit.regions.evaluation.measure import Task, Weights, measure, open_task
 from motionkit.regions.evaluation.result import CAPTIONS
-from motionkit.regions.pretrain import supervised_loss, unknown_words
-from motionkit.regions.self_play.loop import Loop, Turn
-from motionkit.regions.self_play.play import ENDLESS, LoopRewards, RegionOrder, Scored, loss_of, means_of, roll_out
+from motionkit.regions.self_play.loop import Loop
+from motionkit.regions.self_play.play import ENDLESS, LoopRewards
 from motionkit.regions.self_play.preflight import REGIONS, Preflight
 from motionkit.regions.self_play.settings import Sa2vaRlSettings
+from motionkit.regions.self_play.step import SelfPlay, reads_captions, trainable, weights_at
 from motionkit.regions.self_play.summary import PATIENCE, SelfPlayAlarms, measure_both, summary_of
-from motionkit.rl import RowNoise
 from motionkit.runs import Run
 from motionkit.training.base import Checked, Figure, inputs_of
 from motionkit.training.device import describe_device, set_up
-from motionkit.training.learner import Best, Learner, cosine_rate
-from motionkit.training.steps import AverageState, Kept, Parts, State, restore, run_steps
-from motionkit.training.world import OneProcess, World, of_main, rows_of, share_of, sum_over
-
-_SMOOTH = 0.9
-_FAST, _SLOW = 0.9, 0.99
-_LEAST, _MOST = 0.1, 10.0
-_IDLE = 1e-3  # least progress of a loop, in reward, so that none is left out for good
+from motionkit.training.learner import Best
+from motionkit.training.steps import AverageState, Parts, restore, run_steps
+from motionkit.training.world import OneProcess, World, of_main, share_of
 
 _logger = logging.getLogger("motionkit.sa2va_rl")
 STEPS = 500
 _READ = 64  # training captions whose words are looked up before the first step
-_DRAWS = 256  # regions from which the spread of the policy's prompts is measured
-
-
-class Balance:
-    """Adds up the gradients of the losses of loops.
-
-    gradient: each loop is scaled to the mean norm of all (factors from 0.1 to 10, averaged over about ten steps).
-    progress: a loop counts by how fast its reward rises, the difference of a fast and a slow average of it.
-    """
-
-    def __init__(
-        self,
-        named: Sequence[tuple[str, nn.Parameter]],  # the trained parameters
-        how: Literal["none", "gradient", "progress"],  # what the factors depend on
-        conflict_every: int,  # steps between reports of the cosine between gradients; 0: none
-        world: World | None = None,  # the processes whose gradients add up
-    ) -> None:
-        self._parameters = [parameter for _, parameter in named]
-        self._how, self._every, self._world = how, conflict_every, world or OneProcess()
-        self._averages: dict[str, float] = {}
-        self.factors: dict[str, float] = {}
-
-    def observe(self, rewards: Mapping[str, float]) -> None:
-        """Take in the mean rewards of the loops in a step."""
-        if self._how != "progress":
-            return
-        gains = {}
-        for name, reward in rewards.items():
-            for speed, decay in (("fast", _FAST), ("slow", _SLOW)):
-                before = self._averages.get(f"{name}/{speed}", reward)
-                self._averages[f"{name}/{speed}"] = decay * before + (1 - decay) * reward
-            gains[name] = max(0.0, self._averages[f"{name}/fast"] - self._averages[f"{name}/slow"]) + _IDLE
-        total = sum(gains.values())
-        self.factors = {name: len(gains) * gain / total for name, gain in gains.items()}
-
-    def backward(self, losses: Mapping[str, Tensor], anchor: Tensor | None, step: int) -> dict[str, float]:
-        """Add the gradients of the losses to the parameters; returns ``balance/A`` and, at times, ``grad/cos_A_B``."""
-        report = self._every and step % self._every == 0
-        if self._how != "gradient" and not report:
-            scaled = [loss * self.factors.get(name, 1.0) for name, loss in losses.items()]
-            if scaled := [*scaled, *([] if anchor is None else [anchor])]:
-                torch.stack(scaled).sum().backward()
-            return self._metrics()
-        gradients = {name: self._gradient(loss) for name, loss in losses.items()}
-        summed = {name: self._world.sum(gradient) for name, gradient in gradients.items()}
-        if self._how == "gradient":
-            self._follow({name: float(gradient.norm()) for name, gradient in summed.items()})
-        # Gradients are flat vectors [P], one for each part of the loss.
-        total = torch.stack([self.factors.get(name, 1.0) * gradient for name, gradient in gradients.items()]).sum(0)
-        if anchor is not None:
-            total = total + self._gradient(anchor)
-        parts = total.split([parameter.numel() for parameter in self._parameters])
-        for parameter, part in zip(self._parameters, parts, strict=True):
-            grown = part.view_as(parameter)
-            parameter.grad = grown.clone() if parameter.grad is None else parameter.grad + grown
-        if not report:
-            return self._metrics()
-        return self._metrics() | {
-            f"grad/cos_{first}_{second}": float(torch.cosine_similarity(summed[first], summed[second], dim=0))
-            for first, second in combinations(summed, 2)
-        }
-
-    def _gradient(self, loss: Tensor) -> Tensor:
-        """Return the gradient of a loss, flat."""
-        if not loss.requires_grad:
-            return torch.zeros(sum(parameter.numel() for parameter in self._parameters), device=loss.device)
-        gradients = torch.autograd.grad(loss, self._parameters, retain_graph=True, allow_unused=True)
-        # A parameter that a loss does not reach has no gradient; zeros keep all of one length.
-        pairs = zip(gradients, self._parameters, strict=True)
-        return torch.cat(
-            [(torch.zeros_like(tensor) if gradient is None else gradient).flatten() for gradient, tensor in pairs]
-        )
-
-    def _follow(self, norms: Mapping[str, float]) -> None:
-        moving = {name: norm for name, norm in norms.items() if norm > 0}
-        mean = sum(moving.values()) / max(1, len(moving))
-        for name, norm in moving.items():
-            factor = min(_MOST, max(_LEAST, mean / norm))
-            self.factors[name] = _SMOOTH * self.factors.get(name, factor) + (1 - _SMOOTH) * factor
-
-    def _metrics(self) -> dict[str, float]:
-        return {f"balance/{name}": factor for name, factor in self.factors.items()}
-
-    def state(self) -> State:
-        """Return factors and averages."""
-        return State(values={"factors": dict(self.factors), "averages": dict(self._averages)} if self.factors else {})
-
-    def load_state(self, state: State) -> None:
-        """Put them back."""
-        self.factors = dict(state.values.get("factors", {}))
-        self._averages = dict(state.values.get("averages", {}))
-
-
-def linear(first: float, last: float | None, step: int, steps: int) -> float:
-    """Return the value at a step (counted from 1) of a line from `first` to `last`; None: constant."""
-    if last is None:
-        return first
-    # Step 1 has `first`, the last step `last`
-    return first + (last - first) * (step - 1) / max(1, steps - 1)
-
-
-def trainable(policy: RegionPolicy) -> dict[str, list[tuple[str, nn.Parameter]]]:
-    """Return the parameters to train by the name of their part, and freeze all others."""
-    parameters = dict(policy.network.named_parameters())
-    groups = names_by_group(policy.groups, parameters)
-    chosen = {name for names in groups.values() for name in names}
-    for name, parameter in parameters.items():
-        parameter.requires_grad_(name in chosen)
-    by_group = {group: [(name, parameters[name]) for name in names] for group, names in groups.items()}
-    if empty := [group for group, named in by_group.items() if not named]:
-        raise MotionkitError(f"the policy has no parameters in its {empty[0]}.", why="its `groups` name none.")
-    return by_group
 
 
 class Sa2vaRl:
@@ -215,17 +93,14 @@ class Sa2vaRl:
         self.rewards = {name: LoopRewards(paid[name], name, self.device, self.world, self.data) for name in self.loops}
         if settings.loop3 is not None and not settings.loop3_reward:
             raise MotionkitError("loop 3 is paid for nothing.", fix="--loop3-reward NAME says what for.")
-        weights = [self._weights(step)[name] for step in (1, 2) for name in self.loops]
+        weights = [weights_at(settings, step)[name] for step in (1, 2) for name in self.loops]
         if not any(weights) and not settings.loops.supervised:
             raise MotionkitError(
                 "every loop has the weight 0: nothing would be learned.",
                 fix="give --mask-to-caption-weight or --caption-to-mask-weight a value above 0.",
             )
         self.part = captioned_part(self.data)
-        self.reads = {
-            name: getattr(loop, "reads_captions", True) or self.rewards[name].reads_captions
-            for name, loop in self.loops.items()
-        }
+        self.reads = {name: reads_captions(loop, self.rewards[name]) for name, loop in self.loops.items()}
         count = self.data.count("train")
         if count < settings.rollout.batch_size:
             raise MotionkitError(
@@ -243,7 +118,7 @@ class Sa2vaRl:
         needy = [
             choice
             for choice, reads in self.reads.items()
-            if reads and any(self._weights(at)[choice] for at in (1, steps))
+            if reads and any(weights_at(self.settings, at)[choice] for at in (1, steps))
         ]
         needy += ["loops.supervised"] if settings.loops.supervised else []
         if self.part is not None and settings.curriculum.by == "ambiguity":
@@ -312,7 +187,7 @@ class Sa2vaRl:
             "frozen": f"{total - sum(counts.values()):,} of {total:,} parameters",
             "steps": f"{self.settings.run.num_steps} of {rollout.batch_size} regions x {rollout.group_size} samples",
             "loops": ", ".join(
-                f"{name} ({', '.join(rewards.names)}) x {self._weights(1)[name]:g}"
+                f"{name} ({', '.join(rewards.names)}) x {weights_at(self.settings, 1)[name]:g}"
                 for name, rewards in self.rewards.items()
             ),
             **({"memory": self.memory} if self.memory else {}),
@@ -334,84 +209,30 @@ class Sa2vaRl:
             _logger.info("%s: %s", self.data.name, self.data.summary)
         for note in self.notes:
             _logger.warning("%s", note)
-        optim = settings.optim
-        rate = cosine_rate(optim.learning_rate, optim.warmup_steps, settings.run.num_steps, optim.final)
-        learner = Learner(self.policy, optim, rate, world=self.world, trained=self.named)
-        start = EMA(self.named, 0.0)  # never updated: the weights as they are now
-        partner = EMA(self.named, settings.partner.decay, warmup=True)
-        best, kept = Best(), Kept()
-        balance = Balance(self.named, settings.loops.balance, settings.loops.conflict_every, self.world)
-        order = RegionOrder(
-            self.data, self.policy, settings.rollout.batch_size, settings.seed, settings.curriculum,
-            settings.run.num_steps, start.applied, self.world, self.part,
-        )  # fmt: skip
+        play = SelfPlay(settings, self.policy, self.data, self.loops, self.rewards, world=self.world)
+        order, start = play.order, play.start.applied
+        best = Best()
         alarms = SelfPlayAlarms(min(PATIENCE, order.per_epoch))
-        averages = {"partner": AverageState(partner), "start": AverageState(start)}
         parts: Parts = {
-            **learner.parts(), **averages, "best": best, "before": kept, "balance": balance, "alarms": alarms
+            **play.learner.parts(), "partner": AverageState(play.partner), "start": AverageState(play.start),
+            "best": best, "before": play.kept, "balance": play.balance, "alarms": alarms,
         }  # fmt: skip
         heldout, watched = order.open("test", self.test_index), order.open("val", self.val_index)
         if (checkpoint := run.checkpoint()) is not None:
             restore(parts, checkpoint)
         else:
             _logger.info("measuring %d watched regions before training", len(watched))
-            alarms.begin(self._watch(watched, start.applied), len(watched))
-            with torch.no_grad():
-                index = np.arange(min(_DRAWS, self.data.count("train"))) if self.part is None else self.part[:_DRAWS]
-                drawn = order.open("train", index) if len(index) > 1 else order.at(1)
-                measured = {name: loop.measure(drawn) for name, loop in self.loops.items()}
-            kept.values = {"measured": of_main(measured, self.world)}
-        partners: dict[str, Weights] = {"ema": partner.applied, "student": as_it_is, "frozen": start.applied}
+            alarms.begin(self._watch(watched, start), len(watched))
+            play.measure()
         if self.world.main:
             self.policy.save(run.artifact(ARTIFACT), tensors=None)
             self.items.write(run.artifact(ARTIFACT))
 
         def step_fn(step: int) -> Mapping[str, float]:
-            regions = order.at(step)
-            captioned = regions if self.part is None else order.captioned(step)
-            # [B * G]: the samples of a region are adjacent
-            rows = regions.repeated(settings.rollout.group_size)
-            weights = self._weights(step)
-            temperature = linear(
-                settings.rollout.temperature, settings.rollout.temperature_end, step, settings.run.num_steps
-            )
-            metrics: dict[str, float] = {"rollout/temperature": temperature}
-            scored: dict[str, Scored] = {}
-            for place, (name, loop) in enumerate(self.loops.items()):
-                if weights[name]:
-                    noise = RowNoise((settings.seed, step, place), *rows_of(rows.masks, self.world), device=self.device)
-                    measured = kept.values["measured"].get(name, {})
-                    turn = Turn(partners[settings.partner.kind], start.applied, noise, temperature, measured)
-                    loop_rows = rows
-                    absent = getattr(loop, "absent", 0.0)
-                    if self.reads[name] and (self.part is not None or absent):
-                        shown = order.captioned(step, absent)
-                        loop_rows = shown.repeated(settings.rollout.group_size)
-                    scored[name] = roll_out(
-                        name, loop, self.rewards[name], loop_rows, turn, group=settings.rollout.group_size,
-                        floor=settings.objective.std_floor,
-                        shuffle=(settings.seed, step) if settings.control.shuffle else None, world=self.world,
-                    )  # fmt: skip
-                    metrics |= scored[name].metrics
-            balance.observe(means_of(scored))
-            for _ in range(settings.objective.inner_epochs):
-                learner.zero_grad()
-                losses = {}
-                for name, roll in scored.items():
-                    loss, loop_metrics = loss_of(name, roll, settings.objective, self.world)
-                    losses[name] = weights[name] * loss
-                    metrics |= loop_metrics
-                anchor = self._anchor(captioned, metrics)
-                metrics |= balance.backward(losses, anchor, step)
-                metrics |= learner.descend(step - 1, average=False)
-                parts_of = [*losses.values(), *([] if anchor is None else [anchor])]
-                total = float(sum(float(roll.detach()) for roll in parts_of))
-                metrics |= sum_over({"loss/total": total}, self.world)
-            partner.update()
-            metrics["data/epoch"] = step / order.per_epoch
+            metrics = play.step(step)
             interval = settings.heldout.every
             if interval and (step % interval == 0 or step == settings.run.num_steps):
-                seen = self._watch(watched, start.applied)
+                seen = self._watch(watched, start)
                 metrics |= seen
                 # The judge's masks do not reveal every wrong word, and METEOR does not see masks.
                 worth = sum(seen[f"regions/{name}_greedy"] for name in ("judge_iou", "meteor"))
@@ -429,7 +250,7 @@ class Sa2vaRl:
             self.policy.load_tensors(best.tensors)
         _logger.info("measuring %d held-out regions before and after training", len(heldout))
         known = look_up(self.data, "test", self.test_index)
-        figures = measure_both(self.policy, heldout, start.applied, known, settings.rollout.temperature)
+        figures = measure_both(self.policy, heldout, start, known, settings.rollout.temperature)
         if self.world.main:
             self.policy.save(run.artifact(ARTIFACT), tensors=self.policy.tensors())
         before, after = figures.greedy
@@ -442,21 +263,3 @@ class Sa2vaRl:
         once = {name: f"regions/{name}" for name in ("referring_iou", "no_target")}
         named = {name: f"regions/{name}_greedy" for name in CAPTIONS} | once
         return {key: means[name] for name, key in named.items() if name in means}
-
-    def _weights(self, step: int) -> dict[str, float]:
-        loops, steps = self.settings.loops, self.settings.run.num_steps
-        return {
-            "loop1": linear(loops.mask_to_caption, loops.mask_to_caption_end, step, steps),
-            "loop2": linear(loops.caption_to_mask, loops.caption_to_mask_end, step, steps),
-            "loop3": loops.third,
-        }
-
-    def _anchor(self, regions: Task, metrics: dict[str, float]) -> Tensor | None:
-        """Return the weighted loss of the data's captions and masks."""
-        weight = self.settings.loops.supervised
-        if not weight:
-            return None
-        loss = supervised_loss(self.policy, regions.seen, regions.masks, regions.captions, world=self.world)
-        metrics |= sum_over({"supervised/loss": float(loss.detach())}, self.world)
-        metrics |= unknown_words(self.policy, regions.captions, self.world)
-        return weight * loss

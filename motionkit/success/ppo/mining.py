@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from motionkit.config import OptimSettings
 from motionkit.contracts.environment import Frames, Step
@@ -25,10 +25,10 @@ from motionkit.success.evaluation.data import Split
 from motionkit.success.evaluation.report import measure_classifier
 from motionkit.success.ppo.settings import MineSettings
 from motionkit.success.reward_frames import SuccessReward
-from motionkit.success.train import choose, loss_of
+from motionkit.success.step import ClassifierTraining
+from motionkit.success.train import choose
 from motionkit.success.train_data import Augmentation, Images, all_logits, data_of, generator_of, run_of
 from motionkit.success.train_settings import AugmentSettings, ThresholdSettings
-from motionkit.training.learner import Learner, cosine_rate
 from motionkit.training.steps import Kept, ModelState, Parts
 
 Index = NDArray[np.int64]
@@ -230,24 +230,20 @@ class Miner:
     def _train(
         self, seen: Images, labels: torch.Tensor, probabilities: torch.Tensor, index: NDArray[np.int64], step: int
     ) -> None:
-        settings, network = self._settings, self.classifier.network
-        frozen = nn.ModuleList(network.backbones()) if self.classifier.card.frozen else None
+        settings = self._settings
         optim = OptimSettings(learning_rate=settings.learning_rate, weight_decay=1e-4, warmup_steps=_WARMUP)
-        rate = cosine_rate(optim.learning_rate, _WARMUP, settings.steps, _FINAL)
-        learner = Learner(self.classifier, optim, rate, frozen=frozen)
         batches = HardBatches(
             index, labels[index], probabilities[index], size=settings.batch_size, floor=settings.floor,
             name=f"ppo/mine/{self._seed}/{step}",
         )  # fmt: skip
-        network.train()
-        for number in range(settings.steps):
-            batch = batches(number)
-            learner.zero_grad()
+        training = ClassifierTraining(
+            self.classifier, labels, lambda number: batches(number - 1), optim=optim, updates=settings.steps,
+            final=_FINAL,
+        )  # fmt: skip
+        for number in range(1, settings.steps + 1):
             # Steps count on over the rounds: each image is changed in another way.
-            logits = seen.logits(batch, step=step * settings.steps + number + 1)
-            loss_of(logits, labels[batch].to(self._device)).backward()
-            learner.descend(number)
-        network.eval()
+            training.step(seen, number, offset=step * settings.steps)
+        self.classifier.network.eval()
 
     def finish(self) -> dict[str, Any]:
         """Measure the classifier on the test episodes of its own data, write it, and return the run's summary of it."""

@@ -5,12 +5,10 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from motionkit.contracts.dataset import TextClip, TextMotionDataset, count_takes
 from motionkit.contracts.open_model import trained_on
@@ -21,59 +19,24 @@ from motionkit.runs import Run, fingerprint
 from motionkit.text import mirror_text, reads_sides
 from motionkit.text_to_motion.crops import Crop
 from motionkit.text_to_motion.pairs.data import (
-    PairBatch,
     PairBatches,
     clip_inputs,
     held_out_clips,
     trained_on_clips,
     usable_clips,
 )
-from motionkit.text_to_motion.pairs.negatives import ChangedCaptions, ChangedMotions, Negatives
+from motionkit.text_to_motion.pairs.negatives import Negatives
 from motionkit.text_to_motion.pairs.settings import PairSettings, kinds_of
+from motionkit.text_to_motion.pairs.step import PairTraining
 from motionkit.tracking import retrieval_table
 from motionkit.training.base import LOSS, Figure
 from motionkit.training.device import describe_device, set_up
-from motionkit.training.learner import Learner, cosine_rate
 from motionkit.training.supervised import fit
-from motionkit.training.world import OneProcess, World, joined, share_of, sum_over
+from motionkit.training.world import OneProcess, World, share_of
 
 _logger = logging.getLogger("motionkit.pretrain")
 _HEADLINE = "retrieval/t2m/r3_32"
 _SHOWN = {"R01": "r1", "R02": "r2", "R03": "r3", "R10": "r10", "MedR": "medr"}
-
-
-class CopyScores(NamedTuple):
-    """Scores of changed copies, over the temperature; ``-inf`` if a row has none, None if no row has one."""
-
-    motions: Tensor | None = None  # [B], of text i and the changed copy of motion i
-    captions: Tensor | None = None  # [B], of motion i and the changed copy of text i
-
-
-def info_nce(logits: Tensor, copies: CopyScores | None = None) -> Tensor:
-    """Symmetric InfoNCE of ``[B, B]`` logits, texts in rows; row i belongs to column i.
-
-    Args:
-        logits: Scores over the temperature, ``-inf`` for a pair that is left out.
-        copies: The copy of a motion is a further negative of its text, the copy of a caption one of its motion.
-    """
-    texts, motions = logits, logits.T
-    # With copies the rows are [B, B + 1]: one more negative for each text, and for each motion.
-    if copies is not None and copies.motions is not None:
-        texts = torch.cat([texts, copies.motions[:, None]], 1)
-    if copies is not None and copies.captions is not None:
-        motions = torch.cat([motions, copies.captions[:, None]], 1)
-    # The right answer of row i is column i.
-    target = torch.arange(len(logits), device=logits.device)
-    return (F.cross_entropy(texts, target) + F.cross_entropy(motions, target)) / 2
-
-
-def above_copies(
-    pairs: Tensor,  # [B] scores of the pairs, over the temperature
-    copies: CopyScores,  # a row without a copy has loss 0
-) -> Tensor:
-    """``softplus(score of the copy - score of the pair)``, summed over both kinds of copies and averaged over B."""
-    losses = [F.softplus(scores - pairs).mean() for scores in copies if scores is not None]
-    return torch.stack(losses).sum() if losses else pairs.new_zeros(())
 
 
 def statistics(clips: Sequence[TextClip], *, floor: Tensor) -> tuple[Tensor, Tensor]:
@@ -91,29 +54,6 @@ def statistics(clips: Sequence[TextClip], *, floor: Tensor) -> tuple[Tensor, Ten
     return mean.float(), torch.where(std > 0, std, 1.0).float()
 
 
-@dataclass(frozen=True)
-class WithStatistics:
-    """A network for a `Learner`, whose checkpoint has all that the model's own file has.
-
-    Its config.json is written at the start of a run, so that a run that was stopped can be used.
-    """
-
-    network: nn.Module
-    constants: Mapping[str, Tensor] = field(default_factory=dict)  # What is not trained, such as word vectors
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return weights, statistics (the buffers ``mean`` and ``std``) and constants."""
-        statistics = {"stats.mean": self.network.get_buffer("mean"), "stats.std": self.network.get_buffer("std")}
-        return {**self.network.state_dict(), **statistics, **self.constants}
-
-    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restore weights and statistics."""
-        rest = {name: value for name, value in tensors.items() if name not in self.constants}
-        for name in ("mean", "std"):
-            self.network.get_buffer(name).copy_(rest.pop(f"stats.{name}"))
-        self.network.load_state_dict(rest)
-
-
 Settings = TypeVar("Settings", bound=PairSettings)
 
 
@@ -127,7 +67,7 @@ class PairTrainer(ABC, Generic[Settings]):
     figures: ClassVar[tuple[Figure, ...]] = (LOSS, Figure("R@3", (_HEADLINE,)))
     stream: ClassVar[str]  # name of the trainer's random stream
     folder: ClassVar[str]  # name of the model's folder in the run
-    renamed: ClassVar[Mapping[str, str]] = {}  # names of losses in metrics if they differ from those in the settings
+    training: PairTraining  # set at the end of `prepare`
 
     def __init__(self, settings: Settings) -> None:
         self.settings: Settings = settings
@@ -141,11 +81,6 @@ class PairTrainer(ABC, Generic[Settings]):
     def model(self) -> nn.Module:
         """The trained model."""
 
-    @property
-    def constants(self) -> Mapping[str, Tensor]:
-        """Tensors of the model's file that are not trained."""
-        return {}
-
     @abstractmethod
     def save(self, run: Run, provenance: Mapping[str, object], *, tensors: bool = True) -> None:
         """Write the model into its folder of the run; without `tensors` only its config.json."""
@@ -153,56 +88,6 @@ class PairTrainer(ABC, Generic[Settings]):
     @abstractmethod
     def validate(self) -> dict[str, float]:
         """Measure retrieval on the held-out clips."""
-
-    @abstractmethod
-    def losses(self, batch: PairBatch) -> dict[str, Tensor]:
-        """Return the unweighted losses by their names in the settings; this process encodes the rows `share`."""
-
-    @abstractmethod
-    def encode_copies(self, copies: ChangedMotions) -> Tensor:
-        """Encode changed motions: ``[K, D]``."""
-
-    @abstractmethod
-    def encode_changed(self, captions: ChangedCaptions) -> Tensor:
-        """Encode changed captions: ``[K, D]``."""
-
-    @abstractmethod
-    def score(self, texts: Tensor, motions: Tensor) -> Tensor:
-        """Return ``[B]`` scores of ``[B, D]`` texts and motions, over the temperature."""
-
-    def score_copies(
-        self,
-        batch: PairBatch,
-        texts: Tensor,  # [B, D] latents of the captions of all processes
-        motions: Tensor,  # [B, D] latents of the motions
-    ) -> CopyScores | None:
-        """Return the scores of the changed copies of a batch; None in training without them."""
-        if self.negatives is None:
-            return None
-        copies, captions = self.negatives.motions(batch, self.share), self.negatives.captions(batch, self.share)
-        result = CopyScores()
-        if self.negatives.of_motions:
-            rows, mask = self._of_all(copies and self.encode_copies(copies), copies and copies.places, texts)
-            result = result._replace(motions=self.score(texts, rows).masked_fill(~mask, -torch.inf))
-        if self.negatives.of_captions:
-            rows, mask = self._of_all(captions and self.encode_changed(captions), captions and captions.places, texts)
-            result = result._replace(captions=self.score(rows, motions).masked_fill(~mask, -torch.inf))
-        return result
-
-    def _of_all(self, latents: Tensor | None, places: Sequence[int] | None, like: Tensor) -> tuple[Tensor, Tensor]:
-        """Scatter this process's latents ``[K, D]`` to their rows `places` of the batch, and gather all processes'.
-
-        Returns ``[B, D]`` like `like`, zeros for rows without a copy, and the ``[B]`` bool mask of rows with one.
-        """
-        # Every process takes part, with or without copies, or the exchange would wait forever.
-        rows = like.new_zeros(len(like) // self.world.size, like.shape[1])
-        present = torch.zeros(len(rows), dtype=torch.uint8, device=like.device)
-        if latents is not None and places is not None:
-            # Places count over the whole batch, rows over this process's share.
-            index = torch.tensor(places, device=like.device) - self.share.start
-            rows = rows.index_copy(0, index, latents)
-            present[index] = 1
-        return joined(rows, self.world), self.world.gather(present).bool()
 
     def open_clips(self, init: str = "") -> tuple[TextMotionDataset, Tensor, Tensor]:
         """Open the dataset and choose its clips; return it with mean and std ``[F]`` of the training clips.
@@ -216,7 +101,7 @@ class PairTrainer(ABC, Generic[Settings]):
         clips = usable_clips(dataset, "train", label, least=4)
         self.train_clips = {"all": clips, "first": clips[0::2], "second": clips[1::2]}[train.half]
         size = min(train.batch_size, len(self.train_clips))
-        self.share = share_of(size, self.world, what="clips", flag="--batch-size")
+        share_of(size, self.world, what="clips", flag="--batch-size")
         self.items = trained_on_clips(dataset, self.train_clips)
         if init:
             self.items |= trained_on(init)
@@ -265,6 +150,19 @@ class PairTrainer(ABC, Generic[Settings]):
             # Another text model may encode other captions: then resuming is refused.
             self.inputs["train.negatives"] = fingerprint("\n".join(sorted(self.negatives.unreadable)))
 
+    def common(self) -> dict[str, Any]:
+        """Return the keywords of `PairTraining` that do not depend on the model."""
+        settings = self.settings
+        return {
+            "optim": settings.optim,
+            "updates": settings.run.num_steps,
+            "final": settings.train.final_rate,
+            "negatives": self.negatives,
+            "noise": settings.train.noise,
+            "precision": settings.precision,
+            "world": self.world,
+        }
+
     def plan(self) -> dict[str, object]:
         """Return the lines of the plan that do not depend on the model."""
         return {
@@ -279,12 +177,10 @@ class PairTrainer(ABC, Generic[Settings]):
 
     def train(self, run: Run) -> Mapping[str, object]:
         """Train; see `motionkit.training.base.Trainer.train`."""
-        settings, optim = self.settings, self.settings.optim
+        settings = self.settings
         for note in self.notes:
             _logger.warning("%s", note)
         batches = self.batches()
-        rate = cosine_rate(optim.learning_rate, optim.warmup_steps, settings.run.num_steps, settings.train.final_rate)
-        learner = Learner(WithStatistics(self.model, self.constants), optim, rate, world=self.world)
 
         def begin() -> None:
             if self.world.main:
@@ -298,8 +194,8 @@ class PairTrainer(ABC, Generic[Settings]):
         fitted = fit(
             run,
             settings,
-            learner,
-            lambda step: self._step(batches(step), learner, step),
+            self.training.learner,
+            lambda step: self.training.step(batches(step)),
             measure=lambda step: self.validate(),
             every=settings.train.val_every,
             before=validate_first,
@@ -331,24 +227,6 @@ class PairTrainer(ABC, Generic[Settings]):
             resize=self.resize,
             skeleton=self._skeleton,
         )
-
-    def noisy(self, x: Tensor, generator: torch.Generator) -> Tensor:
-        """Add the noise of the settings to normalised motions; the caller masks padding."""
-        noise: Tensor = torch.randn(x.shape, generator=generator).to(x.device)
-        return x + float(self.settings.train.noise) * noise
-
-    def _step(self, batch: PairBatch, learner: Learner, step: int) -> dict[str, float]:
-        learner.zero_grad()
-        self.model.train()
-        parts = self.losses(batch)
-        weights = self.settings.loss
-        total = torch.stack([value * float(getattr(weights, name)) for name, value in parts.items()]).sum()
-        total.backward()
-        moved = learner.descend(step - 1)
-        shares = {"loss/total": total} | {
-            f"loss/{self.renamed.get(name, name)}": value for name, value in parts.items()
-        }
-        return moved | sum_over({name: float(value.detach()) for name, value in shares.items()}, self.world)
 
     def _heldout(self, before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, object]:
         name = _HEADLINE if _HEADLINE in after else "retrieval/t2m/r3"

@@ -13,7 +13,6 @@ from motionkit.motion.prediction import MotionState, follow, state_positions
 from motionkit.predictor.batches import Augmentation, WindowBatch, WindowBatches, bent, mirrored, off_heading, resampled
 from motionkit.predictor.clips import ClipSet, cut_windows
 from motionkit.predictor.data import starter_clip_set
-from motionkit.predictor.train_settings import AugmentationSettings
 from motionkit.rigs import mirror_order
 
 
@@ -29,8 +28,8 @@ def batch(clips: ClipSet) -> WindowBatch:
 
 
 def augmentation(clips: ClipSet, *, conditioned: float = 1.0, **changes: Any) -> Augmentation:
-    every = {"bend": 0.3, "speed_scale_range": (0.75, 1.2), **changes}
-    return Augmentation(AugmentationSettings(**every), clips.names, fps=30.0, conditioned=conditioned)
+    every = {"mirror": 0.5, "bend": 0.3, "speeds": (0.75, 1.2), **changes}
+    return Augmentation(clips.names, fps=30.0, conditioned=conditioned, **every)
 
 
 def whole(batch: WindowBatch) -> MotionState:
@@ -81,7 +80,7 @@ def test_a_heading_that_is_off_leaves_the_motion_as_it_is(clips: ClipSet, batch:
 
 
 def test_it_draws_the_same_for_the_same_seed_and_keeps_shares(clips: ClipSet, batch: WindowBatch) -> None:
-    augment = augmentation(clips, mirror=0.5, speed_scale_range=(0.8, 1.2), yaw=3.0)
+    augment = augmentation(clips, mirror=0.5, speeds=(0.8, 1.2), yaw=3.0)
     made = [augment(batch, torch.Generator().manual_seed(seed)).truth.rotations for seed in (1, 1, 2)]
     assert torch.equal(made[0], made[1])
     assert not torch.equal(made[0], made[2])
@@ -92,9 +91,9 @@ def test_it_draws_the_same_for_the_same_seed_and_keeps_shares(clips: ClipSet, ba
 
 
 def test_what_is_off_changes_nothing(clips: ClipSet, batch: WindowBatch) -> None:
-    off = augmentation(clips, mirror=0.0, bend=0.0, speed_scale_range=(1.0, 1.0))
+    off = augmentation(clips, mirror=0.0, bend=0.0, speeds=(1.0, 1.0))
     assert off(batch, torch.Generator().manual_seed(0)).truth is batch.truth
-    assert not Augmentation(AugmentationSettings(), ("a", "b"), fps=30.0, conditioned=1.0).mirrors
+    assert not Augmentation(("a", "b"), fps=30.0, conditioned=1.0, mirror=0.5, speeds=(0.75, 1.2), bend=0.3).mirrors
 
 
 def test_only_windows_that_are_told_their_path_get_other_speeds_and_curves(clips: ClipSet, batch: WindowBatch) -> None:
@@ -144,9 +143,7 @@ def test_what_is_mirrored_after_it_was_bent_is_bent_the_other_way(clips: ClipSet
 def test_all_changes_keep_steps_beyond_the_window(clips: ClipSet) -> None:
     windows = cut_windows(clips.clips[:12], past=10, future=20, stride=7)
     batches = WindowBatches(windows, batch_size=16, accumulate=1, seed=0, device=torch.device("cpu"), further=15)
-    settings = AugmentationSettings(mirror=0.5, speed_scale_range=(0.8, 1.2), bend=0.3, yaw=3.0)
-    changed = Augmentation(settings, clips.names, fps=30.0, conditioned=1.0)(
-        batches(1)[0], torch.Generator().manual_seed(0)
-    )
+    change = augmentation(clips, speeds=(0.8, 1.2), yaw=3.0)
+    changed = change(batches(1)[0], torch.Generator().manual_seed(0))
     assert changed.truth.frames == 35
     assert changed.future == 20

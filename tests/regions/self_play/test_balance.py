@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from motionkit.contracts.dataset import Regions, Split
 from motionkit.regions.self_play.play import RegionOrder
 from motionkit.regions.self_play.settings import CurriculumSettings
-from motionkit.regions.self_play.train import Balance, linear
+from motionkit.regions.self_play.step import Balance, linear
 
 
 def parameters() -> list[tuple[str, torch.nn.Parameter]]:

@@ -19,7 +19,7 @@ from motionkit.regions.self_play.loop import Loop, Played, Turn
 from motionkit.regions.self_play.loops import CaptionToMaskOptions, MaskToCaptionOptions
 from motionkit.regions.self_play.play import LoopRewards, Scored, loss_of, normalised, roll_out
 from motionkit.regions.self_play.settings import Sa2vaRlSettings
-from motionkit.regions.self_play.train import trainable
+from motionkit.regions.self_play.step import trainable
 from motionkit.regions.self_play.turns import CaptionToMask, MaskToCaption, exact_kl
 from motionkit.regions.small import ShapesPolicy
 from motionkit.regions.small_settings import RegionSettings

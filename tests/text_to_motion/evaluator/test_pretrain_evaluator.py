@@ -15,14 +15,16 @@ from motionkit.text_to_motion.crops import Crop
 from motionkit.text_to_motion.data.humanml import HumanMLOptions
 from motionkit.text_to_motion.evaluator.files import load_evaluator, open_evaluator
 from motionkit.text_to_motion.evaluator.settings import PretrainEvaluatorSettings
-from motionkit.text_to_motion.evaluator.train import (
-    PretrainEvaluator,
+from motionkit.text_to_motion.evaluator.step import (
     _thinned,
-    caption_tokens,
     distances,
     hinge,
     nce,
     same_caption,
+)
+from motionkit.text_to_motion.evaluator.train import (
+    PretrainEvaluator,
+    caption_tokens,
     starter_words,
 )
 
@@ -184,7 +186,7 @@ def test_words_of_the_user(data, tmp_path):
     trainer.prepare()
     assert trainer.evaluator.words.width == 12
     assert trainer.describe()["words"] == 12
-    assert set(trainer.losses(trainer.batches()(1))) == {"hinge", "nce"}
+    assert set(trainer.training.losses(trainer.batches()(1))) == {"hinge", "nce"}
     (tmp_path / "empty").mkdir()
     with pytest.raises(MotionkitError, match=r"our_vab_data\.npy, our_vab_words\.pkl, our_vab_idx\.pkl missing"):
         PretrainEvaluator(settings(data, words={"glove": tmp_path / "empty"})).prepare()
@@ -193,7 +195,7 @@ def test_words_of_the_user(data, tmp_path):
 def test_the_published_loss_alone(data):
     trainer = PretrainEvaluator(settings(data, loss={"nce": 0, "hinge": 1}))
     trainer.prepare()
-    assert set(trainer.losses(trainer.batches()(1))) == {"hinge"}
+    assert set(trainer.training.losses(trainer.batches()(1))) == {"hinge"}
 
 
 def test_words_are_left_out_at_their_rate(data):
@@ -208,7 +210,7 @@ def test_words_are_left_out_at_their_rate(data):
         trainer = PretrainEvaluator(settings(data, words={"width": 16, **words}))
         trainer.prepare()
         given = [("someone/NOUN", "walks/VERB")] * 50
-        found = trainer._disturbed(given, torch.Generator().manual_seed(0))
+        found = trainer.training._disturbed(given, torch.Generator().manual_seed(0))
         return found.words - trainer.evaluator.words.look_up(given).words if not words["dropout"] else found
 
     assert sentences(dropout=0, noise=0).abs().max() == 0

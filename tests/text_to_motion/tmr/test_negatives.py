@@ -21,16 +21,17 @@ from motionkit.motion.changes.registry import CHANGES, Scene
 from motionkit.text import CAPTION_CHANGES, mirror_text, names_side, tempo_of, write_table
 from motionkit.text_to_motion.data.starter import StarterOptions
 from motionkit.text_to_motion.data.starter_clips import Starter
-from motionkit.text_to_motion.evaluator import train as evaluator_loss
+from motionkit.text_to_motion.evaluator import step as evaluator_loss
 from motionkit.text_to_motion.evaluator.settings import PretrainEvaluatorSettings
 from motionkit.text_to_motion.evaluator.train import PretrainEvaluator
 from motionkit.text_to_motion.pairs.data import PairBatches
 from motionkit.text_to_motion.pairs.negatives import Negatives
 from motionkit.text_to_motion.pairs.settings import FAMILIES, kinds_of
-from motionkit.text_to_motion.pairs.train import CopyScores, above_copies, info_nce
+from motionkit.text_to_motion.pairs.step import CopyScores, above_copies, info_nce
 from motionkit.text_to_motion.tmr.model import encode_captions, encode_clips
 from motionkit.text_to_motion.tmr.settings import PretrainTMRSettings
-from motionkit.text_to_motion.tmr.train import PretrainTMR, contrastive, scores
+from motionkit.text_to_motion.tmr.step import contrastive, scores
+from motionkit.text_to_motion.tmr.train import PretrainTMR
 
 from ...made.threads import Member, in_threads
 from ...made.toy_clips import ACTIONS, write_toy
@@ -292,11 +293,11 @@ def test_the_starter_has_them_by_itself_and_another_dataset_has_not(tmp_path) ->
     assert trainer.negatives.kinds == kinds_of("all", starter=True)
     assert (trainer.mirror, trainer.resize) == (0.5, 0.15)
     assert "shuffled-pieces" in trainer.describe()["negatives"]
-    assert set(trainer.losses(trainer.batches()(1))) == {"contrastive", "latent", "negatives"}
+    assert set(trainer.training.losses(trainer.batches()(1))) == {"contrastive", "latent", "negatives"}
     plain = prepared(settings("none"))
     assert plain.negatives is None
     assert plain.batches()(1).varied is None
-    assert set(plain.losses(plain.batches()(1))) == {"contrastive", "latent"}
+    assert set(plain.training.losses(plain.batches()(1))) == {"contrastive", "latent"}
     root = tmp_path / "toy"
     root.mkdir()
     write_toy(root, train=16, val=16)
@@ -329,7 +330,7 @@ def test_the_loss_is_that_of_the_copies() -> None:
     batch = trainer.batches()(1)
     everything = slice(0, 32)
     with torch.no_grad():
-        parts = trainer.losses(batch)
+        parts = trainer.training.losses(batch)
 
         def encoded(rows: Tensor, lengths: Tensor) -> Tensor:
             alone = [row[None, :length] for row, length in zip(rows, lengths.tolist(), strict=True)]
@@ -350,7 +351,7 @@ def test_the_loss_is_that_of_the_copies() -> None:
     plain.tmr.load_state_dict(trainer.tmr.state_dict())
     plain.tmr.eval()
     with torch.no_grad():
-        assert float(plain.losses(batch)["contrastive"]) < float(parts["contrastive"])
+        assert float(plain.training.losses(batch)["contrastive"]) < float(parts["contrastive"])
 
 
 @pytest.mark.parametrize("make", [PretrainTMR, PretrainEvaluator])
@@ -381,7 +382,7 @@ def test_shares_of_processes_add_up(make: Any) -> None:
         if not weights:
             weights.update({name: value.clone() for name, value in trainer.model.state_dict().items()})
         trainer.model.load_state_dict(weights)
-        parts = trainer.losses(trainer.batches()(2))
+        parts = trainer.training.losses(trainer.batches()(2))
         torch.stack(list(parts.values())).sum().backward()
         gradients = {name: p.grad for name, p in trainer.model.named_parameters() if p.grad is not None}
         return {name: float(value.detach()) for name, value in parts.items()}, gradients

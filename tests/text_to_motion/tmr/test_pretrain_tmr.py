@@ -21,7 +21,8 @@ from motionkit.text_to_motion.pairs.train import statistics
 from motionkit.text_to_motion.tmr.files import load_tmr
 from motionkit.text_to_motion.tmr.model import Latent
 from motionkit.text_to_motion.tmr.settings import PretrainTMRSettings
-from motionkit.text_to_motion.tmr.train import PretrainTMR, contrastive, kl_latents, reconstruction
+from motionkit.text_to_motion.tmr.step import contrastive, kl_latents, reconstruction
+from motionkit.text_to_motion.tmr.train import PretrainTMR
 
 from ...made.toy_clips import ACTIONS, write_toy
 from ...made.training import run_trainer
@@ -154,7 +155,7 @@ def test_without_reconstruction_there_is_no_decoder(data):
     trainer = PretrainTMR(settings(data, loss={"recons": 0}, model=model))
     trainer.prepare()
     assert trainer.tmr.motion_decoder is None
-    assert "kl" not in trainer.losses(trainer.batches()(1))
+    assert "kl" not in trainer.training.losses(trainer.batches()(1))
     assert trainer.describe()["train_clips"] == 64
 
 
@@ -204,11 +205,11 @@ def test_unusable_text_table(data, tmp_path):
 def test_grouping_by_length_changes_nothing(data, monkeypatch):
     parts = []
     for groups in (1, 4):
-        monkeypatch.setattr("motionkit.text_to_motion.tmr.train._GROUPS", groups)
+        monkeypatch.setattr("motionkit.text_to_motion.tmr.step._GROUPS", groups)
         trainer = PretrainTMR(settings(data))
         trainer.prepare()
         trainer.tmr.eval()
-        parts.append(trainer.losses(trainer.batches()(1)))
+        parts.append(trainer.training.losses(trainer.batches()(1)))
     for name, value in parts[0].items():
         torch.testing.assert_close(parts[1][name], value, rtol=1e-5, atol=1e-7, msg=name)
 
@@ -307,7 +308,7 @@ def test_it_goes_on_from_the_published_layout(data, tmp_path, shared):
     config = settings(data, init=str(folder), model={}, loss={"recons": 0}, text=text, run=RunSettings(num_steps=1))
     trainer, _ = trained(config, tmp_path / "run")
     given = load_tmr(folder, text_model=text["model"])
-    assert (trainer.tmr.patch, trainer.variational) == (1, True)
+    assert (trainer.tmr.patch, trainer.training.variational) == (1, True)
     assert torch.equal(trainer.tmr.mean, given.mean)
     old, new = given.state_dict(), trainer.tmr.state_dict()
     moved = [float((old[name] - new[name]).abs().max()) for name in new]
