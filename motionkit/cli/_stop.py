@@ -46,7 +46,9 @@ _now: _Work | None = None
 
 
 @contextmanager
-def working(command: str, total: int, *, after: str = NOTHING, workers: int = 1) -> Iterator[Callable[..., None]]:
+def working(
+    command: str, total: int, *, after: str = NOTHING, workers: int = 1, sizes: Sequence[float] = ()
+) -> Iterator[Callable[..., None]]:
     """Show progress while the block runs, and record it for the message of a stop.
 
     Args:
@@ -54,13 +56,14 @@ def working(command: str, total: int, *, after: str = NOTHING, workers: int = 1)
         total: Number of steps.
         after: The state if the command is stopped here, for the message.
         workers: Worker processes; if there are several, the first step of each includes its start.
+        sizes: Work of each step, where it is known; see `bar`.
 
     Yields:
         ``step(count=1, note="")``, to be called after each step.
     """
     global _now
     _now = work = _Work(command, total, after)
-    with bar(command, total=total, slow_start=workers if workers > 1 else 0) as show:
+    with bar(command, total=total, slow_start=workers if workers > 1 else 0, sizes=sizes) as show:
 
         def step(count: int = 1, note: str = "") -> None:
             work.done += count

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from motionkit.cli import output
@@ -33,7 +34,9 @@ _LAPS = 200
 
 
 @contextmanager
-def bar(title: str, total: int | None = None, *, start: int = 0, slow_start: int = 0) -> Iterator[Callable[..., None]]:
+def bar(
+    title: str, total: int | None = None, *, start: int = 0, slow_start: int = 0, sizes: Sequence[float] = ()
+) -> Iterator[Callable[..., None]]:
     """Show progress while the block runs, and print an estimate of its duration if that is over a minute.
 
     Args:
@@ -42,16 +45,17 @@ def bar(title: str, total: int | None = None, *, start: int = 0, slow_start: int
         start: Steps done before.
         slow_start: Number of first steps that include a start-up, such as that of worker processes, and are left out of
             the rate.
+        sizes: Work of each step in any unit: the time that is left is told by it. Default: all alike.
 
     Yields:
         ``step(count=1, note="", total=None)``, to be called after each step; a count of 0 restarts the clock of the
         rate, and a total replaces the one before.
     """
     if is_terminal():
-        with _rich_bar(title, total, start, _Rate(slow_start)) as step:
+        with _rich_bar(title, total, start, _Rate(slow_start, sizes)) as step:
             yield step
     else:
-        yield _plain(title, total, start, _Rate(slow_start), output.say)
+        yield _plain(title, total, start, _Rate(slow_start, sizes), output.say)
 
 
 def about(seconds: float) -> str:
@@ -184,7 +188,7 @@ class _Estimate:
         """Print the estimate once it is known and long."""
         if self._done or not total or (pace := clock.pace()) is None:
             return
-        if (left := (total - at) * pace) > LONG:
+        if (left := clock.work(at, total) * pace) > LONG:
             self._done = True
             output.say(f"{self._title}: about {about(left)}")
 
@@ -192,20 +196,29 @@ class _Estimate:
 class _Rate:
     """Steps per second since the first one, or since the clock was restarted."""
 
-    def __init__(self, slow_start: int = 0) -> None:
+    def __init__(self, slow_start: int = 0, sizes: Sequence[float] = ()) -> None:
+        self._sizes, self._before = sizes, [0.0, *accumulate(sizes)]
+        self._at = 0  # steps of all, those at which the clock was restarted included
         self._started = self._begun = self._first = self._last = time.monotonic()
         self._done = self._all = 0
-        self._laps: deque[tuple[float, int]] = deque(maxlen=_LAPS)
+        self._laps: deque[tuple[float, float]] = deque(maxlen=_LAPS)  # seconds and work
         self._slow_start, self._skipped = slow_start, 0
 
     def copy(self) -> _Rate:
         """Return a clock that begins now."""
-        return _Rate(self._slow_start)
+        return _Rate(self._slow_start, self._sizes)
+
+    def work(self, start: int, end: int) -> float:
+        """Return the work of some of the steps: their number, or the sum of their sizes."""
+        if not self._sizes:
+            return end - start
+        return self._before[min(end, len(self._sizes))] - self._before[min(start, len(self._sizes))]
 
     def after(self, count: int) -> float:
         """Return the rate after `count` more steps; 0 before the second one."""
         now = time.monotonic()
         lap, self._last = now - self._last, now
+        work, self._at = self.work(self._at, self._at + count), self._at + count
         self._all += count
         if count == 0:
             self._started, self._all = now, 0
@@ -217,7 +230,7 @@ class _Rate:
             self._skipped, self._first = self._skipped + count, now
             return 0.0
         if count and (self._done or self._slow_start):
-            self._laps.append((lap, count))
+            self._laps.append((lap, work))
         elif count:
             self._first = now
         self._done += count
@@ -228,13 +241,13 @@ class _Rate:
         return self._all / max(self._last - self._started, 1e-9)
 
     def lap(self) -> float | None:
-        """Return the mean seconds of the last steps but the first; None before the second one."""
+        """Return the mean seconds of the last steps but the first, per unit of work; None before the second one."""
         if not self._laps:
             return None
-        return sum(seconds for seconds, _ in self._laps) / sum(count for _, count in self._laps)
+        return sum(seconds for seconds, _ in self._laps) / sum(work for _, work in self._laps)
 
     def pace(self) -> float | None:
-        """Return the current seconds per step; None while there are too few steps.
+        """Return the current seconds per unit of work; None while there are too few steps.
 
         The mean of the later half of the steps after the first: the first ones are often slow, on a GPU several of
         them. The slowest of four or more is left out, as it may include a measurement.
@@ -244,7 +257,7 @@ class _Rate:
         laps = list(self._laps)[len(self._laps) // 2 :]
         if len(laps) >= 4:
             laps.remove(max(laps, key=lambda timed: timed[0] / timed[1]))
-        return sum(seconds for seconds, _ in laps) / sum(count for _, count in laps)
+        return sum(seconds for seconds, _ in laps) / sum(work for _, work in laps)
 
 
 def _count(at: int, total: int | None) -> str:
@@ -253,7 +266,8 @@ def _count(at: int, total: int | None) -> str:
 
 def _left(at: int, total: int | None, clock: _Rate) -> str:
     pace = clock.pace() or clock.lap()
-    return f"  eta {_clock((total - at) * pace)}" if total and at < total and pace is not None else ""
+    known = total and at < total and pace is not None
+    return f"  eta {_clock(clock.work(at, total or 0) * (pace or 0.0))}" if known else ""
 
 
 def _four(value: float) -> str:

@@ -16,6 +16,9 @@ from motionkit.formats.table import FORMATS
 from motionkit.motion.clip import Clip, ClipSource, ReadOptions
 from motionkit.motion.corpus.captions import Caption, read_captions
 
+_ONCE = 200e3
+"""Bytes of a file whose reading takes as long as all else that is done with it."""
+
 
 @dataclass(frozen=True)
 class FileSource:
@@ -94,6 +97,25 @@ class LockedSource:
         """Raise a MotionkitError with the reason."""
         what = "; what is in it was not read" if self.path.suffix == "" else ""
         raise MotionkitError(f"{self.path}: {self.reason}{what}.", fix="check its permissions.")
+
+
+def sizes_of(sources: Sequence[ClipSource]) -> list[float]:
+    """Return about how much work each source is, for an estimate of time; empty where files tell nothing of it.
+
+    To open a file, resample its motion and write it takes as long as reading some 200 kB of it (308 BVH files of 40 to
+    900 kB: 7 ms, and 0.04 ms for each kB). Files of several formats do not compare.
+    """
+    files = [source for source in sources if isinstance(source, FileSource)]
+    if len(files) < len(sources) or len({source.format for source in files}) != 1:
+        return []
+    return [_ONCE + _bytes(source.path) for source in files]
+
+
+def _bytes(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # it went away; loading it says so
+        return 0
 
 
 def load_clips(source: ClipSource) -> Sequence[Clip]:

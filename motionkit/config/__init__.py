@@ -3,7 +3,7 @@
 from motionkit.config._choose import choose_from_file, choose_one, installed, owners_of, split_choice, typed_flags
 from motionkit.config._given import Foreign, Given, interpolate, read_layers, renamed
 from motionkit.config._other_words import OTHER_WORDS, which_setting
-from motionkit.config._problems import HUB_ID, Place, Problem, SettingsError, require_places
+from motionkit.config._problems import HUB_ID, OLD_HUB_ID, Place, Problem, SettingsError, require_places
 from motionkit.config._resolve import Draft, Preset, Resolved, Settings, resolve
 from motionkit.config._shared import (
     CheckpointSettings,
@@ -30,6 +30,7 @@ from motionkit.config.sources import NOT_SETTINGS, PREFIX, Layer, as_recorded, c
 __all__ = [
     "HUB_ID",
     "NOT_SETTINGS",
+    "OLD_HUB_ID",
     "OTHER_WORDS",
     "PREFIX",
     "CheckpointSettings",

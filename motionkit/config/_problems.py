@@ -18,8 +18,13 @@ from motionkit.config._slots import Chosen, Cli
 from motionkit.config._tree import dotted
 from motionkit.errors import MotionkitError
 
-HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}(?<!\.pt)")
+_HUB_NAME = r"[A-Za-z0-9][\w.-]{0,95}"
+
+HUB_ID = re.compile(rf"{_HUB_NAME}/{_HUB_NAME}(?<!\.pt)")
 """An id of the Hugging Face hub, ORG/NAME; a name that ends in ``.pt`` is a file."""
+
+OLD_HUB_ID = re.compile(rf"{_HUB_NAME}(?<!\.pt)")
+"""An id without an owner, as the hub's oldest models have (``bert-base-uncased``)."""
 
 _SHOWN = 12
 """Most problems that are printed; an unrelated file has hundreds."""

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from motionkit import runs, starter
+from motionkit.config import HUB_ID
 from motionkit.contracts.dataset import called
 from motionkit.contracts.open_model import STARTER, encoder_format, open_model
 from motionkit.documents import read_json
@@ -30,9 +31,6 @@ KIND = "motionkit-hub"
 
 _SECRET = ("run.", "tracking.", "trackers.")
 """Settings that say where things are on the machine of the person who trained."""
-
-_HUB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
-"""An id of the hub. The owner has no dot, so that ``mocap.cs.cmu.edu/search`` is none."""
 
 _LICENCE = 200  # letters that are shown of the licence in a folder
 
@@ -273,7 +271,8 @@ def card(
 def _metadata(sort: _Sort, license: str, data: str) -> str:
     tags = ["human-motion", "reinforcement-learning", *sort.tags]
     lines = ["library_name: motionkit", f"license: {license or 'other'}", "tags:", *(f"- {tag}" for tag in tags)]
-    lines += ["datasets:", f"- {data}"] if _HUB_ID.fullmatch(data) else []
+    # An owner with a dot is a place on the web, as in mocap.cs.cmu.edu/search.
+    lines += ["datasets:", f"- {data}"] if HUB_ID.fullmatch(data) and "." not in data.partition("/")[0] else []
     return "\n".join(["---", *lines, "---"])
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import re
 import zipfile
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +19,7 @@ from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
 from motionkit import weights
+from motionkit.config import HUB_ID, OLD_HUB_ID
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError, first_line
 from motionkit.plugins import install_line
@@ -38,7 +38,6 @@ _FILES = ["*.json", "*.txt", "*.safetensors"]
 _LONGEST = 200
 """Most characters of a text in a message."""
 
-_HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 _MOST_LAYERS = 200  # the largest text model in use (CLIP bigG) has 32
 _MOST = 2_000_000  # entries of a vocabulary, the largest number in a config.json
 
@@ -58,7 +57,7 @@ def open_model(family: Family, source: str, *, local: bool) -> tuple[Any, Any]:
     path = Path(source).expanduser()
     if path.is_file():
         raise _not_a_folder(path, family)
-    if not path.is_dir() and not _HUB_ID.fullmatch(source):
+    if not path.is_dir() and not (HUB_ID.fullmatch(source) or OLD_HUB_ID.fullmatch(source)):
         raise MotionkitError(f"there is no folder {source}.", fix=f"give the text model's folder ({TEXT_OPTIONS}).")
     try:
         import transformers

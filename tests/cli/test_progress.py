@@ -61,6 +61,23 @@ def test_a_long_command_says_so_once_and_early(clock: Clock) -> None:
     assert sum("about" in line for line in clock.said) == 1
 
 
+def test_the_time_that_is_left_is_told_by_the_sizes_of_what_is_left(clock: Clock) -> None:
+    sizes = [1.0] * 50 + [4.0] * 50  # files are sorted by name, and the later ones are long
+    with progress.bar("convert", total=100, sizes=sizes) as step:
+        for size in sizes:
+            clock.now += size
+            step()
+    assert clock.said[0] == "convert: about 4 min", "of 250 s, at one second a file so far"
+    (line,) = [line for line in clock.said if " 65/100 " in line]
+    assert line.endswith("eta 2:20"), "35 files of 4 s"
+    clock.said.clear()
+    with progress.bar("convert", total=100) as step:
+        for size in sizes:
+            clock.now += size
+            step()
+    assert clock.said[0] == "convert: about 2 min", "by their number, which is what is wrong"
+
+
 @pytest.mark.parametrize(("seconds", "words"), [(0.5, []), (3.0, ["about 5 min"])])
 def test_only_what_takes_over_a_minute_is_told(clock: Clock, seconds: float, words: list[str]) -> None:
     with progress.bar("eval", total=100) as step:

@@ -217,7 +217,7 @@ def test_without_judge_and_evaluator_grpo_says_which_rows_are_missing_and_what_m
     data = f"--dataset humanml --dataset.root '{TEXTS}'"
     wanted = (
         "the tables have no judge and no R@3 and no KID: no finished run on these data has the model that measures "
-        f"them (motionkit pretrain tmr --negatives stillness,place --seed 1 {data} and "
+        f"them (motionkit pretrain tmr --set train.half=second --negatives stillness,place --seed 1 {data} and "
         f"motionkit pretrain t2m-evaluator {data})"
     )
     lines = [line for line in Path("r/log.txt").read_text().splitlines() if "started" not in line]

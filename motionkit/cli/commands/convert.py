@@ -125,6 +125,7 @@ def convert(
         messages,
         plan_conversion,
         run_conversion,
+        sizes_of,
         summary_line,
         summary_rows,
     )
@@ -140,7 +141,8 @@ def convert(
     rows = open_table(settings.captions)
     opened = open_inputs(paths[:-1], settings.read)
     after = NOTHING if request.file else GOES_ON
-    with working("convert", len(opened.sources), after=after, workers=workers) as step:
+    sizes = sizes_of(opened.sources)
+    with working("convert", len(opened.sources), after=after, workers=workers, sizes=sizes) as step:
         report = run_conversion(
             request, opened.sources, table=rows, jobs=workers, progress=lambda key: step(1, note=key)
         )
@@ -190,12 +192,12 @@ def _edits(settings: ConvertSettings) -> Edits:
 
 def _check(paths: Sequence[str], settings: ConvertSettings, workers: int) -> Mapping[str, Any]:
     """Load everything and return what was found, with an error when something is wrong."""
-    from motionkit.clips.convert import check, check_messages, finding_text, write_joint_map
+    from motionkit.clips.convert import check, check_messages, finding_text, sizes_of, write_joint_map
 
     opened = open_inputs(paths, settings.read)
     if settings.write_joint_map is not None:
         say(write_joint_map(settings.write_joint_map, opened.bodies))
-    with working("check", len(opened.sources), workers=workers) as step:
+    with working("check", len(opened.sources), workers=workers, sizes=sizes_of(opened.sources)) as step:
         report = check(opened.sources, jobs=workers, progress=lambda key: step(1, note=key))
     _talk(check_messages(report))
     return {

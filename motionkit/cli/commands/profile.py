@@ -42,6 +42,7 @@ def profile(
 
     Without PATH it looks at the starter's own clips. Nothing is written unless --html or --write-config is given.
     """
+    from motionkit.clips.convert import sizes_of
     from motionkit.clips.profile.document import remarks
     from motionkit.clips.profile.run import run_profile
     from motionkit.predictor.advice import PredictorAdvisor
@@ -50,7 +51,7 @@ def profile(
     rows = open_table(settings.captions)
     opened = open_inputs(names, settings.read)
     workers = settings.jobs or os.cpu_count() or 1
-    with working("profile", len(opened.sources), workers=workers) as step:
+    with working("profile", len(opened.sources), workers=workers, sizes=sizes_of(opened.sources)) as step:
         result = run_profile(
             opened.sources,
             advisor=PredictorAdvisor(starter=STARTER in names),

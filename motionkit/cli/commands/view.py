@@ -45,6 +45,7 @@ def view(
     them, and load nothing from a network. Without PATH it shows the starter's own clips.
     """
     from motionkit.clips import browse
+    from motionkit.clips.convert import sizes_of
 
     names = paths or [STARTER]
     rows = open_table(settings.captions)
@@ -53,7 +54,7 @@ def view(
     several = several or (rows is not None and rows.timed)
     plan = browse.plan_view(names, settings.out, browse=several)
     workers = settings.jobs or os.cpu_count() or 1
-    with working("view", len(opened.sources), workers=workers) as step:
+    with working("view", len(opened.sources), workers=workers, sizes=sizes_of(opened.sources)) as step:
         made = browse.view(plan, opened.sources, table=rows, jobs=workers, progress=lambda key: step(1, note=key))
     for text in made.warnings:
         console.warn(text)

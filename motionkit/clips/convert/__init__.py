@@ -20,7 +20,7 @@ from motionkit.clips.convert.targets import FileKind, FileTarget, kind_of
 from motionkit.clips.edits import Edits, edited, read_fixes
 from motionkit.clips.find import Opened, generated_texts, open_sources, refuse_idle
 from motionkit.clips.rig_files import read_rig
-from motionkit.clips.sources import FileSource, load_clips
+from motionkit.clips.sources import FileSource, load_clips, sizes_of
 
 __all__ = [
     "ConvertReport",
@@ -54,6 +54,7 @@ __all__ = [
     "refuse_idle",
     "require_file",
     "run_conversion",
+    "sizes_of",
     "summary_line",
     "summary_rows",
     "write_joint_map",

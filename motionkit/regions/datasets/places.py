@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from motionkit.config import HUB_ID
 from motionkit.errors import MotionkitError, first_line
 
-_HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 _KNOWN = "HaochenWang/Grasp-Any-Region-Dataset"
 
 _PICTURES = ("images", "train2014", "train2017")
@@ -75,7 +74,7 @@ def find_folder(place: Path | None, revision: str, subset: str) -> tuple[Path, s
     folder, path = place.expanduser(), place.as_posix()
     if folder.is_dir():
         return folder, ""
-    if folder.exists() or not _HUB_ID.fullmatch(path):
+    if folder.exists() or not HUB_ID.fullmatch(path):
         raise MotionkitError(f"there is no folder {path}.", fix=f"give the folder of the dataset, or {_KNOWN}.")
     return _download(path, revision, subset)
 

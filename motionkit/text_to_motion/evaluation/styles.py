@@ -1,15 +1,17 @@
 """Captions of one content in several styles, found among the captions of a dataset, and how well styles are told apart.
 
-A style is what a caption has more than another caption of the data: ``a person walks like an old person`` is ``a person
-walks`` in a style. A content needs three styles beside the plain caption. Endings that say where, how often, with which
-limb, or what happens next are no styles.
+A style is what a caption has more than another caption of the data, at its end or before the verb: ``a person walks
+like an old person`` and ``an old person walks`` are ``a person walks`` in a style. A content needs three styles beside
+the plain caption. Words that say where, how often, with which limb, or what happens next are no styles; nor are words
+inside of what follows the verb (``throws a red ball``).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -18,10 +20,12 @@ from torch import Tensor
 from motionkit.contracts.dataset import Split, TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.metrics import distances, expected_hits
+from motionkit.motion import tag_caption
 
 LEAST = 3  # styles of a content, beside its plain caption
 _WORD = re.compile(r"\w+(?:'\w+)?")
-# Words of an ending that is no style: a further action, a place or direction, a count, a limb.
+_EARLY, _INSERTED = 4, 4  # words before those that stand before the verb, and these, at most
+# Words that are no style: a further action, a place or direction, a count, a limb; before the verb another person.
 _OTHER = frozenset({
     "and", "then", "while", "before", "after", "until",
     "forward", "forwards", "backward", "backwards", "back", "ahead", "left", "right", "up", "down", "upward", "upwards",
@@ -29,7 +33,7 @@ _OTHER = frozenset({
     "toward", "towards", "from", "off", "out", "place", "spot", "side", "sideways", "diagonally", "straight", "circle",
     "circles", "curve", "shape", "clockwise", "counterclockwise", "anticlockwise", "zigzag",
     "once", "twice", "times", "time", "step", "steps", "one", "two", "three", "four", "five", "six", "seven", "eight",
-    "nine", "ten", "several", "few", "again",
+    "nine", "ten", "several", "few", "again", "first", "second", "third", "other", "another", "same",
     "arm", "arms", "hand", "hands", "leg", "legs", "foot", "feet", "knee", "knees", "head", "both",
 })  # fmt: skip
 
@@ -44,7 +48,8 @@ class Styles(NamedTuple):
 def styles_of(captions: Iterable[str]) -> dict[str, Styles]:
     """Return the styles of the content of each caption that names one.
 
-    Case and punctuation do not count. A caption that continues two others belongs to the longer one that is a content.
+    Case and punctuation do not count, nor does ``an`` for ``a``. A caption that has more than two others belongs to the
+    longer one that is a content.
 
     Example:
         >>> found = styles_of(["He walks.", "He walks sadly.", "He walks proudly.", "He walks like a cat.", "He sits."])
@@ -53,14 +58,18 @@ def styles_of(captions: Iterable[str]) -> dict[str, Styles]:
     """
     texts: dict[tuple[str, ...], list[str]] = {}
     for caption in dict.fromkeys(captions):
-        if words := tuple(_WORD.findall(caption.lower())):
+        if words := tuple("a" if word == "an" else word for word in _WORD.findall(caption.lower())):
             texts.setdefault(words, []).append(caption)
     styled: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
     for words in texts:
         for end in range(1, len(words)):
             if words[:end] in texts and _OTHER.isdisjoint(words[end:]):
                 styled.setdefault(words[:end], set()).add(words)
-    contents = sorted((content for content, found in styled.items() if len(found) >= LEAST), key=len)
+        for start, end in _inner(len(words)):
+            content = words[:start] + words[end:]
+            if content in texts and _OTHER.isdisjoint(words[start:end]) and start <= _verb(texts[content][0]):
+                styled.setdefault(content, set()).add(words)
+    contents = sorted((content for content, found in styled.items() if len(found) >= LEAST), key=_length_first)
     longest = {words: content for content in contents for words in styled[content]}
     result: dict[str, Styles] = {}
     for content in contents:
@@ -70,6 +79,26 @@ def styles_of(captions: Iterable[str]) -> dict[str, Styles]:
             for number, words in enumerate(found, start=1):
                 result |= {caption: Styles(family, number) for caption in texts[words]}
     return result
+
+
+def _inner(count: int) -> Iterator[tuple[int, int]]:
+    """Yield the starts and ends of words that may stand before the verb of a caption of `count` words."""
+    for start in range(min(_EARLY, count - 1)):
+        for end in range(start + 1, min(start + _INSERTED, count - 1) + 1):
+            yield start, end
+
+
+def _length_first(words: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
+    return len(words), words
+
+
+@lru_cache(maxsize=65536)
+def _verb(caption: str) -> int:
+    """Return the place of the first verb of an English caption among its words; -1 if none is found."""
+    tokens, words = tag_caption(caption, builtin=True), _WORD.findall(caption)
+    if len(tokens) != len(words):  # hyphens, for one
+        return -1
+    return next((place for place, token in enumerate(tokens) if token.endswith("/VERB")), -1)
 
 
 @runtime_checkable

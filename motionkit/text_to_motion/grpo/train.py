@@ -450,7 +450,7 @@ class GrpoTrainer:
         missing, commands = [], []
         if judge is None and settings.heldout.judge:
             missing.append("judge")
-            more = ("--negatives", "stillness,place", "--seed", "1")
+            more = ("--set", "train.half=second", "--negatives", "stillness,place", "--seed", "1")
             commands.append(training_command("tmr", settings.dataset, *more))
         if self.named is None and (settings.evaluator.weights != NONE or "evaluator.weights" in self.settled):
             missing += ["R@3", "KID"]

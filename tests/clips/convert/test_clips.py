@@ -21,6 +21,7 @@ from motionkit.clips.convert import (
     fit_text,
     messages,
     open_sources,
+    sizes_of,
 )
 from motionkit.clips.convert.feature_target import FeatureTarget, finish_folder, write_features
 from motionkit.errors import MotionkitError
@@ -245,6 +246,18 @@ def test_fix_cuts_out_what_is_spoilt_beside_the_positions(tmp_path: Path) -> Non
         fix=True,
     )
     assert report.fixed == {"c": (0, 100)}
+
+
+def test_the_work_of_files_of_one_format_is_told_by_their_sizes(tmp_path: Path) -> None:
+    write_bvh(tmp_path / "short.bvh", 60)
+    write_bvh(tmp_path / "long.bvh", 600)
+    sources = open_sources([tmp_path]).sources
+    long, short = sizes_of(sources)
+    assert long - short == (tmp_path / "long.bvh").stat().st_size - (tmp_path / "short.bvh").stat().st_size > 0
+    assert short > 0
+    assert sizes_of([*sources, Memory("made", [feature_clip(40)])]) == [], "what is in memory has no size"
+    np.save(tmp_path / "joints.npy", np.zeros((60, 22, 3)))
+    assert sizes_of(open_sources([tmp_path]).sources) == [], "bytes of several formats do not compare"
 
 
 def test_a_check_says_what_is_too_short_for_a_dataset_and_knows_the_floor_of_features() -> None:

@@ -353,6 +353,8 @@ def test_the_hub_is_asked_for_what_is_wanted(tmp_path: Path, monkeypatch: pytest
     }  # fmt: skip
     assert asked[0]["allow_patterns"] == ["[sS][eE][eE][dD]*/*.arrow", "[sS][eE][eE][dD]*/*.json"]
     assert "revision" not in opened(folder).inputs
+    (tmp_path / "empty" / "here").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "empty" / "here")
     for path, text in (("no/such/folder", "there is no folder"), ("..", "arrow")):
         with pytest.raises(MotionkitError, match=text):
             opened(path)

@@ -42,6 +42,32 @@ def test_a_direction_a_count_a_limb_and_a_further_action_are_no_styles(endings: 
     )
 
 
+def test_a_style_may_stand_before_the_verb() -> None:
+    early = ("an old person walks", "a person sadly walks", "A limping person walks.", "in a proud way a person walks")
+    found = styles_of(["a person walks", *early])
+    assert set(found) == set(early)
+    assert {styles.captions[0] for styles in found.values()} == {"a person walks"}
+    assert len(found["an old person walks"].captions) == 5
+    both = styles_of([*WALKS, "an old person walks"])
+    assert len(both["an old person walks"].captions) == 5, "with those at the end in one content"
+    left = [f"{who} walks to the left" for who in ("a person", "an old person", "a sad person", "a proud person")]
+    assert styles_of(left)[left[1]].captions[0] == left[0]
+
+
+@pytest.mark.parametrize(
+    "captions",
+    [
+        ("he throws a ball", "he throws a red ball", "he throws a big ball", "he throws a heavy ball"),
+        ("a man walks", "the first man walks", "a second man walks", "a third man walks", "another man walks"),
+        ("he walks to a door", "he walks to a big door", "he walks to a red door", "he walks to a far door"),
+        ("a man waves", "a man and a boy waves", "a man jumps and waves", "a man sits and waves"),
+        ("the left arm rises", "the left lower arm rises", "two arms rises", "arm rises"),
+    ],
+)
+def test_objects_other_persons_and_further_actions_are_no_styles(captions: tuple[str, ...]) -> None:
+    assert styles_of(captions) == {}
+
+
 def test_a_caption_belongs_to_the_longest_content() -> None:
     moods = ("sadly", "happily", "proudly")
     both = [f"he walks{turn}{mood}" for turn in ("", " in a curve") for mood in ("", *(f" {one}" for one in moods))]
