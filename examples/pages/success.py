@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 
 from motionkit import load_environment
-from motionkit.metrics import classifier_auroc
+from motionkit.success.classification import classifier_auroc
 from motionkit.success.classifier_network import SuccessNetwork, as_images
 from motionkit.success.train_data import Augmentation, FrameBatches
 from motionkit.training.learner import cosine_rate
