@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
+from motionkit import plugins
 from motionkit.cli.output import say, warn
 from motionkit.config import Cli, Group, Settings
 from motionkit.errors import MotionkitError
@@ -129,10 +130,10 @@ def open_inputs(names: Sequence[str], settings: ReadSettings) -> Opened:
         (say if body.plausible else warn)(whose + body.sentence)
     if STARTER in names:
         from motionkit.contracts.dataset import dataset_sources
-        from motionkit.text_to_motion.data.starter import StarterOptions, component
 
-        starter = StarterOptions(clips=clips, val_clips=max(1, clips // 8), test_clips=max(1, clips // 4))
-        opened.sources = (*opened.sources, *dataset_sources(component.build(starter)))
+        component = plugins.get("datasets", STARTER)
+        counts = component.options(clips=clips, val_clips=max(1, clips // 8), test_clips=max(1, clips // 4))
+        opened.sources = (*opened.sources, *dataset_sources(component.build(counts)))
     return opened
 
 

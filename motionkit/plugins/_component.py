@@ -142,6 +142,10 @@ class Component:
     # ``"module:attribute"`` of the page of a trainer's finished runs: ``attribute(folder)`` returns HTML, which becomes
     # ``report.html`` in the run folder.
     page: str = ""
+    # ``"module:attribute"`` of a `motionkit.runs.sections.Sections`: what a system adds to the pages of runs.
+    sections: str = ""
+    # ``"module:attribute"`` of a tuple of `motionkit.page.curves.Chart`: curves of its metrics that are shown first.
+    charts: str = ""
     # ``"module:attribute"`` of the search space of a trainer for `motionkit tune --bayes`: ``attribute(settings)``
     # returns a `motionkit.config.Search`, and imports no torch.
     search: str = ""
@@ -155,7 +159,7 @@ class Component:
 
     def load(self) -> Any:
         """Import and return the heavy half."""
-        return self._import(self.factory)
+        return self.imported(self.factory)
 
     def own_metrics(self) -> tuple[Metric, ...]:
         """Return the metrics that it defines, imported if they are named."""
@@ -166,7 +170,7 @@ class Component:
 
     def page_maker(self) -> Any:
         """Import and return the function that `page` names."""
-        return self._import(self.page)
+        return self.imported(self.page)
 
     def searched(self, settings: BaseModel) -> Any:
         """Return the search space for these settings; None if the component has none."""
@@ -177,9 +181,10 @@ class Component:
 
     def exporter(self, to: str) -> Any:
         """Import and return the writer of a format in `exports`; None if there is no such format."""
-        return self._import(self.exports[to]) if to in self.exports else None
+        return self.imported(self.exports[to]) if to in self.exports else None
 
-    def _import(self, name: str) -> Any:
+    def imported(self, name: str) -> Any:
+        """Import and return what ``"module:attribute"`` names."""
         with catching(name.partition(":")[0]):
             return self._load(name)
 

@@ -81,6 +81,21 @@ def get(kind: str, name: str, *, typed: bool = False) -> Component:
     return component
 
 
+def named(field: str, *others: Component) -> list[Any]:
+    """Return what motionkit's own plugins name in a field, each once, then what `others` do.
+
+    Args:
+        field: A field of `Component` that holds ``"module:attribute"``, such as ``sections``.
+        others: Components of other packages.
+    """
+    own = [_load(entry) for kind in KINDS for entry in available(kind) if entry.builtin]
+    found: dict[str, Component] = {}
+    for component in (*own, *others):
+        if name := getattr(component, field):
+            found.setdefault(name, component)
+    return [component.imported(name) for name, component in found.items()]
+
+
 @lru_cache
 def builtin_metrics() -> Mapping[str, Metric]:
     """Return the metrics that motionkit's own plugins define, by name; imports their light halves."""

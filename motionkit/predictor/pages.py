@@ -19,6 +19,7 @@ from motionkit.page.wording import count
 from motionkit.player import PlayerTrack, player_assets, player_fragment
 from motionkit.predictor.evaluation.kept import FILE, KeptClip, KeptPath, Predictions
 from motionkit.runs import RunInfo
+from motionkit.runs.sections import Section, Sections
 from motionkit.runs.source import Source, not_shown
 from motionkit.tracking import definition
 
@@ -105,12 +106,6 @@ def read_predictions(info: RunInfo) -> tuple[Predictions | None, list[str]]:
         return Predictions.load(file), []
     except MotionkitError:
         return None, [not_shown(file)]
-
-
-def predictor(source: Source, predictions: Predictions | None) -> str:
-    """Return the sections of a motion predictor's run; empty for any other run."""
-    summary = source.info.summary
-    return predictor_sections(summary.get("rows"), summary.get("worst_clips"), predictions, summary.get("long"))
 
 
 def evaluation_page(document: Mapping[str, Any], predictions: Predictions) -> str:
@@ -441,3 +436,20 @@ def _player(clip: KeptClip, predictions: Predictions) -> str:
     except MotionkitError:  # no finite frame, or a rate that no file has
         return ""
     return player_fragment(tracks, assets=False, attributes=("overlay", f'time="{end:.3f}"'))
+
+
+def _of(source: Source) -> Section:
+    """Return errors, long runs and predictions of a motion predictor."""
+    predictions, missing = read_predictions(source.info)
+    summary = source.info.summary
+    rows, worst = summary.get("rows"), summary.get("worst_clips")
+    return Section(predictor_sections(rows, worst, predictions, summary.get("long")), missing)
+
+
+def _compared(sources: Mapping[str, Source]) -> Section:
+    """Return only which predictions cannot be read."""
+    missing = [f"{letter}: {text}" for letter, one in sources.items() for text in read_predictions(one.info)[1]]
+    return Section(missing=missing)
+
+
+SECTIONS = Sections(_of, _compared)

@@ -351,4 +351,6 @@ component = Component(
     factory="motionkit.predictor.train:TrainMpl",
     search="motionkit.predictor.search_space:search",
     metrics="motionkit.predictor.metrics:METRICS",
+    sections="motionkit.predictor.pages:SECTIONS",
+    charts="motionkit.predictor.pages:CHARTS",
 )

@@ -13,6 +13,7 @@ from motionkit.page.curves import Chart
 from motionkit.page.html import definitions, note, result_page, sort_script, sorter, stored_picture, table
 from motionkit.regions.evaluation.gallery import GALLERY, INDEX
 from motionkit.regions.evaluation.result import explained
+from motionkit.runs.sections import Section, Sections
 from motionkit.runs.source import Source
 from motionkit.tracking import definition, titled
 
@@ -187,3 +188,11 @@ def _kind(columns: Sequence[str]) -> str:
     """Return a table's CSS classes: a phone has no room for intervals, nor for changes next to three values."""
     wide = columns[4:5] == ["change"]
     return "plain result" + " interval" * ("95 % interval" in columns) + " real" * wide
+
+
+def _of(source: Source) -> Section:
+    """Return the gallery of a run of self-play."""
+    return Section(regions(source))
+
+
+SECTIONS = Sections(_of)

@@ -72,4 +72,6 @@ component = Component(
     PretrainRegionsSettings,
     "motionkit.regions.pretrain:PretrainRegions",
     metrics="motionkit.regions.metrics:METRICS",
+    sections="motionkit.regions.pages:SECTIONS",
+    charts="motionkit.regions.pages:CHARTS",
 )

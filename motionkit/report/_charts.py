@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from motionkit import plugins
 from motionkit.page.curves import Chart, Curve, curves
 from motionkit.page.html import details, figure, grid
 from motionkit.page.wording import count
-from motionkit.predictor.pages import CHARTS as PREDICTOR_CHARTS
-from motionkit.regions.pages import CHARTS as REGION_CHARTS
-from motionkit.success.pages import CHARTS as SUCCESS_CHARTS
-from motionkit.text_to_motion.evaluation.pages import CHARTS as MOTION_CHARTS
+from motionkit.runs.source import Source
 from motionkit.tracking import Metric, binned, definition, series, smoothed
 
 _POINTS = 200
@@ -24,27 +22,45 @@ _MOST = 60  # charts in the closed part
 Lines = Sequence[Mapping[str, Any]]
 
 
-_CHARTS = (
+_FIRST = (
     Chart(
         "Reward",
         {"train": "reward/mean", "held out": "heldout/reward/mean"},
         "In training: other inputs at every step. Held out: the same inputs and noise at every point.",
     ),
-    *MOTION_CHARTS,
-    *PREDICTOR_CHARTS,
-    *SUCCESS_CHARTS,
-    *REGION_CHARTS,
+)
+_LAST = (
     Chart("KL, nats per dimension", {"KL": "kl/nats_per_dim"}, "To the reference policy.", zero=True),
     Chart("Loss", {"train": "loss/total", "validation": "val/loss"}, "What is minimised; no measure of the result."),
     Chart("Gradient norm", {"norm": "grad/norm"}, "The norm of the gradient before it is clipped.", zero=True),
 )
 
 
-def charts(lines: Lines) -> str:
+def trainer_of(command: str) -> plugins.Component | None:
+    """Return the component of the trainer that a run is of; None if it is not installed."""
+    name = command.replace(" ", ".")
+    known = any(entry.name == name for entry in plugins.available("trainers"))
+    return plugins.get("trainers", name) if known else None
+
+
+def trainers_of(sources: Iterable[Source]) -> list[plugins.Component]:
+    """Return the components of the trainers that runs are of, as far as they are installed."""
+    found = (trainer_of(source.info.command) for source in sources)
+    return [component for component in found if component is not None]
+
+
+def _charts(*sources: Source) -> list[Chart]:
+    """Return the charts that are shown first, in their order."""
+    own = plugins.named("charts", *trainers_of(sources))
+    return [*_FIRST, *(chart for charts in own for chart in charts), *_LAST]
+
+
+def charts(source: Source) -> str:
     """Return the section of curves; empty where nothing was logged."""
+    lines = source.lines
     names = list(dict.fromkeys(name for line in lines for name in line if name not in ("step", "seconds")))
     first, used = [], set[str]()
-    for chart in _CHARTS:
+    for chart in _charts(source):
         curves = _points(chart, lines)
         used |= {chart.metrics[label] for label in curves}
         if curves and any(len(points) > 1 for points in curves.values()):
@@ -62,11 +78,12 @@ def charts(lines: Lines) -> str:
     return f"<h2>Curves</h2>{grid(first) if first else ''}{more}"
 
 
-def compared(runs: Mapping[str, Lines]) -> str:
+def compared(sources: Mapping[str, Source]) -> str:
     """Return charts with a curve for each run, by its name, in one colour throughout."""
+    runs = {name: source.lines for name, source in sources.items()}
     figures = []
     colours = {run: place for place, run in enumerate(runs)}
-    for chart in (chart_of for chart_of in _CHARTS if not chart_of.alone):
+    for chart in (chart_of for chart_of in _charts(*sources.values()) if not chart_of.alone):
         every = {run: _points(chart, lines) for run, lines in runs.items()}
         for label in chart.metrics:
             curves = {run: points[label] for run, points in every.items() if label in points}

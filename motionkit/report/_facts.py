@@ -9,7 +9,7 @@ from typing import Any
 
 from motionkit.page.html import commands, definitions, details, note, table, tiles
 from motionkit.page.wording import duration
-from motionkit.runs.source import Source
+from motionkit.runs.source import Source, value_at
 from motionkit.tracking import (
     DOUBTED,
     FEWEST,
@@ -152,28 +152,6 @@ def _how_to_read(source: Source) -> str:
     return details("How to read this", definitions(words)) if words else ""
 
 
-def sensitivity(source: Source) -> str:
-    """Return what the rewards of a run do not see, as the run itself found before it trained; empty for other runs."""
-    recorded = (source.info.record.model_extra or {}).get("sensitivity") if source.info.record else None
-    rewards, audit = value_at(recorded, "rewards"), value_at(recorded, "table")
-    if not isinstance(rewards, Mapping) or not isinstance(audit, Mapping):
-        return ""
-    sentences = [words for name in rewards if isinstance(words := value_at(rewards, name, "sentence"), str)]
-    columns, rows = audit.get("columns"), audit.get("rows")
-    shown = ""
-    if isinstance(columns, list) and isinstance(rows, list) and all(isinstance(row, list) for row in rows):
-        heads = [str(head) for head in columns]
-        shown = table(heads, [row[: len(heads)] for row in rows], numbers=range(2, len(heads)))
-    words = (
-        "Before training, reference clips were changed and scored again. Seen is what the change costs, as a share of "
-        "what an unrelated caption costs, with its 95 % interval; a reward that reads no text: in standard deviations "
-        "over reference clips. * trained against this change. motionkit eval sensitivity measures all changes. Of the "
-        "starter's rewards, the order of events and how often something is done are from the audit in docs/rewards.md."
-    )
-    paragraphs = "".join(f"<p>{escape(text)}.</p>" for text in sentences)  # each begins with the name of a reward
-    return f"<h2>What the reward does not see</h2>{paragraphs}{details('Figures', shown + note(words))}"
-
-
 def _kind(columns: Sequence[str]) -> str:
     """Return how a table is shown: one of many columns is a list on a telephone, or has no change and no interval."""
     if list(columns[4:6]) == ["change", "95 % interval"]:
@@ -280,14 +258,6 @@ def flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, obj
             yield from flat(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
-
-
-def value_at(config: object, *keys: str) -> object:
-    """Return a value of nested mappings; None if a key is missing on the way."""
-    value = config
-    for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value
 
 
 def _value(value: object) -> str:

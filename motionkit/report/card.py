@@ -18,9 +18,9 @@ from motionkit.contracts.dataset import called
 from motionkit.contracts.open_model import STARTER, encoder_format, open_model
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
-from motionkit.report._facts import flat, value_at
+from motionkit.report._facts import flat
 from motionkit.runs import TENSORS, TRAINED_ON, OutputFolder, SavedModel, TrainedOn
-from motionkit.runs.source import Source, read_source
+from motionkit.runs.source import Source, read_source, value_at
 from motionkit.text_to_motion.evaluation.heldout import Shown
 from motionkit.tracking import result_sentence
 from motionkit.version import __version__

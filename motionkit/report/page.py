@@ -26,16 +26,12 @@ from motionkit.page.html import (
     table,
 )
 from motionkit.page.wording import count
-from motionkit.predictor.pages import predictor, read_predictions
-from motionkit.regions.pages import regions
 from motionkit.report import _facts as facts
-from motionkit.report._charts import charts, compared
+from motionkit.report._charts import charts, compared, trainer_of, trainers_of
 from motionkit.report._facts import flat, typed
 from motionkit.runs import PAGE, disk_errors, next_commands, peek, write_bytes_atomic
+from motionkit.runs.sections import Sections
 from motionkit.runs.source import Source, read_source
-from motionkit.success.pages import collected, reward, success
-from motionkit.text_to_motion.evaluation.pages import compared as motions_compared
-from motionkit.text_to_motion.evaluation.pages import motions, on_the_way, read_motions
 from motionkit.tracking import compared_rows, measured_apart
 from motionkit.version import __version__
 
@@ -60,24 +56,15 @@ def run_page(folder: Path) -> str:
         MotionkitError: There is no run there (exit code 2).
     """
     source = read_source(folder)
-    kept, (predictions, lost) = read_motions(source.info), read_predictions(source.info)
-    looked_at = [motions(kept), on_the_way(kept)]
-    if kept.after is None:  # what is new comes first
-        looked_at.reverse()
+    parts = [sections.of(source) for sections in _sections(source)]
     body = "".join(
         [
             facts.head(source),
-            facts.gaps([*source.missing, *kept.missing, *lost]),
+            facts.gaps([*source.missing, *(text for part in parts for text in part.missing)]),
             facts.figures(source),
             facts.result_tables(source),
-            predictor(source, predictions),
-            reward(source),
-            collected(source),
-            success(source),
-            regions(source),
-            facts.sensitivity(source),
-            *looked_at,
-            charts(source.lines),
+            *(part.html for part in parts),
+            charts(source),
             facts.alarms(source),
             facts.settings(source),
             facts.environment(source),
@@ -102,12 +89,9 @@ def compare_page(folders: Sequence[Path]) -> str:
         raise MotionkitError("one run is named twice.", fix="name each run once.")
     names = _names(folders)
     sources = dict(zip(_LETTERS, (read_source(folder) for folder in folders), strict=False))
-    kept = {letter: read_motions(source.info) for letter, source in sources.items()}
-    missing = [
-        f"{letter}: {text}"
-        for letter, source in sources.items()
-        for text in (*source.missing, *kept[letter].missing, *read_predictions(source.info)[1])
-    ]
+    parts = [sections.compared(sources) for sections in _sections(*sources.values())]
+    missing = [f"{letter}: {text}" for letter, source in sources.items() for text in source.missing]
+    missing += [text for part in parts for text in part.missing]
     body = "".join(
         [
             f"<header><h1>{escape(' and '.join(names) if len(names) == 2 else count(len(names), 'run'))}</h1>",
@@ -115,8 +99,8 @@ def compare_page(folders: Sequence[Path]) -> str:
             _legend(dict(zip(sources, names, strict=True)), sources),
             facts.gaps(missing),
             _results(sources),
-            motions_compared(sources, kept),
-            compared({letter: source.lines for letter, source in sources.items()}),
+            *(part.html for part in parts),
+            compared(sources),
             _differences(sources),
         ]
     )
@@ -212,13 +196,15 @@ def _differences(sources: dict[str, Source]) -> str:
     return f"<h2>Settings that differ</h2>{inside}{more}"
 
 
+def _sections(*sources: Source) -> list[Sections]:
+    """Return the sections of all systems, and of the trainers of other packages that made the runs."""
+    return plugins.named("sections", *trainers_of(sources))
+
+
 def _own_page(command: str, folder: Path) -> str:
     """Return the page that a trainer of another package names; empty without one."""
-    name = command.replace(" ", ".")
-    if all(entry.name != name for entry in plugins.available("trainers")):
-        return ""
-    component = plugins.get("trainers", name)
-    if not component.page:
+    component = trainer_of(command)
+    if component is None or not component.page:
         return ""
     with plugins.catching(component.page.partition(":")[0], code=1):
         return str(component.page_maker()(folder))

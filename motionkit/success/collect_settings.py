@@ -93,4 +93,6 @@ component = Component(
     options=RewardCollectSettings,
     factory="motionkit.success.collect:open_trainer",
     metrics="motionkit.success.metrics:METRICS",
+    sections="motionkit.success.pages:SECTIONS",
+    charts="motionkit.success.pages:CHARTS",
 )

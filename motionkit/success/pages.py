@@ -17,6 +17,7 @@ from motionkit.errors import MotionkitError
 from motionkit.page.curves import Chart, Curve, curves
 from motionkit.page.histogram import histogram
 from motionkit.page.html import definitions, figure, grid, note, result_page, stored_picture, table, tiles
+from motionkit.runs.sections import Section, Sections
 from motionkit.runs.source import Source
 from motionkit.success.episodes import ARTIFACT, Episodes, open_episodes
 from motionkit.success.evaluation.report import FILE, RewardReport, Strip, load_strips
@@ -369,3 +370,11 @@ def _film(folder: Path, film: object, when: str) -> str:
 
 def _word(value: object) -> str:
     return "success" if value else "no success"
+
+
+def _of(source: Source) -> Section:
+    """Return a classifier's figures, collected episodes and a policy's films."""
+    return Section(reward(source) + collected(source) + success(source))
+
+
+SECTIONS = Sections(_of)

@@ -215,6 +215,8 @@ component = Component(
     options=RewardTrainSettings,
     factory="motionkit.success.train:RewardTrain",
     metrics="motionkit.success.metrics:METRICS",
+    sections="motionkit.success.pages:SECTIONS",
+    charts="motionkit.success.pages:CHARTS",
 )
 
 

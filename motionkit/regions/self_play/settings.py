@@ -195,4 +195,6 @@ component = Component(
     options=Sa2vaRlSettings,
     factory="motionkit.regions.self_play.train:Sa2vaRl",
     metrics="motionkit.regions.metrics:METRICS",
+    sections="motionkit.regions.pages:SECTIONS",
+    charts="motionkit.regions.pages:CHARTS",
 )

@@ -270,6 +270,8 @@ component = Component(
     options=PpoSettings,
     factory="motionkit.success.ppo.train:PpoTrainer",
     metrics="motionkit.success.metrics:METRICS",
+    sections="motionkit.success.pages:SECTIONS",
+    charts="motionkit.success.pages:CHARTS",
 )
 
 

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from motionkit.errors import MotionkitError
 from motionkit.page.curves import Chart
-from motionkit.page.html import details, grid, note
+from motionkit.page.html import details, grid, note, table
 from motionkit.page.wording import count
 from motionkit.player import PlayerTrack, player_assets, player_fragment
 from motionkit.runs import RunInfo
-from motionkit.runs.source import Source, not_shown
+from motionkit.runs.sections import Section, Sections
+from motionkit.runs.source import Source, not_shown, value_at
 from motionkit.text_to_motion.evaluation.heldout import Shown
 from motionkit.text_to_motion.evaluation.points import kept_points, track
 
@@ -124,6 +125,28 @@ def _spread(files: Mapping[int, Path]) -> dict[int, Path]:
     count = min(_POINTS, len(steps))
     chosen = steps if count == len(steps) else [steps[place * last // (count - 1)] for place in range(count)]
     return {step: files[step] for step in chosen}
+
+
+def sensitivity(source: Source) -> str:
+    """Return what the rewards of a run do not see, as the run itself found before it trained; empty for other runs."""
+    recorded = (source.info.record.model_extra or {}).get("sensitivity") if source.info.record else None
+    rewards, audit = value_at(recorded, "rewards"), value_at(recorded, "table")
+    if not isinstance(rewards, Mapping) or not isinstance(audit, Mapping):
+        return ""
+    sentences = [words for name in rewards if isinstance(words := value_at(rewards, name, "sentence"), str)]
+    columns, rows = audit.get("columns"), audit.get("rows")
+    shown = ""
+    if isinstance(columns, list) and isinstance(rows, list) and all(isinstance(row, list) for row in rows):
+        heads = [str(head) for head in columns]
+        shown = table(heads, [row[: len(heads)] for row in rows], numbers=range(2, len(heads)))
+    words = (
+        "Before training, reference clips were changed and scored again. Seen is what the change costs, as a share of "
+        "what an unrelated caption costs, with its 95 % interval; a reward that reads no text: in standard deviations "
+        "over reference clips. * trained against this change. motionkit eval sensitivity measures all changes. Of the "
+        "starter's rewards, the order of events and how often something is done are from the audit in docs/rewards.md."
+    )
+    paragraphs = "".join(f"<p>{escape(text)}.</p>" for text in sentences)  # each begins with the name of a reward
+    return f"<h2>What the reward does not see</h2>{paragraphs}{details('Figures', shown + note(words))}"
 
 
 def motions(kept: HeldOutMotions) -> str:
@@ -288,3 +311,22 @@ def _beside(prompt: _Prompt, real: Shown | None) -> _Prompt:
     except MotionkitError:
         return prompt
     return replace(prompt, tracks=[*prompt.tracks, answer], real=real.rewards[row])
+
+
+def _of(source: Source) -> Section:
+    """Return what the rewards do not see, and the motions before and after and on the way."""
+    kept = read_motions(source.info)
+    looked_at = [motions(kept), on_the_way(kept)]
+    if kept.after is None:  # what is new comes first
+        looked_at.reverse()
+    return Section("".join((sensitivity(source), *looked_at)), kept.missing)
+
+
+def _compared(sources: Mapping[str, Source]) -> Section:
+    """Return the same prompts of several runs side by side."""
+    kept = {letter: read_motions(source.info) for letter, source in sources.items()}
+    missing = [f"{letter}: {text}" for letter, motions in kept.items() for text in motions.missing]
+    return Section(compared(sources, kept), missing)
+
+
+SECTIONS = Sections(_of, _compared)

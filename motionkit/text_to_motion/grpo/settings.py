@@ -349,4 +349,6 @@ component = Component(
     summary="Fine-tune a text-to-motion diffusion model against rewards (GRPO).",
     options=GrpoSettings,
     factory="motionkit.text_to_motion.grpo.train:GrpoTrainer",
+    sections="motionkit.text_to_motion.evaluation.pages:SECTIONS",
+    charts="motionkit.text_to_motion.evaluation.pages:CHARTS",
 )

@@ -336,4 +336,6 @@ pretrain = Component(
     summary="Train a text-to-motion diffusion model on a dataset (MDM).",
     options=PretrainMDMSettings,
     factory="motionkit.text_to_motion.mdm.train:PretrainMDM",
+    sections="motionkit.text_to_motion.evaluation.pages:SECTIONS",
+    charts="motionkit.text_to_motion.evaluation.pages:CHARTS",
 )
