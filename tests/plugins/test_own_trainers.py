@@ -14,7 +14,7 @@ from typer.testing import Result
 
 from motionkit.plugins import KINDS, get
 from motionkit.plugins import _component as _metrics
-from motionkit.report.page import run_page
+from motionkit.report.page import compare_page, run_page
 from motionkit.testing import check_component
 from motionkit.tracking import definition, require_defined
 
@@ -41,7 +41,7 @@ class Drill:
         for step in (1, 2):
             run.log(step, {{"loss/total": 1.0, {logged}: 0.5}})
         return {{"heldout": {{"drill/error": {{"before": 2.0, "after": 1.0, "delta": -1.0, "n": 9}}}}}}
-component = Component("Drill.", Settings, "drills:Drill", metrics={metrics})
+component = Component("Drill.", Settings, "drills:Drill", metrics={metrics}{more})
 """
 OWN = "(Metric('drill/error', 'cm', 'down', 'Mean error.'), Metric('drill/<joint>/angle', 'deg', 'none', 'Angle.'))"
 
@@ -51,10 +51,27 @@ def _nothing_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_metrics, "_declared", {})
 
 
-def drill(site: Any, logged: str, *, metrics: str = "()", describe: str = "describe", stop: bool = False) -> None:
+PAGES = """
+from motionkit.page.curves import Chart
+from motionkit.plugins import Metric
+from motionkit.runs.sections import Section, Sections
+def of(source):
+    return Section(f"<p>Drilled by {source.info.command}.</p>", ["The drill's film is missing."])
+def compared(sources):
+    return Section(f"<p>Drills {' and '.join(sources)}.</p>")
+SECTIONS = Sections(of, compared)
+CHARTS = (Chart("How it drilled", {"error": "drill/error"}, "Of both steps."),)
+METRICS = (Metric("drill/error", "cm", "down", "Mean error."),)
+"""
+
+
+def drill(
+    site: Any, logged: str, *, metrics: str = "()", describe: str = "describe", stop: bool = False, more: str = ""
+) -> None:
     first = "import torch"
-    source = DRILL.format(logged=repr(logged), metrics=metrics, describe=describe, stop=stop, first=first)
-    site.install("motionkit-trainer-drill", "[motionkit.trainers]\ndrill = drills:component\n", drills=source)
+    source = DRILL.format(logged=repr(logged), metrics=metrics, describe=describe, stop=stop, first=first, more=more)
+    entries = "[motionkit.trainers]\ndrill = drills:component\n"
+    site.install("motionkit-trainer-drill", entries, drills=source, drill_pages=PAGES)
 
 
 @pytest.mark.parametrize(
@@ -78,6 +95,20 @@ def test_a_metric_of_its_own_is_logged(
     assert ("Mean error. Lower is better." in page) == (metrics == OWN)
     if metrics == OWN:
         assert "too few" in cli("runs", "show", "run").stdout
+
+
+def test_its_sections_charts_and_metrics_are_on_the_pages_of_its_runs(cli: Cli, site: Any) -> None:
+    named = ', sections="drill_pages:SECTIONS", charts="drill_pages:CHARTS"'
+    drill(site, "drill/error", metrics="'drill_pages:METRICS'", more=named)
+    for folder in ("run", "other"):
+        done = cli("drill", "--out", folder)
+        assert done.exit_code == 0, done.stderr
+    page = run_page(Path("run"))
+    assert "<p>Drilled by drill.</p>" in page
+    assert "The drill&#x27;s film is missing." in page
+    assert "How it drilled" in page
+    assert "Mean error. Lower is better." in page
+    assert "<p>Drills A and B.</p>" in compare_page([Path("run"), Path("other")])
 
 
 @pytest.mark.parametrize("logged", ["my_loss", "drill/error", "my/", "my/a b"])
