@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from motionkit import plugins
 from motionkit.page.curves import Chart, Curve, curves
 from motionkit.page.html import details, figure, grid
 from motionkit.page.wording import count
+from motionkit.report._systems import trainers_of
 from motionkit.runs.source import Source
 from motionkit.tracking import Metric, binned, definition, series, smoothed
 
@@ -34,19 +35,6 @@ _LAST = (
     Chart("Loss", {"train": "loss/total", "validation": "val/loss"}, "What is minimised; no measure of the result."),
     Chart("Gradient norm", {"norm": "grad/norm"}, "The norm of the gradient before it is clipped.", zero=True),
 )
-
-
-def trainer_of(command: str) -> plugins.Component | None:
-    """Return the component of the trainer that a run is of; None if it is not installed."""
-    name = command.replace(" ", ".")
-    known = any(entry.name == name for entry in plugins.available("trainers"))
-    return plugins.get("trainers", name) if known else None
-
-
-def trainers_of(sources: Iterable[Source]) -> list[plugins.Component]:
-    """Return the components of the trainers that runs are of, as far as they are installed."""
-    found = (trainer_of(source.info.command) for source in sources)
-    return [component for component in found if component is not None]
 
 
 def _charts(*sources: Source) -> list[Chart]:

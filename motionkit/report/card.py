@@ -19,9 +19,9 @@ from motionkit.contracts.open_model import STARTER, encoder_format, open_model
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.report._facts import flat
+from motionkit.report._systems import sections_of
 from motionkit.runs import TENSORS, TRAINED_ON, OutputFolder, SavedModel, TrainedOn
 from motionkit.runs.source import Source, read_source, value_at
-from motionkit.text_to_motion.evaluation.heldout import Shown
 from motionkit.tracking import result_sentence
 from motionkit.version import __version__
 from motionkit.weights import located
@@ -308,13 +308,8 @@ def _how_to_load(sort: _Sort, caption: str) -> str:
 
 def _caption(source: Source | None, called: str) -> str:
     """Return a caption that a policy knows: of its run's held-out motions, or the starter's; empty if there is none."""
-    for name in ("after", "before"):
-        if source is None or not (file := source.info.directory / "heldout" / f"{name}.npz").is_file():
-            continue
-        try:
-            text = Shown.load(file).texts[0]
-        except MotionkitError:
-            continue
+    known = [text for part in sections_of(source) for text in part.texts(source)] if source is not None else []
+    for text in known:
         if text.isprintable() and "`" not in text:
             return text
     return _BUNDLED if called == STARTER else ""

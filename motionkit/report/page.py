@@ -27,10 +27,10 @@ from motionkit.page.html import (
 )
 from motionkit.page.wording import count
 from motionkit.report import _facts as facts
-from motionkit.report._charts import charts, compared, trainer_of, trainers_of
+from motionkit.report._charts import charts, compared
 from motionkit.report._facts import flat, typed
+from motionkit.report._systems import sections_of, trainer_of
 from motionkit.runs import PAGE, disk_errors, next_commands, peek, write_bytes_atomic
-from motionkit.runs.sections import Sections
 from motionkit.runs.source import Source, read_source
 from motionkit.tracking import compared_rows, measured_apart
 from motionkit.version import __version__
@@ -56,7 +56,7 @@ def run_page(folder: Path) -> str:
         MotionkitError: There is no run there (exit code 2).
     """
     source = read_source(folder)
-    parts = [sections.of(source) for sections in _sections(source)]
+    parts = [sections.of(source) for sections in sections_of(source)]
     body = "".join(
         [
             facts.head(source),
@@ -89,7 +89,7 @@ def compare_page(folders: Sequence[Path]) -> str:
         raise MotionkitError("one run is named twice.", fix="name each run once.")
     names = _names(folders)
     sources = dict(zip(_LETTERS, (read_source(folder) for folder in folders), strict=False))
-    parts = [sections.compared(sources) for sections in _sections(*sources.values())]
+    parts = [sections.compared(sources) for sections in sections_of(*sources.values())]
     missing = [f"{letter}: {text}" for letter, source in sources.items() for text in source.missing]
     missing += [text for part in parts for text in part.missing]
     body = "".join(
@@ -194,11 +194,6 @@ def _differences(sources: dict[str, Source]) -> str:
         else ""
     )
     return f"<h2>Settings that differ</h2>{inside}{more}"
-
-
-def _sections(*sources: Source) -> list[Sections]:
-    """Return the sections of all systems, and of the trainers of other packages that made the runs."""
-    return plugins.named("sections", *trainers_of(sources))
 
 
 def _own_page(command: str, folder: Path) -> str:

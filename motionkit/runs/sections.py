@@ -20,9 +20,14 @@ def _none(sources: Mapping[str, Source]) -> Section:
     return Section()
 
 
+def _no_texts(source: Source) -> Sequence[str]:
+    return ()
+
+
 @dataclass(frozen=True)
 class Sections:
     """The parts of a system. They are asked for every run, also one of another system, and are empty there."""
 
     of: Callable[[Source], Section]  # The part of a run's page, after the result
     compared: Callable[[Mapping[str, Source]], Section] = _none  # That of a comparison, of runs by their letters
+    texts: Callable[[Source], Sequence[str]] = _no_texts  # Texts that a run's model follows, for the card of the model

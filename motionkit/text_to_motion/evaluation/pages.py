@@ -329,4 +329,10 @@ def _compared(sources: Mapping[str, Source]) -> Section:
     return Section(compared(sources, kept), missing)
 
 
-SECTIONS = Sections(_of, _compared)
+def _texts(source: Source) -> list[str]:
+    """Return the first held-out prompt of a run, of after training where that was kept."""
+    kept = read_motions(source.info)
+    return [shown.texts[0] for shown in (kept.after, kept.before) if shown is not None]
+
+
+SECTIONS = Sections(_of, _compared, _texts)
