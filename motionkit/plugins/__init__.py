@@ -20,6 +20,7 @@ from motionkit.plugins._lookup import (
     named,
     reads_of,
     require_fit,
+    trainer_of,
     warn_hidden,
 )
 
@@ -55,5 +56,6 @@ __all__ = [
     "reads_of",
     "require_fit",
     "scan",
+    "trainer_of",
     "warn_hidden",
 ]

@@ -149,6 +149,9 @@ class Component:
     # ``"module:attribute"`` of the search space of a trainer for `motionkit tune --bayes`: ``attribute(settings)``
     # returns a `motionkit.config.Search`, and imports no torch.
     search: str = ""
+    # ``"module:attribute"`` of what adjusts a trainer's settings by the figures of a run, for `tune --metrics RUN`:
+    # ``attribute(run, *, base, write_config, dry_run)`` returns the document of the command.
+    adjust: str = ""
     # Metrics it logs other than motionkit's and those under ``my/``, which need no definition: a tuple, or the
     # ``"module:attribute"`` of one, which imports no torch.
     metrics: tuple[Metric, ...] | str = ()

@@ -96,6 +96,13 @@ def named(field: str, *others: Component) -> list[Any]:
     return [component.imported(name) for name, component in found.items()]
 
 
+def trainer_of(command: str) -> Component | None:
+    """Return the component of the trainer that a run is of; None if it is not installed."""
+    name = command.replace(" ", ".")
+    known = any(entry.name == name for entry in available("trainers"))
+    return get("trainers", name) if known else None
+
+
 @lru_cache
 def builtin_metrics() -> Mapping[str, Metric]:
     """Return the metrics that motionkit's own plugins define, by name; imports their light halves."""

@@ -350,6 +350,7 @@ component = Component(
     options=TrainMplSettings,
     factory="motionkit.predictor.train:TrainMpl",
     search="motionkit.predictor.search_space:search",
+    adjust="motionkit.predictor.recorded:run_metrics",
     metrics="motionkit.predictor.metrics:METRICS",
     sections="motionkit.predictor.pages:SECTIONS",
     charts="motionkit.predictor.pages:CHARTS",

@@ -1,4 +1,4 @@
-"""What systems bring to pages: the component of the trainer that a run is of, and the sections of all systems."""
+"""What systems bring to pages: the components of the trainers that runs are of, and the sections of all systems."""
 
 from __future__ import annotations
 
@@ -9,16 +9,9 @@ from motionkit.runs.sections import Sections
 from motionkit.runs.source import Source
 
 
-def trainer_of(command: str) -> plugins.Component | None:
-    """Return the component of the trainer that a run is of; None if it is not installed."""
-    name = command.replace(" ", ".")
-    known = any(entry.name == name for entry in plugins.available("trainers"))
-    return plugins.get("trainers", name) if known else None
-
-
 def trainers_of(sources: Iterable[Source]) -> list[plugins.Component]:
     """Return the components of the trainers that runs are of, as far as they are installed."""
-    found = (trainer_of(source.info.command) for source in sources)
+    found = (plugins.trainer_of(source.info.command) for source in sources)
     return [component for component in found if component is not None]
 
 

@@ -29,7 +29,7 @@ from motionkit.page.wording import count
 from motionkit.report import _facts as facts
 from motionkit.report._charts import charts, compared
 from motionkit.report._facts import flat, typed
-from motionkit.report._systems import sections_of, trainer_of
+from motionkit.report._systems import sections_of
 from motionkit.runs import PAGE, disk_errors, next_commands, peek, write_bytes_atomic
 from motionkit.runs.source import Source, read_source
 from motionkit.tracking import compared_rows, measured_apart
@@ -198,7 +198,7 @@ def _differences(sources: dict[str, Source]) -> str:
 
 def _own_page(command: str, folder: Path) -> str:
     """Return the page that a trainer of another package names; empty without one."""
-    component = trainer_of(command)
+    component = plugins.trainer_of(command)
     if component is None or not component.page:
         return ""
     with plugins.catching(component.page.partition(":")[0], code=1):

@@ -1,76 +1,27 @@
 """``motionkit tune``: a search over a trainer's settings, or a change of them by what a run recorded.
 
-The search is that of `motionkit.cli.commands.tune_bayes`. ``--metrics RUN`` applies the guide's rules to the figures of
-a run (`run_metrics`).
+The search is that of `motionkit.cli.commands.tune_bayes`. ``--metrics RUN`` is answered by the trainer that adjusts its
+settings so (`Component.adjust`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
+from motionkit import plugins
 from motionkit.cli._command import present
 from motionkit.cli.commands.tune_bayes import TuneBayesSettings, run_search
 from motionkit.cli.settings import add_command
 from motionkit.config import Resolved
 from motionkit.errors import MotionkitError
+from motionkit.runs import peek
 
 _WITH_METRICS = ("base", "write_config")
 """Settings of the search that act with ``--metrics`` too."""
-
-
-def run_metrics(
-    run: Path, *, base: Path | None = None, write_config: Path | None = None, dry_run: bool = False
-) -> Mapping[str, Any]:
-    """Adjust settings by the recorded figures of a run.
-
-    Args:
-        run: Run of train-mpl, or a metrics folder, the guide's included.
-        base: Settings file to adjust; by default the run's own settings.
-        write_config: File that the result is written into; nothing is written without it.
-        dry_run: Only list the changes.
-
-    Returns:
-        The document of the command, with ``table`` and ``closing`` for people; see `motionkit.cli._command.present`.
-    """
-    from motionkit.tuning.recorded import apply_rules, open_recorded, write_adjusted
-
-    recorded = open_recorded(run, base)
-    adjusted = apply_rules(recorded)
-    rows = recorded.rows(adjusted.changes)
-    lasting = [f"long runs, which no rule reads: {text}" for text in recorded.long]
-    closing = [*adjusted.notes, *lasting, f"figures of {recorded.metrics}, settings of {recorded.base}"]
-    written = None
-    if not rows:
-        closing.append("nothing to change: no figure that depends on the model is too high.")
-    elif write_config is None or dry_run:
-        closing.append("nothing was written" + ("." if dry_run else "; --write-config FILE writes the result."))
-    else:
-        closing.append(write_adjusted(write_config, recorded, adjusted))
-        written = str(write_config)
-    return {
-        "metrics": str(recorded.metrics),
-        "base": str(recorded.base),
-        "changes": [
-            {"key": key, "before": before, "after": after, "evidence": evidence}
-            for key, before, after, evidence in rows
-        ],
-        "notes": list(adjusted.notes),
-        "long_alarms": list(recorded.long),
-        "stages": adjusted.stages if adjusted.staged else [],
-        "written": written,
-        "table": {
-            "title": f"{len(rows)} changes",
-            "columns": ["setting", "before", "after", "evidence"],
-            "rows": [(key, f"{before:g}", f"{after:g}", evidence) for key, before, after, evidence in rows],
-        }
-        if rows
-        else None,
-        "closing": closing,
-    }
 
 
 def register(app: typer.Typer) -> None:
@@ -117,5 +68,14 @@ def _run(resolved: Resolved[TuneBayesSettings], dry_run: bool, as_json: bool, ar
         raise MotionkitError("--metrics adjusts one file.", fix="give --base once.")
 
     base = settings.base[0] if settings.base else None
-    document = run_metrics(run, base=base, write_config=settings.write_config, dry_run=dry_run)
+    document = _adjuster(run)(run, base=base, write_config=settings.write_config, dry_run=dry_run)
     present("tune", document, as_json=as_json)
+
+
+def _adjuster(run: Path) -> Callable[..., Mapping[str, Any]]:
+    """Return what adjusts settings by a run: its trainer's own way, else the one that motionkit has."""
+    component = plugins.trainer_of(peek(run).command) if (run / "run.json").is_file() else None
+    if component is not None and component.adjust:
+        return cast(Callable[..., Mapping[str, Any]], component.imported(component.adjust))
+    (usual,) = plugins.named("adjust")
+    return cast(Callable[..., Mapping[str, Any]], usual)

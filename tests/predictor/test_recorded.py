@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motionkit.cli.commands.tune import run_metrics
 from motionkit.config import Given, resolve
 from motionkit.errors import MotionkitError
 from motionkit.predictor.guide_figures import write_epoch
+from motionkit.predictor.recorded import LONGEST, Change, adjust, average, judge, run_metrics, value_in
 from motionkit.predictor.schedule import schedule_problems
 from motionkit.predictor.train_settings import TrainMplSettings
-from motionkit.tuning.recorded import LONGEST, Change, adjust, average, judge, value_in
 
 BASE = {"freerun_weight": 1.0, "freerun_horizon": 15.0, "w_fk_pos": 0.07, "w_rot_local": 0.07,
         "w_latent_consistency": 0.03}  # fmt: skip

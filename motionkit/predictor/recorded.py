@@ -2,7 +2,7 @@
 
 The rules (`RULES`) are the guide's: which settings to raise if a figure of a training is too high. `adjust` applies
 them to a schedule; it and what is above it read and write no files. `open_recorded` reads the figures of a run, and
-`write_adjusted` writes its settings.
+`write_adjusted` writes its settings; `run_metrics` is ``motionkit tune --metrics``.
 """
 
 from __future__ import annotations
@@ -379,3 +379,52 @@ def _find(path: Path) -> tuple[Path, Path]:
         if path.exists() else "it does not exist.",
         fix="name a run of train-mpl, or the guide's metrics folder.",
     )  # fmt: skip
+
+
+def run_metrics(
+    run: Path, *, base: Path | None = None, write_config: Path | None = None, dry_run: bool = False
+) -> Mapping[str, Any]:
+    """Adjust settings by the recorded figures of a run.
+
+    Args:
+        run: Run of train-mpl, or a metrics folder, the guide's included.
+        base: Settings file to adjust; by default the run's own settings.
+        write_config: File that the result is written into; nothing is written without it.
+        dry_run: Only list the changes.
+
+    Returns:
+        The document of the command, with ``table`` and ``closing`` for people.
+    """
+    recorded = open_recorded(run, base)
+    adjusted = apply_rules(recorded)
+    rows = recorded.rows(adjusted.changes)
+    lasting = [f"long runs, which no rule reads: {text}" for text in recorded.long]
+    closing = [*adjusted.notes, *lasting, f"figures of {recorded.metrics}, settings of {recorded.base}"]
+    written = None
+    if not rows:
+        closing.append("nothing to change: no figure that depends on the model is too high.")
+    elif write_config is None or dry_run:
+        closing.append("nothing was written" + ("." if dry_run else "; --write-config FILE writes the result."))
+    else:
+        closing.append(write_adjusted(write_config, recorded, adjusted))
+        written = str(write_config)
+    return {
+        "metrics": str(recorded.metrics),
+        "base": str(recorded.base),
+        "changes": [
+            {"key": key, "before": before, "after": after, "evidence": evidence}
+            for key, before, after, evidence in rows
+        ],
+        "notes": list(adjusted.notes),
+        "long_alarms": list(recorded.long),
+        "stages": adjusted.stages if adjusted.staged else [],
+        "written": written,
+        "table": {
+            "title": f"{len(rows)} changes",
+            "columns": ["setting", "before", "after", "evidence"],
+            "rows": [(key, f"{before:g}", f"{after:g}", evidence) for key, before, after, evidence in rows],
+        }
+        if rows
+        else None,
+        "closing": closing,
+    }
