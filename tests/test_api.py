@@ -78,6 +78,18 @@ def test_options_are_checked(dataset) -> None:
         motionkit.load_policy("nowhere")
     with pytest.raises(MotionkitError, match="no reward 'tmr-dens'"):
         motionkit.load_reward("tmr-dens")
+    with pytest.raises(MotionkitError, match="size"):
+        motionkit.load_environment("reach", size=2)
+    with pytest.raises(MotionkitError, match="no environment 'reech'"):
+        motionkit.load_environment("reech")
+
+
+def test_copies_of_an_environment_are_stepped_together() -> None:
+    environment = motionkit.load_environment("reach", num_envs=3, size=32)
+    environment.reset(np.arange(3), np.arange(3))
+    step = environment.step(np.zeros((3, 2), np.float32))
+    assert step.reward.shape == (3,)
+    assert environment.frames()["base_camera"].shape == (3, 32, 32, 3)
 
 
 def test_a_reference_is_opened_by_grpo_alone() -> None:

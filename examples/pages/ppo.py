@@ -45,15 +45,8 @@ def value(states):
     return network.value_net(network.mlp_extractor.forward_critic(states)).flatten()
 
 
-def begin(copies):
-    """Begin an episode in some copies, each from a start of its own."""
-    global begun
-    environment.reset(copies, start_seeds("train", SEED, begun, len(copies)))
-    begun += len(copies)
-
-
-begun = 0
-begin(np.arange(COPIES))
+environment.reset(np.arange(COPIES), start_seeds("train", SEED, 0, COPIES))  # every episode has a start of its own
+begun = COPIES  # episodes
 torch.manual_seed(SEED)  # of the actions
 np.random.seed(SEED)  # of the minibatches
 
@@ -83,8 +76,8 @@ for update in range(UPDATES):
         rows["over"].append(torch.from_numpy(step.done.astype(np.float32)))
         over = np.flatnonzero(step.done)
         finished, succeeded = finished + len(over), succeeded + int(step.success[over].sum())
-        if len(over):
-            begin(over)
+        environment.reset(over, start_seeds("train", SEED, begun, len(over)))
+        begun += len(over)
 
     # Generalised advantage estimation: how much better than expected, over the steps that follow, each counting LAMBDA
     # times less. delta_t = r_t + GAMMA V(s_t+1) - V(s_t), A_t = delta_t + GAMMA LAMBDA A_t+1; both end with an episode.

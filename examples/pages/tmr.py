@@ -15,6 +15,7 @@ import torch.nn.functional as F
 
 from motionkit import load_dataset
 from motionkit.rl import length_mask
+from motionkit.text import mirror_text
 from motionkit.text_to_motion.pairs.data import PairBatches
 from motionkit.text_to_motion.pairs.negatives import Negatives
 from motionkit.text_to_motion.pairs.settings import kinds_of
@@ -46,6 +47,7 @@ common = {"max_length": dataset.max_length, "seed": SEED, "skeleton": dataset.sk
 batches = PairBatches(clips, batch_size=BATCH, mirror=0.5, resize=0.15, **common)
 copies = Negatives(clips, kinds_of("all", starter=True), share=0.7, fps=dataset.fps, **common)
 captions = list(dict.fromkeys(text for clip in clips for text in clip.captions))
+captions += [mirror_text(text) for text in captions]
 copies.settle(captions, "starter", lambda texts: readable(text_model, texts))  # leaves out what cannot be encoded
 everything = slice(0, BATCH)
 
@@ -93,7 +95,7 @@ for update in range(UPDATES):
     # Score of every text with every motion. Pairs whose sentences say the same are no negatives.
     logits = F.normalize(text, dim=-1) @ F.normalize(motion, dim=-1).T / TEMPERATURE  # [B, B]
     sentences = sentence_embeddings(features)  # [B, .], of length 1
-    same = (sentences @ sentences.T > 0.6) & ~torch.eye(BATCH, dtype=torch.bool)
+    same = (sentences @ sentences.T > 2 * 0.8 - 1) & ~torch.eye(BATCH, dtype=torch.bool)
     logits = logits.masked_fill(same, -torch.inf)
 
     # InfoNCE: of B motions and a copy, which one is the text's, and the other way round. Row i belongs to column i.
@@ -105,7 +107,7 @@ for update in range(UPDATES):
     # And a copy must score below its pair: log(1 + exp(copy - pair)).
     pair = score(text, motion)  # [B]
     below = F.softplus(of_motions - pair).mean() + F.softplus(of_captions - pair).mean()
-    # Off by default, as of the paper: the decoder with its reconstruction, and the KL of Gaussian latents.
+    # The paper also has a decoder with its reconstruction, and the KL of Gaussian latents; both are off by default.
     loss = torch.stack([CONTRASTIVE * contrastive, LATENT * near, NEGATIVES * below]).sum()
 
     adam.zero_grad()

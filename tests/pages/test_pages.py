@@ -13,7 +13,7 @@ MOST = 150
 FILES = sorted(PAGES.glob("*.py"))
 
 # What samples, scores and descends in one call, or says how by options.
-WHOLE = {"GRPO", "Learner", "Context", "Objective", "fit", "run_steps", "RewardMix", "PPO"}
+WHOLE = {"GRPO", "Learner", "Context", "Objective", "RewardMix", "SelfPlay", "Sb3Ppo", "PPO", "fit", "run_steps"}
 ENDINGS = ("Settings", "Options", "Trainer", "Training", "Step")
 
 

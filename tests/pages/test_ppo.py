@@ -48,6 +48,9 @@ def test_the_page_has_the_losses_of_the_class() -> None:
     assert metrics[-1]["loss/policy"] == pytest.approx(np.mean(page["policy_losses"]), rel=1e-12)
     assert metrics[-1]["loss/value"] == pytest.approx(np.mean(page["value_losses"]), rel=1e-12)
     assert all(torch.equal(ours[name], weights[name]) for name in weights)
+    torch.manual_seed(0)
+    first = Actor(page["actor"].spec).tensors()
+    assert not any(torch.equal(first[name], weights[name]) for name in weights)
     other = run("ppo", UPDATES=1, COPIES=COPIES, SEED=1)["actor"].tensors()
     assert not any(torch.equal(other[name], weights[name]) for name in weights)
 

@@ -61,13 +61,14 @@ class PairTrainer(ABC, Generic[Settings]):
     """Trains a model of texts and motions; see `motionkit.training.base.Trainer`.
 
     AdamW with warm-up and cosine decay, one random caption per motion, random crops. A subclass opens its model in
-    `prepare`, after `open_clips`, which sets ``items`` (the record of the training data) and ``inputs``.
+    `prepare`, after `open_clips`, which sets ``items`` (the record of the training data) and ``inputs``, and makes
+    ``training`` last, which does the updates.
     """
 
     figures: ClassVar[tuple[Figure, ...]] = (LOSS, Figure("R@3", (_HEADLINE,)))
     stream: ClassVar[str]  # name of the trainer's random stream
     folder: ClassVar[str]  # name of the model's folder in the run
-    training: PairTraining  # set at the end of `prepare`
+    training: PairTraining
 
     def __init__(self, settings: Settings) -> None:
         self.settings: Settings = settings

@@ -100,9 +100,9 @@ class TMRTraining(PairTraining):
     Example:
         >>> from motionkit import load_dataset
         >>> from motionkit.text_to_motion.pairs.data import PairBatches
-        >>> from motionkit.text_to_motion.tmr.files import load_tmr
+        >>> from motionkit.text_to_motion.tmr.files import open_tmr
         >>> clips = load_dataset("starter").clips("train")[:8]
-        >>> training = TMRTraining(load_tmr("starter"))
+        >>> training = TMRTraining(open_tmr("starter"))
         >>> metrics = training.step(PairBatches(clips, batch_size=8, max_length=196, seed=0)(1))
         >>> sorted(name for name in metrics if name.startswith("loss"))
         ['loss/contrastive', 'loss/latent', 'loss/total']
