@@ -144,6 +144,15 @@ def test_ids_of_split_lists_may_have_blanks(clips, tmp_path):
     assert found["clip1"] == ("train",)
 
 
+def test_a_table_with_one_caption_for_all_is_said(clips, tmp_path):
+    table = tmp_path / "c.csv"
+    table.write_text("id,text\n" + "".join(f"clip{n},he walks\n" for n in range(5)))
+    said = run("convert", clips, tmp_path / "out", "--captions", table).stderr
+    assert "have the caption 'he walks': a model has nothing to tell apart" in said
+    table.write_text(table.read_text() + "turned,he turns\n")
+    assert "nothing to tell apart" not in run("convert", clips, tmp_path / "other", "--captions", table).stderr
+
+
 def test_a_table_chooses_splits(clips, tmp_path):
     table = tmp_path / "c.csv"
     rows = [f"clip{n},x,{'test' if n == 3 else 'train'},{'g' if n > 2 else n}" for n in range(5)]
