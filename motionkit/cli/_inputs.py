@@ -150,4 +150,7 @@ def open_table(settings: CaptionSettings) -> CaptionTable | None:
     if table.note:
         say(table.note)
     say(f"columns of {settings.table}: " + ", ".join(f"{role} = {name}" for role, name in table.columns.items()))
+    texts = {text for rows in table.rows.values() for row in rows for text in row.captions}
+    if len(texts) == 1 and len(table.rows) > 1:
+        warn(f"all rows of {settings.table} have the caption {min(texts)!r}: a model has nothing to tell apart.")
     return table

@@ -35,6 +35,7 @@ def for_training(error: MotionkitError) -> MotionkitError:
         fix = fix.replace(f"--{name}.text-model", "--text.model")
     for name in ("policy.checkpoint", "reward.weights"):
         fix = fix.replace(f"--{name}", "--init")
+    fix = fix.replace("choose a dataset and a checkpoint", "leave --init out, or choose a dataset and a policy")
     if "--reward.stats" in fix:
         fix = "put TMR's mean.pt and std.pt into the folder of the weights."
     return MotionkitError(error.message, why=error.why, fix=fix)

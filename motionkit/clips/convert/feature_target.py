@@ -30,6 +30,9 @@ from motionkit.rigs import kit_bones, to_body
 from motionkit.runs import fingerprint, write_bytes_atomic
 from motionkit.text import reads_sides
 
+_HELD_OUT = 2
+"""Fewest clips of the val split that `pretrain tmr` and `pretrain t2m-evaluator` take."""
+
 MIN_FRAMES = {"humanml": 40, "kit": 24}
 """Shortest clip in feature frames that HumanML3D's loaders take."""
 
@@ -105,6 +108,11 @@ class FeatureTarget:
         report.splits = {split: sum(value == split for value in splits.values()) for split in SPLITS}
         if not report.splits["train"]:
             report.warnings.append("the train split is empty: Mean and Std were taken over all clips.")
+        elif report.splits["val"] < _HELD_OUT and len(report.uncaptioned) < len(pieces):
+            report.warnings.append(
+                f"the val split has {count(report.splits['val'], 'clip')}, and models of text and motion measure on "
+                f"{_HELD_OUT} or more: move clips into it by the column split, or leave that column out."
+            )
         finish_folder(folder, splits, self.skeleton)
 
     def write(self, clip: Clip, key: str, folder: Path) -> Sequence[Piece]:

@@ -76,7 +76,7 @@ def assign_splits(groups: Mapping[str, str]) -> dict[str, str]:
     """Give each clip a split by its group, the same on every machine.
 
     Groups are taken in the order of a hash of their names and fill test, then val; the rest is train. With three
-    groups or more every split has at least one, and with 20 clips or more at least two clips, which retrieval needs.
+    groups or more every split has at least one, and with 8 clips or more at least two clips, which retrieval needs.
 
     Returns:
         Clip id to ``train``, ``val`` or ``test``.
@@ -92,7 +92,7 @@ def assign_splits(groups: Mapping[str, str]) -> dict[str, str]:
     order = sorted(members, key=lambda group: hashlib.sha256(group.encode()).hexdigest())
     splits: dict[str, str] = {}
     for split, share in SHARES.items():
-        quota, count = max(share * len(groups), min(2, len(groups) // 10)), 0
+        quota, count = max(share * len(groups), min(2, len(groups) // 4)), 0
         while len(order) > 1 and count < quota and (count == 0 or count + len(members[order[0]]) / 2 <= quota):
             group = order.pop(0)
             count += len(members[group])

@@ -203,8 +203,7 @@ def evaluator_notes(named: Named, captions: Sequence[str], real_r3: float | None
     notes, fix = [], f"An evaluator of these data: {command}" if command else ""
     known = words_known(named.evaluator, captions)
     if known < FEW_WORDS:
-        none = ", and none of its figures has a verdict" if real_r3 is None else ""
-        notes.append(f"the evaluator knows {100 * known:.0f} % of the words of these captions{none}. {fix}".strip())
+        notes.append(f"the evaluator knows {100 * known:.0f} % of the words of these captions. {fix}".strip())
     if real_r3 is not None and real_r3 < LOW_R3:
         notes.append(
             f"the evaluator finds the text of reference clips among 32 with R@3 {real_r3:.2f} (chance 0.09): it tells "
@@ -216,7 +215,7 @@ def evaluator_notes(named: Named, captions: Sequence[str], real_r3: float | None
 def evaluator_doubt(named: Named, captions: Sequence[str], real_r3: float | None) -> str:
     """Return why no verdict is read off an evaluator's figures, in short; empty if they may be read.
 
-    Its R@3 of reference clips decides; where that is not known, the share of words that it knows.
+    Its R@3 of reference clips decides; where that is not known, nobody can say what the figures are worth.
 
     Args:
         named: The evaluator.
@@ -226,7 +225,9 @@ def evaluator_doubt(named: Named, captions: Sequence[str], real_r3: float | None
     if real_r3 is not None:
         return f"the evaluator finds the text of reference clips with R@3 {real_r3:.2f}" if real_r3 < LOW_R3 else ""
     known = words_known(named.evaluator, captions)
-    return f"the evaluator knows {100 * known:.0f} % of the words of these captions" if known < FEW_WORDS else ""
+    if known < FEW_WORDS:
+        return f"the evaluator knows {100 * known:.0f} % of the words of these captions"
+    return "there are too few prompts to measure whether the evaluator tells the texts of reference clips apart"
 
 
 def words_known(evaluator: T2MEvaluator, captions: Sequence[str]) -> float:

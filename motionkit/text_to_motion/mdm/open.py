@@ -86,7 +86,8 @@ def open_policy(
     if dataset is not None and dataset.skeleton.name != parts.skeleton.name:
         raise MotionkitError(
             f"the policy moves the {parts.skeleton.name} body, the dataset has the {dataset.skeleton.name} body.",
-            fix="choose a dataset and a checkpoint of the same body.",
+            fix="choose a dataset and a checkpoint of the same body; motionkit convert makes "
+            f"{parts.skeleton.name} data of the same recordings.",
         )
     normalizer = parts.normalizer
     if options.stats is not None:

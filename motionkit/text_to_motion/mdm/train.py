@@ -19,6 +19,7 @@ from motionkit.contracts.policy import DiffusionPolicy, guidance_of
 from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
 from motionkit.motion import Normalizer, Skeleton, mirror_features
+from motionkit.page.wording import count
 from motionkit.rl import length_mask, stable_hash
 from motionkit.runs import Run, fingerprint_tensors
 from motionkit.text import Prompt, mirror_text, proof, reads_sides
@@ -334,7 +335,7 @@ class PretrainMDM:
                 self._items.write(run.artifact("policy"))
 
         def validate_first() -> dict[str, float]:
-            _logger.info("measuring the loss on %d held-out clips before training", len(self._val_clips))
+            _logger.info("measuring the loss on %s before training", count(len(self._val_clips), "held-out clip"))
             self._keep(run, 0)
             return {"loss": self._validate(held_out)}
 
@@ -362,7 +363,7 @@ class PretrainMDM:
             quality = self._sample(run)
         before, last = float(fitted.before["loss"]), float(fitted.after[validated])
         heldout = {"loss": {"before": before, "after": last, "delta": last - before, "n": count_takes(self._val_clips)}}
-        tables = [result_table(results(heldout), f"Diffusion loss on {len(self._val_clips)} held-out clips")]
+        tables = [result_table(results(heldout), f"Diffusion loss on {count(len(self._val_clips), 'held-out clip')}")]
         metrics = {validated: last}
         if quality is not None:
             judged, metrics = self._named is None, metrics | {"heldout/fid": quality.fid}
@@ -387,19 +388,19 @@ class PretrainMDM:
     def _keep(self, run: Run, step: int) -> None:
         """Keep motions of a few held-out captions, to be looked at."""
         every = self._val_clips
-        count = min(self.settings.motions, len(every))
-        if not count or not self.world.main:
+        shows = min(self.settings.motions, len(every))
+        if not shows or not self.world.main:
             return
         network = self.policy.network
         training = network.training
-        clips = [every[place * len(every) // count] for place in range(count)]
+        clips = [every[place * len(every) // shows] for place in range(shows)]
         prompts = [
             Prompt((clip.captions[0],), (min(len(clip.features), self.policy.max_length),), clip.key) for clip in clips
         ]
         network.eval()
         shown = sample_point(cast(DiffusionPolicy, self.policy), prompts, self._judge)
         network.train(training)
-        keep_point(run, step, shown, count)
+        keep_point(run, step, shown, shows)
 
     def _sample(self, run: Run) -> Quality | None:
         """Compare samples with reference clips, and keep some for the page; None without judge and evaluator."""

@@ -33,7 +33,8 @@ def usable_clips(dataset: TextMotionDataset, split: Split, label: str, *, least:
     if len(clips) < least:
         raise MotionkitError(
             f"dataset {label!r} has {count(len(clips), 'clip')} in its {split} split, at least {least} are needed.",
-            fix=f"check --dataset.root and its {split}.txt; convert --split-column NAME takes the splits from a table.",
+            fix=f"check --dataset.root and its {split}.txt. convert deals clips out by itself, and takes the splits of "
+            "a table that has them (--split-column NAME).",
         )
     for clip in clips:
         if not bool(torch.isfinite(clip.features).all()):

@@ -113,12 +113,6 @@ class Negatives:
             label: The dataset's name for messages.
             readable: Returns those of the texts that the text model can encode.
         """
-        if len(captions) < 2:
-            raise MotionkitError(
-                f"the training clips of {label} have one caption, {captions[0]!r}; negatives need several.",
-                why="with one, a model learns whether a motion was changed, not whether it fits a caption.",
-                fix="--negatives none, or a dataset of several actions.",
-            )
         absent = [name for name in self._motion if not self._applies_somewhere(name)]
         changed = {name: self._changed_captions(name, captions) for name in self._text}
         absent += [name for name, texts in changed.items() if not texts]

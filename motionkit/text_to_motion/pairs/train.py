@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from motionkit.contracts.dataset import TextClip, TextMotionDataset, count_takes
 from motionkit.contracts.open_model import trained_on
+from motionkit.errors import MotionkitError
 from motionkit.metrics import guo_batches, retrieval, retrieval_guo
 from motionkit.motion import DataRecord
 from motionkit.rl import stable_hash
@@ -100,6 +101,12 @@ class PairTrainer(ABC, Generic[Settings]):
         dataset: TextMotionDataset = settings.dataset.build()
         label = settings.dataset.label
         clips = usable_clips(dataset, "train", label, least=4)
+        if len(captions := {text for clip in clips for text in clip.captions}) < 2:
+            raise MotionkitError(
+                f"all training clips of {label} have the same caption, {min(captions)!r}.",
+                why="the model learns which caption belongs to which clip, and there is nothing to tell apart.",
+                fix="give the clips captions of their own: motionkit convert IN... OUT --captions CSV.",
+            )
         self.train_clips = {"all": clips, "first": clips[0::2], "second": clips[1::2]}[train.half]
         size = min(train.batch_size, len(self.train_clips))
         share_of(size, self.world, what="clips", flag="--batch-size")

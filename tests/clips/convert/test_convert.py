@@ -144,6 +144,34 @@ def test_ids_of_split_lists_may_have_blanks(clips, tmp_path):
     assert found["clip1"] == ("train",)
 
 
+def test_a_table_with_one_caption_for_all_is_said(clips, tmp_path):
+    table = tmp_path / "c.csv"
+    table.write_text("id,text\n" + "".join(f"clip{n},he walks\n" for n in range(5)))
+    said = run("convert", clips, tmp_path / "out", "--captions", table).stderr
+    assert "have the caption 'he walks': a model has nothing to tell apart" in said
+    table.write_text(table.read_text() + "turned,he turns\n")
+    assert "nothing to tell apart" not in run("convert", clips, tmp_path / "other", "--captions", table).stderr
+
+
+def test_a_table_that_holds_out_one_clip_is_warned_of_and_one_without_splits_holds_out_two(tmp_path):
+    folder = tmp_path / "recordings"
+    folder.mkdir()
+    for number in range(8):
+        write_bvh(folder / f"clip{number}.bvh", 240, speed=1 + number / 10)
+    table = tmp_path / "c.csv"
+    table.write_text(
+        "id,text,split\n" + "".join(f"clip{n},he does {n},{'val' if n == 3 else 'train'}\n" for n in range(8))
+    )
+    said = "the val split has 1 clip, and models of text and motion measure on 2 or more"
+    report = convert(opened(folder), tmp_path / "out", FeatureTarget(), table=read_caption_table(table))
+    assert any(said in warning for warning in report.warnings)
+    assert not any(said in warning for warning in convert(opened(folder), tmp_path / "b", FeatureTarget()).warnings)
+    table.write_text("id,text\n" + "".join(f"clip{n},he does {n}\n" for n in range(8)))
+    report = convert(opened(folder), tmp_path / "dealt", FeatureTarget(), table=read_caption_table(table))
+    assert report.splits == {"train": 4, "val": 2, "test": 2}
+    assert not any("val split" in warning for warning in report.warnings)
+
+
 def test_a_table_chooses_splits(clips, tmp_path):
     table = tmp_path / "c.csv"
     rows = [f"clip{n},x,{'test' if n == 3 else 'train'},{'g' if n > 2 else n}" for n in range(5)]

@@ -432,7 +432,7 @@ def test_splits_keep_groups_together(groups):
     assert splits == assign_splits(dict(reversed(groups.items())))
 
 
-@pytest.mark.parametrize(("clips", "held_out"), [(20, (2, 3)), (10, (1, 2)), (3, (1, 1))])
+@pytest.mark.parametrize(("clips", "held_out"), [(20, (2, 3)), (19, (2, 3)), (8, (2, 2)), (7, (1, 1)), (3, (1, 1))])
 def test_few_clips_leave_two_to_retrieve_among(clips: int, held_out: tuple[int, int]) -> None:
     splits = list(assign_splits({f"clip{number}": f"clip{number}" for number in range(clips)}).values())
     assert (splits.count("val"), splits.count("test")) == held_out

@@ -257,6 +257,12 @@ def test_contract(data, tmp_path):
             lambda root: np.save(root / "new_joint_vecs" / "val003.npy", np.full((50, 263), np.nan, "f4")),
             "cannot be used",
         ),
+        (
+            lambda root: [
+                file.write_text("he walks#he/PRON walk/VERB#0.0#0.0\n") for file in (root / "texts").iterdir()
+            ],
+            "all training clips of humanml have the same caption, 'he walks'",
+        ),
         (lambda root: np.save(root / "Mean.npy", np.zeros(251, "f4")), "two vectors of one width|251 values"),
     ],
 )

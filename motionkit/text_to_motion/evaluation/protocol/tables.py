@@ -103,7 +103,7 @@ def verdict(metrics: Block, truth: Block, doubt: str = "") -> str:
     noise = jerk is not None and is_noise(jerk, usual)
     if noise and jerk is not None and usual is not None:
         parts.append(f"{noise_sentence(jerk, usual)}: train it longer")
-    if doubt:
+    if doubt and any(metrics.get(name, {}).get("mean") is not None for name in EMBEDDED):
         parts.append(f"nothing is read off R-precision, FID and the evaluator's other figures, as {doubt}")
         metrics, truth = (
             {name: of for name, of in block.items() if name not in EMBEDDED} for block in (metrics, truth)
