@@ -264,7 +264,12 @@ class HumanML:
         if reading.silent:
             _log.warning("%s: %s without a caption, not used.", split, count(len(reading.silent), "clip"))
         if reading.outside:
-            _log.info("%s: %s too short or too long, not used.", split, count(len(reading.outside), "clip"))
+            least, most, rate = self._options.min_length, self._options.drop_length - 1, self.fps
+            _log.info(
+                "%s: %s not used, as %d to %d frames (%.3g to %.3g s) are: %s",
+                split, count(len(reading.outside), "clip"), least, most, least / rate, most / rate,
+                ", ".join([*reading.outside[:5], *(["..."] if len(reading.outside) > 5 else [])]),
+            )  # fmt: skip
 
 
 def open_humanml(options: HumanMLOptions) -> HumanML:

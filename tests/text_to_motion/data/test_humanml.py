@@ -110,10 +110,12 @@ def test_times_count_twenty_frames_a_second_for_kit_too(tmp_path: Path):
     assert [len(clip.features) for clip in parts] == [60]
 
 
-def test_lengths(folder: Path):
+def test_lengths(folder: Path, caplog: pytest.LogCaptureFixture):
+    caplog.set_level("INFO", "motionkit")
     dataset = humanml.build(HumanMLOptions(root=folder, min_length=61, drop_length=140))
     assert [len(clip.features) for clip in dataset.clips("train")] == [76, 92, 108, 124]
     assert len(dataset.reading("train").outside) == 4
+    assert "train: 4 clips not used, as 61 to 139 frames (3.05 to 6.95 s) are: " in caplog.text
 
 
 def test_single_prompts(folder: Path):

@@ -142,6 +142,8 @@ def test_jerk_is_compared_by_that_of_reference_motions_and_a_doubted_evaluator_h
     assert document["style"]["doubt"] == found.doubt
     assert document["style"]["differences"]["b"]["verdict"] == "n/a"
     assert "doubt" not in document["side"]
+    assert found.remarks() == [f"the evaluator's figures have no verdict (n/a), because {found.doubt}"]
+    assert replace(found, doubt="").remarks() == []
     assert replace(found, doubt="").verdict("style", "b") == "better"
 
 

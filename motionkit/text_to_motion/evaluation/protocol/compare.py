@@ -100,11 +100,14 @@ class Comparison:
         return result
 
     def remarks(self) -> list[str]:
-        """Return why figures are n/a, and the remarks on others, each for all quantities that share it."""
+        """Return why figures or verdicts are n/a, and remarks on others, each for all quantities that share it."""
         by_reason: dict[str, list[str]] = {}
         for name, why in (self.missing | self.notes).items():
             by_reason.setdefault(f"{'n/a: ' if name in self.missing else ''}{why}", []).append(titled(name))
-        return [f"{', '.join(names)} {why}" for why, names in by_reason.items()]
+        said = [f"{', '.join(names)} {why}" for why, names in by_reason.items()]
+        if self.doubt and not self.differences.keys().isdisjoint(EMBEDDED):
+            said.append(f"the evaluator's figures have no verdict ({DOUBTED}), because {self.doubt}")
+        return said
 
     def table(self, title: str) -> dict[str, Any]:
         """Return a row per quantity: the figure of every policy, then each difference with its interval."""
