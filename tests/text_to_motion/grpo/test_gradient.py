@@ -185,10 +185,12 @@ def test_physics_terms_are_off_where_physics_is_a_reward_and_in_the_control() ->
         rule = make(make_policy(), rewards, shuffle=shuffle, objective=GradientObjective(**options)).algorithm
         return rule.terms.jerk, rule.terms.skate  # type: ignore[attr-defined]
 
-    assert weights() == (0.12, 0.02)
+    assert weights() == (0.2, 0.02)
     assert weights(physics=True) == (0.0, 0.0)
     assert weights(physics=True, jerk=0.5) == (0.5, 0.0)
     assert weights(shuffle=True, jerk=0.5) == (0.0, 0.0)
+    others = [engine(make_policy(), algorithm=name).algorithm for name in ("easytune", "mixed")]
+    assert [rule.terms.jerk for rule in others] == [0.12, 0.12]  # type: ignore[attr-defined]
 
 
 def test_the_jerk_term_is_the_log_of_jerk_per_speed_whatever_the_size() -> None:

@@ -115,6 +115,8 @@ class CreditObjective(SegmentObjective):
 class HoldObjective(ObjectiveSettings):
     """Loss terms besides the negative reward, of algorithms that follow its gradient."""
 
+    own_jerk: ClassVar[float] = 0.12  # weight of `jerk` where it is not given
+
     anchor: float = Field(
         5.0, ge=0.0, description="Smoothness penalty: keeps motions from jittering more than the reference's; 0 is off."
     )
@@ -391,6 +393,12 @@ class GradientSampler(TrainSampler):
 
 class GradientObjective(HoldObjective):
     """Loss terms besides the negative reward."""
+
+    own_jerk: ClassVar[float] = 0.2
+
+    jerk: float | None = Field(
+        None, ge=0.0, description="Weight of the log of jerk per speed; default: 0.2, and 0 with a physics reward."
+    )
 
     chain: Literal["all", "first", "last"] = Field(
         "all",

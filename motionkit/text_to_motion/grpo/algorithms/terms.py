@@ -89,7 +89,7 @@ class GradientTerms:
         physics = not any(reward.name == "physics" for reward, _ in context.rewards.terms)
         self.jerk, self.skate = (
             0.0 if self.shuffle else weight if weight is not None else default if physics else 0.0
-            for weight, default in ((objective.jerk, 0.12), (objective.skate, 0.02))
+            for weight, default in ((objective.jerk, objective.own_jerk), (objective.skate, 0.02))
         )
 
     def merged(self) -> AbstractContextManager[None]:
