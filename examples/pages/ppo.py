@@ -79,8 +79,9 @@ for update in range(UPDATES):
         environment.reset(over, start_seeds("train", SEED, begun, len(over)))
         begun += len(over)
 
-    # Generalised advantage estimation: how much better than expected, over the steps that follow, each counting LAMBDA
-    # times less. delta_t = r_t + GAMMA V(s_t+1) - V(s_t), A_t = delta_t + GAMMA LAMBDA A_t+1; both end with an episode.
+    # Generalised advantage estimation: how much better than expected, over the steps that follow, of which each counts
+    # GAMMA LAMBDA as much as the one before. delta_t = r_t + GAMMA V(s_{t+1}) - V(s_t) and
+    # A_t = delta_t + GAMMA LAMBDA A_{t+1}, without what comes after the end of an episode.
     data = {name: torch.stack(values) for name, values in rows.items()}  # [T, E, ...]
     with torch.no_grad():
         after = value(torch.from_numpy(environment.states()))  # [E]
@@ -101,7 +102,7 @@ for update in range(UPDATES):
             drawn = policy(part["states"])
             expected = value(part["states"])
             ratio = (drawn.log_prob(part["actions"]).sum(1) - part["log_prob"]).exp()
-            # A step may not gain more than a change of its probability by a fifth.
+            # No step gains by a change of its probability density by more than a fifth.
             policy_loss = -torch.min(gain * ratio, gain * ratio.clamp(1 - CLIP, 1 + CLIP)).mean()
             value_loss = F.mse_loss(part["return"], expected)
             loss = policy_loss + VALUE * value_loss  # the command has a weight for the entropy too, 0 by default

@@ -38,10 +38,11 @@ SEED = 0
 UPDATES = 6  # the command: about 400, at least two epochs
 BATCH = 64
 EPOCHS = 2  # schedules are in epochs
-FORCED = 0.0  # share of teacher forcing; with more epochs it falls from 1 in the first to 0 at 0.65 of all
-SHOTS = 6  # steps of the second head for each of the first, which cost a tenth
+FORCED = 0.0  # share of true frames in the first term; with more than two epochs it falls from 1 to 0, at 0.65 of all
+SHOTS = 6  # steps of the second head for each of the first; one costs a tenth of a free run
 
-# Angles of the joints, of the root, how far 6D numbers are from orthonormal, steps of the root, its place, contacts.
+# Angles of the joints, of the root, how far 6D numbers are from orthonormal, steps of the root and its height, its
+# place where a path is told, contacts where they are known.
 WEIGHTS = {rot_local: 1.0, rot_root: 0.1, rot_ortho: 0.001, root: 0.02, place: 0.2, contacts: 0.02}
 
 clips = starter_clip_set(30.0, ("train",))  # the command also measures free runs on validation clips, every epoch
@@ -53,11 +54,12 @@ scale = network.pose_std[6 * len(clips.names) :][:4]  # deviations of the root's
 skeleton = Skeleton(body.parents, body.limbs, body.feet, body.fps, scale)
 
 ahead = network.delta.ahead  # frames ahead of the points of the path that are read, up to a second
+# Frames read beyond a window, for the path of one that is made faster by up to 1.2.
 further = math.ceil((windows.future + max(ahead)) * 1.2) - windows.future
 batches = WindowBatches(
     windows, batch_size=BATCH, accumulate=1, seed=SEED, device=torch.device("cpu"), further=further, last=30
 )
-# Left and right are swapped, paths bent and windows made faster or slower; half of the windows are told their path.
+# Left and right are swapped. Half of the windows are told their path; these are bent, and made faster or slower.
 changed = Augmentation(clips.names, fps=clips.fps, conditioned=0.5, mirror=0.5, speeds=(0.75, 1.2), bend=0.3)
 
 adam = torch.optim.AdamW(network.parameters(), lr=1e-3, betas=(0.9, 0.99), weight_decay=0.01)
@@ -66,7 +68,7 @@ rate = cosine_rate(1e-3, warmup=30, total=EPOCHS * batches.per_epoch, final=0.02
 
 
 def course_of(batch, start, frames, generator):
-    """The path ahead of the root, which begins 0.15 m (and radians) off and comes back to the true one."""
+    """The path ahead of the root, which begins 0.15 m (and radians) off and is the true one after a second."""
     off = 0.15 * torch.randn(len(start), 3, generator=generator)
     path = batch.steps_from(start, frames + max(ahead))  # [N, F + frames ahead, 3] steps: left, ahead, turn
     return Course(path, ahead, given=batch.conditioned).off(off, max(ahead))
@@ -97,7 +99,7 @@ def shot(batch, generator):
     start, part = batch.somewhere(network.shot.frames, generator)
     course = course_of(batch, start, network.shot.frames, generator)
     here = torch.zeros(len(start), 2)
-    predicted = network.shot(part.known, course.at(here, here[:, 0], 0))
+    predicted = network.shot(part.known, course.at(here, here[:, 0], 0))  # at the origin, heading 0, frame 0
     return losses_of(predicted.first(part.truth.frames), part, fade=0.0)
 
 
@@ -108,7 +110,7 @@ def descend(losses, update):
     loss.backward()
     torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
     adam.param_groups[0]["lr"] = rate(update)
-    adam.step()  # a head without a gradient stays as it is
+    adam.step()  # the heads share no weights: one without a gradient stays as it is
     return loss.item()
 
 
@@ -125,7 +127,8 @@ for update in range(UPDATES):
     shots = changed(batches.drawn(draws), draws)
     batch = changed(batch, draws)
     generator = batches.generator("losses", step * 1024)
-    # A run of 8 frames, and a free run whose length rises from 1 to 15 frames over 0.6 of the epochs.
+    # A run of 8 frames, of which a share FORCED is fed the true frame before, and a free run whose length rises from 1
+    # to 15 frames over 0.6 of the epochs.
     short = run(batch, 8, FORCED, generator)
     horizon = round(1 + 14 * min(1.0, update / batches.per_epoch / (0.6 * EPOCHS)))
     long = run(batch, horizon, 0.0, generator)

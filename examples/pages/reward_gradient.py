@@ -27,7 +27,7 @@ UPDATES = 10  # the command: 420
 PROMPTS = 16  # of an update
 CLIPS = 16  # of an update
 RATE = 3e-3  # the command: falls along a cosine to 1.5e-4
-DATA, HOLD, SMOOTH, JERK, SKATE = 3.0, 4.0, 5.0, 0.12, 0.02  # weights of the terms beside the reward
+DATA, HOLD, SMOOTH, JERK, SKATE = 3.0, 4.0, 5.0, 0.2, 0.02  # weights of the terms beside the reward
 
 dataset = load_dataset("starter")
 policy = load_policy("starter", dataset=dataset)
@@ -61,30 +61,32 @@ for update, asked in enumerate(batches):
     shape = (policy.frames(lengths), policy.normalizer.mean.shape[-1])  # (T, D)
     mask = length_mask(lengths, shape[0])  # [N, T], False at padding
 
-    # Sample in five deterministic steps, near the noisy end; the graph goes through all of them.
+    # Sample in five deterministic steps: four near the noisy end, and from there to x0. The graph goes through all.
     steps = schedule.drawn_around(schedule.early(5), np.random.default_rng((SEED, update, 1)))  # others each time
     plan = StepPlan.build(schedule, DDIM(eta=0.0), steps=steps)
     x = noise.start(update, keys, number, shape)  # [N, T, D]
     for t, a, b in zip(plan.timesteps.tolist(), plan.c_x0.tolist(), plan.c_xt.tolist(), strict=True):
         with adapters_merged(policy.network):  # the same function in fewer products
             x0 = policy.predict(x, torch.full((len(x),), t), condition, lengths)
-        x = a * x0 + b * x if t != steps[-1] else x0
+        x = a * x0 + b * x if t != steps[-1] else x0  # at the last step a is 1 and b is 0
 
     # The reward, the mean over motions.
     features = policy.normalizer.denormalize(x)
     motions = MotionBatch(features, lengths, skeleton=policy.skeleton, fps=policy.fps)
     scores = reward.score(motions, asked)
-    known = scores.total[scores.total.isfinite()]  # [N] of all that could be scored
+    known = scores.total[scores.total.isfinite()]  # at most [N]: a reward may leave motions out
     policy_loss = -known.sum() / len(known)
-    # What the reward does not see: jerk over speed, which does not fall by moving less, and feet that slide.
+    # What the reward does not see: jerk over speed, which does not fall by moving less (nor by walking faster, as the
+    # speed is that of the joints around the root), and feet that slide.
     skate, jerk = physics_sums(motions.joints, lengths, fps=policy.fps, feet=policy.skeleton.feet)  # [N], m/s and m/s^3
     local = motions.joints - motions.joints[:, :, :1]  # [N, T, J, 3], seen from the root
     rough = (jerk + 1e-3).log() - (joint_speed(local, lengths, policy.fps) + 1e-2).log()  # [N]
     physics = (JERK * rough + SKATE * skate).sum() / len(skate)
     (policy_loss + physics).backward()  # before the next terms, so that two graphs are never in memory
 
-    # Hold to the model as it was, at the motions noised to any timestep: every second motion, the others next time.
-    # Smoothly at all timesteps, and the more closely the less noise there is, where details are decided.
+    # Hold to the model as it was, at the motions noised to any timestep: every second motion of an update, even and odd
+    # places in turn. The change d is to be smooth at all timesteps, and small (d^2 times abar_t) where there is little
+    # noise, since details are decided there. Draws are for all N, so that they do not depend on the half.
     m = torch.arange(update % 2, len(asked), 2)  # [M]
     t = torch.as_tensor(np.random.default_rng((SEED, update)).integers(len(schedule), size=len(asked)))[m]
     signal = schedule.gather("alphas_cumprod", t, 3)  # abar_t, [M, 1, 1]

@@ -39,8 +39,8 @@ named = [pair for part in trainable(policy).values() for pair in part]  # all el
 trained = [parameter for _, parameter in named]
 adam = torch.optim.AdamW(trained, lr=5e-4, betas=(0.9, 0.999), weight_decay=0.0)
 rate = cosine_rate(5e-4, warmup=10, total=500, final=0.1)
-start = EMA(named, 0.0)  # the weights as they are now, to which the KL is measured
-partner = EMA(named, 0.95, warmup=True)
+start = EMA(named, 0.0)  # never updated: the weights as they are now, to which the KL is measured
+partner = EMA(named, 0.95, warmup=True)  # 0.95 of the old weights, less in the first 170 updates
 
 captioned = data.captioned("train")  # numbers of the regions with a caption
 order = np.random.default_rng((SEED, 0)).permutation(data.count("train"))
@@ -83,11 +83,12 @@ for update in range(UPDATES):
         masks = batch_of(drawn, one.masks, one.others)
         texts = TextBatch(said.texts, [[""]] * len(said.texts), drawn.device, said.ended.tolist())
         # The mask is the region, and no other object of the image; and the caption is short.
-        paid = torch.stack([reward.score(made, ()).total for reward, made in ((iou, masks), (contrast, masks))])
+        paid = torch.stack([reward.score(masks, ()).total for reward in (iou, contrast)])
         reward_1 = torch.stack([*paid, brevity.score(texts, ()).total]).sum(0)  # [N]
 
-        # Loop 2. A prompt of the mask decoder, z = mu + sigma eps in pairs of opposite sign. Half of the captions are
-        # of objects that the image does not show: nothing is to be drawn.
+        # Loop 2. A prompt of the mask decoder, z = mu + sigma eps; RowNoise draws normal numbers in pairs of opposite
+        # sign. Up to half of the captions are of objects that the image does not show: nothing is to be drawn, and a
+        # caption of nothing earns nothing.
         index = regions_of_part(captioned, REGIONS, step, SEED, 1)
         shown = open_task(policy, data.regions("train", index))
         absent = look_up(data, "train", index[: REGIONS // 2]).absent
@@ -108,14 +109,16 @@ for update in range(UPDATES):
         texts = TextBatch(heard, truth, z.device)
         reward_2 = meteor.score(texts, ()).total + iou.score(masks, ()).total  # [N]
 
-    # The gradient of loop 1: its words; and the policy's own mask of its caption is learned, times the reward.
+    # The gradient of loop 1: its words; and the policy's own mask of its caption is learned (cross-entropy and Dice),
+    # times the reward, which counts as 1 from there on.
     advantage, alive = advantage_of(reward_1)
     now = policy.score_words(one.seen, one.masks, said.ids)
     loss_1 = surrogate(now.log_prob - old, kl_k3(reference - now.log_prob), now.mask, advantage, alive)
     drawn = policy.draw(one.seen, policy.prompts(one.seen, said.texts))
     loss_1 = loss_1 + (LISTEN * reward_1.clamp(0, 1) * mask_loss(drawn, one.masks)).mean()
 
-    # Of loop 2: the log-ratio and the KL of two Gaussians of one sigma, as means over the Z numbers of a prompt.
+    # Of loop 2: the log-ratio and the KL of two Gaussians of one sigma, over the Z numbers of a prompt: sums over so
+    # many would leave every clip range.
     advantage, alive = advantage_of(reward_2)
     mu = policy.prompts(two.seen, asked)
     log_ratio = ((z - mu_old).square() - (z - mu).square()).mean(1, keepdim=True) / (2 * sigma**2)  # [N, 1]

@@ -6,7 +6,7 @@ A network looks at one frame of a camera and says how likely the task is fulfill
 policy on what it says (ppo.py of this folder). After each update the weights are those of `ClassifierTraining.step`, to
 the bit (tests/pages).
 
-Shapes: E copies of the environment, F frames of all episodes, H x W pixels, B frames of a batch.
+Shapes: E copies of the environment, M frames of all episodes, H x W pixels, B frames of a batch.
 """
 
 import numpy as np
@@ -27,7 +27,7 @@ COPIES = 64  # the command collects up to 500 episodes of each class, with a pol
 # Episodes: an arm reaches for a disc. Half of the copies follow the script of the environment, half act at random.
 environment = load_environment("reach", num_envs=COPIES)
 (camera,) = environment.cameras
-environment.reset(np.arange(COPIES), np.arange(COPIES))
+environment.reset(np.arange(COPIES), np.arange(COPIES))  # copies and their seeds; no copy begins again by itself
 draw = np.random.default_rng(SEED)
 scripted = np.arange(COPIES) % 2 == 0
 pictures, successes = [], []
@@ -36,12 +36,14 @@ for _ in range(environment.max_steps):
     step = environment.step(actions)
     pictures.append(environment.frames()[camera])  # [E, H, W, 3] uint8, of the state after the action
     successes.append(step.success)  # [E], of that same state
-frames = np.concatenate(pictures)  # [F, H, W, 3]
-labels = np.concatenate(successes).astype(np.float32)  # [F]
+frames = np.concatenate(pictures)  # [M, H, W, 3]
+labels = np.concatenate(successes).astype(np.float32)  # [M]
 
-# Episodes are split, not frames: two frames of one episode look alike. The command has a third part, measured once.
-copy = np.tile(np.arange(COPIES), environment.max_steps)  # [F], the episode of each frame
-train, val = np.flatnonzero(copy % 4 != 3), np.flatnonzero(copy % 4 == 3)
+# Episodes are split, not frames: two frames of one episode look alike. Every fourth pair of a scripted and a random one
+# is held out. The command has a third part, measured once.
+copy = np.tile(np.arange(COPIES), environment.max_steps)  # [M], the episode of each frame
+held_out = copy // 2 % 4 == 3  # [M]
+train, val = np.flatnonzero(~held_out), np.flatnonzero(held_out)
 
 # Of each batch three quarters are no success, however rare successes are.
 batches = FrameBatches(train, labels[train], BATCH, negatives=3.0, seed=SEED)
@@ -51,7 +53,7 @@ changed = Augmentation(shift=2, brightness=0.1, seed=SEED)
 torch.manual_seed(SEED)  # of the first weights and of dropout
 network = SuccessNetwork("small", environment.cameras)
 adam = torch.optim.AdamW(network.parameters(), lr=2e-3, betas=(0.9, 0.999), weight_decay=1e-4)
-rate = cosine_rate(2e-3, warmup=20, total=300, final=0.02)
+rate = cosine_rate(2e-3, warmup=20, total=300, final=0.02)  # of the command's length
 
 network.train()
 for update in range(UPDATES):

@@ -7,7 +7,7 @@ Two encoders map texts and motions into one space, where a pair is to be near an
 motion standing still or the caption with the other side, which must score below their pair. After each update the
 weights are those of `TMRTraining.step` with the command's defaults, to the bit (tests/pages).
 
-Shapes: B pairs, T frames, F features a frame, D numbers of a latent, K changed copies.
+Shapes: B pairs, T frames, W features a frame, D numbers of a latent; b motions or texts, K changed copies of one kind.
 """
 
 import torch
@@ -26,14 +26,14 @@ from motionkit.text_to_motion.tmr.train import readable, text_scale
 from motionkit.training.learner import cosine_rate
 
 SEED = 0
-UPDATES = 100  # the command: 2000
+UPDATES = 100  # the command: 2000; these are its warm-up
 BATCH = 64
 TEMPERATURE = 0.1
 CONTRASTIVE, LATENT, NEGATIVES = 0.1, 1e-5, 0.5  # weights of the losses
 
 dataset = load_dataset("starter")
 clips = dataset.clips("train")
-mean, std = statistics(clips, floor=0.1 * dataset.normalizer.std)  # [F] each
+mean, std = statistics(clips, floor=0.1 * dataset.normalizer.std)  # [W] each
 text_model = open_text_model("stored", kind="stored", table=text_table())  # frozen; a vector for each text
 sizes = ActorSizes(4 * len(mean), latent=128, feedforward=256, layers=3, heads=4, variational=False)  # 4 frames a token
 tmr = new_tmr(sizes, mean, std, text_model, text_scale=text_scale(text_model, clips), seed=SEED)
@@ -48,12 +48,12 @@ batches = PairBatches(clips, batch_size=BATCH, mirror=0.5, resize=0.15, **common
 copies = Negatives(clips, kinds_of("all", starter=True), share=0.7, fps=dataset.fps, **common)
 captions = list(dict.fromkeys(text for clip in clips for text in clip.captions))
 captions += [mirror_text(text) for text in captions]
-copies.settle(captions, "starter", lambda texts: readable(text_model, texts))  # leaves out what cannot be encoded
-everything = slice(0, BATCH)
+copies.settle(captions, "starter", lambda texts: readable(text_model, texts))  # changed captions that have a vector
+everything = slice(0, BATCH)  # the rows of this process
 
 
 def motion_latents(raw, lengths):
-    """Encode motions ``[b, T, F]`` in four groups of similar length, which saves padding; ``[b, D]``."""
+    """Encode motions ``[b, T, W]`` in four groups of similar length, which saves padding; ``[b, D]``."""
     mask = length_mask(lengths, raw.shape[1])  # [b, T]
     x = torch.where(mask[..., None], tmr.normalize(raw), 0.0)
     groups = torch.argsort(lengths, stable=True).chunk(4)
@@ -85,14 +85,16 @@ for update in range(UPDATES):
     motion = motion_latents(batch.features, batch.lengths)  # [B, D]
     text = tmr.encode_tokens(features).mu  # [B, D]
 
-    # Copies: the changed motion of a clip is a further negative of its text, a changed text one of its motion.
+    # Copies: the changed motion of a clip is a further negative of its own text, in a crop of its own; a changed text
+    # one of its motion. Not every clip has one.
     changed, retold = copies.motions(batch, everything), copies.captions(batch, everything)
     rows, known = scattered(motion_latents(changed.features, changed.lengths), changed.places)
     of_motions = score(text, rows).masked_fill(~known, -torch.inf)  # [B]
     rows, known = scattered(text_latents(retold.captions), retold.places)
     of_captions = score(rows, motion).masked_fill(~known, -torch.inf)  # [B]
 
-    # Score of every text with every motion. Pairs whose sentences say the same are no negatives.
+    # Score of every text with every motion. Pairs whose sentences say the same are no negatives: TMR's threshold of
+    # 0.8, on a cosine that is mapped to 0 to 1.
     logits = F.normalize(text, dim=-1) @ F.normalize(motion, dim=-1).T / TEMPERATURE  # [B, B]
     sentences = sentence_embeddings(features)  # [B, .], of length 1
     same = (sentences @ sentences.T > 2 * 0.8 - 1) & ~torch.eye(BATCH, dtype=torch.bool)

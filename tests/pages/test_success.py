@@ -9,7 +9,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from motionkit.metrics import classifier_auroc
+from motionkit.success.classification import classifier_auroc
 from motionkit.success.classifier import Card, SuccessClassifier
 from motionkit.success.step import ClassifierTraining
 from motionkit.success.train_data import Augmentation, FrameBatches, Images
