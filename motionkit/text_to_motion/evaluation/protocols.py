@@ -200,6 +200,8 @@ class Compare:
         )
         tables = [comparison.table(title)]
         notes = [*filter(None, [opened.questions.kept.sentence(opened.questions.what)])]
+        if repeated := opened.repeated(comparison.prompts):
+            notes.append(f"{repeated} Intervals take them for that many prompts, and are too narrow")
         notes += opened.doubts(real_r3)
         if len({sampling.words for sampling in how.values()}) > 1:
             notes.append(

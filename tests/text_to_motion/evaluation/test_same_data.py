@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,7 @@ def test_notes_say_that_an_evaluator_knows_few_words_or_tells_captions_apart_bad
     assert evaluator_notes(named, known, 0.76, command) == []
     assert evaluator_doubt(named, known, 0.76) == ""
     assert evaluator_doubt(named, known, None).startswith("there are too few prompts to measure whether")
+    assert evaluator_doubt(replace(named, said="of the starter pack"), known, None) == "", "on the starter's data"
     assert evaluator_doubt(named, unknown, 0.76) == "", "R@3 decides where it is known"
     assert evaluator_doubt(named, known, 0.34) == "the evaluator finds the text of reference clips with R@3 0.34"
     assert evaluator_doubt(named, unknown, None) == "the evaluator knows 40 % of the words of these captions"

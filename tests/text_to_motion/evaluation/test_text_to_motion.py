@@ -308,6 +308,8 @@ def test_npss_is_nought_of_the_real_motion_itself(dataset) -> None:
 
 def test_a_doubt_withholds_what_the_evaluator_says(dataset, policy, evaluator) -> None:
     opened = open_all(dataset, "val", {"starter": policy}, label="starter", evaluator=named(evaluator))
+    assert opened.repeated(opened.questions.count) == ""
+    assert "each is used 3 times, each time with a new caption" in opened.repeated(3 * opened.questions.count)
     how = sampling_of(open_model("starter"), policy, starter=True, steps=2, kind="ddim")
     actions = opened.real.actions
     measurement = Measurement(

@@ -158,6 +158,16 @@ class Opened:
         """Return why the evaluator's figures have no verdict; empty if they have."""
         return evaluator_doubt(self.named, self._asked, real_r3)
 
+    def repeated(self, prompts: int) -> str:
+        """Return how often each item is used for so many prompts; empty if at most once."""
+        count, items = self.questions.count, self.questions.what
+        if prompts <= count:
+            return ""
+        return (
+            f"the {self.split} split has {count} {items}: each is used {prompts / count:.2g} times, "
+            "each time with a new caption, crop and noise, and again only after all others."
+        )
+
     @property
     def _asked(self) -> list[str]:
         asked = [clip.captions[0] for clip in self.questions.clips]
@@ -351,14 +361,10 @@ def _outcome(
 
 def _notes(opened: Opened, amount: Amount, protocol: str, real_r3: float | None) -> list[str]:
     notes = [opened.doubt] if opened.doubt else []
-    count, items = opened.questions.count, opened.questions.what
-    if left_out := opened.questions.kept.sentence(items):
+    if left_out := opened.questions.kept.sentence(opened.questions.what):
         notes.insert(0, left_out)
-    if amount.prompts > count:
-        notes.append(
-            f"the {opened.split} split has {count} {items}: each is used {amount.prompts / count:.2g} times per "
-            "replication, each time with a new caption, crop and noise, and again only after all others."
-        )
+    if repeated := opened.repeated(amount.prompts):
+        notes.append(repeated)
     notes += opened.doubts(real_r3)
     if opened.named.name == STARTER:
         notes.append("figures in the space of the starter's evaluator compare with each other only.")
