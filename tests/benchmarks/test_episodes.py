@@ -21,7 +21,7 @@ from motionkit.success.classifier import Card, SuccessClassifier
 from motionkit.success.environments.arm import Reach
 from motionkit.success.environments.tasks import ReachSettings
 from motionkit.success.episodes import Collector, Episodes, export_trajectories, open_episodes
-from motionkit.success.train import loss_of
+from motionkit.success.step import loss_of
 from motionkit.success.train_data import Augmentation, FrameBatches, Images
 
 from .ratios import Ratios

@@ -108,7 +108,7 @@ class FeatureTarget:
         report.splits = {split: sum(value == split for value in splits.values()) for split in SPLITS}
         if not report.splits["train"]:
             report.warnings.append("the train split is empty: Mean and Std were taken over all clips.")
-        elif report.splits["val"] < _HELD_OUT and len(report.uncaptioned) < len(pieces):
+        elif report.splits["val"] < _HELD_OUT and any(piece.split for piece in pieces):  # as the table has them
             report.warnings.append(
                 f"the val split has {count(report.splits['val'], 'clip')}, and models of text and motion measure on "
                 f"{_HELD_OUT} or more: move clips into it by the column split, or leave that column out."
