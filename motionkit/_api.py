@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from motionkit.clips.motion_clip import MotionClip, Motions
     from motionkit.contracts.dataset import TextMotionDataset
     from motionkit.contracts.environment import Environment
-    from motionkit.contracts.generating import TextToMotionPolicy
     from motionkit.contracts.reward import Reward
     from motionkit.runs import RunInfo
     from motionkit.text_to_motion.data.listed import Item
+    from motionkit.text_to_motion.generating import TextToMotionPolicy
 
 
 def load_policy(

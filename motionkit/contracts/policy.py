@@ -62,7 +62,7 @@ class StoresSteps(Protocol):
 class DiffusionPolicy(Protocol):
     """A text-to-motion diffusion model that predicts x0 in normalised feature space; ``Component(gives="diffusion")``.
 
-    A class that derives from `motionkit.contracts.generating.TextToMotionPolicy` has ``generate`` as well.
+    A class that derives from `motionkit.text_to_motion.generating.TextToMotionPolicy` has ``generate`` as well.
 
     The options of its plugin may have ``checkpoint``, and also ``reference``, a second checkpoint: ``grpo`` then opens
     both and measures the KL between them.
@@ -135,7 +135,7 @@ class DiffusionPolicy(Protocol):
 class BlockwisePolicy(Protocol):
     """A diffusion policy that samples a motion block by block (DiP).
 
-    `motionkit.contracts.generating.sample` then calls ``predict`` with whole blocks.
+    `motionkit.text_to_motion.generating.sample` then calls ``predict`` with whole blocks.
 
     Attributes:
         block: Frames of a block.

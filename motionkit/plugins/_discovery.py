@@ -64,7 +64,7 @@ _ROWS = (
         check="motionkit.testing:check_reward",
         alone=True,
         scaffold="motionkit-reward-demo",
-        function="motionkit.contracts.function_reward:of_file",
+        function="motionkit.text_to_motion.rewards.function_reward:of_file",
         weighted=True,
         question="What to reward, repeatable.",
     ),

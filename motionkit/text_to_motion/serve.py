@@ -32,7 +32,6 @@ from motionkit.clips.convert import Edits, edit_rows, edited
 from motionkit.clips.convert.targets import SEAMS, shown_track
 from motionkit.clips.motion_clip import MotionClip, save_clips
 from motionkit.contracts.console import Console
-from motionkit.contracts.generating import generate_motions, read_texts
 from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.errors import MotionkitError
 from motionkit.page.html import content_rules, html_page
@@ -41,6 +40,7 @@ from motionkit.player import inert, player_assets
 from motionkit.rl import StepPlan
 from motionkit.text import SEPARATOR
 from motionkit.text_to_motion.evaluation.export import name_of
+from motionkit.text_to_motion.generating import generate_motions, read_texts
 from motionkit.text_to_motion.mdm.settings import first_problem
 from motionkit.text_to_motion.typed import read_seconds
 
@@ -91,7 +91,7 @@ class Studio:
         plan: Its steps.
         fps: Frames per second of files and page; 0 keeps the policy's.
         edits: What is done to motions in files and page.
-        as_typed: As of `motionkit.contracts.generating.read_texts`.
+        as_typed: As of `motionkit.text_to_motion.generating.read_texts`.
     """
 
     def __init__(

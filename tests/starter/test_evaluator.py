@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import motionkit
-from motionkit.contracts.generating import sample
 from motionkit.metrics import frechet, matching_score, r_precision
 from motionkit.rl import DDIM, NoiseSource, StepPlan
 from motionkit.starter import weights_path
@@ -16,6 +15,7 @@ from motionkit.starter._catalogue import captions
 from motionkit.text import Prompt
 from motionkit.text_to_motion.crops import encode_clips
 from motionkit.text_to_motion.evaluator.files import open_evaluator
+from motionkit.text_to_motion.generating import sample
 
 
 def test_size():

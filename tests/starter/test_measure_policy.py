@@ -11,10 +11,10 @@ import pytest
 import torch
 
 import motionkit
-from motionkit.contracts.generating import generate_motions, plan_steps
 from motionkit.metrics._movement import QUIET
 from motionkit.motion import HUMANML, features_to_joints
 from motionkit.starter import CATALOGUE
+from motionkit.text_to_motion.generating import generate_motions, plan_steps
 from tests.made.scripts import load_script
 
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "studies" / "starter"

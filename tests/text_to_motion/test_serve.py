@@ -19,12 +19,12 @@ import pytest
 from motionkit import load_policy
 from motionkit.clips.convert import Edits
 from motionkit.contracts.console import Quiet
-from motionkit.contracts.generating import plan_steps
 from motionkit.errors import MotionkitError
 from motionkit.formats.bvh import read_bvh
 from motionkit.formats.glb import read_glb
 from motionkit.text import Prompt
 from motionkit.text_to_motion import serve as module
+from motionkit.text_to_motion.generating import plan_steps
 from motionkit.text_to_motion.serve import Site, Studio, read_seconds, serve
 
 

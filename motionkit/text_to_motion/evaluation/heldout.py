@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from motionkit.contracts.generating import sample
 from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
@@ -35,6 +34,7 @@ from motionkit.text import Prompt
 from motionkit.text_to_motion.evaluation.by_evaluator import LATENTS, ByEvaluator
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions
 from motionkit.text_to_motion.evaluation.set_figures import Arrays, SetFigure, compare_sets, set_columns
+from motionkit.text_to_motion.generating import sample
 from motionkit.text_to_motion.rewards.ask import ask
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored, refuse_dead
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import torch
 
-from motionkit.contracts.generating import plan_steps, sample
 from motionkit.contracts.policy import DiffusionPolicy, guidance_of
 from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
@@ -19,6 +18,7 @@ from motionkit.rl import NoiseSource
 from motionkit.runs import Run, disk_errors
 from motionkit.text import SEPARATOR, Prompt
 from motionkit.text_to_motion.evaluation.heldout import Shown
+from motionkit.text_to_motion.generating import plan_steps, sample
 from motionkit.text_to_motion.rewards.mix import RewardMix, unscored
 
 MEDIA = "heldout/motions"

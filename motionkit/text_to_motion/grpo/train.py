@@ -22,7 +22,6 @@ from motionkit.contracts.dataset import (
     prompt_fingerprint,
     trained_items,
 )
-from motionkit.contracts.generating import own_steps
 from motionkit.contracts.open_model import trained_on
 from motionkit.contracts.policy import DiffusionPolicy, StoresGuidance, guidance_of
 from motionkit.contracts.reward import Reward
@@ -60,6 +59,7 @@ from motionkit.text_to_motion.evaluation.sensitivity.bench import Audited
 from motionkit.text_to_motion.evaluation.sensitivity.quick import Quick, quick_audit
 from motionkit.text_to_motion.evaluation.settings import AUTO, NONE
 from motionkit.text_to_motion.evaluator.files import stored_tokens
+from motionkit.text_to_motion.generating import own_steps
 from motionkit.text_to_motion.grpo.measurements import MANY_STEPS, Measurements, RewardAlarms
 from motionkit.text_to_motion.grpo.settings import GrpoSettings
 from motionkit.text_to_motion.grpo.step import GRPO

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from motionkit import starter, weights
 from motionkit.contracts.dataset import TextClip
-from motionkit.contracts.generating import TextToMotionPolicy
 from motionkit.contracts.policy import Condition
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, DataRecord, Normalizer, Skeleton, joints_to_features, read_features
@@ -22,6 +21,7 @@ from motionkit.nn import add_adapters
 from motionkit.rl import Schedule, length_mask, stable_hash
 from motionkit.runs import fingerprint, fingerprint_tensors
 from motionkit.text import KnownTexts, Prompt, TextEncoder, TextRecord, proof
+from motionkit.text_to_motion.generating import TextToMotionPolicy
 from motionkit.text_to_motion.mdm.files import KIND, STATS, write_policy
 from motionkit.text_to_motion.mdm.network import MDMCondition, MDMNetwork
 from motionkit.text_to_motion.mdm.settings import MDMSettings, Padding

@@ -8,11 +8,11 @@ from typing import cast
 import torch
 
 from motionkit.contracts.dataset import TextMotionDataset
-from motionkit.contracts.generating import refuse_blocks
 from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.errors import MotionkitError
 from motionkit.text import CachedEncoder
 from motionkit.text_to_motion.evaluation.judge import require_rate
+from motionkit.text_to_motion.generating import refuse_blocks
 from motionkit.text_to_motion.init import differing, for_training
 from motionkit.text_to_motion.mdm.open import open_encoder, open_policy
 from motionkit.text_to_motion.mdm.policy import MDMPolicy

@@ -13,7 +13,6 @@ from torch.nn.utils.rnn import pad_sequence
 
 from motionkit.config import Chosen
 from motionkit.contracts.dataset import TextClip, TextMotionDataset, count_takes
-from motionkit.contracts.generating import plan_steps
 from motionkit.contracts.open_model import trained_on
 from motionkit.contracts.policy import DiffusionPolicy, guidance_of
 from motionkit.contracts.reward import Reward
@@ -29,6 +28,7 @@ from motionkit.text_to_motion.evaluation.quality import Quality, measure_quality
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions
 from motionkit.text_to_motion.evaluation.same_data import Named, SameData, find_evaluator, training_command
 from motionkit.text_to_motion.evaluation.settings import EvaluatorSettings
+from motionkit.text_to_motion.generating import plan_steps
 from motionkit.text_to_motion.mdm.losses import clip_losses, weighted_loss
 from motionkit.text_to_motion.mdm.open import new_policy, open_encoder
 from motionkit.text_to_motion.mdm.policy import MDMPolicy

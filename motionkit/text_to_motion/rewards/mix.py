@@ -10,13 +10,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from motionkit.contracts.function_reward import Function, as_reward
 from motionkit.contracts.reward import Record, Reward, RewardScores
 from motionkit.errors import MotionkitError
 from motionkit.motion import MotionBatch
 from motionkit.rl import group_std
 from motionkit.text import Prompt
 from motionkit.text_to_motion.rewards.ask import asking, valid_segments
+from motionkit.text_to_motion.rewards.function_reward import Function, as_reward
 
 
 def standardised(scores: RewardScores, groups: Tensor, valid: Tensor, usable: Tensor) -> RewardScores:

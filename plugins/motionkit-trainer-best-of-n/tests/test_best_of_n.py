@@ -10,11 +10,11 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from motionkit.contracts.generating import plan_steps
 from motionkit.contracts.reward import RewardScores
 from motionkit.motion import MotionBatch
 from motionkit.testing import check_trainer
 from motionkit.text import Prompt
+from motionkit.text_to_motion.generating import plan_steps
 from motionkit.text_to_motion.rewards.mix import RewardMix
 from motionkit.training.learner import Learner, constant_rate
 from motionkit.training.steps import State

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from motionkit import load_dataset, load_policy
-from motionkit.contracts.generating import plan_steps
 from motionkit.contracts.reward import RewardScores
 from motionkit.metrics.paired import Paired
 from motionkit.motion import MotionBatch, RealActions
@@ -21,6 +20,7 @@ from motionkit.text_to_motion.evaluation.heldout import HeldOut, compare_measure
 from motionkit.text_to_motion.evaluation.judge import open_judge
 from motionkit.text_to_motion.evaluation.quality import measure_quality
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions
+from motionkit.text_to_motion.generating import plan_steps
 from motionkit.text_to_motion.grpo.measurements import drift_alarms, still_alarms
 from motionkit.text_to_motion.rewards.mix import RewardMix
 

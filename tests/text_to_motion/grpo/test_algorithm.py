@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from motionkit.config import LoraSettings
-from motionkit.contracts.generating import Samples, sample
 from motionkit.contracts.reward import RewardScores
 from motionkit.errors import MotionkitError
 from motionkit.motion import MotionBatch, Normalizer
 from motionkit.rl import NoiseSource, roughness
 from motionkit.text import Prompt
+from motionkit.text_to_motion.generating import Samples, sample
 from motionkit.text_to_motion.grpo.algorithms.options import GrpoObjective, GrpoRollout, GrpoSampler
 from motionkit.text_to_motion.grpo.settings import EmaSettings, GrpoOptimSettings
 from motionkit.text_to_motion.grpo.step import GRPO

@@ -10,9 +10,9 @@ import torch
 
 from motionkit import plugins
 from motionkit.config import LoraSettings
-from motionkit.contracts.generating import sample
 from motionkit.errors import MotionkitError
 from motionkit.rl import DDIM, FlowSDE, NoiseSource, Schedule, StepPlan
+from motionkit.text_to_motion.generating import sample
 from motionkit.text_to_motion.grpo.algorithms.grpo import KLCoefficient, Plans
 from motionkit.text_to_motion.grpo.algorithms.options import (
     FlowSampler,

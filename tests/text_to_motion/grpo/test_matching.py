@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from motionkit.config import LoraSettings
-from motionkit.contracts.generating import Samples
 from motionkit.errors import MotionkitError
+from motionkit.text_to_motion.generating import Samples
 from motionkit.text_to_motion.grpo.algorithms.credit import assign_credit, frame_weights
 from motionkit.text_to_motion.grpo.algorithms.dpo import find_pairs
 from motionkit.text_to_motion.grpo.step import GRPO

@@ -16,7 +16,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from motionkit.contracts.dataset import TextClip
-from motionkit.contracts.generating import plan_steps, sample
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, features_to_joints
 from motionkit.rl import NoiseSource, stable_hash
@@ -24,6 +23,7 @@ from motionkit.rl._rollout import Rollout
 from motionkit.testing import check_policy
 from motionkit.text import CachedEncoder, Prompt
 from motionkit.text_to_motion.evaluation.export import generate
+from motionkit.text_to_motion.generating import plan_steps, sample
 from motionkit.text_to_motion.grpo.api import GRPO
 from motionkit.text_to_motion.mdm import open as factory
 from motionkit.text_to_motion.mdm.network import MDMNetwork

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from motionkit import plugins
-from motionkit.contracts.function_reward import FunctionReward, as_reward
 from motionkit.contracts.reward import RewardScores
 from motionkit.errors import MotionkitError
 from motionkit.testing import check_reward
 from motionkit.text_to_motion.rewards.ask import ask
+from motionkit.text_to_motion.rewards.function_reward import FunctionReward, as_reward
 from motionkit.text_to_motion.rewards.mix import RewardMix
 
 from .test_asking import PROMPTS, Height, motions

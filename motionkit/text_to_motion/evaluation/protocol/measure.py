@@ -24,7 +24,6 @@ from motionkit.contracts.dataset import (
     leave_out_prompts,
     prompt_fingerprint,
 )
-from motionkit.contracts.generating import plan_steps, sample
 from motionkit.contracts.open_model import STARTER, FoundModel
 from motionkit.contracts.policy import GUIDANCE, DiffusionPolicy, StoresGuidance, guidance_of
 from motionkit.errors import MotionkitError
@@ -50,6 +49,7 @@ from motionkit.text_to_motion.evaluation.protocol.figures import (
 )
 from motionkit.text_to_motion.evaluation.styles import Styles, style_chance, style_hits
 from motionkit.text_to_motion.evaluator.model import T2MEvaluator
+from motionkit.text_to_motion.generating import plan_steps, sample
 from motionkit.text_to_motion.rewards.mix import RewardMix
 
 MDM_PROMPTS = 1024  # the original asks for 1,000 in whole batches of 32: 32 batches

@@ -15,7 +15,7 @@ from functools import partial
 
 from torch import Tensor
 
-from motionkit.contracts.generating import Samples
+from motionkit.text_to_motion.generating import Samples
 from motionkit.text_to_motion.grpo.algorithms.credit import assign_credit, frame_weights
 from motionkit.text_to_motion.grpo.algorithms.matching import (
     Matching,

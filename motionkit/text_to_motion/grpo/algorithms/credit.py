@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from motionkit.contracts.generating import Samples
 from motionkit.rl import ADVANTAGES, Advantages, leave_one_out, mix_credit, segment_bounds, segment_frames, shuffled
+from motionkit.text_to_motion.generating import Samples
 from motionkit.text_to_motion.grpo.algorithms.options import CreditObjective
 from motionkit.text_to_motion.rewards.mix import Scored
 from motionkit.training.world import World

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from motionkit.contracts.generating import Samples
 from motionkit.rl import noise_key, segment_bounds, segment_frames, stable_hash
+from motionkit.text_to_motion.generating import Samples
 from motionkit.text_to_motion.grpo.algorithms.matching import Matching, MatchingUpdate, Noised, mean_frames
 from motionkit.text_to_motion.grpo.algorithms.options import DpoObjective
 from motionkit.text_to_motion.rewards.mix import Scored

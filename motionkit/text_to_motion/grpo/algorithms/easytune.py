@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from motionkit.contracts.generating import Samples
 from motionkit.motion import MotionBatch
 from motionkit.rl import DDIM, NoiseSource, Predict, Rollout, StepNoise, StepPlan, Visited, rollout
+from motionkit.text_to_motion.generating import Samples
 from motionkit.text_to_motion.grpo.algorithms.base import Context
 from motionkit.text_to_motion.grpo.algorithms.options import EasyTuneOptions
 from motionkit.text_to_motion.grpo.algorithms.terms import (

@@ -17,7 +17,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from motionkit.contracts.generating import Samples
 from motionkit.errors import MotionkitError
 from motionkit.rl import (
     CPS,
@@ -39,6 +38,7 @@ from motionkit.rl import (
     audit_ratio,
     rollout,
 )
+from motionkit.text_to_motion.generating import Samples
 from motionkit.text_to_motion.grpo.algorithms.base import Context
 from motionkit.text_to_motion.grpo.algorithms.credit import Credit, assign_credit
 from motionkit.text_to_motion.grpo.algorithms.options import FlowOptions, GrpoOptions, WindowSampler

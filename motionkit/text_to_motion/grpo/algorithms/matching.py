@@ -14,7 +14,6 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from motionkit.contracts.generating import Samples
 from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.rl import (
     DDIM,
@@ -29,6 +28,7 @@ from motionkit.rl import (
     roughness,
     stable_hash,
 )
+from motionkit.text_to_motion.generating import Samples
 from motionkit.text_to_motion.grpo.algorithms.base import Context, Reference
 from motionkit.text_to_motion.grpo.algorithms.options import MatchingOptions
 from motionkit.training.world import sum_over

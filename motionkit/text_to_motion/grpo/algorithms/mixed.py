@@ -15,8 +15,8 @@ from typing import Any
 
 from torch import Tensor
 
-from motionkit.contracts.generating import Samples
 from motionkit.rl import Predict, Rollout, StepNoise, graph_rollout, valid_dims
+from motionkit.text_to_motion.generating import Samples
 from motionkit.text_to_motion.grpo.algorithms.base import Context
 from motionkit.text_to_motion.grpo.algorithms.credit import Credit, reward_credit
 from motionkit.text_to_motion.grpo.algorithms.grpo import ClippedUpdate, grpo

@@ -19,7 +19,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from motionkit.contracts.generating import Samples
+from motionkit.text_to_motion.generating import Samples
 from motionkit.text_to_motion.grpo.algorithms.credit import assign_credit, frame_weights
 from motionkit.text_to_motion.grpo.algorithms.matching import Matching, MatchingUpdate, Noised, mean_frames
 from motionkit.text_to_motion.grpo.algorithms.options import NftObjective

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from motionkit.contracts.generating import Samples
 from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
@@ -18,6 +17,7 @@ from motionkit.nn import adapters_merged
 from motionkit.rl import NoiseSource, roughness, stable_hash, valid_dims
 from motionkit.text import Prompt
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions
+from motionkit.text_to_motion.generating import Samples
 from motionkit.text_to_motion.grpo.algorithms.base import Context
 from motionkit.text_to_motion.grpo.algorithms.options import HoldObjective
 from motionkit.text_to_motion.grpo.algorithms.supervised import Denoising

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from motionkit.contracts.generating import Samples
+from motionkit.text_to_motion.generating import Samples
 from motionkit.text_to_motion.grpo.algorithms.credit import assign_credit, frame_weights
 from motionkit.text_to_motion.grpo.algorithms.matching import Matching, MatchingUpdate, mean_frames
 from motionkit.text_to_motion.rewards.mix import Scored

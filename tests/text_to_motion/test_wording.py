@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from motionkit import load_policy
-from motionkit.contracts.generating import read_texts, typed_prompts
-from motionkit.contracts.wording import Reading, Wordings
 from motionkit.starter import CATALOGUE
 from motionkit.text import Prompt
+from motionkit.text_to_motion.generating import read_texts, typed_prompts
+from motionkit.text_to_motion.wording import Reading, Wordings
 
 
 @cache

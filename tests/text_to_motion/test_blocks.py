@@ -14,12 +14,26 @@ from torch import Tensor
 
 from motionkit import load_policy
 from motionkit.contracts import blocks
-from motionkit.contracts.blocks import Block, blocks_of, half_overlap, is_long, measure_seams, sample_blocks, seam_rows
-from motionkit.contracts.generating import asked_of, generate_motions, generate_with_seams, plan_steps, typed_prompts
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, Normalizer, features_to_joints
 from motionkit.rl import NoiseSource, Schedule
 from motionkit.text import Prompt
+from motionkit.text_to_motion.blocks import (
+    Block,
+    blocks_of,
+    half_overlap,
+    is_long,
+    measure_seams,
+    sample_blocks,
+    seam_rows,
+)
+from motionkit.text_to_motion.generating import (
+    asked_of,
+    generate_motions,
+    generate_with_seams,
+    plan_steps,
+    typed_prompts,
+)
 
 WIDTH = HUMANML.width
 

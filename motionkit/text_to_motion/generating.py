@@ -18,9 +18,7 @@ from torch import Tensor
 
 from motionkit.clips.convert.targets import SEAMS
 from motionkit.clips.motion_clip import MotionClip, Motions
-from motionkit.contracts.blocks import Seams, blocks_of, is_long, sample_blocks, seams_of, with_spare
 from motionkit.contracts.policy import BlockwisePolicy, Condition, DiffusionPolicy, StoresSteps, guidance_of
-from motionkit.contracts.wording import Reading, read_all
 from motionkit.errors import MotionkitError
 from motionkit.motion import Caption, JointMotion, MotionBatch
 from motionkit.rl import (
@@ -36,6 +34,8 @@ from motionkit.rl import (
     stable_hash,
 )
 from motionkit.text import KnownTexts, Prompt, shortened, usual_seconds
+from motionkit.text_to_motion.blocks import Seams, blocks_of, is_long, sample_blocks, seams_of, with_spare
+from motionkit.text_to_motion.wording import Reading, read_all
 
 _log = logging.getLogger("motionkit.policies")
 
@@ -174,7 +174,7 @@ def generate_motions(
     """Return an iterator of motions, prompt after prompt, all samples of a prompt in a row.
 
     A motion depends on its text, lengths, sample number and the seed, not on the rest of the batch. One that is longer
-    than the policy makes at once is joined of blocks (`motionkit.contracts.blocks`).
+    than the policy makes at once is joined of blocks (`motionkit.text_to_motion.blocks`).
 
     Args:
         policy: The policy.
