@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from motionkit import load_policy
-from motionkit.contracts import blocks
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, Normalizer, features_to_joints
 from motionkit.rl import NoiseSource, Schedule
 from motionkit.text import Prompt
+from motionkit.text_to_motion import blocks
 from motionkit.text_to_motion.blocks import (
     Block,
     blocks_of,
