@@ -17,7 +17,7 @@ import json
 import re
 import stat
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, time
 from functools import cache
@@ -182,6 +182,19 @@ def _too_large(path: Path, size: int, limit: int) -> MotionkitError:
         f"{path} is too large: {size / 1e6:.0f} MB; at most {limit / 1e6:.0f} MB are read.",
         why="parsed, it would take many times that in memory.",
     )
+
+
+def value_at(config: object, *keys: str) -> object:
+    """Return the value at a path of keys of nested mappings; None if one is missing on the way.
+
+    Example:
+        >>> value_at({"train": {"rate": 0.1}}, "train", "rate"), value_at({"train": 3}, "train", "rate")
+        (0.1, None)
+    """
+    value = config
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
 
 
 def read_json(

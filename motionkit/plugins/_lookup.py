@@ -88,9 +88,8 @@ def named(field: str, *others: Component) -> list[Any]:
         field: A field of `Component` that holds ``"module:attribute"``, such as ``sections``.
         others: Components of other packages.
     """
-    own = [_load(entry) for kind in KINDS for entry in available(kind) if entry.builtin]
     found: dict[str, Component] = {}
-    for component in (*own, *others):
+    for component in (*_own(), *others):
         if name := getattr(component, field):
             found.setdefault(name, component)
     return [component.imported(name) for name, component in found.items()]
@@ -106,8 +105,12 @@ def trainer_of(command: str) -> Component | None:
 @lru_cache
 def builtin_metrics() -> Mapping[str, Metric]:
     """Return the metrics that motionkit's own plugins define, by name; imports their light halves."""
-    entries = [entry for kind in KINDS for entry in available(kind) if entry.builtin]
-    return {metric.name: metric for entry in entries for metric in _load(entry).own_metrics()}
+    return {metric.name: metric for component in _own() for metric in component.own_metrics()}
+
+
+def _own() -> list[Component]:
+    """Return the components of motionkit's own plugins."""
+    return [_load(entry) for kind in KINDS for entry in available(kind) if entry.builtin]
 
 
 def find(kind: str, name: str) -> Entry:

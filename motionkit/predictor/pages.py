@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from motionkit.documents import value_at
 from motionkit.errors import MotionkitError
 from motionkit.page.curves import Chart, Curve, curves
 from motionkit.page.html import definitions, details, figure, grid, note, result_page, table
@@ -180,9 +181,8 @@ def long_runs(long: object) -> str:
 
 
 def _at(table: object, *keys: str) -> Mapping[Any, Any]:
-    for key in keys:
-        table = table.get(key) if isinstance(table, Mapping) else None
-    return table if isinstance(table, Mapping) else {}
+    value = value_at(table, *keys)
+    return value if isinstance(value, Mapping) else {}
 
 
 def _paths_table(paths: Mapping[Any, Any]) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from motionkit.clips.profile.settings_file import merge_settings, read_settings
 from motionkit.config import Given, resolve
-from motionkit.documents import read_json
+from motionkit.documents import read_json, value_at
 from motionkit.errors import MotionkitError
 from motionkit.predictor.guide_config import is_guide_config
 from motionkit.predictor.guide_figures import FOLDER, MODES, read_epochs
@@ -324,9 +324,7 @@ def _long_alarms(record: Path) -> tuple[str, ...]:
     """Return the alarms of a run's long runs; none if the file is missing or has another form."""
     if not record.is_file():
         return ()
-    value: object = read_json(record, dict)
-    for key in ("summary", "long", "alarms"):
-        value = value.get(key) if isinstance(value, Mapping) else None
+    value = value_at(read_json(record, dict), "summary", "long", "alarms")
     return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()
 
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from motionkit.documents import value_at
 from motionkit.page.html import commands, definitions, details, note, table, tiles
 from motionkit.page.wording import duration
-from motionkit.runs.source import Source, value_at
+from motionkit.runs.source import Source
 from motionkit.tracking import (
     DOUBTED,
     FEWEST,

@@ -16,12 +16,12 @@ from motionkit import runs, starter
 from motionkit.config import HUB_ID
 from motionkit.contracts.dataset import called
 from motionkit.contracts.open_model import STARTER, encoder_format, open_model
-from motionkit.documents import read_json
+from motionkit.documents import read_json, value_at
 from motionkit.errors import MotionkitError
 from motionkit.report._facts import flat
 from motionkit.report._systems import sections_of
 from motionkit.runs import TENSORS, TRAINED_ON, OutputFolder, SavedModel, TrainedOn
-from motionkit.runs.source import Source, read_source, value_at
+from motionkit.runs.source import Source, read_source
 from motionkit.tracking import result_sentence
 from motionkit.version import __version__
 from motionkit.weights import located

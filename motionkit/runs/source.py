@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,14 +57,6 @@ def read_source(path: str | Path) -> Source:
     lines = list(info.metrics())
     missing += _lost_lines(info.directory / "metrics.jsonl", len(lines))
     return Source(info, lines, _warnings(info.directory / "log.txt"), missing)
-
-
-def value_at(config: object, *keys: str) -> object:
-    """Return a value of nested mappings; None if a key is missing on the way."""
-    value = config
-    for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value
 
 
 def not_shown(file: Path) -> str:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 from pydantic import Field, field_validator
@@ -217,9 +217,6 @@ def _talk(messages: Iterable[tuple[Literal["info", "warning"], str]]) -> None:
         (warn if level == "warning" else say)(text)
 
 
-_REPAIRS = ("clean", "feet", "jitter")
-
-
 def _bare_fix(words: list[str]) -> list[str]:
     """Give ``--fix`` the value ``clean`` if no repair follows.
 
@@ -236,10 +233,12 @@ def _bare_fix(words: list[str]) -> list[str]:
 
 def _names_repairs(word: str) -> bool:
     """Return whether a word names repairs, or means to; a path does not."""
-    parts = word.split(",")
-    if all(part in _REPAIRS for part in parts):
+    from motionkit.clips.edits import Fix
+
+    parts, repairs = word.split(","), get_args(Fix)
+    if all(part in repairs for part in parts):
         return True
-    return all(did_you_mean(part, _REPAIRS) for part in parts) and not Path(word).exists()
+    return all(did_you_mean(part, repairs) for part in parts) and not Path(word).exists()
 
 
 CONVERT = Command(convert, ConvertSettings, check=_refuse, words=_bare_fix)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 
+from motionkit.documents import value_at
 from motionkit.errors import MotionkitError
 from motionkit.page.curves import Chart
 from motionkit.page.html import details, grid, note, table
@@ -15,7 +16,7 @@ from motionkit.page.wording import count
 from motionkit.player import PlayerTrack, player_assets, player_fragment
 from motionkit.runs import RunInfo
 from motionkit.runs.sections import Section, Sections
-from motionkit.runs.source import Source, not_shown, value_at
+from motionkit.runs.source import Source, not_shown
 from motionkit.text_to_motion.evaluation.heldout import Shown
 from motionkit.text_to_motion.evaluation.points import kept_points, track
 

@@ -25,6 +25,7 @@ from motionkit.contracts.open_model import (
     read_encoder,
     without_encoder,
 )
+from motionkit.documents import value_at
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord
 from motionkit.nn import native_keys, stock_keys
@@ -342,9 +343,9 @@ def load_tmr(
         parts = _foreign(root, text_encoder, motion_encoder, motion_decoder)
         nearby = _nearby(root or motion_encoder or Path())
         config = next((config for config in map(encoder_config, nearby) if config.get("model")), {})
-        known_heads = _dig(config, "model", MOTION, "num_heads")
+        known_heads = value_at(config, "model", MOTION, "num_heads")
         record = TextRecord(encoder=_token_model(config, parts.tensors[TEXT]))
-        named = str(_dig(config, "data", "motion_loader", "normalizer", "base_dir") or "")
+        named = str(value_at(config, "data", "motion_loader", "normalizer", "base_dir") or "")
         stats = stats or find_stats(nearby, named)
     heads = heads or _heads(known_heads, root or motion_encoder)
     motion = build_encoder(parts.tensors[MOTION], heads, parts.origins[MOTION])
@@ -446,14 +447,6 @@ def _nearby(start: Path) -> list[Path]:
     return [first, *list(first.parents)[:2]]
 
 
-def _dig(config: Mapping[str, Any], *keys: str) -> Any:
-    """Return the value at a path of keys; None if one is missing."""
-    value: Any = config
-    for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value
-
-
 def _heads(heads: Any, origin: Path | None) -> int:
     if isinstance(heads, int) and not isinstance(heads, bool):
         return heads
@@ -468,7 +461,7 @@ def _heads(heads: Any, origin: Path | None) -> int:
 
 def _token_model(config: Mapping[str, Any], text: Mapping[str, Tensor]) -> str:
     """Return the name of motionkit's encoder for the tokens of a foreign TMR; empty if there is none."""
-    name = _dig(config, "data", "text_to_token_emb", "modelname")
+    name = value_at(config, "data", "text_to_token_emb", "modelname")
     return "distilbert" if name == "distilbert-base-uncased" and text["projection.weight"].shape[-1] == 768 else ""
 
 

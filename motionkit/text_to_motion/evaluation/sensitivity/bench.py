@@ -21,7 +21,7 @@ from motionkit import plugins
 from motionkit.config import Chosen
 from motionkit.contracts.dataset import Split, TextMotionDataset
 from motionkit.contracts.reward import Reward
-from motionkit.documents import read_json
+from motionkit.documents import read_json, value_at
 from motionkit.errors import MotionkitError
 from motionkit.motion import HasActions, MotionBatch, Skeleton
 from motionkit.motion.changes.place_and_time import clip_features, clip_joints, one_after_another
@@ -170,11 +170,9 @@ def trained_kinds(
         if not weights or not file.is_file():
             continue
         try:
-            result: object = read_json(file, dict)
+            result = value_at(read_json(file, dict), "training", "train", "negatives")
         except MotionkitError:
             return frozenset()
-        for key in ("training", "train", "negatives"):
-            result = result.get(key) if isinstance(result, Mapping) else None
         if isinstance(result, str):
             result = [part.partition("=")[0].strip() for part in result.split(",")]
         if isinstance(result, (Mapping, Sequence)):
