@@ -1,12 +1,13 @@
 """Plugin components and their discovery. Imports no torch."""
 
 from motionkit.plugins._component import FREE, Component, Direction, Metric, declared, install_line
-from motionkit.plugins._discovery import KINDS, Entry, either, forget, scan
+from motionkit.plugins._discovery import KINDS, Entry, Kind, either, forget, scan
 from motionkit.plugins._guard import catching, in_use, in_words, package_of
 from motionkit.plugins._lookup import (
     CodeError,
     available,
     builtin_metrics,
+    check_of,
     check_signature,
     code_error,
     find,
@@ -31,10 +32,12 @@ __all__ = [
     "Component",
     "Direction",
     "Entry",
+    "Kind",
     "Metric",
     "available",
     "builtin_metrics",
     "catching",
+    "check_of",
     "check_signature",
     "code_error",
     "declared",

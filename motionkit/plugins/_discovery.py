@@ -1,23 +1,30 @@
 """The kinds of plugins, and the discovery of plugins by entry points, so that a broken one does not hide the others.
 
-`KINDS` has a row for each kind. `scan` reads the entry points of one distribution at a time: ``entry_points()`` of the
-standard library loses the entries of all packages if the metadata of one is malformed. Reading each distribution
-separately turns that into one warning that names the package and the file.
+`KINDS` has a row for each kind: those that several systems share, and those that packages bring (``motionkit.kinds``),
+whose rows also add words to kinds that are there. `scan` reads the entry points of one distribution at a time:
+``entry_points()`` of the standard library loses the entries of all packages if the metadata of one is malformed.
+Reading each distribution separately turns that into one warning that names the package and the file.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 
+from motionkit.plugins._guard import in_words, is_stop
+
 HOME = "motionkit"
 LIMIT_VARIABLE = "MOTIONKIT_PLUGINS"
+OF_KINDS = "kinds"
+"""The entry-point group ``motionkit.kinds``: a package's tuple of `Kind` rows, which it brings or adds words to."""
+
 _FILE = "entry_points.txt"
 
 
@@ -29,7 +36,8 @@ class Kind:
     """
 
     name: str  # Its name, plural; the entry-point group is ``motionkit.NAME``
-    singular: str  # Its name, singular, in messages and in ``plugins new SINGULAR``
+    # Its name, singular, in messages and in ``plugins new SINGULAR``; empty in a row that adds to a kind.
+    singular: str = ""
     # What components of this kind can give, each word with its protocol as ``module:Class``; empty if no protocol is
     # defined. A component that names no word gives the first.
     gives: Mapping[str, str] = field(default_factory=dict)
@@ -37,6 +45,8 @@ class Kind:
     reads: Mapping[str, str] = field(default_factory=dict)
     runtime: tuple[str, ...] = ()  # Names of the factory's keyword arguments, after the options
     check: str = ""  # The contract check as ``module:function``; empty if there is only `check_component`
+    # Those of plugins that give another word than the first of `gives`, by that word.
+    checks: Mapping[str, str] = field(default_factory=dict)
     alone: bool = False  # Whether `check` can build a plugin from its name and its default options
     scaffold: str = ""  # The package in ``templates/`` that ``motionkit plugins new`` copies; empty if there is none
     # Those of plugins that give another word than the first of `gives`, by that word.
@@ -46,6 +56,7 @@ class Kind:
     weighted: bool = False  # Whether several can be chosen together, each with a weight
     question: str = ""  # Help of a slot of this kind; empty for "Which NAME to use."
     note: str = ""  # Why no plugin of this kind can be written yet; empty for all others
+    after: str = ""  # The kind that it follows in listings; empty for the end
 
 
 _ROWS = (
@@ -64,7 +75,6 @@ _ROWS = (
         check="motionkit.testing:check_reward",
         alone=True,
         scaffold="motionkit-reward-demo",
-        function="motionkit.text_to_motion.rewards.function_reward:of_file",
         weighted=True,
         question="What to reward, repeatable.",
     ),
@@ -76,44 +86,15 @@ _ROWS = (
         scaffold="motionkit-trainer-demo",
     ),
     Kind(
-        "algorithms",
-        "algorithm",
-        gives={"algorithm": "motionkit.text_to_motion.grpo.algorithms.base:Algorithm"},
-        runtime=("policy", "reference", "rewards", "seed", "precision", "shuffle", "world"),
-        check="motionkit.testing:check_algorithm",
-        scaffold="motionkit-algorithm-demo",
-    ),
-    Kind(
-        "loops",
-        "loop",
-        gives={"loop": "motionkit.regions.self_play.loop:Loop"},
-        runtime=("policy",),
-        check="motionkit.testing:check_loop",
-        question="Which loop to play.",
-    ),
-    Kind(
         "datasets",
         "dataset",
         gives={
             "text-motion": "motionkit.contracts.dataset:TextMotionDataset",
             "composite": "motionkit.contracts.dataset:TextMotionDataset",  # clips and prompts of several actions
-            "frames": "",
-            "regions": "motionkit.contracts.dataset:RegionDataset",
-            "transitions": "",
         },
         check="motionkit.testing:check_dataset",
         alone=True,
         scaffold="motionkit-dataset-demo",
-        scaffolds={"regions": "motionkit-dataset-demo-regions"},
-    ),
-    Kind(
-        "environments",
-        "environment",
-        gives={"episodes": "motionkit.contracts.environment:Environment"},
-        runtime=("num_envs",),
-        check="motionkit.testing:check_environment",
-        alone=True,
-        scaffold="motionkit-environment-demo",
     ),
     Kind(
         "protocols",
@@ -122,12 +103,6 @@ _ROWS = (
         reads={
             "model": "",  # any argument of its command; the protocol opens it
             "diffusion": "motionkit.contracts.policy:DiffusionPolicy",
-            "several": "",  # several policies
-            "retrieval": "",
-            "reward": "motionkit.contracts.reward:Reward",
-            "predictor": "motionkit.contracts.policy:Predictor",
-            "regions": "motionkit.contracts.policy:RegionPolicy",
-            "classifier": "",
         },
         runtime=("console",),
         check="motionkit.testing:check_protocol",
@@ -137,21 +112,53 @@ _ROWS = (
     Kind(
         "policies",
         "policy",
-        gives={
-            "diffusion": "motionkit.contracts.policy:DiffusionPolicy",
-            "regions": "motionkit.contracts.policy:RegionPolicy",
-            "actor": "",
-            "predictor": "motionkit.contracts.policy:Predictor",
-        },
+        gives={"diffusion": "motionkit.contracts.policy:DiffusionPolicy"},
         runtime=("device", "dataset"),
         check="motionkit.testing:check_policy",
         alone=True,
         scaffold="motionkit-policy-demo",
     ),
 )
+"""The kinds that several systems share."""
 
-KINDS: Mapping[str, Kind] = {row.name: row for row in _ROWS}
+
+class _Kinds(Mapping[str, Kind]):
+    """Every kind by its name: those above, and those of the installed packages."""
+
+    def __getitem__(self, name: str) -> Kind:
+        return scan().kinds[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(scan().kinds)
+
+    def __len__(self) -> int:
+        return len(scan().kinds)
+
+
+KINDS: Mapping[str, Kind] = _Kinds()
 """Every kind by its name, in the order of listings."""
+
+
+def joined(rows: Iterable[Kind]) -> dict[str, Kind]:
+    """Return kinds by name: of several rows with one name the words are joined, and texts that are empty filled in."""
+    found: dict[str, Kind] = {}
+    for row in rows:
+        if row.name in found:
+            found[row.name] = _together(found[row.name], row)
+            continue
+        names = list(found)
+        place = names.index(row.after) + 1 if row.after in found else len(names)
+        found = {name: found.get(name, row) for name in [*names[:place], row.name, *names[place:]]}
+    return found
+
+
+def _together(first: Kind, more: Kind) -> Kind:
+    changes: dict[str, object] = {}
+    for item in fields(Kind):
+        old, new = getattr(first, item.name), getattr(more, item.name)
+        # The words of the first come first: a component that names none gives the first.
+        changes[item.name] = {**old, **new, **old} if isinstance(old, Mapping) else old or new
+    return replace(first, **changes)  # type: ignore[arg-type]
 
 
 def either(words: Iterable[str]) -> str:
@@ -195,10 +202,11 @@ class Broken:
 
 @dataclass(frozen=True)
 class Scan:
-    """Installed plugins: every entry, and every package that could not be read."""
+    """Installed plugins: every entry, every package that could not be read, and the kinds."""
 
     entries: tuple[Entry, ...]
     broken: tuple[Broken, ...]
+    kinds: Mapping[str, Kind]
 
     def of(self, kind: str) -> list[Entry]:
         """Return the entries of `kind`, built-ins first, then by name."""
@@ -243,14 +251,33 @@ def _scan(limit: str | None, path: tuple[str, ...]) -> Scan:
         entries += parsed
         if problem:
             broken.append(Broken(name, str(folder / _FILE), problem))
-    return Scan(tuple(entries), tuple(broken))
+    rows: list[Kind] = [*_ROWS]
+    for entry in sorted((e for e in entries if e.kind == OF_KINDS), key=lambda e: (not e.builtin, e.name)):
+        try:
+            rows += _rows_of(entry)
+        except BaseException as error:  # a plugin may fail in any way while it is imported
+            if is_stop(error):
+                raise
+            problem = f"its kinds of plugins cannot be read: {in_words(error)}"
+            broken.append(Broken(entry.distribution, entry.value, problem))
+    kinds = joined(rows)
+    return Scan(tuple(e for e in entries if e.kind in kinds), tuple(broken), kinds)
+
+
+def _rows_of(entry: Entry) -> tuple[Kind, ...]:
+    """Import the rows that a package brings."""
+    module, _, attribute = entry.value.partition(":")
+    rows = tuple(getattr(importlib.import_module(module), attribute))
+    if odd := [row for row in rows if not isinstance(row, Kind)]:
+        raise TypeError(f"a {type(odd[0]).__name__} is no motionkit.plugins.Kind")
+    return rows
 
 
 def _entries(distribution: metadata.Distribution, name: str, version: str) -> list[Entry]:
     entries = []
     for point in distribution.entry_points:
         group, _, kind = point.group.partition(".")
-        if group == HOME and kind in KINDS:
+        if group == HOME:
             entries.append(Entry(kind, point.name, point.value, name, version))
     return entries
 

@@ -160,6 +160,11 @@ def gives_of(kind: str, component: Component) -> str:
     return component.gives or next(iter(KINDS[kind].gives), "")
 
 
+def check_of(kind: str, component: Component) -> str:
+    """Return the contract check of a component as ``module:function``; empty if its kind has none."""
+    return KINDS[kind].checks.get(component.gives, KINDS[kind].check)
+
+
 def reads_of(kind: str, component: Component) -> str:
     """Return what a component reads: its word, or the first of its kind; empty if the kind reads nothing."""
     return component.reads or next(iter(KINDS[kind].reads), "")

@@ -18,11 +18,12 @@ from typing import Any
 
 from motionkit.errors import MotionkitError, did_you_mean
 from motionkit.plugins._component import Component
-from motionkit.plugins._discovery import HOME, KINDS, LIMIT_VARIABLE, Entry, either, normalise, scan
+from motionkit.plugins._discovery import HOME, KINDS, LIMIT_VARIABLE, OF_KINDS, Entry, either, normalise, scan
 from motionkit.plugins._guard import PluginError, in_words, is_stop
 from motionkit.plugins._lookup import (
     INSTALL_FIX,
     NOT_INSTALLED,
+    check_of,
     find,
     get,
     gives_of,
@@ -139,8 +140,8 @@ def _methods(protocol: str) -> list[str]:
 
 
 def _contract(kind: str, name: str) -> tuple[str, str]:
-    """Run the contract check of a kind with the plugin's default options."""
-    module, _, function = KINDS[kind].check.partition(":")
+    """Run the contract check of a kind, or of what the plugin gives, with its default options."""
+    module, _, function = check_of(kind, get(kind, name)).partition(":")
     runtime = {"dataset": _small_dataset()} if kind == "rewards" else {}
     try:
         getattr(importlib.import_module(module), function)(name, **runtime)
@@ -233,7 +234,7 @@ def second_reading() -> tuple[set[tuple[str, str, str]], list[PackageFault]]:
 
 def _is_unknown(group: str) -> bool:
     home, _, kind = group.partition(".")
-    return home == HOME and bool(kind) and kind not in KINDS
+    return home == HOME and bool(kind) and kind not in (OF_KINDS, *KINDS)
 
 
 def _unknown_group(group: str) -> str:

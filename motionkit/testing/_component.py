@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from pydantic import BaseModel
@@ -43,6 +44,14 @@ class Findings:
 def component_of(kind: str, subject: str | Component) -> Component:
     """Return the component that a check got by name or directly."""
     return plugins.get(kind, subject, typed=True) if isinstance(subject, str) else subject
+
+
+def check_of_others(kind: str, component: Component) -> Callable[..., None] | None:
+    """Return the check of what a component gives, if it is not that of its kind; None if it is."""
+    own = plugins.KINDS[kind].check
+    name = plugins.check_of(kind, component)
+    check: Callable[..., None] | None = None if name == own else component.imported(name)
+    return check
 
 
 def options_of(component: Component, options: dict[str, Any] | None) -> Any:

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from motionkit.contracts.reward import FrameBatch, MaskBatch, Record, Reward, RewardScores, TextBatch, contents, rows
+from motionkit.contracts.scoring import answer_of, fault_of, valid_segments
 from motionkit.motion import HUMANML, MotionBatch, Skeleton, feature_width
 from motionkit.plugins import Component, reads_of
 from motionkit.testing._component import Findings, check_component, component_of, options_of
 from motionkit.text import Prompt
-from motionkit.text_to_motion.rewards.ask import answer_of, fault_of, valid_segments
 
 TOLERANCE = 1e-4
 

@@ -17,11 +17,12 @@ import pytest
 from typer.testing import Result
 
 from motionkit import load_reward, plugins
-from motionkit.config import Chosen, Settings, slot
+from motionkit.config import Chosen, Group, Settings, slot
 from motionkit.errors import MotionkitError
 from motionkit.plugins import KINDS, fitting, require_fit
 from motionkit.plugins._discovery import Entry
 from motionkit.plugins.scaffold import TEMPLATES
+from motionkit.testing import check_policy
 
 from . import broken_packages as broken
 
@@ -350,3 +351,38 @@ def test_a_message_suggests_only_what_is_known_to_fit(monkeypatch: pytest.Monkey
         require_fit("rewards", "physics", reads=("mask",))
     assert "iou" in error.value.fix
     assert "stranger" not in error.value.fix
+
+
+FAR_KINDS = """
+from motionkit.plugins import Kind
+rows = (
+    Kind("ponds", "pond", gives={"pond": ""}, after="trainers"),
+    Kind("policies", gives={"fish": "far_kinds:Fish"}, checks={"fish": "far_kinds:check_fish"}, runtime=("never",)),
+)
+class Fish:
+    def swim(self): ...
+def check_fish(policy, *, options=None):
+    raise AssertionError(f"{policy} does not swim")
+"""
+
+
+def test_a_package_brings_a_kind_and_a_type(site: Any) -> None:
+    before = list(plugins.KINDS)
+    site.install("far-kinds", "[motionkit.kinds]\nfar = far_kinds:rows\n[motionkit.ponds]\nsmall = far_kinds:x\n",
+                 far_kinds=FAR_KINDS)  # fmt: skip
+    assert list(plugins.KINDS) == [*before[:2], "ponds", *before[2:]]
+    assert [entry.name for entry in plugins.available("ponds")] == ["small"]
+    policies = plugins.KINDS["policies"]
+    assert next(iter(policies.gives)) == "diffusion"
+    assert policies.gives["fish"] == "far_kinds:Fish"
+    assert policies.runtime == ("device", "dataset")  # a row adds, and changes nothing
+    swimming = plugins.Component("It swims.", Group, "far_kinds:Fish", gives="fish")
+    with pytest.raises(AssertionError, match="does not swim"):
+        check_policy(swimming)
+
+
+@pytest.mark.parametrize(("module", "said"), [("rows = (1,)", "int is no"), ("1 / 0", "division by zero")])
+def test_kinds_that_cannot_be_read_hide_no_others(site: Any, module: str, said: str) -> None:
+    site.install("bad-kinds", "[motionkit.kinds]\nbad = bad_kinds:rows\n", bad_kinds=module)
+    assert "loops" in plugins.KINDS
+    assert any(said in str(broken) for broken in plugins.scan().broken)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,8 +16,8 @@ from torch.nn.functional import pad
 
 from motionkit import plugins
 from motionkit.contracts.reward import Record, Reward, RewardScores, moved, rows
+from motionkit.contracts.scoring import awaited, fault_of, is_async, valid_segments
 from motionkit.errors import MotionkitError
-from motionkit.rl import length_mask
 from motionkit.text import Prompt
 
 Answer = Callable[[], RewardScores]  # waits for the scores of a call
@@ -37,27 +36,6 @@ def checked(scores: object, reward: Reward, valid: Tensor) -> RewardScores:
     )
 
 
-def fault_of(scores: object, valid: Tensor) -> str:
-    """Return the defect of `scores`, as the end of a sentence; empty if they are valid."""
-    if not isinstance(scores, RewardScores):
-        return "None" if scores is None else f"a {type(scores).__name__}, not RewardScores"
-    if fault := _fault(scores.total, (len(valid),), valid):
-        return f"total {fault}"
-    if not isinstance(scores.parts, Mapping):
-        return f"parts as a {type(scores.parts).__name__}; they must be a mapping"
-    for part, value in scores.parts.items():
-        if fault := _fault(value, (len(valid),), valid):
-            return f"part {part!r} {fault}"
-    if scores.applies is not None and (fault := _fault(scores.applies, (len(valid),), valid, bools=True)):
-        return f"applies {fault}"
-    segments = scores.segments
-    if segments is None:
-        return ""
-    wide = isinstance(segments, Tensor) and segments.ndim == 2 and segments.shape[1] > valid.shape[1]
-    fault = _fault(segments[:, : valid.shape[1]] if wide else segments, tuple(valid.shape), valid)
-    return f"segments {fault}" if fault else ""
-
-
 def place_of(reward: Reward) -> str:
     """Return package, file and line of a reward's code: `` (package motionkit-reward-x, reward.py:27)``."""
     reward = getattr(reward, "inner", reward)  # `Elsewhere` wraps it
@@ -72,35 +50,9 @@ def place_of(reward: Reward) -> str:
     return f" ({shown})" if shown else ""
 
 
-def _fault(value: object, shape: tuple[int, ...], like: Tensor, *, bools: bool = False) -> str:
-    if not isinstance(value, Tensor):
-        return f"as a {type(value).__name__}; it must be a tensor"
-    if tuple(value.shape) != shape:
-        return f"{list(value.shape)}; it must be {list(shape)}"
-    if not (value.dtype == torch.bool if bools else value.is_floating_point()):
-        return f"of type {str(value.dtype).removeprefix('torch.')}; it must be {'bool' if bools else 'float32'}"
-    return "" if value.device == like.device else f"on {value.device}; the samples are on {like.device}"
-
-
-def is_async(reward: Reward) -> bool:
-    """Return whether `score` is a coroutine function, ``async def score``."""
-    return inspect.iscoroutinefunction(reward.score)
-
-
 def threads_of(reward: Reward) -> int:
     """Return the number of threads that share the samples of a reward, its ``threads``; 1 by default."""
     return max(1, int(getattr(reward, "threads", 1)))
-
-
-def valid_segments(prompts: Sequence[Prompt], device: torch.device) -> Tensor:
-    """Return the ``[N, K]`` bool mask of the prompts' segments, K that of the longest prompt."""
-    counts = torch.tensor([len(prompt.segments) for prompt in prompts], device=device)
-    return length_mask(counts, int(counts.max()))
-
-
-def answer_of(reward: Reward, samples: Record, prompts: Sequence[Prompt]) -> object:
-    """Return the unchecked result of one call of `score`."""
-    return _awaited(reward, samples, prompts) if is_async(reward) else reward.score(samples, prompts)
 
 
 def ask(reward: Reward, samples: Record, prompts: Sequence[Prompt]) -> RewardScores:
@@ -150,7 +102,7 @@ def _start(pool: ThreadPoolExecutor | None, reward: Reward, samples: Record, pro
     if pool is None or not is_slow(reward):
         return lambda: checked(reward.score(samples, prompts), reward, valid)
     if is_async(reward):
-        future = pool.submit(_awaited, reward, samples, prompts)
+        future = pool.submit(awaited, reward, samples, prompts)
         return lambda: checked(future.result(), reward, valid)
     parts = [part.tolist() for part in torch.arange(len(prompts)).chunk(threads_of(reward))]
     futures = [pool.submit(_plain, reward, rows(samples, part), [prompts[i] for i in part]) for part in parts]
@@ -168,12 +120,6 @@ def _start(pool: ThreadPoolExecutor | None, reward: Reward, samples: Record, pro
 def _plain(reward: Reward, samples: Record, prompts: Sequence[Prompt]) -> object:
     with torch.no_grad():
         return reward.score(samples, prompts)
-
-
-def _awaited(reward: Any, samples: Record, prompts: Sequence[Prompt]) -> object:
-    # Another loop, in another thread: the caller may be inside a loop, as in a notebook.
-    with torch.no_grad():
-        return asyncio.run(reward.score(samples, prompts))
 
 
 def _joined(results: Sequence[RewardScores], columns: int) -> RewardScores:

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from motionkit.contracts.reward import Record, Reward, RewardScores
+from motionkit.contracts.scoring import valid_segments
 from motionkit.errors import MotionkitError
 from motionkit.motion import MotionBatch
 from motionkit.rl import group_std
 from motionkit.text import Prompt
-from motionkit.text_to_motion.rewards.ask import asking, valid_segments
+from motionkit.text_to_motion.rewards.ask import asking
 from motionkit.text_to_motion.rewards.function_reward import Function, as_reward
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from motionkit.testing import check_environment
+from motionkit.success.checks import check_environment
 from motionkit_environment_pendulum import PendulumOptions
 from motionkit_environment_pendulum.environment import CAMERA, GRAVITY, ROD, STEP, Pendulum
 

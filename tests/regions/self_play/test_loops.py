@@ -13,6 +13,7 @@ import torch
 from motionkit.contracts.policy import Candidates, WordScores
 from motionkit.errors import MotionkitError
 from motionkit.nn import EMA
+from motionkit.regions.checks import check_loop
 from motionkit.regions.datasets.scenes import Shapes
 from motionkit.regions.evaluation.measure import Task, Weights, as_it_is, masks_at
 from motionkit.regions.self_play.loop import Loop, Played, Turn
@@ -24,7 +25,6 @@ from motionkit.regions.self_play.turns import CaptionToMask, MaskToCaption, exac
 from motionkit.regions.small import ShapesPolicy
 from motionkit.regions.small_settings import RegionSettings
 from motionkit.rl import RowNoise, Surrogate, group_std
-from motionkit.testing import check_loop
 
 
 class Offering(ShapesPolicy):

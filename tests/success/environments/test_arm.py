@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from motionkit.success.checks import check_environment
 from motionkit.success.environments.arm import (
     BASE,
     CAMERA,
@@ -20,7 +21,6 @@ from motionkit.success.environments.arm import (
     places_of,
 )
 from motionkit.success.environments.tasks import ReachSettings
-from motionkit.testing import check_environment
 
 
 def started(copies: int = 8, first: int = 0, **options: object) -> Arm:

@@ -16,9 +16,9 @@ from gymnasium.spaces import Box, Dict, Discrete
 from typer.testing import Result
 
 from motionkit.errors import MotionkitError
+from motionkit.success.checks import check_environment
 from motionkit.success.environments.registered import GymnasiumEnvironment
 from motionkit.success.environments.tasks import GymnasiumSettings
-from motionkit.testing import check_environment
 
 Cli = Callable[..., Result]
 LIMIT = 12

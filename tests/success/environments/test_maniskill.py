@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from motionkit.errors import MotionkitError
+from motionkit.success.checks import check_environment
 from motionkit.success.environments.simulators import PickCube, open_maniskill
 from motionkit.success.environments.tasks import ManiskillSettings
-from motionkit.testing import check_environment
 
 STUB = '''
 """Batched, as ManiSkill is; the wrapper takes the batch away."""

@@ -13,10 +13,10 @@ from typer.testing import Result
 
 from motionkit.errors import MotionkitError
 from motionkit.plugins import install_line
+from motionkit.success.checks import check_environment
 from motionkit.success.environments import simulators as _drawing
 from motionkit.success.environments.simulators import LOOK_AT, Fetch, FetchReach, open_fetch
 from motionkit.success.environments.tasks import MujocoSettings
-from motionkit.testing import check_environment
 
 STUB = """
 import sys

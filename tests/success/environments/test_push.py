@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from motionkit.success.checks import check_environment
 from motionkit.success.environments.canvas import Canvas
 from motionkit.success.environments.table import _PARTS, CAMERA, FINGER, HALF, SPREAD, STEP, TABLE, Push, contact, push
 from motionkit.success.environments.tasks import PushSettings
-from motionkit.testing import check_environment
 
 FREE = np.zeros(1, bool)
 

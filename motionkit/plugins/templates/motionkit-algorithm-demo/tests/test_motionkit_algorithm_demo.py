@@ -1,6 +1,6 @@
 """The contract that every algorithm keeps."""
 
-from motionkit.testing import check_algorithm
+from motionkit.text_to_motion.checks import check_algorithm
 
 
 def test_contract() -> None:

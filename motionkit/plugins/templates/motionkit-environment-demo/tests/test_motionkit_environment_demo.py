@@ -1,6 +1,6 @@
 """The contract that every environment keeps."""
 
-from motionkit.testing import check_environment
+from motionkit.success.checks import check_environment
 
 
 def test_contract() -> None:

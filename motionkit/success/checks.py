@@ -1,4 +1,4 @@
-"""The contract of an environment."""
+"""The contract of environments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from motionkit.contracts.environment import Environment, Scripted, Step, Stored
 from motionkit.plugins import Component
-from motionkit.testing._component import Findings, check_component, component_of, options_of
+from motionkit.testing import Findings, check_component, component_of, options_of
 
 _COPIES = 3
 _FAR = 10.0  # times the range of an action beyond its bound

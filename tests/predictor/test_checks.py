@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from motionkit.motion.prediction import MotionState
+from motionkit.predictor.checks import check_predictor
 from motionkit.predictor.evaluation.baselines import Extrapolation
 from motionkit.predictor.features import Statistics
 from motionkit.predictor.network import PredictorNetwork
 from motionkit.predictor.policy import MplPredictor
 from motionkit.predictor.settings import PredictorSettings
-from motionkit.testing import check_predictor
 
 NAMES = ("hips", "spine", "head")
 

@@ -1,0 +1,12 @@
+"""What motion prediction adds to the kinds of plugins."""
+
+from motionkit.plugins import Kind
+
+KINDS = (
+    Kind("protocols", reads={"predictor": "motionkit.contracts.policy:Predictor"}),
+    Kind(
+        "policies",
+        gives={"predictor": "motionkit.contracts.policy:Predictor"},
+        checks={"predictor": "motionkit.predictor.checks:check_predictor"},
+    ),
+)

@@ -1,0 +1,19 @@
+"""Kinds of plugins of learned success rewards, and what they add to those that are shared."""
+
+from motionkit.plugins import Kind
+
+KINDS = (
+    Kind("datasets", gives={"frames": "", "transitions": ""}),
+    Kind(
+        "environments",
+        "environment",
+        gives={"episodes": "motionkit.contracts.environment:Environment"},
+        runtime=("num_envs",),
+        check="motionkit.success.checks:check_environment",
+        alone=True,
+        scaffold="motionkit-environment-demo",
+        after="datasets",
+    ),
+    Kind("protocols", reads={"classifier": ""}),
+    Kind("policies", gives={"actor": ""}),
+)
