@@ -98,7 +98,7 @@ _ROWS = (
             "text-motion": "motionkit.contracts.dataset:TextMotionDataset",
             "composite": "motionkit.contracts.dataset:TextMotionDataset",  # clips and prompts of several actions
             "frames": "",
-            "regions": "motionkit.contracts.dataset:RegionDataset",
+            "regions": "motionkit.regions.datasets.base:RegionDataset",
             "transitions": "",
         },
         check="motionkit.testing:check_dataset",
@@ -109,7 +109,7 @@ _ROWS = (
     Kind(
         "environments",
         "environment",
-        gives={"episodes": "motionkit.contracts.environment:Environment"},
+        gives={"episodes": "motionkit.success.environments.base:Environment"},
         runtime=("num_envs",),
         check="motionkit.testing:check_environment",
         alone=True,
@@ -121,12 +121,12 @@ _ROWS = (
         gives={"result": "motionkit.contracts.protocol:EvaluationProtocol"},
         reads={
             "model": "",  # any argument of its command; the protocol opens it
-            "diffusion": "motionkit.contracts.policy:DiffusionPolicy",
+            "diffusion": "motionkit.text_to_motion.policy:DiffusionPolicy",
             "several": "",  # several policies
             "retrieval": "",
             "reward": "motionkit.contracts.reward:Reward",
-            "predictor": "motionkit.contracts.policy:Predictor",
-            "regions": "motionkit.contracts.policy:RegionPolicy",
+            "predictor": "motionkit.predictor.policy:Predictor",
+            "regions": "motionkit.regions.policy:RegionPolicy",
             "classifier": "",
         },
         runtime=("console",),
@@ -138,10 +138,10 @@ _ROWS = (
         "policies",
         "policy",
         gives={
-            "diffusion": "motionkit.contracts.policy:DiffusionPolicy",
-            "regions": "motionkit.contracts.policy:RegionPolicy",
+            "diffusion": "motionkit.text_to_motion.policy:DiffusionPolicy",
+            "regions": "motionkit.regions.policy:RegionPolicy",
             "actor": "",
-            "predictor": "motionkit.contracts.policy:Predictor",
+            "predictor": "motionkit.predictor.policy:Predictor",
         },
         runtime=("device", "dataset"),
         check="motionkit.testing:check_policy",

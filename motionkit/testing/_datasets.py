@@ -10,18 +10,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from motionkit.contracts.dataset import (
-    HasRegionAreas,
-    KnowsScenes,
-    NamesAbsent,
-    RegionDataset,
-    Regions,
-    Split,
-    TextMotionDataset,
-)
+from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.motion import feature_width
+from motionkit.motion.corpus.ids import Split
 from motionkit.plugins import Component
+from motionkit.regions.datasets.base import HasRegionAreas, KnowsScenes, NamesAbsent, RegionDataset, Regions
 from motionkit.regions.evaluation.known import Truth
 from motionkit.testing._component import Findings, check_component, component_of, options_of
 

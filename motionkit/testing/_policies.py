@@ -12,16 +12,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from motionkit.contracts.policy import DiffusionPolicy, Predictor, RegionPolicy
 from motionkit.errors import MotionkitError
 from motionkit.motion.prediction import MotionState
 from motionkit.nn.lora import names_by_group
 from motionkit.plugins import Component
+from motionkit.predictor.policy import Predictor
 from motionkit.regions.datasets.settings import ShapesOptions
 from motionkit.regions.evaluation.measure import masks_at
+from motionkit.regions.policy import RegionPolicy
 from motionkit.testing._component import Findings, check_component, component_of, options_of
 from motionkit.testing._rewards import TEXTS, TOLERANCE, is_near
 from motionkit.text import Prompt
+from motionkit.text_to_motion.policy import DiffusionPolicy
 
 PREDICTOR_TOLERANCE = 1e-5
 _FRAMES, _LONGER = 4, 7  # predicted frames, and frames of a command

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from motionkit.config import Resolved, TrainerSettings, choose_one
-from motionkit.contracts.policy import RegionPolicy
 from motionkit.contracts.reward import RewardScores
 from motionkit.motion import MotionBatch
 from motionkit.regions.evaluation.measure import Task, open_task
+from motionkit.regions.policy import RegionPolicy
 from motionkit.regions.self_play.loop import Played, Turn
 from motionkit.rl import RowNoise
 from motionkit.runs import Run

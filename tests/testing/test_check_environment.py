@@ -10,13 +10,14 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from motionkit.contracts.dataset import Regions, Scene, Split, Thing
-from motionkit.contracts.environment import Step
-from motionkit.contracts.policy import Captions, WordScores
+from motionkit.contracts.dataset import Split
+from motionkit.regions.datasets.base import Regions, Scene, Thing
 from motionkit.regions.datasets.scenes import Shapes
+from motionkit.regions.policy import Captions, WordScores
 from motionkit.regions.small import ShapesPolicy
 from motionkit.regions.small_settings import RegionSettings
 from motionkit.success.environments.arm import CAMERA, Reach
+from motionkit.success.environments.base import Step
 from motionkit.success.environments.tasks import ReachSettings
 from motionkit.testing import check_dataset, check_environment, check_policy, check_reward
 
