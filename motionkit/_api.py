@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from motionkit.clips.convert import ConvertReport
     from motionkit.clips.motion_clip import MotionClip, Motions
     from motionkit.contracts.dataset import TextMotionDataset
-    from motionkit.contracts.environment import Environment
     from motionkit.contracts.reward import Reward
     from motionkit.runs import RunInfo
+    from motionkit.success.environments.base import Environment
     from motionkit.text_to_motion.data.listed import Item
     from motionkit.text_to_motion.generating import TextToMotionPolicy
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import torch
 
 from motionkit.config import Group
-from motionkit.contracts.policy import RegionPolicy
 from motionkit.contracts.reward import MaskBatch, TextBatch
 from motionkit.plugins import Component
 from motionkit.regions.evaluation.measure import Task
+from motionkit.regions.policy import RegionPolicy
 from motionkit.regions.self_play.loop import Made, Played, Terms, Turn
 from motionkit.rl import kl_k3
 

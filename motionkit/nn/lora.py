@@ -151,7 +151,7 @@ def merged_state(module: nn.Module) -> dict[str, Tensor]:
 
 
 def names_by_group(groups: Mapping[str, tuple[str, ...]], names: Iterable[str]) -> dict[str, list[str]]:
-    """Return the names of weights that match the patterns of each group; see `contracts.policy.RegionPolicy`."""
+    """Return the names of weights that match the patterns of each group; see `RegionPolicy`."""
     names = list(names)
     return {
         group: [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]

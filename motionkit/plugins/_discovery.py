@@ -102,7 +102,7 @@ _ROWS = (
         gives={"result": "motionkit.contracts.protocol:EvaluationProtocol"},
         reads={
             "model": "",  # any argument of its command; the protocol opens it
-            "diffusion": "motionkit.contracts.policy:DiffusionPolicy",
+            "diffusion": "",
         },
         runtime=("console",),
         check="motionkit.testing:check_protocol",
@@ -112,7 +112,7 @@ _ROWS = (
     Kind(
         "policies",
         "policy",
-        gives={"diffusion": "motionkit.contracts.policy:DiffusionPolicy"},
+        gives={"diffusion": ""},
         runtime=("device", "dataset"),
         check="motionkit.testing:check_policy",
         alone=True,
@@ -156,8 +156,10 @@ def _together(first: Kind, more: Kind) -> Kind:
     changes: dict[str, object] = {}
     for item in fields(Kind):
         old, new = getattr(first, item.name), getattr(more, item.name)
-        # The words of the first come first: a component that names none gives the first.
-        changes[item.name] = {**old, **new, **old} if isinstance(old, Mapping) else old or new
+        if isinstance(old, Mapping):  # the words of the first come first: a component that names none gives the first
+            changes[item.name] = {word: old.get(word) or new.get(word, "") for word in {**old, **new}}
+        else:
+            changes[item.name] = old or new
     return replace(first, **changes)  # type: ignore[arg-type]
 
 

@@ -162,7 +162,7 @@ def gives_of(kind: str, component: Component) -> str:
 
 def check_of(kind: str, component: Component) -> str:
     """Return the contract check of a component as ``module:function``; empty if its kind has none."""
-    return KINDS[kind].checks.get(component.gives, KINDS[kind].check)
+    return KINDS[kind].checks.get(gives_of(kind, component), KINDS[kind].check)
 
 
 def reads_of(kind: str, component: Component) -> str:

@@ -7,10 +7,10 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from motionkit.contracts.policy import Predictor
 from motionkit.errors import MotionkitError
 from motionkit.motion.prediction import MotionState
 from motionkit.plugins import Component
+from motionkit.predictor.policy import Predictor
 from motionkit.testing import Findings, check_component, component_of, options_of
 
 PREDICTOR_TOLERANCE = 1e-5

@@ -14,11 +14,10 @@ import torch
 from torch import Tensor
 
 from motionkit.clips.bodies import skeleton_mark
-from motionkit.contracts.dataset import Split
 from motionkit.errors import MotionkitError
 from motionkit.geometry import rotate_yaw, yaw_matrix
 from motionkit.motion import Clip, JointMotion, Motion
-from motionkit.motion.corpus.ids import complete_splits
+from motionkit.motion.corpus.ids import Split, complete_splits
 from motionkit.motion.motion import END
 from motionkit.motion.prediction import MotionState
 from motionkit.rigs import GAITS, body_yaw, find_feet, leg_length, soft_contacts, soft_gait

@@ -19,9 +19,9 @@ from motionkit.page.wording import count
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from motionkit.contracts.policy import Predictor
     from motionkit.motion import Motion
     from motionkit.predictor.clips import ClipSet, StateClip
+    from motionkit.predictor.policy import Predictor
 
 _OWN = "own"
 

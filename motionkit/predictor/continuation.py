@@ -8,12 +8,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from motionkit.contracts.policy import Predictor
 from motionkit.errors import MotionkitError
 from motionkit.motion import Motion
 from motionkit.motion.prediction import MotionState, extended, motion_of, path_errors
 from motionkit.predictor.clips import ClipSet, StateClip
 from motionkit.predictor.evaluation.data import require_fit
+from motionkit.predictor.policy import Predictor
 from motionkit.rigs import find_feet
 
 _STANDING = 0.05

@@ -16,11 +16,10 @@ import torch
 
 from motionkit.clips.bodies import skeleton_mark
 from motionkit.clips.convert import load_clips, open_sources
-from motionkit.contracts.dataset import Split
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, Caption, Clip, Motion
 from motionkit.motion.clip import clip_keys
-from motionkit.motion.corpus.ids import SPLITS
+from motionkit.motion.corpus.ids import SPLITS, Split
 from motionkit.predictor.clips import (
     ClipSet,
     Windows,

@@ -3,10 +3,10 @@
 from motionkit.plugins import Kind
 
 KINDS = (
-    Kind("protocols", reads={"predictor": "motionkit.contracts.policy:Predictor"}),
+    Kind("protocols", reads={"predictor": "motionkit.predictor.policy:Predictor"}),
     Kind(
         "policies",
-        gives={"predictor": "motionkit.contracts.policy:Predictor"},
+        gives={"predictor": "motionkit.predictor.policy:Predictor"},
         checks={"predictor": "motionkit.predictor.checks:check_predictor"},
     ),
 )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from motionkit.contracts.dataset import Split
+from motionkit.motion.corpus.ids import Split
 from motionkit.predictor.clips import ClipSet, StateClip
 
 SPLITS: tuple[Split, ...] = ("val", "train")

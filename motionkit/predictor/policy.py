@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Protocol, Self
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -49,8 +49,41 @@ class PredictorDocument(BaseModel):
         return self
 
 
+class Predictor(Protocol):
+    """A motion predictor; ``Component(gives="predictor")``.
+
+    It gets known frames and predicts the following ones. It never sees later true frames; all that it may know of the
+    future is the `command`. In evaluation, frame h of a free run is frame h of one call, and teacher forcing
+    asks for one frame after the true ones.
+
+    Attributes:
+        names: Joint names of its skeleton.
+        fps: Frames per second.
+        past: Number of known frames it reads, at least 2.
+    """
+
+    names: tuple[str, ...]
+    fps: float
+    past: int
+
+    def predict(self, known: MotionState, frames: int, *, command: Tensor | None = None) -> MotionState:
+        """Predict the frames that follow.
+
+        Args:
+            known: ``[N, P, ...]`` float64 on the CPU, P at least `past`. A clip with fewer frames is padded in front
+                with its first frame.
+            frames: Number of frames to predict.
+            command: ``[N, F, 3]``, F at least `frames`: the path that the root should follow, as the steps of
+                `motionkit.motion.prediction.MotionState`; None for no path.
+
+        Returns:
+            ``[N, frames, ...]``, float32 or 64, on the CPU.
+        """
+        ...
+
+
 class MplPredictor:
-    """A trained predictor; see `motionkit.contracts.policy.Predictor`."""
+    """A trained predictor; see `motionkit.predictor.policy.Predictor`."""
 
     def __init__(
         self,
@@ -80,7 +113,7 @@ class MplPredictor:
 
     @torch.no_grad()
     def predict(self, known: MotionState, frames: int, *, command: Tensor | None = None) -> MotionState:
-        """Predict the frames that follow; see `motionkit.contracts.policy.Predictor`.
+        """Predict the frames that follow; see `motionkit.predictor.policy.Predictor`.
 
         A predictor that was trained without a command ignores it.
         """

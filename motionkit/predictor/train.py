@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import torch
 
 from motionkit.contracts.open_model import trained_on
-from motionkit.contracts.policy import Predictor
 from motionkit.errors import MotionkitError
 from motionkit.predictor.batches import WindowBatches
 from motionkit.predictor.checklist import DataFacts, as_lines, checklist
@@ -30,7 +29,7 @@ from motionkit.predictor.guide_figures import cut_back, write_epoch
 from motionkit.predictor.losses import share_warnings
 from motionkit.predictor.norm_template import FILE as TEMPLATE
 from motionkit.predictor.norm_template import write_template
-from motionkit.predictor.policy import ARTIFACT
+from motionkit.predictor.policy import ARTIFACT, Predictor
 from motionkit.predictor.start import find_encoder, model_inputs, new_predictor
 from motionkit.predictor.step import MplTraining
 from motionkit.predictor.train_settings import TrainMplSettings

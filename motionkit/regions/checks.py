@@ -14,13 +14,14 @@ import torch
 from numpy.typing import NDArray
 
 from motionkit.config import choose_one
-from motionkit.contracts.dataset import HasRegionAreas, KnowsScenes, NamesAbsent, RegionDataset, Regions, Split
-from motionkit.contracts.policy import RegionPolicy
+from motionkit.motion.corpus.ids import Split
 from motionkit.nn.lora import names_by_group
 from motionkit.plugins import Component
+from motionkit.regions.datasets.base import HasRegionAreas, KnowsScenes, NamesAbsent, RegionDataset, Regions
 from motionkit.regions.datasets.scenes import Shapes
 from motionkit.regions.evaluation.known import Truth
 from motionkit.regions.evaluation.measure import Task, masks_at, open_task
+from motionkit.regions.policy import RegionPolicy
 from motionkit.regions.self_play.loop import Played, Turn
 from motionkit.rl import RowNoise
 from motionkit.testing import SPLITS, TOLERANCE, Findings, check_component, component_of, is_near, options_of

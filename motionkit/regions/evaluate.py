@@ -10,13 +10,13 @@ import torch
 from motionkit import runs
 from motionkit.config import Chosen, choose_from_file, choose_one
 from motionkit.contracts.console import Console
-from motionkit.contracts.dataset import RegionDataset, called, untrained_regions
+from motionkit.contracts.dataset import called
 from motionkit.contracts.device import resolve_device, set_threads
 from motionkit.contracts.evaluation import claim, tell_test_split, write_evaluation
 from motionkit.contracts.open_model import STARTER, FoundModel, open_giving, trained_on
-from motionkit.contracts.policy import RegionPolicy
 from motionkit.contracts.protocol import Result
 from motionkit.errors import MotionkitError
+from motionkit.regions.datasets.base import RegionDataset, untrained_regions
 from motionkit.regions.evaluation.gallery import GALLERY, write_gallery
 from motionkit.regions.evaluation.known import look_up
 from motionkit.regions.evaluation.result import (
@@ -32,6 +32,7 @@ from motionkit.regions.evaluation.result import (
 from motionkit.regions.evaluation.settings import Sa2vaSettings
 from motionkit.regions.evaluation.split import measure_equal_entropy, measure_split
 from motionkit.regions.pages import evaluation_page
+from motionkit.regions.policy import RegionPolicy
 from motionkit.training.base import inputs_of
 
 PROTOCOL = "sa2va"

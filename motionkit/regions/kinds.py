@@ -14,14 +14,14 @@ KINDS = (
     ),
     Kind(
         "datasets",
-        gives={"regions": "motionkit.contracts.dataset:RegionDataset"},
+        gives={"regions": "motionkit.regions.datasets.base:RegionDataset"},
         checks={"regions": "motionkit.regions.checks:check_region_dataset"},
         scaffolds={"regions": "motionkit-dataset-demo-regions"},
     ),
-    Kind("protocols", reads={"regions": "motionkit.contracts.policy:RegionPolicy"}),
+    Kind("protocols", reads={"regions": "motionkit.regions.policy:RegionPolicy"}),
     Kind(
         "policies",
-        gives={"regions": "motionkit.contracts.policy:RegionPolicy"},
+        gives={"regions": "motionkit.regions.policy:RegionPolicy"},
         checks={"regions": "motionkit.regions.checks:check_region_policy"},
     ),
 )

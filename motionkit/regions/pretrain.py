@@ -13,12 +13,13 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from motionkit.contracts.dataset import NamesAbsent, RegionDataset, Split, captioned_part, trained_pictures
-from motionkit.contracts.policy import REGION_ARTIFACT as ARTIFACT
-from motionkit.contracts.policy import HasLimits, RegionPolicy
 from motionkit.errors import MotionkitError
+from motionkit.motion.corpus.ids import Split
+from motionkit.regions.datasets.base import NamesAbsent, RegionDataset, captioned_part, trained_pictures
 from motionkit.regions.evaluation.known import look_up
 from motionkit.regions.evaluation.measure import masks_at
+from motionkit.regions.policy import REGION_ARTIFACT as ARTIFACT
+from motionkit.regions.policy import HasLimits, RegionPolicy
 from motionkit.regions.pretrain_settings import PretrainRegionsSettings
 from motionkit.regions.small import SeenImages, ShapesPolicy
 from motionkit.runs import Run

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from motionkit.contracts.dataset import RegionDataset, captioned_part
 from motionkit.contracts.reward import MaskBatch, RewardScores, TextBatch
 from motionkit.errors import MotionkitError
+from motionkit.regions.datasets.base import RegionDataset, captioned_part
 from motionkit.regions.meteor.score import Meteor, load_lexicon
 from motionkit.regions.rewards import BrevityOptions, MeteorOptions, RuleOptions
 from motionkit.regions.scores import box_iou, region_iou

@@ -16,9 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from torch import Tensor, nn
 
 from motionkit import starter, weights
-from motionkit.contracts.policy import REGION_ARTIFACT, Captions, WordScores
 from motionkit.documents import read_model
 from motionkit.errors import MotionkitError
+from motionkit.regions.policy import REGION_ARTIFACT, Captions, WordScores
 from motionkit.regions.small_settings import BEFORE, RegionOptions, RegionSettings
 from motionkit.rl import categorical
 from motionkit.runs import find_model, fingerprint, fingerprint_tensors, write_model
@@ -338,7 +338,7 @@ class SeenImages:
 
 
 class ShapesPolicy:
-    """See `motionkit.contracts.policy.RegionPolicy`."""
+    """See `motionkit.regions.policy.RegionPolicy`."""
 
     groups: Mapping[str, tuple[str, ...]] = {
         "projector": ("mlp1.*",),
@@ -359,13 +359,13 @@ class ShapesPolicy:
 
     @property
     def sees(self) -> str:
-        """See `motionkit.contracts.policy.HasLimits`."""
+        """See `motionkit.regions.policy.HasLimits`."""
         side = self.settings.image_size
         squeezed = "every image squeezed to " if self.settings.resize else ""
         return f"{squeezed}{side} x {side} pixels, masks of {self.settings.mask_size} x {self.settings.mask_size}"
 
     def known_words(self, texts: Sequence[str]) -> float:
-        """See `motionkit.contracts.policy.HasLimits`."""
+        """See `motionkit.regions.policy.HasLimits`."""
         return self.words.share(texts)
 
     @property

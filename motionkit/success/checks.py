@@ -9,8 +9,8 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from numpy.typing import NDArray
 
-from motionkit.contracts.environment import Environment, Scripted, Step, Stored
 from motionkit.plugins import Component
+from motionkit.success.environments.base import Environment, Scripted, Step, Stored
 from motionkit.testing import Findings, check_component, component_of, options_of
 
 _COPIES = 3

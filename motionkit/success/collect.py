@@ -16,7 +16,6 @@ import numpy as np
 from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
-from motionkit.contracts.environment import Environment, Frames, Scripted, Step
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run, fingerprint_tensors
 from motionkit.success.actor import ARTIFACT as ACTOR
@@ -24,6 +23,7 @@ from motionkit.success.actor import Actor, load_actor, require_same_state, save_
 from motionkit.success.actor_settings import ActorSpec, spec_of
 from motionkit.success.collect_settings import POLICIES, QuotaSettings, RewardCollectSettings
 from motionkit.success.collected import Collected
+from motionkit.success.environments.base import Environment, Frames, Scripted, Step
 from motionkit.success.environments.observed import observation_notes, observation_of
 from motionkit.success.environments.open import open_environment
 from motionkit.success.episodes import ARTIFACT, Collector, ColumnName, Quota, Trajectories

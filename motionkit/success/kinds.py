@@ -7,7 +7,7 @@ KINDS = (
     Kind(
         "environments",
         "environment",
-        gives={"episodes": "motionkit.contracts.environment:Environment"},
+        gives={"episodes": "motionkit.success.environments.base:Environment"},
         runtime=("num_envs",),
         check="motionkit.success.checks:check_environment",
         alone=True,

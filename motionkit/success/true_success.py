@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from motionkit.contracts.environment import Environment, Flags, Floats, Frames
 from motionkit.metrics.paired import compare
 from motionkit.rl import stable_hash
+from motionkit.success.environments.base import Environment, Flags, Floats, Frames
 
 Act = Callable[[Floats, Frames], NDArray[Any]]
 """``act(states, frames) -> actions``."""

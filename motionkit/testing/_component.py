@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from collections.abc import Callable
@@ -46,11 +47,10 @@ def component_of(kind: str, subject: str | Component) -> Component:
     return plugins.get(kind, subject, typed=True) if isinstance(subject, str) else subject
 
 
-def check_of_others(kind: str, component: Component) -> Callable[..., None] | None:
-    """Return the check of what a component gives, if it is not that of its kind; None if it is."""
-    own = plugins.KINDS[kind].check
-    name = plugins.check_of(kind, component)
-    check: Callable[..., None] | None = None if name == own else component.imported(name)
+def other_check(kind: str, gives: str) -> Callable[..., None] | None:
+    """Return the check of plugins that give a word, if it is not that of their kind; None if it is."""
+    module, _, name = plugins.KINDS[kind].checks.get(gives, "").partition(":")
+    check: Callable[..., None] | None = getattr(importlib.import_module(module), name) if module else None
     return check
 
 

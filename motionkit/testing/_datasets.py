@@ -6,11 +6,12 @@ from typing import Any, cast
 
 import torch
 
-from motionkit.contracts.dataset import Split, TextMotionDataset
+from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.motion import feature_width
-from motionkit.plugins import Component
-from motionkit.testing._component import Findings, check_component, check_of_others, component_of, options_of
+from motionkit.motion.corpus.ids import Split
+from motionkit.plugins import Component, gives_of
+from motionkit.testing._component import Findings, check_component, component_of, options_of, other_check
 
 SPLITS = ("train", "val", "test")
 
@@ -40,7 +41,7 @@ def check_dataset(
         check_component("datasets", dataset)
     if isinstance(dataset, (str, Component)):
         component = component_of("datasets", dataset)
-        if (other := check_of_others("datasets", component)) is not None:
+        if (other := other_check("datasets", gives_of("datasets", component))) is not None:
             return other(dataset, options=options, clips=clips)
         dataset = cast("TextMotionDataset", component.build(options_of(component, options)))
     findings = Findings(f"dataset {dataset.name!r}")

@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from motionkit.contracts.policy import BlockwisePolicy, DiffusionPolicy, NeedsSpare
 from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
 from motionkit.motion import MotionBatch, Skeleton
 from motionkit.page.wording import joined
 from motionkit.rl import NoiseSource, StepPlan, rollout, stable_hash
 from motionkit.text import SEPARATOR, Prompt
+from motionkit.text_to_motion.policy import BlockwisePolicy, DiffusionPolicy, NeedsSpare
 
 OVERLAP = 1.0
 """Seconds that two blocks have in common, half of them before the seam. Of 0.5, 1, 2 and 3 s, 1 s joined the starter

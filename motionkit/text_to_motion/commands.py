@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     import torch
 
     from motionkit.clips.convert import ConvertReport, Edits, FileKind
-    from motionkit.contracts.dataset import Split, TextMotionDataset
-    from motionkit.contracts.policy import DiffusionPolicy
+    from motionkit.contracts.dataset import TextMotionDataset
+    from motionkit.motion.corpus.ids import Split
     from motionkit.text import Prompt
     from motionkit.text_to_motion.blocks import Seams
     from motionkit.text_to_motion.data.compose import Composed, Plan, TextTower, Written
+    from motionkit.text_to_motion.policy import DiffusionPolicy
     from motionkit.text_to_motion.wording import Reading
 
 _STARTER = "starter"
@@ -209,11 +210,11 @@ def generate(
     assert out is not None, "the check refuses it"
     from motionkit.clips.convert import kind_of
     from motionkit.clips.motion_clip import save_clips
-    from motionkit.contracts.policy import guidance_of
     from motionkit.text_to_motion.blocks import Seams
     from motionkit.text_to_motion.evaluation.export import export_motions, noted, require_places
     from motionkit.text_to_motion.evaluation.export import generate as write_motions
     from motionkit.text_to_motion.generating import generate_with_seams, plan_steps, read_texts
+    from motionkit.text_to_motion.policy import guidance_of
 
     settings = _with_own_prompts(settings, texts or [], prompts, out)
     seconds, edits = read_seconds(durations, name="--durations"), _edits(settings.files)
@@ -293,8 +294,8 @@ def _tell(console: Console, readings: Mapping[str, Reading]) -> None:
 
 def _serve(settings: GenerateSettings, console: Console, port: int, *, as_typed: bool) -> Mapping[str, Any]:
     """Serve the page until the command is stopped."""
-    from motionkit.contracts.policy import guidance_of
     from motionkit.text_to_motion.generating import plan_steps
+    from motionkit.text_to_motion.policy import guidance_of
     from motionkit.text_to_motion.serve import Studio, serve
 
     def open_studio() -> tuple[Studio, Mapping[str, Any]]:

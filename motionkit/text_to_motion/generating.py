@@ -18,7 +18,6 @@ from torch import Tensor
 
 from motionkit.clips.convert.targets import SEAMS
 from motionkit.clips.motion_clip import MotionClip, Motions
-from motionkit.contracts.policy import BlockwisePolicy, Condition, DiffusionPolicy, StoresSteps, guidance_of
 from motionkit.errors import MotionkitError
 from motionkit.motion import Caption, JointMotion, MotionBatch
 from motionkit.rl import (
@@ -35,6 +34,7 @@ from motionkit.rl import (
 )
 from motionkit.text import KnownTexts, Prompt, shortened, usual_seconds
 from motionkit.text_to_motion.blocks import Seams, blocks_of, is_long, sample_blocks, seams_of, with_spare
+from motionkit.text_to_motion.policy import BlockwisePolicy, Condition, DiffusionPolicy, StoresSteps, guidance_of
 from motionkit.text_to_motion.wording import Reading, read_all
 
 _log = logging.getLogger("motionkit.policies")

@@ -16,9 +16,15 @@ KINDS = (
     Kind(
         "protocols",
         reads={
+            "diffusion": "motionkit.text_to_motion.policy:DiffusionPolicy",
             "several": "",  # several policies
             "retrieval": "",
             "reward": "motionkit.contracts.reward:Reward",
         },
+    ),
+    Kind(
+        "policies",
+        gives={"diffusion": "motionkit.text_to_motion.policy:DiffusionPolicy"},
+        checks={"diffusion": "motionkit.text_to_motion.checks:check_diffusion_policy"},
     ),
 )

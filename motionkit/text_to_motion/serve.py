@@ -32,7 +32,6 @@ from motionkit.clips.convert import Edits, edit_rows, edited
 from motionkit.clips.convert.targets import SEAMS, shown_track
 from motionkit.clips.motion_clip import MotionClip, save_clips
 from motionkit.contracts.console import Console
-from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.errors import MotionkitError
 from motionkit.page.html import content_rules, html_page
 from motionkit.player import document as player_document
@@ -42,6 +41,7 @@ from motionkit.text import SEPARATOR
 from motionkit.text_to_motion.evaluation.export import name_of
 from motionkit.text_to_motion.generating import generate_motions, read_texts
 from motionkit.text_to_motion.mdm.settings import first_problem
+from motionkit.text_to_motion.policy import DiffusionPolicy
 from motionkit.text_to_motion.typed import read_seconds
 
 KEPT = 100

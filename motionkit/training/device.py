@@ -11,30 +11,23 @@ in float32 all the same, 5e-7 from MKL; with AMX it does round, to 2e-3, which i
 
 from __future__ import annotations
 
-import logging
 import os
 import random
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 
 from motionkit.config import TrainerSettings
 from motionkit.contracts.device import resolve_device, set_threads
-from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.errors import MotionkitError
 from motionkit.runs import locate
-from motionkit.text import Prompt
 
-_WIDTH, _TOKENS = 384, 256
-_CLOSE = 1e-5
-_PROBE = 8  # samples of the comparison
+TOKENS = 256  # fewer in a batch are never faster by oneDNN
+CLOSE = 1e-5  # relative difference that sums in another order make
+_WIDTH = 384
 _MKLDNN: Any = torch.backends.mkldnn  # type stubs lack its attribute matmul
-
-_logger = logging.getLogger("motionkit.trainers")
 
 
 def use_matmul(choice: str) -> None:
@@ -48,7 +41,7 @@ def matmul_in_use() -> str:
 
 
 def set_up_matmul(settings: TrainerSettings, device: torch.device) -> None:
-    """Apply `cpu_matmul`; ``auto`` is the default until `settle_matmul` chooses.
+    """Apply `cpu_matmul`; ``auto`` is the default until the trainer chooses by `prefers_onednn`.
 
     Refused are: another device, another choice than that of the resumed run, a torch without oneDNN, and rounding.
     """
@@ -60,7 +53,7 @@ def set_up_matmul(settings: TrainerSettings, device: torch.device) -> None:
         raise MotionkitError(
             f"--cpu-matmul {asked} has no effect: the run is on {device}.", fix="leave it out, or add --device cpu."
         )
-    if (recorded := _of_resumed(settings)) and asked != recorded:
+    if (recorded := matmul_of_resumed(settings)) and asked != recorded:
         raise MotionkitError(
             f"cannot resume {settings.run.resume} with other settings: cpu_matmul was {recorded}, is {asked}.",
             why="the numbers would not be those of one run.",
@@ -68,7 +61,7 @@ def set_up_matmul(settings: TrainerSettings, device: torch.device) -> None:
         )
     if asked == "onednn" and not torch.backends.mkldnn.is_available():
         raise MotionkitError("this torch has no oneDNN.", fix="--cpu-matmul default")
-    if asked == "onednn" and (difference := _rounding()) > _CLOSE:
+    if asked == "onednn" and (difference := rounding()) > CLOSE:
         raise MotionkitError(
             f"oneDNN does not compute in float32 on this CPU: a product differs by {difference:.0e}.",
             why="with AMX it rounds to bfloat16, and grpo compares probabilities that are more exact than that.",
@@ -77,11 +70,12 @@ def set_up_matmul(settings: TrainerSettings, device: torch.device) -> None:
     use_matmul(asked)
 
 
-def _of_resumed(settings: TrainerSettings) -> str | None:
+def matmul_of_resumed(settings: TrainerSettings) -> str | None:
+    """Return the library that a resumed run recorded; None for a new run."""
     return locate(settings.run.resume)[2].cpu_matmul if settings.run.resume else None
 
 
-def _rounding() -> float:
+def rounding() -> float:
     """Return the relative difference between oneDNN's and the default product of two matrices."""
     matrix = torch.randn(256, 256, generator=torch.Generator().manual_seed(0))
     expected = matrix @ matrix
@@ -113,78 +107,7 @@ def prefers_onednn(width: int, tokens: int) -> bool:
     """
     cpu = torch.cpu.get_capabilities()
     suited = str(cpu.get("cpu_name")).startswith("AMD") and bool(cpu.get("avx512_f"))
-    return suited and not torch.cpu._is_amx_tile_supported() and width >= _WIDTH and tokens >= _TOKENS
-
-
-def settle_matmul(
-    settings: TrainerSettings, policy: DiffusionPolicy, prompts: Sequence[Prompt], *, samples: int
-) -> None:
-    """Choose for ``auto``; after `set_up`. A resumed run keeps its choice.
-
-    Args:
-        settings: The run's settings.
-        policy: The policy of the run.
-        prompts: Some of the run's prompts.
-        samples: Samples in a batch.
-    """
-    if settings.cpu_matmul != "auto" or settings.precision != "fp32" or policy.normalizer.mean.device.type != "cpu":
-        return
-    # Also for a resumed run: texts that are encoded and cached here then have the same bits as in the first run.
-    choice, recorded = _choose(policy, prompts, samples), _of_resumed(settings)
-    if recorded == "onednn" != choice and _rounding() > _CLOSE:
-        _logger.warning("oneDNN rounds on this CPU, so cpu_matmul is default: the run continues with other bits")
-        recorded = "default"
-    use_matmul(recorded or choice)
-    if matmul_in_use() == "onednn":
-        _logger.info("float32 matrix products through oneDNN; --cpu-matmul default for torch's own choice")
-
-
-def _choose(policy: DiffusionPolicy, prompts: Sequence[Prompt], samples: int) -> str:
-    """Return ``onednn`` if the rule prefers it and one prediction equals the default's."""
-    width, layer = _widest(policy.network)
-    if not prompts or not prefers_onednn(width, _TOKENS):
-        return "default"
-    prompts = sorted(prompts, key=lambda prompt: prompt.length)[-_PROBE:]
-    rows = 0
-
-    def count(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        nonlocal rows
-        rows += inputs[0].numel() // inputs[0].shape[-1]
-
-    with layer.register_forward_pre_hook(count):
-        expected = _predict(policy, prompts)
-    if not prefers_onednn(width, rows * samples // len(prompts)):
-        return "default"
-    use_matmul("onednn")
-    difference = float((_predict(policy, prompts) - expected).norm() / expected.norm())
-    use_matmul("default")
-    if difference > _CLOSE:
-        _logger.warning("cpu_matmul is default here, since a prediction by oneDNN differs by %.0e", difference)
-    return "onednn" if difference <= _CLOSE else "default"
-
-
-def _widest(network: nn.Module) -> tuple[int, nn.Module]:
-    """Return the smaller side of the largest matrix, which is the features per token, and its layer."""
-    matrices = [
-        (parameter, module)
-        for module in network.modules()
-        for parameter in module.parameters(recurse=False)
-        if parameter.ndim == 2
-    ]
-    if not matrices:
-        return 0, network
-    matrix, layer = max(matrices, key=lambda pair: pair[0].numel())
-    return min(matrix.shape), layer
-
-
-@torch.no_grad()
-def _predict(policy: DiffusionPolicy, prompts: Sequence[Prompt]) -> Tensor:
-    """Return predictions ``[N, T, D]`` for noise halfway through the schedule."""
-    lengths = torch.tensor([prompt.length for prompt in prompts])
-    shape = (len(prompts), policy.frames(lengths), len(policy.normalizer.mean))
-    noise = torch.randn(shape, generator=torch.Generator().manual_seed(0))
-    halfway = torch.full_like(lengths, len(policy.schedule) // 2)
-    return policy.predict(noise, halfway, policy.condition(prompts), lengths)
+    return suited and not torch.cpu._is_amx_tile_supported() and width >= _WIDTH and tokens >= TOKENS
 
 
 def describe_device(device: torch.device) -> str:

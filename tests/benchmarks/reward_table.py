@@ -21,10 +21,10 @@ import torch
 from numpy.typing import NDArray
 
 from motionkit.config import Given, resolve
-from motionkit.contracts.environment import Frames, Step
 from motionkit.success.collect import RewardCollect
 from motionkit.success.collect_settings import RewardCollectSettings
 from motionkit.success.environments.arm import open_reach
+from motionkit.success.environments.base import Frames, Step
 from motionkit.success.environments.tasks import ReachSettings
 from motionkit.success.ppo.settings import PpoSettings
 from motionkit.success.ppo.train import PpoTrainer

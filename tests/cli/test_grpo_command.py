@@ -18,8 +18,9 @@ from safetensors.torch import load_file
 from typer.testing import Result
 
 from motionkit import load_policy, starter
+from motionkit.text_to_motion import matmul as _matmul
 from motionkit.tracking import definition
-from motionkit.training import device as _matmul
+from motionkit.training import device
 
 from ..text_to_motion.rewards.test_function import FILE
 from .conftest import Tiny
@@ -247,7 +248,8 @@ def test_motions_on_the_way_change_no_bit_of_the_run(straight: tuple[Path, Resul
 
 def test_resume_keeps_the_library_of_matrix_products(tiny: Any, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """The gradient of the reward, which takes any rounding: this CPU may have AMX."""
-    monkeypatch.setattr(_matmul, "_rounding", lambda: 0.0)
+    monkeypatch.setattr(device, "rounding", lambda: 0.0)
+    monkeypatch.setattr(_matmul, "rounding", lambda: 0.0)
     monkeypatch.setattr(_matmul, "_predict", lambda *_: torch.ones(1))
 
     def prefer(onednn: bool) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from motionkit.contracts.dataset import RegionDataset
+from motionkit.regions.datasets.base import RegionDataset
 from motionkit.regions.datasets.settings import (
     CocoOptions,
     FinetuneOptions,

@@ -11,8 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from motionkit.contracts.dataset import Regions, Split
-from motionkit.contracts.policy import Captions, WordScores
+from motionkit.contracts.dataset import Split
+from motionkit.regions.datasets.base import Regions
+from motionkit.regions.policy import Captions, WordScores
 
 SIZE = (8, 10)
 """Masks of the policy."""

@@ -9,10 +9,11 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from motionkit.contracts.dataset import Regions, Scene, Split, Thing
-from motionkit.contracts.policy import Captions, WordScores
+from motionkit.motion.corpus.ids import Split
 from motionkit.regions.checks import check_region_dataset, check_region_policy
+from motionkit.regions.datasets.base import Regions, Scene, Thing
 from motionkit.regions.datasets.scenes import Shapes
+from motionkit.regions.policy import Captions, WordScores
 from motionkit.regions.small import ShapesPolicy
 from motionkit.regions.small_settings import RegionSettings
 from motionkit.testing import check_dataset, check_policy, check_reward

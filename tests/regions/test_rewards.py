@@ -12,9 +12,10 @@ import torch
 from numpy.typing import NDArray
 
 from motionkit.config import choose_one
-from motionkit.contracts.dataset import Regions, Split
+from motionkit.contracts.dataset import Split
 from motionkit.contracts.reward import MaskBatch, TextBatch
 from motionkit.errors import MotionkitError
+from motionkit.regions.datasets.base import Regions
 from motionkit.regions.datasets.scenes import Shapes
 from motionkit.regions.reward_terms import Brevity
 from motionkit.regions.rewards import BrevityOptions

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from motionkit.contracts.environment import Step
 from motionkit.success.checks import check_environment
 from motionkit.success.environments.arm import CAMERA, Reach
+from motionkit.success.environments.base import Step
 from motionkit.success.environments.tasks import ReachSettings
 
 

@@ -48,7 +48,7 @@ class Extrapolation:
         self.names, self.fps, self._keep = names, fps, keep
 
     def predict(self, known: MotionState, frames: int, *, command: Tensor | None = None) -> MotionState:
-        """Predict the frames that follow; see `motionkit.contracts.policy.Predictor`."""
+        """Predict the frames that follow; see `motionkit.predictor.policy.Predictor`."""
         last = known.part(known.frames - 1)
         speeds = self._keep ** torch.arange(1, frames + 1).to(known.heights)  # of each frame, in that of the last
         ways = speeds.cumsum(0)
@@ -77,7 +77,7 @@ class Nearest:
         self._keys = torch.cat(keys)
 
     def predict(self, known: MotionState, frames: int, *, command: Tensor | None = None) -> MotionState:
-        """Predict the frames that follow; see `motionkit.contracts.policy.Predictor`."""
+        """Predict the frames that follow; see `motionkit.predictor.policy.Predictor`."""
         best = self._index[torch.cdist(self._key(known, command), self._keys).argmin(1)]
         start = self._windows.known(best).part(self._windows.past - 1)
         future = self._windows.following(best).part(0, frames)
@@ -119,7 +119,7 @@ class Ridge:
         self._of_root = moments.fit(1, width + root.shape[1])
 
     def predict(self, known: MotionState, frames: int, *, command: Tensor | None = None) -> MotionState:
-        """Predict the frames that follow; see `motionkit.contracts.policy.Predictor`."""
+        """Predict the frames that follow; see `motionkit.predictor.policy.Predictor`."""
         pose, root = self._inputs(known, command)
         last = known.part(known.frames - 1)
         six = matrix_to_6d(last.rotations)  # [N, 1, J, 6]
@@ -243,7 +243,7 @@ class Matching:
         return any(clip.state.frames > _POINTS * max(1, round(SEARCH * fps)) + 1 for clip in clips)
 
     def predict(self, known: MotionState, frames: int, *, command: Tensor | None = None) -> MotionState:
-        """Predict the frames that follow; see `motionkit.contracts.policy.Predictor`."""
+        """Predict the frames that follow; see `motionkit.predictor.policy.Predictor`."""
         known = known.map(Tensor.double)
         six, before = (matrix_to_6d(known.rotations[:, -1 - lag]).flatten(1) for lag in (0, 1))
         heights = known.heights[:, -1]

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import torch
 
 from motionkit.config import Chosen, choose_one
-from motionkit.contracts.dataset import Split
 from motionkit.contracts.open_model import FoundModel, open_giving
-from motionkit.contracts.policy import Predictor
 from motionkit.errors import MotionkitError
+from motionkit.motion.corpus.ids import Split
 from motionkit.predictor.clips import ClipSet, Windows, cut_windows, leave_out
 from motionkit.predictor.data import STARTER, open_clip_set
+from motionkit.predictor.policy import Predictor
 from motionkit.runs import TrainedOn
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import torch
 
-from motionkit.contracts.policy import Predictor
 from motionkit.errors import MotionkitError
 from motionkit.predictor.clips import ClipSet, Windows, cut_windows
 from motionkit.predictor.evaluation.measure import BATCH, Body, Horizons, Measured, predict_checked, window_terms
+from motionkit.predictor.policy import Predictor
 
 GUIDE_NAMES: Mapping[str, str] = {
     "geo_deg": "GeoDeg",

@@ -15,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from motionkit.contracts.policy import Predictor
 from motionkit.errors import MotionkitError
 from motionkit.metrics import geodesic_degrees
 from motionkit.motion.prediction import MotionState, follow, state_positions
@@ -32,6 +31,7 @@ from motionkit.predictor.evaluation.measure import (
     clip_errors,
     predict_checked,
 )
+from motionkit.predictor.policy import Predictor
 from motionkit.runs import Run, disk_errors, write_bytes_atomic
 
 FILE = "predictions.npz"

@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from motionkit.contracts.policy import Predictor
 from motionkit.errors import MotionkitError
 from motionkit.geometry import matrix_to_6d
 from motionkit.metrics import (
@@ -33,6 +32,7 @@ from motionkit.metrics import (
 from motionkit.motion.prediction import MotionState, follow, state_positions
 from motionkit.predictor.clips import ClipSet, Windows
 from motionkit.predictor.evaluation.baselines import DAMPED, Extrapolation, Nearest, Ridge
+from motionkit.predictor.policy import Predictor
 from motionkit.rigs import find_feet
 from motionkit.rigs.roles import find_roles
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from torch import Tensor
 
-from motionkit.contracts.policy import Predictor
 from motionkit.predictor.evaluation.data import EvalData, require_fit
 from motionkit.predictor.evaluation.kept import KeptPath, Predictions, keep_paths, keep_predictions
 from motionkit.predictor.evaluation.long.measure import LongSettings, measure_long
@@ -29,6 +28,7 @@ from motionkit.predictor.evaluation.measure import (
     measure_row,
     worst_document,
 )
+from motionkit.predictor.policy import Predictor
 from motionkit.tracking import FEWEST, TOO_FEW, Metric, definition, moved, word_of
 
 _SHOWN = (

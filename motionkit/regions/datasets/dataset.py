@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motionkit.config import cache_folder
-from motionkit.contracts.dataset import Regions, Split
 from motionkit.errors import MotionkitError
+from motionkit.motion.corpus.ids import Split
+from motionkit.regions.datasets.base import Regions
 from motionkit.regions.datasets.formats import Coco, Finetune, Lines
 from motionkit.regions.datasets.grasp import Grasp
 from motionkit.regions.datasets.images import Facts, fit, load, look, mark_of, read_picture
@@ -236,7 +237,7 @@ def _mixed(image: NDArray[np.int64], place: NDArray[np.int64]) -> NDArray[np.uin
 
 
 class RegionFiles:
-    """See `motionkit.contracts.dataset.RegionDataset`, `HasRegionAreas`, `HasPictureMarks` and `Described`.
+    """See `motionkit.regions.datasets.base.RegionDataset`, `HasRegionAreas`, `HasPictureMarks` and `Described`.
 
     Every row is read before the first run: regions that cannot be used are left out, counted and named. If a region
     cannot be read later, the next of its split takes its place, with a warning.
@@ -281,11 +282,11 @@ class RegionFiles:
         return len(self._members[split])
 
     def areas(self, split: Split) -> NDArray[np.float32]:
-        """See `motionkit.contracts.dataset.HasRegionAreas`."""
+        """See `motionkit.regions.datasets.base.HasRegionAreas`."""
         return self._index.area[self._members[split]]
 
     def picture_marks(self, split: Split) -> Sequence[str]:
-        """See `motionkit.contracts.dataset.HasPictureMarks`."""
+        """See `motionkit.regions.datasets.base.HasPictureMarks`."""
         return [f"{mark:016x}" for mark in self._index.image[self._members[split]].tolist()]
 
     def regions(self, split: Split, index: NDArray[np.int64]) -> Regions:

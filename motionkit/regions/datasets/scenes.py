@@ -10,7 +10,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from motionkit.contracts.dataset import Claim, Regions, Scene, Split, Thing
+from motionkit.motion.corpus.ids import Split
+from motionkit.regions.datasets.base import Claim, Regions, Scene, Thing
 from motionkit.regions.datasets.settings import ShapesOptions
 
 RELATIONS = ("left of", "right of", "above", "below")
@@ -293,7 +294,7 @@ class _Scene(Look):
 
 
 class Shapes:
-    """Images of a few shapes on a 3 x 3 grid; see `motionkit.contracts.dataset.RegionDataset`.
+    """Images of a few shapes on a 3 x 3 grid; see `motionkit.regions.datasets.base.RegionDataset`.
 
     Simple scenes have two to five objects; a caption names some of size, colour, shape and place of one of them. Scenes
     that need words have three to five objects that look alike; a caption names what distinguishes one of them, or
@@ -314,7 +315,7 @@ class Shapes:
         return _COUNTS[split] if self._simple or split != "train" else self.options.images
 
     def captioned(self, split: Split) -> NDArray[np.int64] | None:
-        """See `motionkit.contracts.dataset.HasCaptionedPart`."""
+        """See `motionkit.regions.datasets.base.HasCaptionedPart`."""
         if self._simple or split != "train":
             return None
         return _captioned(self.options.seed, round(self.options.captioned * self.options.images)).copy()
@@ -333,12 +334,12 @@ class Shapes:
         return tuple(self._absent(split, int(number)) for number in index)
 
     def scenes(self, split: Split, index: NDArray[np.int64]) -> tuple[Scene, ...]:
-        """See `motionkit.contracts.dataset.KnowsScenes`."""
+        """See `motionkit.regions.datasets.base.KnowsScenes`."""
         scenes = [self._scene(split, int(number)) for number in index]
         return tuple(Scene(things_of((s.shapes, s.colours, s.sizes, s.cells), s.shifts / SIDE, _KINDS)) for s in scenes)
 
     def read(self, caption: str) -> Claim:
-        """See `motionkit.contracts.dataset.KnowsScenes`."""
+        """See `motionkit.regions.datasets.base.KnowsScenes`."""
         return read_caption(caption, _KINDS)
 
     related = staticmethod(related)

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from motionkit.contracts.dataset import RegionDataset, Split
+from motionkit.motion.corpus.ids import Split
+from motionkit.regions.datasets.base import RegionDataset
 from motionkit.regions.evaluation.measure import RegionFigures
 from motionkit.runs import write_bytes_atomic
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from motionkit.contracts.dataset import Claim, KnowsScenes, NamesAbsent, RegionDataset, Scene, Split, Thing
+from motionkit.motion.corpus.ids import Split
+from motionkit.regions.datasets.base import Claim, KnowsScenes, NamesAbsent, RegionDataset, Scene, Thing
 from motionkit.tracking import label_of
 
 TRUTH = ("unique", "attributes_right", "attributes_wrong", "attributes_left_out", "over_specified")
@@ -148,8 +149,8 @@ def open_truth(data: RegionDataset, split: Split, index: NDArray[np.int64]) -> T
 def absent_captions(data: RegionDataset, split: Split, index: NDArray[np.int64]) -> tuple[list[str], bool]:
     """Return a caption for each region whose object is not in the image.
 
-    Data that know their scenes name absent objects (`motionkit.contracts.dataset.NamesAbsent`). With other data each
-    region gets the caption of a region of another image, half of the regions further on, which may fit by chance.
+    Data that know their scenes name absent objects (`motionkit.regions.datasets.base.NamesAbsent`). With other data
+    each region gets the caption of a region of another image, half of the regions further on, which may fit by chance.
 
     Returns:
         The captions, and whether it is certain that nothing fits them. A caption is empty if every caption of another

@@ -13,11 +13,11 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from motionkit.contracts.dataset import Regions
-from motionkit.contracts.policy import RegionPolicy
 from motionkit.metrics.paired import compare
+from motionkit.regions.datasets.base import Regions
 from motionkit.regions.evaluation.known import Known
 from motionkit.regions.meteor.score import Meteor
+from motionkit.regions.policy import RegionPolicy
 from motionkit.regions.scores import cider_d
 from motionkit.rl import RowNoise
 

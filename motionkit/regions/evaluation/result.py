@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from motionkit.contracts.policy import HasLimits
 from motionkit.regions.evaluation.known import TRUTH, Known
 from motionkit.regions.evaluation.measure import RegionFigures, worded
 from motionkit.regions.evaluation.split import EqualEntropy, SplitFigures
+from motionkit.regions.policy import HasLimits
 from motionkit.tracking import TOO_FEW, definition, label_of, result_table, results
 
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)

@@ -16,8 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from motionkit.contracts.dataset import RegionDataset, Regions, Split
-from motionkit.contracts.policy import RegionPolicy
+from motionkit.motion.corpus.ids import Split
+from motionkit.regions.datasets.base import RegionDataset, Regions
 from motionkit.regions.evaluation.known import Known
 from motionkit.regions.evaluation.measure import (
     SEED,
@@ -31,6 +31,7 @@ from motionkit.regions.evaluation.measure import (
     spoken,
     worded,
 )
+from motionkit.regions.policy import RegionPolicy
 from motionkit.rl import RowNoise
 
 LOWEST, HIGHEST = 0.02, 10.0

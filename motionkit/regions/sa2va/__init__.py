@@ -54,7 +54,7 @@ class Sa2vaOptions(Group):
         return {"trust_remote_code": "it runs code from the model's folder."} if self.trust_remote_code else {}
 
     def memory(self, *, regions: int, group: int, device: str) -> list[str]:
-        """See `motionkit.contracts.policy.PlansMemory`; empty if config.json is not on this machine yet."""
+        """See `motionkit.regions.policy.PlansMemory`; empty if config.json is not on this machine yet."""
         from motionkit.regions.sa2va.open import config_at_hand
         from motionkit.regions.sa2va.sizes import plan
 

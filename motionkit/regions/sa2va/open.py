@@ -17,10 +17,10 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from motionkit import weights
-from motionkit.contracts.policy import REGION_ARTIFACT
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.nn.lora import names_by_group
+from motionkit.regions.policy import REGION_ARTIFACT
 from motionkit.regions.sa2va import Sa2vaOptions
 from motionkit.regions.sa2va.parts import (
     MODEL_TYPE,

@@ -16,10 +16,10 @@ from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from motionkit.contracts.policy import Candidates, Captions, WordScores
 from motionkit.documents import as_model, read_model
 from motionkit.errors import MotionkitError
 from motionkit.nn.lora import names_by_group
+from motionkit.regions.policy import Candidates, Captions, WordScores
 from motionkit.regions.sa2va import Sa2vaOptions
 from motionkit.regions.sa2va.inputs import Words, square_of, tiles_of
 from motionkit.regions.sa2va.parts import Features, Parts
@@ -168,7 +168,7 @@ _SURE = 1e-4  # expected IoUs are clamped so far from 0 and 1 that their logits 
 
 @dataclass(frozen=True, eq=False)
 class SeenImages:
-    """Features of the frozen encoders for N images; see `motionkit.contracts.policy.RegionPolicy.see`."""
+    """Features of the frozen encoders for N images; see `motionkit.regions.policy.RegionPolicy.see`."""
 
     tiles: tuple[
         Tensor, ...
@@ -185,7 +185,7 @@ class SeenImages:
 
 
 class Sa2vaPolicy:
-    """See `motionkit.contracts.policy.RegionPolicy`."""
+    """See `motionkit.regions.policy.RegionPolicy`."""
 
     groups: Mapping[str, tuple[str, ...]] = {
         "projector": ("mlp1.*",),
@@ -299,7 +299,7 @@ class Sa2vaPolicy:
         return self._decoded(seen, prompts, several=False)[0][:, 0]
 
     def candidates(self, seen: SeenImages, prompts: Tensor) -> Candidates:
-        """See `motionkit.contracts.policy.OffersMasks`."""
+        """See `motionkit.regions.policy.OffersMasks`."""
         logits, scores = self._decoded(seen, prompts, several=True)
         return Candidates(logits, scores.clamp(_SURE, 1 - _SURE).logit())
 
@@ -349,7 +349,7 @@ class Sa2vaPolicy:
         return nullcontext() if dtype == torch.float32 else torch.autocast(self.device.type, dtype)
 
     def checks(self) -> list[tuple[str, bool, str]]:
-        """See `motionkit.contracts.policy.ChecksItself`."""
+        """See `motionkit.regions.policy.ChecksItself`."""
         base, ids = self.base, self.words.spelled("[SEG]")
         code = f"; its code {base.code} ran" if base.code else ""
         where = f"{base.place} {base.revision}".strip()

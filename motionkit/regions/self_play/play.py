@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from motionkit.config import Chosen
-from motionkit.contracts.dataset import HasRegionAreas, NamesAbsent, RegionDataset, Split
-from motionkit.contracts.policy import RegionPolicy
 from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
+from motionkit.motion.corpus.ids import Split
 from motionkit.plugins import reads_of
+from motionkit.regions.datasets.base import HasRegionAreas, NamesAbsent, RegionDataset
 from motionkit.regions.evaluation.known import look_up
 from motionkit.regions.evaluation.measure import Task, Weights, open_task
+from motionkit.regions.policy import RegionPolicy
 from motionkit.regions.pretrain import regions_of_part
 from motionkit.regions.scores import region_iou
 from motionkit.regions.self_play.loop import Loop, Made, Played, Turn

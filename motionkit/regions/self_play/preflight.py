@@ -8,10 +8,10 @@ from importlib.metadata import PackageNotFoundError, version
 import torch
 from torch import Tensor, nn
 
-from motionkit.contracts.policy import ChecksItself, RegionPolicy
 from motionkit.nn import EMA
 from motionkit.regions.evaluation.measure import Task, as_it_is
 from motionkit.regions.meteor.score import Meteor
+from motionkit.regions.policy import ChecksItself, RegionPolicy
 from motionkit.regions.self_play.loop import Loop, Played, Turn
 from motionkit.regions.self_play.play import LoopRewards, roll_out
 from motionkit.regions.self_play.settings import Sa2vaRlSettings

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from motionkit.contracts.dataset import RegionDataset, captioned_part
-from motionkit.contracts.policy import RegionPolicy
 from motionkit.errors import MotionkitError
 from motionkit.nn import EMA
 from motionkit.nn.lora import names_by_group
+from motionkit.regions.datasets.base import RegionDataset, captioned_part
 from motionkit.regions.evaluation.measure import Task, Weights, as_it_is
+from motionkit.regions.policy import RegionPolicy
 from motionkit.regions.pretrain import supervised_loss, unknown_words
 from motionkit.regions.self_play.loop import Loop, Turn
 from motionkit.regions.self_play.play import LoopRewards, RegionOrder, Scored, loss_of, means_of, roll_out

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from motionkit.contracts.policy import RegionPolicy
 from motionkit.regions.evaluation.known import Known
 from motionkit.regions.evaluation.measure import RegionFigures, Task, Weights, as_it_is, change_of, measure
 from motionkit.regions.evaluation.result import (
@@ -27,6 +26,7 @@ from motionkit.regions.evaluation.result import (
     verdict,
 )
 from motionkit.regions.evaluation.split import equal_entropy, word_entropy
+from motionkit.regions.policy import RegionPolicy
 from motionkit.tracking import result_table, results
 from motionkit.training.steps import State
 

@@ -10,22 +10,22 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from motionkit.contracts.dataset import (
+from motionkit.contracts.open_model import trained_on
+from motionkit.errors import MotionkitError
+from motionkit.motion.corpus.ids import Split
+from motionkit.regions.datasets.base import (
     Described,
     RegionDataset,
-    Split,
     captioned_part,
     trained_pictures,
     untrained_regions,
 )
-from motionkit.contracts.open_model import trained_on
-from motionkit.contracts.policy import REGION_ARTIFACT as ARTIFACT
-from motionkit.contracts.policy import HasLimits, PlansMemory, RegionPolicy
-from motionkit.errors import MotionkitError
 from motionkit.regions.evaluation.gallery import GALLERY, write_gallery
 from motionkit.regions.evaluation.known import look_up
 from motionkit.regions.evaluation.measure import Task, Weights, measure, open_task
 from motionkit.regions.evaluation.result import CAPTIONS
+from motionkit.regions.policy import REGION_ARTIFACT as ARTIFACT
+from motionkit.regions.policy import HasLimits, PlansMemory, RegionPolicy
 from motionkit.regions.self_play.loop import Loop
 from motionkit.regions.self_play.play import ENDLESS, LoopRewards
 from motionkit.regions.self_play.preflight import REGIONS, Preflight

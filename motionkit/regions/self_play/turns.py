@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from motionkit.contracts.policy import OffersMasks, RegionPolicy, WordScores
 from motionkit.contracts.reward import MaskBatch, TextBatch
 from motionkit.errors import MotionkitError
 from motionkit.regions.evaluation.measure import Task
+from motionkit.regions.policy import OffersMasks, RegionPolicy, WordScores
 from motionkit.regions.pretrain import mask_loss
 from motionkit.regions.scores import region_iou
 from motionkit.regions.self_play.loop import Made, Played, Terms, Turn

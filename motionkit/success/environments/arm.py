@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from motionkit.contracts.environment import Floats, Frames, Step
+from motionkit.success.environments.base import Floats, Frames, Step
 from motionkit.success.environments.canvas import CAMERA, Canvas, Drawn
 from motionkit.success.environments.tasks import ReachSettings
 
@@ -35,7 +35,7 @@ _DISC, _THICKNESS, _GRIPPER = 0.12, 0.045, 0.07
 
 
 class Reach(Drawn):
-    """N grippers that move freely, ``--env.kind point``; see `motionkit.contracts.environment.Environment`.
+    """N grippers that move freely, ``--env.kind point``; see `motionkit.success.environments.base.Environment`.
 
     An action moves the gripper by up to `STEP` along each axis, inside ``[-EDGE, EDGE]^2``; the arm is drawn behind it.
     The state vector is the gripper, the goal, and the vector from one to the other, each ``(x, y)``.
@@ -98,7 +98,7 @@ class Reach(Drawn):
 
 
 class Arm(Reach):
-    """N arms of two joints, ``--env.kind arm``; see `motionkit.contracts.environment.Environment`.
+    """N arms of two joints, ``--env.kind arm``; see `motionkit.success.environments.base.Environment`.
 
     An action is a target for the velocity of each joint, as a share of `SPEED`. A step changes the velocity towards it
     by at most `CHANGE` and then moves the joint by it; at its limit a joint stops. The state vector is cosine and sine

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
-from motionkit.contracts.environment import Floats, Step
+from motionkit.success.environments.base import Floats, Step
 
 CAMERA = "base_camera"
 Colour = tuple[int, int, int]
@@ -100,7 +100,7 @@ class Canvas:
 
 
 class Drawn:
-    """N copies of a task that is drawn from above; see `motionkit.contracts.environment.Environment`.
+    """N copies of a task that is drawn from above; see `motionkit.success.environments.base.Environment`.
 
     Only the start of an episode is random.
     """
@@ -117,7 +117,7 @@ class Drawn:
         raise NotImplementedError
 
     def reset(self, copies: NDArray[np.int64], seeds: NDArray[np.int64]) -> None:
-        """Begin episodes; see `motionkit.contracts.environment.Environment.reset`."""
+        """Begin episodes; see `motionkit.success.environments.base.Environment.reset`."""
         for copy, seed in zip(copies.tolist(), seeds.tolist(), strict=True):
             self._begin(copy, seed)
         self._elapsed[copies], self._over[copies] = 0, False

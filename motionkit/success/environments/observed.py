@@ -11,9 +11,9 @@ from gymnasium.spaces import Dict as DictSpace
 from gymnasium.spaces import Tuple as TupleSpace
 from numpy.typing import NDArray
 
-from motionkit.contracts.environment import Floats
 from motionkit.errors import MotionkitError
 from motionkit.success.actor_settings import parts_in_words
+from motionkit.success.environments.base import Floats
 
 MOST = 1024  # numbers of a table, an array of two or more axes; a larger one is left out
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from motionkit.config import Chosen
-from motionkit.contracts.environment import Environment
 from motionkit.errors import MotionkitError
+from motionkit.success.environments.base import Environment
 
 Backend = Literal["processes", "ray"]
 

@@ -14,9 +14,9 @@ from gymnasium.spaces import Box, Discrete, Space
 from numpy.typing import NDArray
 from PIL import Image
 
-from motionkit.contracts.environment import Floats, Frames, Step
 from motionkit.errors import MotionkitError
 from motionkit.plugins import in_words
+from motionkit.success.environments.base import Floats, Frames, Step
 from motionkit.success.environments.observed import Observed
 from motionkit.success.environments.tasks import GymnasiumSettings
 from motionkit.success.episodes.read import plain_name
@@ -102,7 +102,7 @@ Env = gymnasium.Env[Any, Any]
 
 
 class Adapter:
-    """N copies of an environment of gymnasium; see `motionkit.contracts.environment.Environment`.
+    """N copies of an environment of gymnasium; see `motionkit.success.environments.base.Environment`.
 
     Copies are reset only by `reset`, so that the last picture of an episode is its own. A subclass draws what the
     cameras see (`draw`).
@@ -176,7 +176,7 @@ class Adapter:
         self._pictures.clear()
 
     def reset(self, copies: NDArray[np.int64], seeds: NDArray[np.int64]) -> None:
-        """Begin episodes; see `motionkit.contracts.environment.Environment.reset`."""
+        """Begin episodes; see `motionkit.success.environments.base.Environment.reset`."""
         for copy, seed in zip(copies.tolist(), seeds.tolist(), strict=True):
             with self._named("does not begin"):
                 self._seen[copy], _ = self.envs[copy].reset(seed=int(seed % 2**31))

@@ -15,8 +15,8 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from motionkit.contracts.environment import Floats
 from motionkit.errors import MotionkitError
+from motionkit.success.environments.base import Floats
 from motionkit.success.environments.registered import Adapter, Env
 from motionkit.success.environments.tasks import ManiskillSettings, MujocoSettings
 
@@ -33,7 +33,7 @@ _REACH = 0.3  # share of the greatest action that the script moves the arm by
 
 
 class Maniskill(Adapter):
-    """N copies of a task of ManiSkill with a visible goal; see `motionkit.contracts.environment.Environment`."""
+    """N copies of a task of ManiSkill with a visible goal; see `motionkit.success.environments.base.Environment`."""
 
     def __init__(self, options: ManiskillSettings, *, num_envs: int = 1) -> None:
         try:
@@ -166,7 +166,7 @@ STEP = 0.05
 
 
 class Fetch(Adapter):
-    """N copies of a task of the Fetch robot; see `motionkit.contracts.environment.Environment`."""
+    """N copies of a task of the Fetch robot; see `motionkit.success.environments.base.Environment`."""
 
     def __init__(self, options: MujocoSettings, *, num_envs: int = 1) -> None:
         chosen = choose_drawing()

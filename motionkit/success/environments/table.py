@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from motionkit.contracts.environment import Floats, Frames, Step
+from motionkit.success.environments.base import Floats, Frames, Step
 from motionkit.success.environments.canvas import CAMERA, Canvas, Drawn
 from motionkit.success.environments.tasks import PushSettings
 
@@ -160,7 +160,7 @@ class Camera:
 
 
 class Push(Drawn):
-    """N tables with a block each; see `motionkit.contracts.environment.Environment`.
+    """N tables with a block each; see `motionkit.success.environments.base.Environment`.
 
     An action moves a round finger by up to `STEP` along each axis, inside ``[-EDGE, EDGE]^2``. The block moves only
     while the finger pushes it. A block whose middle is beyond the edge of the table has fallen, and the episode ends.

@@ -93,7 +93,7 @@ class PushSettings(Group):
 
     @classmethod
     def usual(cls, command: str, given: Mapping[str, Any], policy: str) -> Mapping[str, Any]:
-        """Return default settings; see `motionkit.contracts.environment.Environment`.
+        """Return default settings; see `motionkit.success.environments.base.Environment`.
 
         A random policy seldom succeeds, so there are more episodes than elsewhere, and many copies for speed. Without
         an entropy bonus some policies stop exploring before they have learned to go round the block.
@@ -120,7 +120,7 @@ class ReachSettings(Group):
 
     @classmethod
     def usual(cls, command: str, given: Mapping[str, Any], policy: str) -> Mapping[str, Any]:
-        """Return default settings; see `motionkit.contracts.environment.Environment`."""
+        """Return default settings; see `motionkit.success.environments.base.Environment`."""
         if given.get("kind") == "point":
             return {}
         steps = {"run.num_steps": 80 if policy == "mlp" else 120} if command == "ppo" else {}

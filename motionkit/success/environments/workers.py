@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from motionkit import plugins
 from motionkit.config import Chosen
-from motionkit.contracts.environment import Environment, Floats, Frames, Scripted, Step, Stored
 from motionkit.errors import MotionkitError
+from motionkit.success.environments.base import Environment, Floats, Frames, Scripted, Step, Stored
 
 _BEFORE_DAEMONS = 10
 
@@ -212,7 +212,7 @@ class Team:
 
 
 class WorkerEnvironment:
-    """N copies in several workers; see `motionkit.contracts.environment.Environment`.
+    """N copies in several workers; see `motionkit.success.environments.base.Environment`.
 
     Copies go to workers in blocks, the first ones to the first worker. A copy depends on its seeds and actions alone,
     so the number of workers changes nothing.
@@ -237,7 +237,7 @@ class WorkerEnvironment:
         return [values[begin:end] for begin, end in zip(self._begins, self._ends, strict=True)]
 
     def reset(self, copies: NDArray[np.int64], seeds: NDArray[np.int64]) -> None:
-        """Begin episodes; see `motionkit.contracts.environment.Environment.reset`."""
+        """Begin episodes; see `motionkit.success.environments.base.Environment.reset`."""
         given: list[tuple[Any, ...] | None] = []
         for begin, end in zip(self._begins, self._ends, strict=True):
             inside = (copies >= begin) & (copies < end)

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from motionkit.config import OptimSettings
-from motionkit.contracts.environment import Frames, Step
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run, TrainedOn
 from motionkit.success.classification import AtThreshold
 from motionkit.success.classifier import ARTIFACT as CLASSIFIER
 from motionkit.success.classifier import save_classifier
 from motionkit.success.collected import Collected
+from motionkit.success.environments.base import Frames, Step
 from motionkit.success.episodes import Collector, Episodes, open_episodes
 from motionkit.success.evaluation.data import Split
 from motionkit.success.evaluation.report import measure_classifier

@@ -11,12 +11,12 @@ import torch
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 
-from motionkit.contracts.environment import Environment, Flags, Floats, Frames, Step, Stored
 from motionkit.contracts.reward import FrameBatch, Reward, RewardScores, StepBatch
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, MotionBatch, joints_to_features
 from motionkit.success.actor import action_space, observation, observation_space
 from motionkit.success.actor_settings import ActorSpec
+from motionkit.success.environments.base import Environment, Flags, Floats, Frames, Step, Stored
 from motionkit.success.ppo.settings import ScoringSettings
 from motionkit.success.true_success import start_seeds
 from motionkit.text import Prompt

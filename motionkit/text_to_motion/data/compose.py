@@ -22,9 +22,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from motionkit.contracts.dataset import Split, TextMotionDataset
+from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
+from motionkit.motion.corpus.ids import Split
 from motionkit.page.wording import count
 from motionkit.runs import require_writable, write_bytes_atomic
 from motionkit.text import Prompt, TextEncoder

@@ -22,10 +22,11 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from motionkit.contracts.dataset import HasCaptionTokens, Split, TextClip, TextMotionDataset
+from motionkit.contracts.dataset import HasCaptionTokens, TextClip, TextMotionDataset
 from motionkit.documents import open_file, read_json
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, Normalizer, Skeleton
+from motionkit.motion.corpus.ids import Split
 from motionkit.page.wording import count
 from motionkit.runs import fingerprint, fingerprint_files
 from motionkit.text import Prompt

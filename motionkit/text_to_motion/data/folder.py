@@ -13,10 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from motionkit.contracts.dataset import Split, TextClip
+from motionkit.contracts.dataset import TextClip
 from motionkit.documents import read_text
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, Caption, Normalizer, Skeleton, read_captions, read_features
+from motionkit.motion.corpus.ids import Split
 from motionkit.page.wording import count
 from motionkit.text import Prompt
 from motionkit.text_to_motion.data.humanml import HumanMLOptions, KitOptions

@@ -22,12 +22,13 @@ import torch
 from torch import Tensor
 
 from motionkit.config import cache_folder
-from motionkit.contracts.dataset import Split, TextClip, TextMotionDataset
+from motionkit.contracts.dataset import TextClip, TextMotionDataset
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.geometry import bones_from_positions, heading, positions_from_bones, rotate_yaw, rotation_between
 from motionkit.kernels import physics_sums
 from motionkit.motion import Skeleton, features_to_joints, joints_to_features, original, with_frame_after
+from motionkit.motion.corpus.ids import Split
 from motionkit.runs import write_bytes_atomic
 from motionkit.text import Prompt
 

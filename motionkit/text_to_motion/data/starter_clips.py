@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from motionkit.config import cache_folder
-from motionkit.contracts.dataset import Split, TextClip
+from motionkit.contracts.dataset import TextClip
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, Normalizer, Skeleton, feature_stats, joints_to_features
+from motionkit.motion.corpus.ids import Split
 from motionkit.runs.atomic import remove, temporary
 from motionkit.starter import CATALOGUE, Order, perform
 from motionkit.starter.plan import UNIT, PlannedClip, draw_caption, draw_length, generator, half, plan

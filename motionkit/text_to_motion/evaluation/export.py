@@ -25,7 +25,6 @@ from motionkit.clips.convert import (
 )
 from motionkit.clips.convert.targets import WORDING
 from motionkit.clips.motion_clip import MotionClip
-from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.documents import read_json
 from motionkit.motion import ReadOptions, plain_id
 from motionkit.player import MAX_TRACKS, track_of, write_player
@@ -34,6 +33,7 @@ from motionkit.runs import OutputFolder
 from motionkit.text import Prompt
 from motionkit.text_to_motion.blocks import Seams
 from motionkit.text_to_motion.generating import BATCH, asked_of, generate_with_seams
+from motionkit.text_to_motion.policy import DiffusionPolicy
 from motionkit.text_to_motion.wording import Reading, sentences
 
 RECORD = "motions.json"

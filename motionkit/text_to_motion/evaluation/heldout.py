@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
@@ -35,6 +34,7 @@ from motionkit.text_to_motion.evaluation.by_evaluator import LATENTS, ByEvaluato
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions
 from motionkit.text_to_motion.evaluation.set_figures import Arrays, SetFigure, compare_sets, set_columns
 from motionkit.text_to_motion.generating import sample
+from motionkit.text_to_motion.policy import DiffusionPolicy
 from motionkit.text_to_motion.rewards.ask import ask
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored, refuse_dead
 

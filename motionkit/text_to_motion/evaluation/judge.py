@@ -16,7 +16,6 @@ from torch import Tensor
 from motionkit.config import Chosen, choose_one
 from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.contracts.device import resolve_device
-from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
 from motionkit.motion import MotionBatch
@@ -25,6 +24,7 @@ from motionkit.rl import DDIM, NoiseSource, StepPlan
 from motionkit.text import Prompt
 from motionkit.text_to_motion.data.joined import MIN_SEGMENT, shared_motions
 from motionkit.text_to_motion.generating import sample
+from motionkit.text_to_motion.policy import DiffusionPolicy
 from motionkit.text_to_motion.rewards.ask import Elsewhere
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import torch
 
-from motionkit.contracts.policy import DiffusionPolicy, guidance_of
 from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, JointMotion, features_to_joints
@@ -19,6 +18,7 @@ from motionkit.runs import Run, disk_errors
 from motionkit.text import SEPARATOR, Prompt
 from motionkit.text_to_motion.evaluation.heldout import Shown
 from motionkit.text_to_motion.generating import plan_steps, sample
+from motionkit.text_to_motion.policy import DiffusionPolicy, guidance_of
 from motionkit.text_to_motion.rewards.mix import RewardMix, unscored
 
 MEDIA = "heldout/motions"

@@ -16,13 +16,12 @@ import torch
 from motionkit import plugins
 from motionkit.config import Chosen, choose_one, words_for
 from motionkit.contracts.console import Console
-from motionkit.contracts.dataset import TextMotionDataset, called, clips_fingerprint, leave_out_clips
+from motionkit.contracts.dataset import TextMotionDataset, called
 from motionkit.contracts.device import resolve_device
 from motionkit.contracts.device import set_threads as limit_threads
 from motionkit.contracts.evaluation import claim, tell_test_split, write_evaluation
 from motionkit.contracts.open_model import FoundModel, open_model, trained_on
 from motionkit.contracts.own_data import dataset_for
-from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.contracts.protocol import Result
 from motionkit.errors import MotionkitError
 from motionkit.motion import HasActions
@@ -60,8 +59,10 @@ from motionkit.text_to_motion.evaluation.settings import (
     SensitivitySettings,
     TextToMotionSettings,
 )
+from motionkit.text_to_motion.policy import DiffusionPolicy
 from motionkit.text_to_motion.rewards.ask import try_reward
 from motionkit.text_to_motion.rewards.mix import RewardMix
+from motionkit.text_to_motion.trained import clips_fingerprint, leave_out_clips
 
 _STARTER = "starter"
 _MANY = 2000  # motions from which a quicker mode is suggested

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from motionkit.contracts.dataset import TextClip
-from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.contracts.reward import Reward
 from motionkit.kernels import physics_sums
 from motionkit.metrics import frechet
@@ -22,6 +21,7 @@ from motionkit.text_to_motion.crops import Crop, CropLatents
 from motionkit.text_to_motion.evaluation.heldout import Shown
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions as RealMotions  # was imported from here
 from motionkit.text_to_motion.generating import sample
+from motionkit.text_to_motion.policy import DiffusionPolicy
 from motionkit.text_to_motion.rewards.mix import RewardMix, unscored
 
 _CHUNK = 64  # motions sampled at a time

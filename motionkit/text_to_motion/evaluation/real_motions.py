@@ -10,10 +10,11 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from motionkit.config import choose_one
-from motionkit.contracts.dataset import Split, TextClip, TextMotionDataset
+from motionkit.contracts.dataset import TextClip, TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.metrics import body_positions, kinetic_features
 from motionkit.motion import HasActions, MotionBatch, RealActions, Skeleton
+from motionkit.motion.corpus.ids import Split
 from motionkit.text import Prompt
 from motionkit.text_to_motion.data.joined import reference_features, reference_joints
 

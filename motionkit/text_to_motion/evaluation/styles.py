@@ -17,10 +17,11 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from motionkit.contracts.dataset import Split, TextMotionDataset
+from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.metrics import distances, expected_hits
 from motionkit.motion import tag_caption
+from motionkit.motion.corpus.ids import Split
 
 LEAST = 3  # styles of a content, beside its plain caption
 _WORD = re.compile(r"\w+(?:'\w+)?")

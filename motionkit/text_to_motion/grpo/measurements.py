@@ -11,11 +11,11 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from typing import cast
 
-from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.metrics.paired import Paired
 from motionkit.runs import Run, TrainedOn
 from motionkit.text_to_motion.evaluation.heldout import HeldOut, Measured, compare_measured
 from motionkit.text_to_motion.evaluation.points import FEW_POINTS, is_point, keep_point
+from motionkit.text_to_motion.policy import DiffusionPolicy
 from motionkit.tracking import (
     DOUBTED,
     EVALUATOR_ROWS,

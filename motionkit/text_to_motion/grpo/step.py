@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from motionkit.config import Chosen, Group, LoraSettings, choose_one
-from motionkit.contracts.dataset import Split, TextMotionDataset
-from motionkit.contracts.policy import DiffusionPolicy, StoresGuidance
+from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
+from motionkit.motion.corpus.ids import Split
 from motionkit.nn import adapters_off, has_adapters
 from motionkit.rl import require_eval
 from motionkit.text import Prompt
@@ -23,6 +23,7 @@ from motionkit.text_to_motion.generating import Samples, refuse_blocks, sample
 from motionkit.text_to_motion.grpo.algorithms.base import Algorithm, Context, HasParts, Reference
 from motionkit.text_to_motion.grpo.algorithms.credit import dead_everywhere, whole_batch
 from motionkit.text_to_motion.grpo.settings import ControlSettings, EmaSettings, GrpoLoraSettings, GrpoOptimSettings
+from motionkit.text_to_motion.policy import DiffusionPolicy, StoresGuidance
 from motionkit.text_to_motion.rewards.function_reward import Function
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored, refuse_dead
 from motionkit.training.learner import Learner, constant_rate, cosine_rate

@@ -14,16 +14,8 @@ from numpy.typing import NDArray
 
 from motionkit import plugins
 from motionkit.config import Chosen, choose_one
-from motionkit.contracts.dataset import (
-    TextMotionDataset,
-    clips_fingerprint,
-    is_generated,
-    leave_out_prompts,
-    prompt_fingerprint,
-    trained_items,
-)
+from motionkit.contracts.dataset import TextMotionDataset, is_generated
 from motionkit.contracts.open_model import trained_on
-from motionkit.contracts.policy import DiffusionPolicy, StoresGuidance, guidance_of
 from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord
@@ -63,11 +55,19 @@ from motionkit.text_to_motion.generating import own_steps
 from motionkit.text_to_motion.grpo.measurements import MANY_STEPS, Measurements, RewardAlarms
 from motionkit.text_to_motion.grpo.settings import GrpoSettings
 from motionkit.text_to_motion.grpo.step import GRPO
+from motionkit.text_to_motion.matmul import settle_matmul
 from motionkit.text_to_motion.pairs.settings import kinds_of
+from motionkit.text_to_motion.policy import DiffusionPolicy, StoresGuidance, guidance_of
 from motionkit.text_to_motion.rewards.ask import try_reward
 from motionkit.text_to_motion.rewards.mix import RewardMix
+from motionkit.text_to_motion.trained import (
+    clips_fingerprint,
+    leave_out_prompts,
+    prompt_fingerprint,
+    trained_items,
+)
 from motionkit.training.base import LOSS, REWARD, Figure, dataset_inputs, inputs_of
-from motionkit.training.device import describe_device, set_up, settle_matmul
+from motionkit.training.device import describe_device, set_up
 from motionkit.training.steps import restore, run_steps
 from motionkit.training.world import OneProcess, World
 

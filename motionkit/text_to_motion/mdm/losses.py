@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.geometry import rotate_yaw
 from motionkit.motion import Normalizer, Skeleton
 from motionkit.text_to_motion.mdm.settings import MdmTrainSettings
+from motionkit.text_to_motion.policy import DiffusionPolicy
 
 
 def diffusion_loss(

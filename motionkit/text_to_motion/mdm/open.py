@@ -12,7 +12,6 @@ import torch
 
 from motionkit import starter
 from motionkit.contracts.dataset import TextMotionDataset
-from motionkit.contracts.policy import GUIDANCE
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord, Normalizer, Skeleton
 from motionkit.runs import OutputFolder, find_model
@@ -28,6 +27,7 @@ from motionkit.text_to_motion.mdm.files import (
 from motionkit.text_to_motion.mdm.network import MDMNetwork
 from motionkit.text_to_motion.mdm.policy import LONGEST, DiPPolicy, MDMPolicy, Prefixes, read_prefix
 from motionkit.text_to_motion.mdm.settings import MDMOptions, MDMSettings, Padding
+from motionkit.text_to_motion.policy import GUIDANCE
 from motionkit.weights import located
 
 STARTER = "starter"

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from motionkit import starter, weights
 from motionkit.contracts.dataset import TextClip
-from motionkit.contracts.policy import Condition
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, DataRecord, Normalizer, Skeleton, joints_to_features, read_features
 from motionkit.nn import add_adapters
@@ -25,6 +24,7 @@ from motionkit.text_to_motion.generating import TextToMotionPolicy
 from motionkit.text_to_motion.mdm.files import KIND, STATS, write_policy
 from motionkit.text_to_motion.mdm.network import MDMCondition, MDMNetwork
 from motionkit.text_to_motion.mdm.settings import MDMSettings, Padding
+from motionkit.text_to_motion.policy import Condition
 
 _SPLITS = ("test", "val", "train")
 _OFFSETS = 5  # a prefix begins at one of the first 5 frames of a clip, as in the original's evaluation
@@ -33,7 +33,7 @@ LONGEST = 100_000  # frames; the model has no limit, since its positions start a
 
 
 class MDMPolicy(TextToMotionPolicy):
-    """An MDM network with everything needed to use it (see `motionkit.contracts.policy.DiffusionPolicy`).
+    """An MDM network with everything needed to use it (see `motionkit.text_to_motion.policy.DiffusionPolicy`).
 
     Args:
         settings: Shape of the network.

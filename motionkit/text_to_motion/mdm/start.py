@@ -8,7 +8,6 @@ from typing import cast
 import torch
 
 from motionkit.contracts.dataset import TextMotionDataset
-from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.errors import MotionkitError
 from motionkit.text import CachedEncoder
 from motionkit.text_to_motion.evaluation.judge import require_rate
@@ -17,6 +16,7 @@ from motionkit.text_to_motion.init import differing, for_training
 from motionkit.text_to_motion.mdm.open import open_encoder, open_policy
 from motionkit.text_to_motion.mdm.policy import MDMPolicy
 from motionkit.text_to_motion.mdm.settings import MdmModelSettings, MDMOptions, MDMSettings, PretrainMDMSettings
+from motionkit.text_to_motion.policy import DiffusionPolicy
 
 _TRAINING = {"dropout", "noise_shift"}
 """Settings that no tensor depends on: they are free."""

@@ -12,9 +12,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from motionkit.config import Chosen
-from motionkit.contracts.dataset import TextClip, TextMotionDataset, count_takes
+from motionkit.contracts.dataset import TextClip, TextMotionDataset
 from motionkit.contracts.open_model import trained_on
-from motionkit.contracts.policy import DiffusionPolicy, guidance_of
 from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
 from motionkit.motion import Normalizer, Skeleton, mirror_features
@@ -29,15 +28,18 @@ from motionkit.text_to_motion.evaluation.real_motions import RealMotions
 from motionkit.text_to_motion.evaluation.same_data import Named, SameData, find_evaluator, training_command
 from motionkit.text_to_motion.evaluation.settings import EvaluatorSettings
 from motionkit.text_to_motion.generating import plan_steps
+from motionkit.text_to_motion.matmul import settle_matmul
 from motionkit.text_to_motion.mdm.losses import clip_losses, weighted_loss
 from motionkit.text_to_motion.mdm.open import new_policy, open_encoder
 from motionkit.text_to_motion.mdm.policy import MDMPolicy
 from motionkit.text_to_motion.mdm.settings import PretrainMDMSettings
 from motionkit.text_to_motion.mdm.start import encoder_of, open_start, shape_of
 from motionkit.text_to_motion.pairs.data import below, clip_inputs, held_out_clips, trained_on_clips, usable_clips
+from motionkit.text_to_motion.policy import DiffusionPolicy, guidance_of
+from motionkit.text_to_motion.trained import count_takes
 from motionkit.tracking import is_noise, noise_sentence, result_table, results
 from motionkit.training.base import LOSS, Figure, inputs_of
-from motionkit.training.device import autocast, describe_device, set_up, settle_matmul
+from motionkit.training.device import autocast, describe_device, set_up
 from motionkit.training.learner import Learner, cosine_rate
 from motionkit.training.supervised import fit
 from motionkit.training.world import OneProcess, World, share_of, sum_over

@@ -9,21 +9,15 @@ import torch
 from torch import Tensor
 
 from motionkit.config import Chosen
-from motionkit.contracts.dataset import (
-    Split,
-    TextClip,
-    TextMotionDataset,
-    clip_fingerprint,
-    clips_fingerprint,
-    is_generated,
-    leave_out_clips,
-)
+from motionkit.contracts.dataset import TextClip, TextMotionDataset, is_generated
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, Skeleton, mirror_features, resize_features
+from motionkit.motion.corpus.ids import Split
 from motionkit.page.wording import count
 from motionkit.rl import stable_hash
 from motionkit.runs import TrainedOn, fingerprint
 from motionkit.text import mirror_text
+from motionkit.text_to_motion.trained import clip_fingerprint, clips_fingerprint, leave_out_clips
 from motionkit.training.base import dataset_inputs
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
-from motionkit.contracts.dataset import TextClip, TextMotionDataset, count_takes
+from motionkit.contracts.dataset import TextClip, TextMotionDataset
 from motionkit.contracts.open_model import trained_on
 from motionkit.errors import MotionkitError
 from motionkit.metrics import guo_batches, retrieval, retrieval_guo
@@ -29,6 +29,7 @@ from motionkit.text_to_motion.pairs.data import (
 from motionkit.text_to_motion.pairs.negatives import Negatives
 from motionkit.text_to_motion.pairs.settings import PairSettings, kinds_of
 from motionkit.text_to_motion.pairs.step import PairTraining
+from motionkit.text_to_motion.trained import count_takes
 from motionkit.tracking import retrieval_table
 from motionkit.training.base import LOSS, Figure
 from motionkit.training.device import describe_device, set_up

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from motionkit.contracts.dataset import Described, HasRegionAreas
 from motionkit.errors import MotionkitError
+from motionkit.regions.datasets.base import Described, HasRegionAreas
 from motionkit.regions.datasets.settings import (
     CocoOptions,
     FinetuneOptions,

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from motionkit.contracts.dataset import Scene, Thing
+from motionkit.regions.datasets.base import Scene, Thing
 from motionkit.regions.datasets.scenes import Shapes
 from motionkit.regions.datasets.settings import ShapesOptions
 from motionkit.regions.evaluation.known import Truth, look_up, open_truth

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.contracts.policy import OffersMasks
 from motionkit.errors import MotionkitError
+from motionkit.regions.policy import OffersMasks
 from motionkit.regions.sa2va import Sa2vaOptions
 from motionkit.regions.sa2va.inputs import grid_of, tiles_of
 from motionkit.regions.sa2va.open import open_sa2va

@@ -10,7 +10,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from motionkit.contracts.dataset import Regions, Split
+from motionkit.contracts.dataset import Split
+from motionkit.regions.datasets.base import Regions
 from motionkit.regions.self_play.play import RegionOrder
 from motionkit.regions.self_play.settings import CurriculumSettings
 from motionkit.regions.self_play.step import Balance, linear

@@ -12,8 +12,9 @@ import torch
 from numpy.typing import NDArray
 
 from motionkit.config import Given, read_layers, resolve
-from motionkit.contracts.dataset import Regions, Split
+from motionkit.contracts.dataset import Split
 from motionkit.errors import MotionkitError
+from motionkit.regions.datasets.base import Regions
 from motionkit.regions.datasets.scenes import COLOURS, SHAPES, Shapes
 from motionkit.regions.datasets.settings import ShapesOptions
 from motionkit.regions.evaluation.measure import as_it_is, open_task

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.contracts.policy import Candidates, WordScores
 from motionkit.errors import MotionkitError
 from motionkit.nn import EMA
 from motionkit.regions.checks import check_loop
 from motionkit.regions.datasets.scenes import Shapes
 from motionkit.regions.evaluation.measure import Task, Weights, as_it_is, masks_at
+from motionkit.regions.policy import Candidates, WordScores
 from motionkit.regions.self_play.loop import Loop, Played, Turn
 from motionkit.regions.self_play.loops import CaptionToMaskOptions, MaskToCaptionOptions
 from motionkit.regions.self_play.play import LoopRewards, Scored, loss_of, normalised, roll_out

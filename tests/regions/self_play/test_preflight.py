@@ -13,7 +13,7 @@ from torch import Tensor
 from typer.testing import CliRunner
 
 from motionkit.cli import get_app
-from motionkit.contracts.policy import WordScores
+from motionkit.regions.policy import WordScores
 from motionkit.regions.self_play.play import LoopRewards
 from motionkit.regions.self_play.settings import Sa2vaRlSettings
 from motionkit.regions.self_play.summary import SelfPlayAlarms

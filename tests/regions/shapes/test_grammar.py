@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from motionkit.contracts.dataset import Claim, KnowsScenes, Thing
+from motionkit.regions.datasets.base import Claim, KnowsScenes, Thing
 from motionkit.regions.datasets.scenes import COLOURS, SHAPES, WORDS, Shapes
 from motionkit.regions.datasets.settings import ShapesOptions
 

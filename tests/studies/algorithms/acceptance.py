@@ -24,7 +24,6 @@ from torch.nn import functional as F
 
 from motionkit import load_dataset, load_policy, load_reward
 from motionkit.contracts.dataset import TextMotionDataset
-from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.metrics import frechet, ranks
 from motionkit.rl import DDIM, DDPM, NoiseSource, StepPlan
 from motionkit.text import Prompt
@@ -32,6 +31,7 @@ from motionkit.text_to_motion.crops import Crop
 from motionkit.text_to_motion.evaluation.heldout import HeldOut, compare_measured
 from motionkit.text_to_motion.evaluation.judge import open_judge
 from motionkit.text_to_motion.generating import sample
+from motionkit.text_to_motion.policy import DiffusionPolicy
 from motionkit.text_to_motion.rewards.mix import RewardMix
 from motionkit.text_to_motion.tmr.model import TMR
 

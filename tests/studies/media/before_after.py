@@ -22,7 +22,6 @@ import torch
 
 from motionkit import load_dataset, load_policy, load_reward
 from motionkit.contracts.dataset import TextMotionDataset
-from motionkit.contracts.policy import DiffusionPolicy, guidance_of
 from motionkit.motion import HUMANML, features_to_joints
 from motionkit.player import PlayerTrack
 from motionkit.player.video import write_video
@@ -31,6 +30,7 @@ from motionkit.text import Prompt
 from motionkit.text_to_motion.evaluation.heldout import Shown
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions
 from motionkit.text_to_motion.generating import plan_steps, sample
+from motionkit.text_to_motion.policy import DiffusionPolicy, guidance_of
 from motionkit.text_to_motion.rewards.mix import RewardMix
 
 KINDS: Mapping[str, tuple[str, ...]] = {

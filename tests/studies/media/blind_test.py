@@ -24,13 +24,13 @@ from torch import Tensor
 
 from motionkit import load_dataset, load_policy
 from motionkit.contracts.dataset import TextMotionDataset, called
-from motionkit.contracts.policy import DiffusionPolicy, guidance_of
 from motionkit.motion import Skeleton, features_to_joints
 from motionkit.page.html import html_page
 from motionkit.player import PlayerTrack, player_assets, player_fragment
 from motionkit.starter import CATALOGUE
 from motionkit.text import Prompt
 from motionkit.text_to_motion.generating import generate_motions, plan_steps
+from motionkit.text_to_motion.policy import DiffusionPolicy, guidance_of
 
 PAIRS = 20
 SIDES = ("A", "B")

@@ -36,7 +36,6 @@ from torch.nn.utils.rnn import pad_sequence
 
 from motionkit import load_dataset, load_policy
 from motionkit.contracts.dataset import TextClip, TextMotionDataset
-from motionkit.contracts.policy import DiffusionPolicy, guidance_of
 from motionkit.kernels import physics_sums
 from motionkit.metrics import QUIET, frechet, movement, r_precision
 from motionkit.motion import MotionBatch, RealActions
@@ -47,6 +46,7 @@ from motionkit.text_to_motion.crops import Crop, encode_clips
 from motionkit.text_to_motion.evaluation.judge import open_judge
 from motionkit.text_to_motion.evaluator.files import open_evaluator
 from motionkit.text_to_motion.generating import generate_motions, plan_steps
+from motionkit.text_to_motion.policy import DiffusionPolicy, guidance_of
 from motionkit.text_to_motion.rewards.mix import RewardMix
 from motionkit.text_to_motion.tmr.model import TMR
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from motionkit.config import Chosen
-from motionkit.contracts.environment import Environment, Stored
 from motionkit.errors import MotionkitError
 from motionkit.success.collect_settings import RewardCollectSettings
+from motionkit.success.environments.base import Environment, Stored
 from motionkit.success.environments.open import open_environment
 
 REACH = {"env": {"name": "reach", "max_steps": 6}}

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from motionkit.config import Chosen
-from motionkit.contracts.environment import Environment, Scripted, Stored
 from motionkit.errors import MotionkitError
 from motionkit.success.collect_settings import RewardCollectSettings
+from motionkit.success.environments.base import Environment, Scripted, Stored
 from motionkit.success.environments.open import open_environment
 from motionkit.success.environments.workers import _CLASSES, Order, Work, WorkerEnvironment, space_document, space_of
 

@@ -10,11 +10,11 @@ import pytest
 import torch
 from gymnasium.spaces import Box
 
-from motionkit.contracts.environment import Step
 from motionkit.contracts.reward import FrameBatch, RewardScores, StepBatch
 from motionkit.errors import MotionkitError
 from motionkit.starter import generate
 from motionkit.success.actor_settings import spec_of
+from motionkit.success.environments.base import Step
 from motionkit.success.ppo.scored_env import ScoredEnv, Scorer, Term
 from motionkit.success.ppo.settings import ScoringSettings
 from motionkit.success.ppo.train import SuccessAlarm

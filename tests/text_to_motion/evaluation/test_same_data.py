@@ -12,7 +12,6 @@ import pytest
 
 from motionkit import load_dataset
 from motionkit.config import choose_one
-from motionkit.contracts.dataset import clip_fingerprint
 from motionkit.motion import DataRecord
 from motionkit.runs import TrainedOn, open_run
 from motionkit.text_to_motion.evaluation.same_data import (
@@ -26,6 +25,7 @@ from motionkit.text_to_motion.evaluation.same_data import (
 )
 from motionkit.text_to_motion.evaluation.settings import EvaluatorSettings
 from motionkit.text_to_motion.evaluator.files import save_evaluator
+from motionkit.text_to_motion.trained import clip_fingerprint
 
 from ...made import starter_evaluator
 from ...made.toy_clips import write_toy

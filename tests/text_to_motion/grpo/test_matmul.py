@@ -15,14 +15,15 @@ from motionkit import load_dataset, load_policy
 from motionkit.config import RunSettings, TrainerSettings
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run
-from motionkit.training import device as _matmul
+from motionkit.text_to_motion import matmul as _matmul
+from motionkit.text_to_motion.matmul import settle_matmul
+from motionkit.training import device
 from motionkit.training.device import (
     describe_device,
     matmul_in_use,
     prefers_onednn,
     set_up,
     set_up_matmul,
-    settle_matmul,
     use_matmul,
 )
 
@@ -99,7 +100,8 @@ def predictions(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
         return torch.ones(4) * (1 + (found["off"] if matmul_in_use() == "onednn" else 0.0))
 
     monkeypatch.setattr(_matmul, "_predict", predict)
-    monkeypatch.setattr(_matmul, "_rounding", lambda: found["off"])
+    monkeypatch.setattr(device, "rounding", lambda: found["off"])
+    monkeypatch.setattr(_matmul, "rounding", lambda: found["off"])
     monkeypatch.setattr(_matmul, "prefers_onednn", lambda width, tokens: True)
     return found
 
@@ -135,7 +137,7 @@ def test_rounding_is_refused_when_it_was_asked_for(predictions: dict[str, float]
 
 
 def test_rounding_is_seen() -> None:
-    assert (_matmul._rounding() > 1e-5) is torch.cpu._is_amx_tile_supported()
+    assert (device.rounding() > 1e-5) is torch.cpu._is_amx_tile_supported()
 
 
 def test_bf16_runs_keep_the_default(predictions: dict[str, float]) -> None:

@@ -13,15 +13,14 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from motionkit.contracts.dataset import Split
-from motionkit.contracts.policy import Predictor
 from motionkit.geometry import matrix_to_6d
 from motionkit.metrics import SHORTEST, leading_joint, lower_slide, movement, movement_share, npss_terms
+from motionkit.motion.corpus.ids import Split
 from motionkit.motion.prediction import MotionState, extended, follow, path_errors, state_positions
 from motionkit.predictor.clips import ClipSet, StateClip, Windows, cut_windows
 from motionkit.predictor.evaluation.baselines import Extrapolation, Matching
 from motionkit.predictor.evaluation.measure import Body, predict_checked
-from motionkit.predictor.policy import MplPredictor
+from motionkit.predictor.policy import MplPredictor, Predictor
 
 MODEL, HOLD, DRAGGED, MATCHING = "model", "hold", "dragged", "matching"
 FREE, OWN, ALONG = "free", "own", "drawn"

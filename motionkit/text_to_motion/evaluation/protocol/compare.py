@@ -16,7 +16,6 @@ from motionkit.config import Chosen, choose_one
 from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.contracts.evaluation import protocol_reading
 from motionkit.contracts.open_model import FoundModel, gives_of_model, open_model
-from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.errors import MotionkitError
 from motionkit.metrics import FrechetReference, distances, match_hits
 from motionkit.metrics.paired import Paired, compare
@@ -29,6 +28,7 @@ from motionkit.text_to_motion.evaluation.set_figures import (
     pair_kinetic_fid,
     pair_npss,
 )
+from motionkit.text_to_motion.policy import DiffusionPolicy
 from motionkit.tracking import (
     CLOSER,
     DOUBTED,

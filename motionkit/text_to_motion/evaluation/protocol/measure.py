@@ -15,20 +15,12 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from motionkit.contracts.dataset import (
-    Split,
-    TextClip,
-    TextMotionDataset,
-    clips_fingerprint,
-    leave_out_clips,
-    leave_out_prompts,
-    prompt_fingerprint,
-)
+from motionkit.contracts.dataset import TextClip, TextMotionDataset
 from motionkit.contracts.open_model import STARTER, FoundModel
-from motionkit.contracts.policy import GUIDANCE, DiffusionPolicy, StoresGuidance, guidance_of
 from motionkit.errors import MotionkitError
 from motionkit.metrics import kinetic_features
 from motionkit.motion import MotionBatch, RealActions
+from motionkit.motion.corpus.ids import Split
 from motionkit.rl import DDIM, NoiseSource, StepPlan, length_mask, stable_hash
 from motionkit.runs import TrainedOn, fingerprint
 from motionkit.text import Prompt
@@ -50,7 +42,14 @@ from motionkit.text_to_motion.evaluation.protocol.figures import (
 from motionkit.text_to_motion.evaluation.styles import Styles, style_chance, style_hits
 from motionkit.text_to_motion.evaluator.model import T2MEvaluator
 from motionkit.text_to_motion.generating import plan_steps, sample
+from motionkit.text_to_motion.policy import GUIDANCE, DiffusionPolicy, StoresGuidance, guidance_of
 from motionkit.text_to_motion.rewards.mix import RewardMix
+from motionkit.text_to_motion.trained import (
+    clips_fingerprint,
+    leave_out_clips,
+    leave_out_prompts,
+    prompt_fingerprint,
+)
 
 MDM_PROMPTS = 1024  # the original asks for 1,000 in whole batches of 32: 32 batches
 _FEW = 5  # steps of the deterministic sampler on the starter's data

@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 
-from motionkit.contracts.dataset import Split, TextMotionDataset
+from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.contracts.evaluation import KIND, RECORD, find_record
 from motionkit.contracts.open_model import STARTER, FoundModel
-from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
+from motionkit.motion.corpus.ids import Split
 from motionkit.page.html import definitions, details, note, result_page
 from motionkit.page.html import table as page_table
 from motionkit.runs import LOCK, TrainedOn, disk_errors, fingerprint_tensors, hold, write_bytes_atomic
@@ -30,6 +30,7 @@ from motionkit.text_to_motion.evaluation.same_data import Named, evaluator_doubt
 from motionkit.text_to_motion.evaluation.styles import Styles, captions_of, styles_of
 from motionkit.text_to_motion.evaluator.files import doubt_of, is_native, open_evaluator
 from motionkit.text_to_motion.evaluator.model import T2MEvaluator
+from motionkit.text_to_motion.policy import DiffusionPolicy
 from motionkit.text_to_motion.rewards.mix import RewardMix
 from motionkit.version import __version__
 

@@ -19,13 +19,14 @@ from torch.nn.utils.rnn import pad_sequence
 
 from motionkit import plugins
 from motionkit.config import Chosen
-from motionkit.contracts.dataset import Split, TextMotionDataset
+from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.contracts.reward import Reward
 from motionkit.documents import read_json, value_at
 from motionkit.errors import MotionkitError
 from motionkit.motion import HasActions, MotionBatch, Skeleton
 from motionkit.motion.changes.place_and_time import clip_features, clip_joints, one_after_another
 from motionkit.motion.changes.registry import CHANGES, Change, Scene
+from motionkit.motion.corpus.ids import Split
 from motionkit.starter import weights_path
 from motionkit.text import CAPTION_CHANGES, CaptionChange, Prompt, words_of
 from motionkit.text_to_motion.evaluation.real_motions import single_clips

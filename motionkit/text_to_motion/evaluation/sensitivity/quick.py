@@ -9,8 +9,9 @@ from typing import Any
 
 import torch
 
-from motionkit.contracts.dataset import Split, TextMotionDataset, is_generated
+from motionkit.contracts.dataset import TextMotionDataset, is_generated
 from motionkit.errors import MotionkitError
+from motionkit.motion.corpus.ids import Split
 from motionkit.plugins import in_words
 from motionkit.text import Prompt
 from motionkit.text_to_motion.evaluation.sensitivity.audit import audit

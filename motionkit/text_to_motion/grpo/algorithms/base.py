@@ -11,13 +11,14 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from motionkit.contracts.dataset import Split, TextMotionDataset
-from motionkit.contracts.policy import Condition, DiffusionPolicy
+from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.errors import MotionkitError
+from motionkit.motion.corpus.ids import Split
 from motionkit.nn import adapter_parameters, adapters_off, has_adapters, merged_state
 from motionkit.rl import NoiseSource, Predict, Rollout, StepNoise, StepPlan
 from motionkit.text import Prompt
 from motionkit.text_to_motion.generating import Samples
+from motionkit.text_to_motion.policy import Condition, DiffusionPolicy
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 from motionkit.training.steps import State, Stateful
 from motionkit.training.world import OneProcess, World

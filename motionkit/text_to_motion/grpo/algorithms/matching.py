@@ -14,7 +14,6 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.rl import (
     DDIM,
     NoiseSource,
@@ -31,6 +30,7 @@ from motionkit.rl import (
 from motionkit.text_to_motion.generating import Samples
 from motionkit.text_to_motion.grpo.algorithms.base import Context, Reference
 from motionkit.text_to_motion.grpo.algorithms.options import MatchingOptions
+from motionkit.text_to_motion.policy import DiffusionPolicy
 from motionkit.training.world import sum_over
 
 # Streams of noise that no sampler uses: those are the trained timesteps, -1 (start) and -2 (shuffled advantages).

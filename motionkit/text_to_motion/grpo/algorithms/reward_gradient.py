@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.errors import MotionkitError
 from motionkit.rl import DDIM, NoiseSource, Predict, Rollout, StepNoise, StepPlan, graph_rollout
 from motionkit.text_to_motion.generating import Samples
@@ -27,6 +26,7 @@ from motionkit.text_to_motion.grpo.algorithms.terms import (
     require_gradient,
     require_graph,
 )
+from motionkit.text_to_motion.policy import DiffusionPolicy
 from motionkit.text_to_motion.rewards.mix import Scored
 from motionkit.training.world import sum_over
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from motionkit.contracts.dataset import TextClip
-from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.rl import length_mask
 from motionkit.text_to_motion.mdm.losses import clip_losses, weighted_loss
 from motionkit.text_to_motion.mdm.settings import MdmTrainSettings
 from motionkit.text_to_motion.mdm.train import MdmBatches
+from motionkit.text_to_motion.policy import DiffusionPolicy
 from motionkit.training.world import World, share_of
 
 _RECIPE = MdmTrainSettings()  # weights of the supervised loss

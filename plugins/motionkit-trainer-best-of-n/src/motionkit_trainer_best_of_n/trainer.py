@@ -8,16 +8,17 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from motionkit.contracts.dataset import TextMotionDataset, leave_out_prompts, prompt_fingerprint, trained_items
+from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.contracts.open_model import trained_on
-from motionkit.contracts.policy import DiffusionPolicy, guidance_of
 from motionkit.errors import MotionkitError
 from motionkit.rl import NoiseSource, length_mask, stable_hash
 from motionkit.runs import Run
 from motionkit.text import Prompt
 from motionkit.text_to_motion.evaluation.judge import open_judge, open_reward, require_fit
 from motionkit.text_to_motion.generating import Samples, plan_steps, refuse_blocks, sample
+from motionkit.text_to_motion.policy import DiffusionPolicy, guidance_of
 from motionkit.text_to_motion.rewards.mix import RewardMix
+from motionkit.text_to_motion.trained import leave_out_prompts, prompt_fingerprint, trained_items
 from motionkit.tracking import result_table, results
 from motionkit.training.base import LOSS, REWARD, Figure, dataset_inputs, inputs_of
 from motionkit.training.device import describe_device, set_up

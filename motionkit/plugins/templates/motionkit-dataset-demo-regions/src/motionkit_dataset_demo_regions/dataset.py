@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from motionkit.contracts.dataset import Regions, Split
+from motionkit.contracts.dataset import Split
 from motionkit.errors import MotionkitError
+from motionkit.regions.datasets.base import Regions
 from numpy.typing import NDArray
 from PIL import Image
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box
-from motionkit.contracts.environment import Flags, Floats, Frames, Step
+from motionkit.success.environments.base import Flags, Floats, Frames, Step
 from numpy.typing import NDArray
 
 from motionkit_environment_demo import Options
@@ -17,7 +17,10 @@ NEAR = 0.2
 
 
 class DemoEnvironment:
-    """An example to replace: N dots in [-1, 1], each to be pushed to its mark. See motionkit.contracts.environment."""
+    """An example to replace: N dots in [-1, 1], each to be pushed to its mark.
+
+    See motionkit.success.environments.base.
+    """
 
     def __init__(self, options: Options, *, num_envs: int = 1) -> None:
         self.options, self.num_envs, self.max_steps = options, num_envs, options.max_steps

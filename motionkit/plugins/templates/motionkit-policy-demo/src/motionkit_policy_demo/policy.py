@@ -53,7 +53,7 @@ class Condition:
 
 
 class DemoPolicy:
-    """A diffusion policy; see motionkit.contracts.policy.DiffusionPolicy."""
+    """A diffusion policy; see motionkit.text_to_motion.policy.DiffusionPolicy."""
 
     def __init__(self, options: Options, *, device: torch.device | str = "cpu", dataset: object = None) -> None:
         self.skeleton, self.fps, self.max_length, self.autocast = HUMANML, 20.0, 196, None
