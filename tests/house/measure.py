@@ -23,8 +23,14 @@ PACKAGE = "motionkit"
 MODELS = ("network", "policy", "loss", "train", "evaluate")
 """Beginnings of the names of the files of a system in which tensors are bent, an underscore before them or not."""
 
-PLATFORM = ("cli", "contracts", "plugins", "testing")
-"""Rooms that have files of these names too, and are no system."""
+PLATFORM = (
+    "", "cli", "config", "contracts", "documents", "errors", "plugins", "report", "runs", "testing", "tracking",
+    "training", "tuning",
+)  # fmt: skip
+"""Rooms that no system is in; the first is the package itself."""
+
+SYSTEMS = ("text_to_motion", "predictor", "success", "regions")
+"""Rooms, or names of packages after ``motionkit_``, that the platform does not know."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,13 @@ def is_private(name: str) -> bool:
     return any(part.startswith("_") and not part.startswith("__") for part in name.split("."))
 
 
+def own_packages(root: Path) -> list[Path]:
+    """Return the folders of the packages that packages.txt installs beside motionkit itself."""
+    file = root / "packages.txt"
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    return [root / line.removeprefix("-e ") for line in lines if line.startswith("-e plugins/")]
+
+
 def comment_lines(text: str) -> int:
     """Return the number of lines that are a comment and nothing else."""
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
@@ -95,9 +108,44 @@ def exported(module: Module) -> int:
     return 0
 
 
+def named_systems(package: list[Module], known: set[str]) -> int:
+    """Return how many names the platform imports from systems."""
+    return sum(
+        target.split(".")[1] in SYSTEMS
+        for module in package
+        if module.room in PLATFORM
+        for target, _ in imports(module, known)
+        if "." in target
+    )
+
+
+def optional(package: list[Module]) -> int:
+    """Return the calls of ``getattr`` with a default and of ``hasattr``."""
+    calls = (
+        node for module in package for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    )  # fmt: skip
+    return sum(
+        (node.func.id == "getattr" and len(node.args) == 3) or node.func.id == "hasattr"  # type: ignore[attr-defined]
+        for node in calls
+    )
+
+
+def protocols(package: list[Module]) -> int:
+    """Return the number of classes with ``Protocol`` among their bases, with parameters or without."""
+    return sum(
+        isinstance(node, ast.ClassDef)
+        and any(ast.unparse(base).partition("[")[0].rpartition(".")[2] == "Protocol" for base in node.bases)
+        for module in package
+        for node in ast.walk(module.tree)
+    )
+
+
 def measure(root: Path) -> dict[str, float]:
     """Return the figures of a checkout."""
     package, tests = read(root / PACKAGE, root), read(root / "tests", root)
+    whole = [*package, *(module for folder in own_packages(root) for module in read(folder / "src", folder / "src"))]
+    tests += [module for folder in own_packages(root) for module in read(folder / "tests", root)]
     known = {module.name for module in package}
     sizes = [module.lines for module in package if module.path.stem != "__init__"]
     crossing = {
@@ -110,9 +158,18 @@ def measure(root: Path) -> dict[str, float]:
     systems = [module for module in package if module.room not in PLATFORM]
     bent = [module for module in systems if module.path.stem.lstrip("_").startswith(MODELS)]
     total = sum(module.lines for module in tests)
+    raises = [
+        node for module in tests for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.raises"
+    ]  # fmt: skip
     return {
-        "package lines": sum(module.lines for module in package),
-        "package modules": len(package),
+        "core lines": sum(module.lines for module in package),
+        "core modules": len(package),
+        "all lines, packages included": sum(module.lines for module in whole),
+        "all modules": len(whole),
+        "names of systems in the platform": named_systems(package, known),
+        "getattr with a default, hasattr": optional(whole),
+        "classes with a Protocol base": protocols(whole),
         "median lines of a module": statistics.median(sizes),
         "largest module": max(sizes),
         "modules under 60 lines": sum(size < 60 for size in sizes),
@@ -122,6 +179,8 @@ def measure(root: Path) -> dict[str, float]:
             100 * sum(comment_lines(m.text) for m in bent) / max(sum(m.lines for m in bent), 1), 1
         ),
         "test lines": total,
+        "pytest.raises": len(raises),
+        "of them with match=": sum(any(word.arg == "match" for word in node.keywords) for node in raises),
         "of them in files that import private modules, %": round(
             100 * sum(module.lines for module in tests if module.name in inner) / total
         ),
