@@ -26,7 +26,7 @@ from motionkit.contracts.policy import DiffusionPolicy
 from motionkit.contracts.protocol import Result
 from motionkit.errors import MotionkitError
 from motionkit.motion import HasActions
-from motionkit.runs import fingerprint_tensors, folder_of, generate_line
+from motionkit.runs import fingerprint_tensors, folder_of
 from motionkit.text_to_motion.evaluation.judge import open_judge, open_reward
 from motionkit.text_to_motion.evaluation.protocol.compare import (
     Comparison,
@@ -60,6 +60,7 @@ from motionkit.text_to_motion.evaluation.settings import (
     SensitivitySettings,
     TextToMotionSettings,
 )
+from motionkit.text_to_motion.next import generate_line
 from motionkit.text_to_motion.rewards.ask import try_reward
 from motionkit.text_to_motion.rewards.mix import RewardMix
 
