@@ -49,6 +49,7 @@ class Metric:
     # Readable name, in which ``<...>`` is filled in from the key; by default the last part of the key.
     label: str = ""
     digits: int | None = None  # Decimals of its values in tables; None if each table chooses them by size
+    short: bool = False  # Whether the results of a run may leave out the first part of its name
 
     def title(self, name: str = "") -> str:
         """Return its readable name.
@@ -106,6 +107,11 @@ _declared: dict[str, Metric] = {}
 def declare(metrics: Iterable[Metric]) -> None:
     """Define metrics of a plugin for this process; the newer definition of a name wins."""
     _declared.update({metric.name: metric for metric in metrics})
+
+
+def short_ones() -> list[Metric]:
+    """Return the plugins' metrics with `Metric.short`."""
+    return [metric for metric in _declared.values() if metric.short]
 
 
 def declared(name: str) -> Metric | None:
