@@ -33,11 +33,16 @@ def protocol_of(path: str, names: Sequence[str]) -> str:
             f"'motionkit eval {path}': that is neither a protocol nor a model.",
             fix=f"{', '.join(names)}; or a run, a folder or a file.",
         )
-    if path.startswith(f"{STARTER}:"):  # a network of the pack that scores, as in the options of rewards
-        return next(form.protocol for form in model_forms() if form.plugin and form.plugin[0] == "rewards")
+    usual = {form.plugin: form.protocol for form in model_forms() if form.plugin and form.protocol}
+    if path.startswith(f"{STARTER}:"):  # a network of the pack that scores, as options of rewards name it
+        return next(protocol for (kind, _), protocol in usual.items() if kind == "rewards")
     model = open_model(path)
-    usual = next(iter(plugins.KINDS["policies"].gives))
-    return model.protocol or protocol_reading(gives_of_model(model)) or protocol_reading(usual)
+    first = next(iter(plugins.KINDS["policies"].gives))
+    return (
+        usual.get((model.kind, model.plugin))
+        or protocol_reading(gives_of_model(model))
+        or protocol_reading(first)  # which says what it cannot measure
+    )
 
 
 def protocol_reading(gives: str) -> str:

@@ -23,7 +23,6 @@ class FoundModel:
     plugin: str  # name of the plugin that reads it
     what: str  # description
     run: runs.RunInfo | None = None  # the run that made it, if it is part of one
-    protocol: str = ""  # protocol of `eval` that measures it by default; empty for the one of what its plugin gives
 
     def describe(self) -> str:
         """Return one sentence: what it is, and which run made it."""
@@ -55,7 +54,7 @@ def open_model(path: str) -> FoundModel:
     for form in forms_for(place):
         if form.plugin is not None and (saved := form.find(place)) is not None:
             what = form.called or _policy(form.plugin[1], saved)
-            return FoundModel(path, *form.plugin, what, _run(saved.run), form.protocol)
+            return FoundModel(path, *form.plugin, what, _run(saved.run))
     if (saved := runs.find_model(place, POLICY, POLICY_DOCUMENT)) is not None:
         kind = kind_of(saved)
         return FoundModel(path, "policies", kind, _policy(kind, saved), _run(saved.run))
@@ -156,7 +155,7 @@ def _file(path: str, place: Path) -> FoundModel:
     what = weights.describe(weights.read(place))
     for form in model_forms():
         if form.plugin is not None and form.described and form.described in what:
-            return FoundModel(path, *form.plugin, what, protocol=form.protocol)
+            return FoundModel(path, *form.plugin, what)
     return FoundModel(path, "policies", starter.POLICY, what)
 
 

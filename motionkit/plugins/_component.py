@@ -204,7 +204,7 @@ class Component:
         """Return the commands to type after a run, each as words; none if the component names none."""
         if not self.next:
             return []
-        with catching(self.next.partition(":")[0]):
+        with catching(self.next.partition(":")[0], code=1):
             return [list(words) for words in _attribute(self.next)(info)]
 
     def exporter(self, to: str) -> Any:

@@ -337,10 +337,8 @@ def _is_control(source: Source) -> bool:
 
 
 def _blind(form: ModelForm, source: Source | None) -> str:
-    record = source.info.record if source is not None else None
-    rewards = value_at((record.model_extra or {}).get("sensitivity") if record else None, "rewards")
-    sentences = [value_at(reward, "sentence") for reward in rewards.values()] if isinstance(rewards, Mapping) else []
-    lines = [f"- {_said(text)}." for text in sentences if isinstance(text, str)]
+    unseen = [text for part in sections_of(source) for text in part.unseen(source)] if source is not None else []
+    lines = [f"- {_said(text)}." for text in unseen]
     return "## What its reward does not see\n\n" + "\n".join(lines or [form.blind])
 
 

@@ -5,7 +5,7 @@ A system has a table of its forms, which its `motionkit.plugins.Component` names
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.runs._checkpoint import last_checkpoint
 from motionkit.runs._model import TENSORS, SavedModel, find_model
+from motionkit.runs._record import read_record
 
 POLICY, POLICY_DOCUMENT = "policy", "policy.json"
 """Folder of a policy in a run, and its document, which names the plugin that opens it as ``kind``."""
@@ -65,13 +66,21 @@ def model_forms(*others: plugins.Component) -> list[ModelForm]:
 
 
 def forms_for(folder: Path) -> list[ModelForm]:
-    """Return the forms that a folder may hold: motionkit's own, and those of another package's policy in it."""
-    others = []
-    with suppress(MotionkitError):  # what it names is reported when it is opened
+    """Return the forms that a folder may hold: motionkit's own, and those of the packages that its files name."""
+    return model_forms(*_named_in(folder))
+
+
+def _named_in(folder: Path) -> Iterator[plugins.Component]:
+    """Yield the trainer of the run that a folder is or lies in, and the plugin of the policy that it holds."""
+    with suppress(MotionkitError):  # a damaged run, or a package that is not here
+        for place in (folder, folder.parent, folder.parent.parent):  # a run, its RUN/policy, a checkpoint
+            if (record := read_record(place)) is not None:
+                yield from filter(None, [plugins.trainer_of(record.command)])
+                break
+    with suppress(MotionkitError):
         saved = find_model(folder, POLICY, POLICY_DOCUMENT)
         if saved is not None and not plugins.is_file(kind := kind_of(saved)):
-            others = [component] if (component := plugins.get("policies", kind)).models else []
-    return model_forms(*others)
+            yield plugins.get("policies", kind)
 
 
 def kind_of(saved: SavedModel) -> str:

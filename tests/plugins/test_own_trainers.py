@@ -10,11 +10,15 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+import torch
 from typer.testing import Result
 
+from motionkit.errors import MotionkitError
 from motionkit.plugins import KINDS, get
 from motionkit.plugins import _component as _metrics
+from motionkit.report.card import write_hub_folder
 from motionkit.report.page import compare_page, run_page
+from motionkit.runs import next_commands, peek, write_model
 from motionkit.testing import check_component
 from motionkit.tracking import definition, require_defined
 
@@ -109,6 +113,57 @@ def test_its_sections_charts_and_metrics_are_on_the_pages_of_its_runs(cli: Cli, 
     assert "How it drilled" in page
     assert "Mean error. Lower is better." in page
     assert "<p>Drills A and B.</p>" in compare_page([Path("run"), Path("other")])
+
+
+NEXT = """
+from motionkit.runs.forms import ModelForm
+def after(info):
+    return [["drill", "--init", f"{info.directory}/a b"], ["report", str(info.directory)]]
+def broken(info):
+    raise KeyError("drill")
+MODELS = (ModelForm("drill", "drill.json", "a drill", "motionkit drill --init FOLDER", tags=("drilling",)),)
+"""
+
+
+def test_it_says_what_to_type_after_its_runs(cli: Cli, site: Any) -> None:
+    drill(site, "my/x", more=', next="drill_next:after"')
+    (site.folder / "drill_next.py").write_text(NEXT)
+    done = cli("drill", "--out", "run")
+    assert done.exit_code == 0, done.stderr
+    lines = ["motionkit drill --init 'run/a b'", "motionkit report run"]
+    assert next_commands(peek("run")) == lines
+    assert all(f"{line}\n" in done.stderr for line in lines)
+    record = Path("run/run.json")
+    record.write_text(record.read_text().replace('"done"', '"interrupted"'))
+    assert next_commands(peek("run"))[0] == "motionkit drill --resume run"
+    assert not any("--init" in line for line in next_commands(peek("run")))
+
+
+def test_commands_that_it_cannot_say_are_its_own_error(cli: Cli, site: Any) -> None:
+    drill(site, "my/x", more=', next="drills:broken"')
+    with (site.folder / "drills.py").open("a") as module:
+        module.write(NEXT)
+    done = cli("drill", "--out", "run")
+    assert done.exit_code == 1
+    assert "motionkit-trainer-drill' raised KeyError" in " ".join(done.stderr.split())
+    assert peek("run").status == "done"
+    with pytest.raises(MotionkitError, match="motionkit-trainer-drill"):
+        next_commands(peek("run"))
+
+
+def test_its_models_have_a_card(cli: Cli, site: Any, tmp_path: Path) -> None:
+    drill(site, "my/x", more=', models="drill_next:MODELS"')
+    (site.folder / "drill_next.py").write_text(NEXT)
+    assert cli("drill", "--out", "run").exit_code == 0
+    write_model(Path("run/drill"), "drill.json", {"depth": 3}, {"weight": torch.zeros(2)})
+    for place in ("run", "run/drill"):
+        said, files = write_hub_folder(place, Path(f"card of {place.replace('/', ' ')}"))
+        assert said == "a drill"
+        assert files == ["README.md", "drill.json", "model.safetensors"]
+    text = Path("card of run/README.md").read_text()
+    assert "This is a drill, made by `motionkit drill`" in text
+    assert "motionkit drill --init FOLDER" in text
+    assert "- drilling" in text
 
 
 @pytest.mark.parametrize("logged", ["my_loss", "drill/error", "my/", "my/a b"])
