@@ -13,6 +13,7 @@ from motionkit.contracts.open_model import STARTER, gives_of_model, open_model
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.runs import RunInfo, disk_errors, note_test_split, write_bytes_atomic
+from motionkit.runs.forms import model_forms
 from motionkit.tracking import finite
 from motionkit.weights import located
 
@@ -32,12 +33,16 @@ def protocol_of(path: str, names: Sequence[str]) -> str:
             f"'motionkit eval {path}': that is neither a protocol nor a model.",
             fix=f"{', '.join(names)}; or a run, a folder or a file.",
         )
-    if path.startswith(f"{STARTER}:"):
-        return "retrieval"
+    usual = {form.plugin: form.protocol for form in model_forms() if form.plugin and form.protocol}
+    if path.startswith(f"{STARTER}:"):  # a network of the pack that scores, as options of rewards name it
+        return next(protocol for (kind, _), protocol in usual.items() if kind == "rewards")
     model = open_model(path)
-    if model.kind == "rewards":
-        return "text-to-motion" if "evaluator" in model.what else "retrieval"
-    return protocol_reading(gives_of_model(model)) or "text-to-motion"
+    first = next(iter(plugins.KINDS["policies"].gives))
+    return (
+        usual.get((model.kind, model.plugin))
+        or protocol_reading(gives_of_model(model))
+        or protocol_reading(first)  # which says what it cannot measure
+    )
 
 
 def protocol_reading(gives: str) -> str:

@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
-from motionkit import plugins, runs, weights
-from motionkit.documents import read_json
+from motionkit import plugins, runs, starter, weights
 from motionkit.errors import MotionkitError
 from motionkit.runs import TrainedOn
+from motionkit.runs.forms import POLICY, POLICY_DOCUMENT, forms_for, kind_of, model_forms
 
 STARTER = "starter"
-_POLICY, _DOCUMENT = "policy", "policy.json"
-_PLUGINS = {"regions": "tiny-sa2va"}  # plugins of policies whose documents name another word
-_AS_TMR = ("rewards", "tmr-dense")
-_AS_EVALUATOR = ("rewards", "mdm-matching")
-_ENCODERS = {
-    "motionkit-tmr": ("tmr", _AS_TMR, "a TMR"),
-    "motionkit-t2m-evaluator": ("evaluator", _AS_EVALUATOR, "a text-to-motion evaluator"),
-}
-"""Encoders by the format in their config.json: folder in a run, plugin that reads them, description."""
-
-CONFIG, WEIGHTS = "config.json", "model.safetensors"  # files of an encoder's folder
-
-_PARTS = ("policy", "tmr", "evaluator", "encoder", "")
-"""Folders of a run that hold a model; an empty name is a model's own folder."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +39,7 @@ def open_model(path: str) -> FoundModel:
             starter policy.
     """
     if path == STARTER:
-        return FoundModel(path, "policies", "mdm", "the starter policy")
+        return FoundModel(path, "policies", starter.POLICY, "the starter policy")
     place = weights.located(path)
     if not place.exists():
         run = next((info for info in runs.find() if info.directory.name == path), None)
@@ -68,15 +51,13 @@ def open_model(path: str) -> FoundModel:
         )
     if not place.is_dir():
         return _file(path, place)
-    if (result := runs.find_model(place, _POLICY, _DOCUMENT)) is not None:
-        kind = str(read_json(result.document, dict, fix="copy the folder again.").get("kind", ""))[:40]
-        plugin = _PLUGINS.get(kind, kind)
-        step = f" at step {result.step}" if result.step else ""
-        return FoundModel(path, "policies", plugin, f"a policy of kind {plugin}{step}", _run(result.run))
-    for form, (part, reader, what) in _ENCODERS.items():
-        for folder in (place / part, place):
-            if encoder_format(folder) == form:
-                return FoundModel(path, *reader, what, _run(folder.parent))
+    for form in forms_for(place):
+        if form.plugin is not None and (saved := form.find(place)) is not None:
+            what = form.called or _policy(form.plugin[1], saved)
+            return FoundModel(path, *form.plugin, what, _run(saved.run))
+    if (saved := runs.find_model(place, POLICY, POLICY_DOCUMENT)) is not None:
+        kind = kind_of(saved)
+        return FoundModel(path, "policies", kind, _policy(kind, saved), _run(saved.run))
     if (info := _run(place)) is not None:
         going_on = info.status in ("running", "interrupted")
         raise MotionkitError(
@@ -156,71 +137,26 @@ def trained_on(path: str) -> TrainedOn:
     place = weights.located(path)
     if not path or not place.exists():
         return TrainedOn.unknown()
-    parts: tuple[str, ...] = _PARTS
-    if not place.is_dir():
-        place, parts = place.parent, ("",)
+    whole = place.is_dir()
+    place = place if whole else place.parent
     if (place / "state.json").is_file() and place.parent.name == "checkpoints":
-        place, parts = place.parent.parent, _PARTS
+        place, whole = place.parent.parent, True
+    parts = [POLICY, *(form.artifact for form in model_forms()), ""] if whole else [""]
     folders = [place / part for part in parts if (place / part / runs.TRAINED_ON).is_file()]
     return TrainedOn.read(folders[0] if folders else None)
 
 
-def encoder_config(folder: Path) -> dict[str, Any]:
-    """Return the config.json of a folder; empty if there is none."""
-    config = folder / CONFIG
-    return read_json(config, dict, fix="copy it again.") if config.is_file() else {}
-
-
-def encoder_format(folder: Path) -> object:
-    """Return the format that an encoder's folder names; None if it is not such a folder."""
-    return encoder_config(folder).get("format") if encoder_weights(folder) is not None else None
-
-
-def encoder_weights(folder: Path) -> Path | None:
-    """Return the weights of an encoder's folder; None if it has none.
-
-    A run writes the folder's config.json at its start and the weights at its end. Until then they are those of the
-    run's last checkpoint.
-    """
-    if (folder / WEIGHTS).is_file():
-        return folder / WEIGHTS
-    last = runs.last_checkpoint(folder.parent / "checkpoints") if (folder / CONFIG).is_file() else None
-    return None if last is None else last / WEIGHTS
-
-
-def without_encoder(run: Path, what: str, command: str, fix: str) -> MotionkitError:
-    """Return the error for a run that holds no encoder.
-
-    Args:
-        run: Its folder.
-        what: The encoder, such as ``TMR``.
-        command: The command whose runs have one from their first checkpoint on.
-        fix: Advice for a run of another command.
-    """
-    info = runs.load(run)
-    if info.command != command:
-        return MotionkitError(f"{run} is a run of `motionkit {info.command}`, which trains no {what}.", fix=fix)
-    return MotionkitError(
-        f"the run {run} has no {what} yet.",
-        why="it has no checkpoint.",
-        fix=f"motionkit {command} --resume {shlex.quote(str(run))}",
-    )
-
-
-def read_encoder(folder: Path) -> dict[str, dict[str, Tensor]]:
-    """Return the tensors of an encoder's folder, float32, by component: the first part of their names."""
-    parts: dict[str, dict[str, Tensor]] = {}
-    for key, value in (weights.find_tensors(weights.read(encoder_weights(folder) or folder / WEIGHTS)) or {}).items():
-        name, _, tensor = key.partition(".")
-        parts.setdefault(name, {})[tensor] = value.float()
-    return parts
+def _policy(plugin: str, saved: runs.SavedModel) -> str:
+    return f"a policy of kind {plugin}" + (f" at step {saved.step}" if saved.step else "")
 
 
 def _file(path: str, place: Path) -> FoundModel:
-    """Recognise a file by its tensors; an unknown one is passed to the policy, which refuses it with a reason."""
-    description = weights.describe(weights.read(place))
-    result = _AS_TMR if "TMR" in description else _AS_EVALUATOR if "Guo" in description else ("policies", "mdm")
-    return FoundModel(path, *result, description)
+    """Recognise a file by its tensors; an unknown one is passed to the starter's policy, which says what is wrong."""
+    what = weights.describe(weights.read(place))
+    for form in model_forms():
+        if form.plugin is not None and form.described and form.described in what:
+            return FoundModel(path, *form.plugin, what)
+    return FoundModel(path, "policies", starter.POLICY, what)
 
 
 def _run(folder: Path | None) -> runs.RunInfo | None:

@@ -1,6 +1,6 @@
 """Plugin components and their discovery. Imports no torch."""
 
-from motionkit.plugins._component import FREE, Component, Direction, Metric, declared, install_line
+from motionkit.plugins._component import FREE, Component, Direction, Metric, declared, install_line, short_ones
 from motionkit.plugins._discovery import KINDS, Entry, Kind, either, forget, scan
 from motionkit.plugins._guard import catching, in_use, in_words, package_of
 from motionkit.plugins._lookup import (
@@ -19,6 +19,7 @@ from motionkit.plugins._lookup import (
     is_own,
     label,
     named,
+    own,
     reads_of,
     require_fit,
     trainer_of,
@@ -55,10 +56,12 @@ __all__ = [
     "is_own",
     "label",
     "named",
+    "own",
     "package_of",
     "reads_of",
     "require_fit",
     "scan",
+    "short_ones",
     "trainer_of",
     "warn_hidden",
 ]

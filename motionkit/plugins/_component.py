@@ -49,6 +49,7 @@ class Metric:
     # Readable name, in which ``<...>`` is filled in from the key; by default the last part of the key.
     label: str = ""
     digits: int | None = None  # Decimals of its values in tables; None if each table chooses them by size
+    short: bool = False  # Whether the results of a run may leave out the first part of its name
 
     def title(self, name: str = "") -> str:
         """Return its readable name.
@@ -108,6 +109,11 @@ def declare(metrics: Iterable[Metric]) -> None:
     _declared.update({metric.name: metric for metric in metrics})
 
 
+def short_ones() -> list[Metric]:
+    """Return the plugins' metrics with `Metric.short`."""
+    return [metric for metric in _declared.values() if metric.short]
+
+
 def declared(name: str) -> Metric | None:
     """Return a plugin's definition of a name, or a default one for names under ``my/``; None if there is neither."""
     if name in _declared:
@@ -146,6 +152,18 @@ class Component:
     sections: str = ""
     # ``"module:attribute"`` of a tuple of `motionkit.page.curves.Chart`: curves of its metrics that are shown first.
     charts: str = ""
+    # ``"module:attribute"`` of a tuple of `motionkit.runs.forms.ModelForm`: what the models are that it saves.
+    models: str = ""
+    # ``"module:attribute"`` of the commands to type next: ``attribute(info)`` returns a list of words for each, given a
+    # `motionkit.runs.RunInfo`, and imports no torch. Of a trainer, those after its finished runs; of a policy, those
+    # that use it in a run whose trainer names none, or that did not finish.
+    next: str = ""
+    # Formats of `motionkit convert` that a trainer of motionkit reads, each with the ``"module:attribute"`` of the
+    # commands to type next: ``attribute(folder, to=FORMAT, captions=BOOL)``.
+    converted: Mapping[str, str] = field(default_factory=dict)
+    # ``"module:attribute"`` of how the policy that a run kept was chosen, for summaries without ``chosen_by``:
+    # ``attribute(summary)`` returns words.
+    chosen_by: str = ""
     # ``"module:attribute"`` of the search space of a trainer for `motionkit tune --bayes`: ``attribute(settings)``
     # returns a `motionkit.config.Search`, and imports no torch.
     search: str = ""
@@ -181,6 +199,13 @@ class Component:
             return None
         with catching(self.search.partition(":")[0]):
             return self._load(self.search)(settings)
+
+    def after(self, info: object) -> list[list[str]]:
+        """Return the commands to type after a run, each as words; none if the component names none."""
+        if not self.next:
+            return []
+        with catching(self.next.partition(":")[0], code=1):
+            return [list(words) for words in _attribute(self.next)(info)]
 
     def exporter(self, to: str) -> Any:
         """Import and return the writer of a format in `exports`; None if there is no such format."""

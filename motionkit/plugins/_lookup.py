@@ -89,7 +89,7 @@ def named(field: str, *others: Component) -> list[Any]:
         others: Components of other packages.
     """
     found: dict[str, Component] = {}
-    for component in (*_own(), *others):
+    for component in (*own(*KINDS), *others):
         if name := getattr(component, field):
             found.setdefault(name, component)
     return [component.imported(name) for name, component in found.items()]
@@ -105,12 +105,12 @@ def trainer_of(command: str) -> Component | None:
 @lru_cache
 def builtin_metrics() -> Mapping[str, Metric]:
     """Return the metrics that motionkit's own plugins define, by name; imports their light halves."""
-    return {metric.name: metric for component in _own() for metric in component.own_metrics()}
+    return {metric.name: metric for component in own(*KINDS) for metric in component.own_metrics()}
 
 
-def _own() -> list[Component]:
-    """Return the components of motionkit's own plugins."""
-    return [_load(entry) for kind in KINDS for entry in available(kind) if entry.builtin]
+def own(*kinds: str) -> list[Component]:
+    """Return the components of motionkit's own plugins of some kinds."""
+    return [_load(entry) for kind in kinds for entry in available(kind) if entry.builtin]
 
 
 def find(kind: str, name: str) -> Entry:

@@ -12,9 +12,9 @@ from pydantic import Field
 
 from motionkit.config import Cli, Settings
 from motionkit.contracts.console import Command, Console
-from motionkit.contracts.own_data import clips_of, retarget_of
 from motionkit.errors import MotionkitError
 from motionkit.page.wording import count
+from motionkit.predictor.own_clips import clips_of, retarget_of
 
 if TYPE_CHECKING:
     from torch import Tensor

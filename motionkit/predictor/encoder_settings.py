@@ -106,4 +106,6 @@ component = Component(
     options=PretrainEncoderSettings,
     factory="motionkit.predictor.encoder_train:PretrainEncoder",
     metrics="motionkit.predictor.metrics:METRICS",
+    models="motionkit.predictor.models:MODELS",
+    next="motionkit.predictor.next:after_encoder",
 )

@@ -6,7 +6,6 @@ from motionkit.contracts.console import Console
 from motionkit.contracts.device import resolve_device, set_threads
 from motionkit.contracts.evaluation import claim, tell_test_split, write_evaluation
 from motionkit.contracts.open_model import trained_on
-from motionkit.contracts.own_data import clips_of, retarget_of
 from motionkit.contracts.protocol import Result
 from motionkit.errors import MotionkitError
 from motionkit.predictor.clips import set_fingerprint
@@ -16,6 +15,7 @@ from motionkit.predictor.evaluation.long.measure import LongSettings
 from motionkit.predictor.evaluation.measure import Horizons
 from motionkit.predictor.evaluation.run import evaluate
 from motionkit.predictor.evaluation.settings import MplSettings
+from motionkit.predictor.own_clips import clips_of, retarget_of
 from motionkit.predictor.pages import evaluation_page
 from motionkit.training.base import inputs_of
 

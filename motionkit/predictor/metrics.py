@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from motionkit.plugins import Metric
 
-METRICS = (
+_ALL = (
     # motionkit eval mpl: motion predictors at a horizon; joints without the root unless it says otherwise
     Metric(
         "mpl/geo_deg",
@@ -223,3 +225,5 @@ METRICS = (
     Metric("encoder/pose_deg_hold", "deg", "none", "encoder/pose_deg of the pose held."),
     Metric("encoder/pose_deg_velocity", "deg", "none", "encoder/pose_deg of constant angular velocity."),
 )
+
+METRICS = tuple(replace(metric, short=metric.name.startswith("mpl/")) for metric in _ALL)

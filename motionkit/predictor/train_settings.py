@@ -354,4 +354,7 @@ component = Component(
     metrics="motionkit.predictor.metrics:METRICS",
     sections="motionkit.predictor.pages:SECTIONS",
     charts="motionkit.predictor.pages:CHARTS",
+    models="motionkit.predictor.models:MODELS",
+    next="motionkit.predictor.next:after_predictor",
+    converted={"mpl": "motionkit.predictor.next:after_conversion"},
 )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from motionkit.plugins import Metric
 
-METRICS = (
+_ALL = (
     # self-play of captions and masks
     Metric(
         "regions/cycle_iou_greedy",
@@ -214,3 +216,5 @@ METRICS = (
     Metric("<loop>/cut", "1", "none", "Share of sampled captions that did not end before the longest length."),
     Metric("<loop>/empty_mask_frac", "1", "none", "Share of masks of a loop that are empty."),
 )
+
+METRICS = tuple(replace(metric, short=metric.name.startswith("regions/")) for metric in _ALL)

@@ -163,8 +163,8 @@ def _kind(columns: Sequence[str]) -> str:
 def _measured_on(source: Source) -> str:
     sentence = source.info.summary.get("measured_on")
     if isinstance(sentence, str):
-        older = source.info.chosen_by.endswith("(older version)")
-        return sentence + (" The policy was chosen by true success on other starts." if older else "")
+        by, older, _ = source.info.chosen_by.partition(" (older version)")
+        return sentence + (f" The policy was chosen by {by} on other starts." if older else "")
     n = max(row.n for row in source.results)
     samples = value_at(source.info.config, "heldout", "samples")
     if not any(row.ci95 for row in source.results):

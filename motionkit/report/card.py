@@ -12,15 +12,16 @@ from html import escape
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from motionkit import runs, starter
+from motionkit import starter
 from motionkit.config import HUB_ID
 from motionkit.contracts.dataset import called
-from motionkit.contracts.open_model import STARTER, encoder_format, open_model
+from motionkit.contracts.open_model import STARTER, open_model
 from motionkit.documents import read_json, value_at
 from motionkit.errors import MotionkitError
 from motionkit.report._facts import flat
 from motionkit.report._systems import sections_of
 from motionkit.runs import TENSORS, TRAINED_ON, OutputFolder, SavedModel, TrainedOn
+from motionkit.runs.forms import ModelForm, forms_for
 from motionkit.runs.source import Source, read_source
 from motionkit.tracking import result_sentence
 from motionkit.version import __version__
@@ -33,60 +34,6 @@ _SECRET = ("run.", "tracking.", "trackers.")
 """Settings that say where things are on the machine of the person who trained."""
 
 _LICENCE = 200  # letters that are shown of the licence in a folder
-
-_BUNDLED = "a person walks | a person waves"
-"""Captions that the starter's policy knows."""
-
-
-@dataclass(frozen=True)
-class _Sort:
-    """A sort of model: where a run keeps it, what it is, and how it is used."""
-
-    artifact: str  # Its folder in a run
-    document: str  # Its description there
-    what: str  # In words
-    tags: tuple[str, ...]  # Of the hub
-    use: str  # Commands, FOLDER stands for the folder or its id, TEXT for a caption
-
-
-_POLICIES = {
-    "mdm": _Sort(
-        "policy", "policy.json", "a text-to-motion diffusion policy", ("text-to-motion", "diffusion"),
-        "motionkit generate TEXT motion.html --policy.checkpoint FOLDER",
-    ),
-    "mpl": _Sort(
-        "policy", "policy.json", "a motion predictor", ("motion-prediction",),
-        "motionkit predict FOLDER motion.html",
-    ),
-    "regions": _Sort(
-        "policy", "policy.json", "a small policy that captions and segments regions", ("image-segmentation",),
-        "motionkit eval sa2va FOLDER",
-    ),
-    "sa2va": _Sort(
-        "policy", "policy.json", "what training changed of a Sa2VA", ("image-segmentation", "sa2va"),
-        "motionkit eval sa2va FOLDER",
-    ),
-}  # fmt: skip
-_OTHERS = (
-    _Sort(
-        "classifier", "classifier.json", "a success classifier of camera pictures", ("reward-model",),
-        "motionkit ppo --reward success-classifier --reward.checkpoint FOLDER",
-    ),
-    _Sort(
-        "encoder", "encoder.json", "a motion encoder: phase, gait and next pose", ("motion-prediction",),
-        "motionkit train-mpl --encoder FOLDER",
-    ),
-)  # fmt: skip
-_ENCODERS = {
-    "motionkit-tmr": _Sort(
-        "tmr", "config.json", "a text-motion retrieval model (TMR)", ("text-to-motion", "reward-model"),
-        "motionkit grpo --reward tmr-dense --reward.weights FOLDER",
-    ),
-    "motionkit-t2m-evaluator": _Sort(
-        "evaluator", "config.json", "a text-to-motion evaluator", ("text-to-motion", "evaluation"),
-        "motionkit eval text-to-motion --evaluator FOLDER",
-    ),
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -126,14 +73,11 @@ def write_hub_folder(
     """
     place = OutputFolder(out, RECORD, KIND, overwrite=overwrite)
     place.claim()
-    sort, saved = _find(path)
+    form, saved = _find(path)
     whole = read_json(saved.document, dict, fix="copy the folder again.")
     document = _without_places(whole)
-    if sort is _POLICIES["sa2va"] and not document.get("base", {}).get("place"):
-        raise MotionkitError(
-            f"{path} was trained on a Sa2VA in a folder of this machine, which nobody else has.",
-            fix="train with --policy.checkpoint ORG/NAME of the hub, or --to hf, which writes the whole model.",
-        )
+    if form.refuse is not None:
+        form.refuse(path, document)
     run = saved.run
     source = read_source(run) if run is not None and (run / "run.json").is_file() else None
     known = TrainedOn.read(saved.document.parent)
@@ -145,18 +89,18 @@ def write_hub_folder(
             fix="train one with --set control.shuffle=true.",
         )
     with place.beside() as part:
-        (part / sort.document).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        (part / form.document).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
         shutil.copyfile(saved.tensors, part / TENSORS)
         if (record := saved.document.parent / TRAINED_ON).is_file():
             shutil.copyfile(record, part / TRAINED_ON)
         text = card(
-            sort, document, source, known, control=shuffled, license=license, bundled=path == STARTER,
+            form, document, source, known, control=shuffled, license=license, bundled=path == STARTER,
             called=_data_called(whole, source), data=data, licensed=_data_licence(whole),
         )  # fmt: skip
         (part / CARD).write_text(text, encoding="utf-8")
         files = sorted(file.name for file in part.iterdir())
     place.settle(part, {"schema": 1, "to": "hub", "license": license})
-    return sort.what, files
+    return form.what, files
 
 
 def hub_files(folder: Path) -> list[str]:
@@ -188,21 +132,11 @@ def hub_files(folder: Path) -> list[str]:
     return sorted(item for item in names if item != RECORD)
 
 
-def _find(path: str) -> tuple[_Sort, SavedModel]:
-    folder = starter.weights_path("mdm") if path == STARTER else located(path)
-    for sort in _ENCODERS.values():
-        for place in (folder / sort.artifact, folder):
-            form = encoder_format(place)
-            if isinstance(form, str) and form in _ENCODERS:
-                run = place.parent if (place.parent / "run.json").is_file() else None
-                return _ENCODERS[form], SavedModel(place / "config.json", place / TENSORS, run)
-    for sort in _OTHERS:
-        if (model_path := runs.find_model(folder, sort.artifact, sort.document)) is not None:
-            return sort, model_path
-    if (model_path := runs.find_model(folder, "policy", "policy.json")) is not None:
-        kind = read_json(model_path.document, dict, fix="copy the folder again.").get("kind")
-        if isinstance(kind, str) and kind in _POLICIES:
-            return _POLICIES[kind], model_path
+def _find(path: str) -> tuple[ModelForm, SavedModel]:
+    folder = starter.weights_path(starter.POLICY) if path == STARTER else located(path)
+    for form in forms_for(folder):
+        if (saved := form.find(folder)) is not None:
+            return form, saved
     raise MotionkitError(
         f"{open_model(path).describe()}; it cannot be exported to hub.",
         fix="give a run, a checkpoint or a folder of a model that motionkit trained.",
@@ -223,7 +157,7 @@ def _is_place(text: str) -> bool:
 
 
 def card(
-    sort: _Sort,
+    form: ModelForm,
     document: Mapping[str, Any],
     source: Source | None,
     known: TrainedOn,
@@ -238,7 +172,7 @@ def card(
     """Return a model card in the hub's form: metadata, then Markdown.
 
     Args:
-        sort: What the model is.
+        form: What the model is.
         document: Its description.
         source: The run that made it; None where that is not known.
         known: What it was trained on.
@@ -251,16 +185,16 @@ def card(
     """
     license = license or ("mit" if bundled else "")
     parts = [
-        _metadata(sort, license, data.source),
-        f"# {_title(sort, source)}\n\nThis is {sort.what}, {_made(source, bundled)}.",
-        _how_to_load(sort, _caption(source, called)),
+        _metadata(form, license, data.source),
+        f"# {_title(form, source)}\n\nThis is {form.what}, {_made(source, bundled)}.",
+        _how_to_load(form, _caption(source, called)),
         _data(called, data, known, licensed),
         *(
             _result(source, control)
             if source is not None
             else ["## Held-out results\n\nThe run that made it is not here."]
         ),
-        _blind(sort, source),
+        _blind(form, source),
         _limits(source),
         _settings(document, source),
         _licence(license),
@@ -268,16 +202,16 @@ def card(
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _metadata(sort: _Sort, license: str, data: str) -> str:
-    tags = ["human-motion", "reinforcement-learning", *sort.tags]
+def _metadata(form: ModelForm, license: str, data: str) -> str:
+    tags = ["human-motion", "reinforcement-learning", *form.tags]
     lines = ["library_name: motionkit", f"license: {license or 'other'}", "tags:", *(f"- {tag}" for tag in tags)]
     # An owner with a dot is a place on the web, as in mocap.cs.cmu.edu/search.
     lines += ["datasets:", f"- {data}"] if HUB_ID.fullmatch(data) and "." not in data.partition("/")[0] else []
     return "\n".join(["---", *lines, "---"])
 
 
-def _title(sort: _Sort, source: Source | None) -> str:
-    words = sort.what.split(" ", 1)[1] if sort.what.startswith(("a ", "an ")) else sort.what
+def _title(form: ModelForm, source: Source | None) -> str:
+    words = form.what.split(" ", 1)[1] if form.what.startswith(("a ", "an ")) else form.what
     return words[:1].upper() + words[1:] + (f" ({_name(source.name)})" if source is not None else "")
 
 
@@ -290,16 +224,16 @@ def _made(source: Source | None, bundled: bool) -> str:
     return f"made by `motionkit {info.command}` (motionkit {__version__}{steps}{state})"
 
 
-def _how_to_load(sort: _Sort, caption: str) -> str:
+def _how_to_load(form: ModelForm, caption: str) -> str:
     python = text = ""
-    if "TEXT" in sort.use:
+    if "TEXT" in form.use:
         text = "" if caption else " TEXT is a caption like those that it was trained on."
         typed = json.dumps(caption, ensure_ascii=False) if caption else '"TEXT"'
         python = (
             "\n\n```python\nfrom motionkit import load_policy\n\n"
             f'motions = load_policy("FOLDER").generate({typed})\nmotions[0].save("motion.glb")\n```'
         )
-    use = sort.use.replace("TEXT", shlex.quote(caption) if caption else '"TEXT"')
+    use = form.use.replace("TEXT", shlex.quote(caption) if caption else '"TEXT"')
     return (
         f"## How to load it\n\nFOLDER is this folder, or its id on the hub.{text} The files are JSON and safetensors; "
         f"nothing in them is executed.\n\n```bash\n{use}\n```{python}"
@@ -312,7 +246,7 @@ def _caption(source: Source | None, called: str) -> str:
     for text in known:
         if text.isprintable() and "`" not in text:
             return text
-    return _BUNDLED if called == STARTER else ""
+    return starter.EXAMPLE if called == STARTER else ""
 
 
 def _data_called(document: Mapping[str, Any], source: Source | None) -> str:
@@ -402,18 +336,10 @@ def _is_control(source: Source) -> bool:
     return value_at(source.info.config, "control", "shuffle") is True
 
 
-def _blind(sort: _Sort, source: Source | None) -> str:
-    record = source.info.record if source is not None else None
-    rewards = value_at((record.model_extra or {}).get("sensitivity") if record else None, "rewards")
-    sentences = [value_at(reward, "sentence") for reward in rewards.values()] if isinstance(rewards, Mapping) else []
-    lines = [f"- {_said(text)}." for text in sentences if isinstance(text, str)]
-    if not lines and "reward-model" in sort.tags and "text-to-motion" in sort.tags:
-        lines = ["Not measured here; `motionkit eval sensitivity --reward tmr-dense --reward.weights FOLDER` does."]
-    elif not lines and "reward-model" in sort.tags:
-        lines = ["What its checks found stands above; other episodes: `motionkit eval reward FOLDER`."]
-    elif not lines:
-        lines = ["Its run kept no audit of a reward."]
-    return "## What its reward does not see\n\n" + "\n".join(lines)
+def _blind(form: ModelForm, source: Source | None) -> str:
+    unseen = [text for part in sections_of(source) for text in part.unseen(source)] if source is not None else []
+    lines = [f"- {_said(text)}." for text in unseen]
+    return "## What its reward does not see\n\n" + "\n".join(lines or [form.blind])
 
 
 def _limits(source: Source | None) -> str:

@@ -2,7 +2,7 @@
 
 from motionkit.runs._checkpoint import Checkpoint, flatten_optimizer, last_checkpoint, restore_optimizer
 from motionkit.runs._fingerprint import fingerprint, fingerprint_files, fingerprint_tensors
-from motionkit.runs._folder import LOCK, PAGE, folder_of, hold, still_holds
+from motionkit.runs._folder import LOCK, PAGE, folder_name, folder_of, hold, still_holds
 from motionkit.runs._listing import (
     RunInfo,
     find,
@@ -24,7 +24,7 @@ from motionkit.runs._manage import (
     users_of,
 )
 from motionkit.runs._model import TENSORS, TRAINED_ON, Kept, SavedModel, TrainedOn, find_model, write_model
-from motionkit.runs._next import conversion_lines, generate_line, next_commands
+from motionkit.runs._next import conversion_lines, next_commands, resumed
 from motionkit.runs._resume import locate, refuse_command, to_change
 from motionkit.runs._run import FollowingRun, Run, logging_into, open_run
 from motionkit.runs.atomic import OutputFolder, disk_errors, require_writable
@@ -55,8 +55,8 @@ __all__ = [
     "fingerprint_files",
     "fingerprint_tensors",
     "flatten_optimizer",
+    "folder_name",
     "folder_of",
-    "generate_line",
     "hold",
     "last_checkpoint",
     "load",
@@ -72,6 +72,7 @@ __all__ = [
     "remove_run",
     "require_writable",
     "restore_optimizer",
+    "resumed",
     "size_of",
     "still_holds",
     "tags_of",

@@ -11,6 +11,7 @@ from typing import IO
 from motionkit.errors import MotionkitError
 from motionkit.runs._record import RECORD, RunRecord, read_record
 from motionkit.runs.atomic import is_temporary, sweep, temporary
+from motionkit.runs.forms import model_forms
 
 LOCK = ".lock"
 """Name of the lock file."""
@@ -23,9 +24,6 @@ TAGS = "tags.json"
 
 _OWN = ("config.json", "metrics.jsonl", "log.txt", "checkpoints", "trackers", PAGE, TAGS)
 """Names in every run folder, besides run.json."""
-
-_UNLISTED = ("policy", "tmr")
-"""Artefacts of trainers in older runs, whose records do not list them."""
 
 
 def folder_of(command: str, root: str | Path, out: str | Path | None, name: str | None) -> Path:
@@ -64,9 +62,10 @@ def own_names(record: RunRecord | None) -> set[str]:
     """Return the names that motionkit may replace in a run's folder, besides run.json and the lock.
 
     Args:
-        record: The run's record; None if it cannot be read.
+        record: The run's record; None if it cannot be read. One that lists nothing is of an older version.
     """
-    return {*_OWN, *((record and record.artifacts) or _UNLISTED)} - {RECORD, LOCK}
+    made = (record and record.artifacts) or [form.artifact for form in model_forms()]
+    return {*_OWN, *made} - {RECORD, LOCK}
 
 
 def _refuse_or_clear(folder: Path, overwrite: bool) -> None:

@@ -73,12 +73,20 @@ class RunInfo:
         return dict(self.record.summary or {}) if self.record else {}
 
     @property
+    def trainer(self) -> plugins.Component | None:
+        """The component of its trainer; None if that is not installed or does not work."""
+        try:
+            return plugins.trainer_of(self.command)
+        except MotionkitError:
+            return None
+
+    @property
     def chosen_by(self) -> str:
         """How the policy that it kept was chosen, such as ``last``; empty if the run does not say so."""
-        summary = self.summary
-        if self.command == "ppo" and "success" in summary and "chosen_by" not in summary:
-            return "true success (older version)"
-        return str(summary.get("chosen_by", ""))
+        summary, trainer = self.summary, self.trainer
+        if "chosen_by" in summary or trainer is None or not trainer.chosen_by:
+            return str(summary.get("chosen_by", ""))
+        return str(trainer.imported(trainer.chosen_by)(summary))
 
     @property
     def tables(self) -> list[dict[str, Any]]:

@@ -31,3 +31,5 @@ class Sections:
     of: Callable[[Source], Section]  # The part of a run's page, after the result
     compared: Callable[[Mapping[str, Source]], Section] = _none  # That of a comparison, of runs by their letters
     texts: Callable[[Source], Sequence[str]] = _no_texts  # Texts that a run's model follows, for the card of the model
+    # Sentences, without the full stop, on what a run's rewards do not see, for the card
+    unseen: Callable[[Source], Sequence[str]] = _no_texts

@@ -246,7 +246,13 @@ def captions() -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for entry in CATALOGUE for text in entry.captions))
 
 
-WEIGHTS = ("mdm", "tmr", "judge", "evaluator")
+POLICY = "mdm"
+"""The pack's policy: the plugin that opens it, and the folder of its weights."""
+
+EXAMPLE = "a person walks | a person waves"
+"""Texts that the policy knows."""
+
+WEIGHTS = (POLICY, "tmr", "judge", "evaluator")
 """The networks that ship, each in a folder below `weights`."""
 
 

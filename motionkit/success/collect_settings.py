@@ -95,4 +95,5 @@ component = Component(
     metrics="motionkit.success.metrics:METRICS",
     sections="motionkit.success.pages:SECTIONS",
     charts="motionkit.success.pages:CHARTS",
+    next="motionkit.success.next:after_collect",
 )

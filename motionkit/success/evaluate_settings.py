@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from motionkit.config import Cli
-from motionkit.contracts.own_data import episodes_plan
 from motionkit.contracts.protocol import DEVICE_HELP, Argument, ProtocolSettings
 from motionkit.plugins import Component
+from motionkit.runs import made_by
 
 
 class RewardSettings(ProtocolSettings):
@@ -51,7 +51,10 @@ class RewardSettings(ProtocolSettings):
 
     def plan(self, model: str, data: Sequence[str]) -> Mapping[str, object]:
         """Return the data that follow from the run of the model."""
-        return episodes_plan(model, data)
+        run = made_by(model) if model and not data else None
+        table = run.config.get("data") if run is not None else None
+        places = table.get("path") if isinstance(table, Mapping) else None
+        return {"data": f"held-out episodes of {', '.join(map(str, places))}"} if places else {}
 
 
 component = Component(

@@ -217,6 +217,8 @@ component = Component(
     metrics="motionkit.success.metrics:METRICS",
     sections="motionkit.success.pages:SECTIONS",
     charts="motionkit.success.pages:CHARTS",
+    models="motionkit.success.models:MODELS",
+    next="motionkit.success.next:after_classifier",
 )
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 
 from motionkit.errors import MotionkitError
-from motionkit.plugins import FREE, Direction, Metric, builtin_metrics, declared
+from motionkit.plugins import FREE, Direction, Metric, builtin_metrics, declared, short_ones
 
 Row = tuple[str, str, Direction, str] | tuple[str, str, Direction, str, str] | tuple[str, str, Direction, str, str, int]
 Rows = tuple[Row, ...]
@@ -351,6 +352,33 @@ def definition(name: str) -> Metric:
     if result is not None:
         return result
     raise KeyError(f"metric {name!r} is not defined by motionkit or a plugin")
+
+
+def row_definition(name: str) -> Metric | None:
+    """Return the definition of a row of results; None if there is none.
+
+    Args:
+        name: A logged name, or what follows ``heldout/``, ``val/`` or the first part of a metric that is `short`.
+
+    Example:
+        >>> row_definition("movement").name, row_definition("reward").name
+        ('heldout/movement', 'heldout/reward/mean')
+    """
+    for key in (name, f"heldout/{name}/mean", f"heldout/physics/{name}", f"heldout/{name}", f"val/{name}"):
+        if key in all_metrics():
+            return all_metrics()[key]
+    for metric in (*_short(), *short_ones()):
+        if metric.pattern.fullmatch(f"{metric.name.partition('/')[0]}/{name}"):
+            return metric
+    with suppress(KeyError):
+        return definition(name)
+    return None
+
+
+@cache
+def _short() -> tuple[Metric, ...]:
+    """Return motionkit's metrics with `Metric.short`; those without a free part first."""
+    return tuple(sorted((m for m in all_metrics().values() if m.short), key=lambda metric: metric.name.count("<")))
 
 
 def require_defined(names: Iterable[str]) -> None:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from motionkit.plugins import Direction, Metric, declared
-from motionkit.tracking._metrics import all_metrics, definition
+from motionkit.tracking._metrics import row_definition
 from motionkit.tracking._verdict import (
     CLOSER,
     DOUBTED,
@@ -204,7 +203,8 @@ def towards(metric: Metric, before: float, after: float) -> Direction:
     """Return which way is better between two values; for a metric that is best at 1, the way towards 1.
 
     Example:
-        >>> towards(definition("heldout/movement"), 0.4, 0.6), towards(definition("heldout/movement"), 0.9, 1.4)
+        >>> movement = row_definition("movement")
+        >>> towards(movement, 0.4, 0.6), towards(movement, 0.9, 1.4)
         ('up', 'down')
     """
     if metric.better != "one":
@@ -555,17 +555,7 @@ def _read(name: str, block: object) -> HeldoutResult | None:
 
 
 def _metric(name: str) -> Metric:
-    for key in (
-        name, f"heldout/{name}/mean", f"heldout/physics/{name}", f"heldout/{name}", f"val/{name}", f"mpl/{name}",
-        f"regions/{name}",
-    ):  # fmt: skip
-        if key in all_metrics():
-            return all_metrics()[key]
-    with suppress(KeyError):
-        return definition(name if name.startswith("mpl/") else f"regions/{name}")
-    if (metric := declared(name)) is not None:
-        return metric
-    return Metric(name, "1", "none", f"{name}.")
+    return row_definition(name) or Metric(name, "1", "none", f"{name}.")
 
 
 def _number(value: object) -> float:

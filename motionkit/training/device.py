@@ -64,7 +64,7 @@ def set_up_matmul(settings: TrainerSettings, device: torch.device) -> None:
     if asked == "onednn" and (difference := rounding()) > CLOSE:
         raise MotionkitError(
             f"oneDNN does not compute in float32 on this CPU: a product differs by {difference:.0e}.",
-            why="with AMX it rounds to bfloat16, and grpo compares probabilities that are more exact than that.",
+            why="with AMX it rounds to bfloat16, and algorithms compare probabilities that are more exact than that.",
             fix="--cpu-matmul default; --precision bf16 asks for bfloat16 by name",
         )
     use_matmul(asked)

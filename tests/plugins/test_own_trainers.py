@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+import torch
 from typer.testing import Result
 
+from motionkit.errors import MotionkitError
 from motionkit.plugins import KINDS, get
 from motionkit.plugins import _component as _metrics
+from motionkit.report.card import write_hub_folder
 from motionkit.report.page import compare_page, run_page
+from motionkit.runs import next_commands, peek, write_model
+from motionkit.starter import EXAMPLE, weights_path
 from motionkit.testing import check_component
-from motionkit.tracking import definition, require_defined
+from motionkit.tracking import definition, label_of, require_defined
 
 from ..made.forks import Forks
 
@@ -61,7 +69,10 @@ def compared(sources):
     return Section(f"<p>Drills {' and '.join(sources)}.</p>")
 SECTIONS = Sections(of, compared)
 CHARTS = (Chart("How it drilled", {"error": "drill/error"}, "Of both steps."),)
-METRICS = (Metric("drill/error", "cm", "down", "Mean error."),)
+METRICS = (
+    Metric("drill/error", "cm", "down", "Mean error.", "how far off", short=True),
+    Metric("drill/other", "cm", "down", "Other.", "the other"),
+)
 """
 
 
@@ -109,6 +120,74 @@ def test_its_sections_charts_and_metrics_are_on_the_pages_of_its_runs(cli: Cli, 
     assert "How it drilled" in page
     assert "Mean error. Lower is better." in page
     assert "<p>Drills A and B.</p>" in compare_page([Path("run"), Path("other")])
+    assert [label_of(name) for name in ("drill/error", "error", "drill/other", "other")] == [
+        "how far off", "how far off", "the other", "other",
+    ]  # fmt: skip
+
+
+NEXT = """
+from motionkit.runs.forms import ModelForm
+def after(info):
+    return [["drill", "--init", f"{info.directory}/a b"], ["report", str(info.directory)]]
+def broken(info):
+    raise KeyError("drill")
+MODELS = (ModelForm("drill", "drill.json", "a drill", "motionkit drill --init FOLDER", tags=("drilling",)),)
+"""
+
+
+def test_it_says_what_to_type_after_its_runs(cli: Cli, site: Any) -> None:
+    drill(site, "my/x", more=', next="drill_next:after"')
+    (site.folder / "drill_next.py").write_text(NEXT)
+    done = cli("drill", "--out", "run")
+    assert done.exit_code == 0, done.stderr
+    lines = ["motionkit drill --init 'run/a b'", "motionkit report run"]
+    assert next_commands(peek("run")) == lines
+    assert all(f"{line}\n" in done.stderr for line in lines)
+    record = Path("run/run.json")
+    record.write_text(record.read_text().replace('"done"', '"interrupted"'))
+    assert next_commands(peek("run"))[0] == "motionkit drill --resume run"
+    assert not any("--init" in line for line in next_commands(peek("run")))
+
+
+def test_commands_that_it_cannot_say_are_its_own_error(cli: Cli, site: Any) -> None:
+    drill(site, "my/x", more=', next="drills:broken"')
+    with (site.folder / "drills.py").open("a") as module:
+        module.write(NEXT)
+    done = cli("drill", "--out", "run")
+    assert done.exit_code == 1
+    assert "motionkit-trainer-drill' raised KeyError" in " ".join(done.stderr.split())
+    assert peek("run").status == "done"
+    with pytest.raises(MotionkitError, match="motionkit-trainer-drill"):
+        next_commands(peek("run"))
+
+
+def test_without_them_its_policy_says_how_it_is_used(cli: Cli, site: Any, sample: ModuleType) -> None:
+    drill(site, "my/x")
+    assert cli("drill", "--out", "run").exit_code == 0
+    others = ["motionkit drill --resume run --num-steps 4", "motionkit runs show run"]
+    assert next_commands(peek("run")) == others
+    shutil.copytree(weights_path("mdm"), "run/policy")
+    used = f"motionkit generate {shlex.quote(EXAMPLE)} motions --policy.checkpoint run"
+    assert next_commands(peek("run")) == [used, *others]
+    document = Path("run/policy/policy.json")
+    for kind, lines in (("small", [used, *others]), ("mpl", others), ("regions", others), ("absent", others)):
+        document.write_text(json.dumps({"kind": kind}))
+        assert next_commands(peek("run")) == lines, kind
+
+
+def test_its_models_have_a_card(cli: Cli, site: Any, tmp_path: Path) -> None:
+    drill(site, "my/x", more=', models="drill_next:MODELS"')
+    (site.folder / "drill_next.py").write_text(NEXT)
+    assert cli("drill", "--out", "run").exit_code == 0
+    write_model(Path("run/drill"), "drill.json", {"depth": 3}, {"weight": torch.zeros(2)})
+    for place in ("run", "run/drill"):
+        said, files = write_hub_folder(place, Path(f"card of {place.replace('/', ' ')}"))
+        assert said == "a drill"
+        assert files == ["README.md", "drill.json", "model.safetensors"]
+    text = Path("card of run/README.md").read_text()
+    assert "This is a drill, made by `motionkit drill`" in text
+    assert "motionkit drill --init FOLDER" in text
+    assert "- drilling" in text
 
 
 @pytest.mark.parametrize("logged", ["my_loss", "drill/error", "my/", "my/a b"])

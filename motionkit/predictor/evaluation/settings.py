@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BeforeValidator, Field
 
 from motionkit.config import Chosen, Cli, slot, split_commas
-from motionkit.contracts.own_data import clips_of
 from motionkit.contracts.protocol import DEVICE_HELP, Argument, ProtocolSettings, Split
 from motionkit.plugins import Component
+from motionkit.predictor.own_clips import clips_of
 
 
 class MplSettings(ProtocolSettings):

@@ -197,4 +197,6 @@ component = Component(
     metrics="motionkit.regions.metrics:METRICS",
     sections="motionkit.regions.pages:SECTIONS",
     charts="motionkit.regions.pages:CHARTS",
+    models="motionkit.regions.models:MODELS",
+    next="motionkit.regions.next:after_self_play",
 )

@@ -272,6 +272,8 @@ component = Component(
     metrics="motionkit.success.metrics:METRICS",
     sections="motionkit.success.pages:SECTIONS",
     charts="motionkit.success.pages:CHARTS",
+    next="motionkit.success.next:after_ppo",
+    chosen_by="motionkit.success.next:chosen_by",
 )
 
 

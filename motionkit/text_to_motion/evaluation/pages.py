@@ -336,4 +336,12 @@ def _texts(source: Source) -> list[str]:
     return [shown.texts[0] for shown in (kept.after, kept.before) if shown is not None]
 
 
-SECTIONS = Sections(_of, _compared, _texts)
+def _unseen(source: Source) -> list[str]:
+    """Return what the audit of a run's rewards found."""
+    record = source.info.record
+    rewards = value_at((record.model_extra or {}).get("sensitivity") if record else None, "rewards")
+    sentences = [value_at(reward, "sentence") for reward in rewards.values()] if isinstance(rewards, Mapping) else []
+    return [text for text in sentences if isinstance(text, str)]
+
+
+SECTIONS = Sections(_of, _compared, _texts, _unseen)

@@ -14,18 +14,17 @@ from typing import Any, cast
 import torch
 
 from motionkit import plugins
-from motionkit.config import Chosen, choose_one, words_for
+from motionkit.config import Chosen, choose_from_file, choose_one, words_for
 from motionkit.contracts.console import Console
 from motionkit.contracts.dataset import TextMotionDataset, called
 from motionkit.contracts.device import resolve_device
 from motionkit.contracts.device import set_threads as limit_threads
 from motionkit.contracts.evaluation import claim, tell_test_split, write_evaluation
 from motionkit.contracts.open_model import FoundModel, open_model, trained_on
-from motionkit.contracts.own_data import dataset_for
 from motionkit.contracts.protocol import Result
 from motionkit.errors import MotionkitError
 from motionkit.motion import HasActions
-from motionkit.runs import fingerprint_tensors, folder_of, generate_line
+from motionkit.runs import fingerprint_tensors, folder_of
 from motionkit.text_to_motion.evaluation.judge import open_judge, open_reward
 from motionkit.text_to_motion.evaluation.protocol.compare import (
     Comparison,
@@ -59,6 +58,7 @@ from motionkit.text_to_motion.evaluation.settings import (
     SensitivitySettings,
     TextToMotionSettings,
 )
+from motionkit.text_to_motion.next import generate_line
 from motionkit.text_to_motion.policy import DiffusionPolicy
 from motionkit.text_to_motion.rewards.ask import try_reward
 from motionkit.text_to_motion.rewards.mix import RewardMix
@@ -318,7 +318,7 @@ def chosen_path(settings: MotionSettings, path: str) -> str:
 
 def open_data(settings: MotionSettings, model: FoundModel) -> tuple[Chosen, TextMotionDataset]:
     """Return the choice of the data and the data."""
-    chosen = dataset_for(model, settings.dataset)
+    chosen = _dataset_for(model, settings.dataset)
     return chosen, cast("TextMotionDataset", chosen.build())
 
 
@@ -355,7 +355,7 @@ class Retrieval:
         device = resolve_device(settings.device)
         limit_threads(settings.threads, device, small=False)
         source, tmr = open_retrieval(model, stats=settings.stats, text_model=settings.text_model, device=device)
-        chosen = dataset_for(source, settings.dataset)
+        chosen = _dataset_for(source, settings.dataset)
         dataset, data = chosen.build(), called(chosen.label, chosen.options)
         clips = dataset.clips(settings.split)
         held_out = leave_out_clips(trained_on(source.path), dataset, clips)
@@ -468,7 +468,7 @@ def _data(settings: SensitivitySettings, models: list[FoundModel]) -> Chosen:
     """Return the dataset of the settings, else that of the first run that made a reward, else the starter's."""
     trained = [model for model in models if model.run is not None]
     model = next(iter(trained + models), FoundModel(_STARTER, "rewards", "tmr-dense", "the starter's TMR"))
-    return dataset_for(model, settings.dataset)
+    return _dataset_for(model, settings.dataset)
 
 
 def _audited(
@@ -494,3 +494,24 @@ def _audited(
         kinds = kinds_of_reward(_EVALUATOR, chosen.options)
         audited.append(Audited("evaluator", open_reward(chosen, dataset, device=device), summed=False, kinds=kinds))
     return audited, notes
+
+
+def _dataset_for(model: FoundModel, chosen: Chosen | None) -> Chosen:
+    """Return the dataset to measure a model on.
+
+    Args:
+        model: The model.
+        chosen: ``--dataset``; None takes that of the model's run, or the starter's for a model of the starter pack.
+    """
+    if chosen is not None:
+        return chosen
+    if model.path.partition(":")[0] == _STARTER:
+        return choose_one("datasets", _STARTER, {})
+    table = model.run.config.get("dataset") if model.run is not None else None
+    if (named := choose_from_file("datasets", table)) is not None:
+        return named
+    raise MotionkitError(
+        f"{model.path} does not say what data it was trained on.",
+        why="only a run of motionkit knows its dataset.",
+        fix="--dataset humanml --dataset.root DIR",
+    )

@@ -15,18 +15,12 @@ from torch import Tensor
 
 from motionkit import weights
 from motionkit.contracts.dataset import HasCaptionTokens, TextClip
-from motionkit.contracts.open_model import (
-    CONFIG,
-    WEIGHTS,
-    encoder_config,
-    encoder_format,
-    read_encoder,
-    without_encoder,
-)
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord, Normalizer
-from motionkit.runs import write_bytes_atomic
+from motionkit.runs import TENSORS, write_bytes_atomic
+from motionkit.runs.forms import CONFIG, encoder_config, encoder_format
 from motionkit.starter import weights_path
+from motionkit.text_to_motion.encoders import read_encoder, without_encoder
 from motionkit.text_to_motion.evaluator.model import (
     CONTACTS,
     EvaluatorSizes,
@@ -293,7 +287,7 @@ def save_evaluator(
     config = {"format": FORMAT, "schema": 1, "tagger": model.tagger, "words": model.words.rows, **dict(extra or {})}
     folder.mkdir(parents=True, exist_ok=True)
     if weights:
-        write_bytes_atomic(folder / WEIGHTS, save(stored))
+        write_bytes_atomic(folder / TENSORS, save(stored))
     # The many words go on one line; they are before `extra`, which may have another "words".
     words = f'"words": {json.dumps(config["words"])}'
     text = json.dumps({**config, "words": None}, indent=2).replace('"words": null', words, 1)
@@ -328,7 +322,7 @@ def read_native(folder: Path) -> Stored:
         ("word vectors", "vectors" in vectors),
     ):
         if not present:
-            raise MotionkitError(f"{folder / WEIGHTS} has no {name_of}.", fix=_AGAIN)
+            raise MotionkitError(f"{folder / TENSORS} has no {name_of}.", fix=_AGAIN)
     if not isinstance(words, dict) or not all(type(row) is int for row in words.values()):
         raise MotionkitError(f"{folder / CONFIG} has no list of words with their rows.", fix=_AGAIN)
     tagger: Tagger = "built-in" if config.get("tagger") == "built-in" else "auto"
@@ -352,7 +346,7 @@ def load_evaluator(
     if not root.exists():
         raise MotionkitError(f"{root} does not exist.", fix="give an evaluator's folder or file, or leave it out.")
     for folder in (root, root / RUN_PART, root.parent):
-        if is_native(folder) and (folder in (root, root / RUN_PART) or root == folder / WEIGHTS):
+        if is_native(folder) and (folder in (root, root / RUN_PART) or root == folder / TENSORS):
             return _native(folder, glove, stats).to(device).eval()
     file = find_file(root)
     networks = build(split_file(weights.read(file), str(file)), str(file))

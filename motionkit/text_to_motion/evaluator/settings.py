@@ -67,4 +67,6 @@ component = Component(
     summary="Train a text-to-motion evaluator on a dataset (Guo et al.): R-precision, MM-Dist, FID.",
     options=PretrainEvaluatorSettings,
     factory="motionkit.text_to_motion.evaluator.train:PretrainEvaluator",
+    models="motionkit.text_to_motion.models:MODELS",
+    next="motionkit.text_to_motion.next:after_scorer",
 )

@@ -351,4 +351,7 @@ component = Component(
     factory="motionkit.text_to_motion.grpo.train:GrpoTrainer",
     sections="motionkit.text_to_motion.evaluation.pages:SECTIONS",
     charts="motionkit.text_to_motion.evaluation.pages:CHARTS",
+    models="motionkit.text_to_motion.models:MODELS",
+    next="motionkit.text_to_motion.next:after_grpo",
+    converted=dict.fromkeys(("humanml", "kit"), "motionkit.text_to_motion.next:after_conversion"),
 )

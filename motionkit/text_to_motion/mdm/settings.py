@@ -329,6 +329,8 @@ component = Component(
     options=MDMOptions,
     factory="motionkit.text_to_motion.mdm.open:open_policy",
     exports={"mdm": "motionkit.text_to_motion.mdm.open:export_checkpoint"},
+    models="motionkit.text_to_motion.models:MODELS",
+    next="motionkit.text_to_motion.next:use_policy",
 )
 
 
@@ -338,4 +340,6 @@ pretrain = Component(
     factory="motionkit.text_to_motion.mdm.train:PretrainMDM",
     sections="motionkit.text_to_motion.evaluation.pages:SECTIONS",
     charts="motionkit.text_to_motion.evaluation.pages:CHARTS",
+    models="motionkit.text_to_motion.models:MODELS",
+    next="motionkit.text_to_motion.next:after_mdm",
 )

@@ -17,21 +17,15 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from motionkit import weights
-from motionkit.contracts.open_model import (
-    CONFIG,
-    WEIGHTS,
-    encoder_config,
-    encoder_format,
-    read_encoder,
-    without_encoder,
-)
 from motionkit.documents import value_at
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord
 from motionkit.nn import native_keys, stock_keys
-from motionkit.runs import write_model
+from motionkit.runs import TENSORS, write_model
+from motionkit.runs.forms import CONFIG, encoder_config, encoder_format
 from motionkit.starter import table_path, weights_path
 from motionkit.text import TextEncoder, TextRecord
+from motionkit.text_to_motion.encoders import read_encoder, without_encoder
 from motionkit.text_to_motion.tmr.model import TMR, ActorDecoder, ActorEncoder, ActorSizes, open_text_model
 from motionkit.weights import components, describe, located
 
@@ -285,9 +279,9 @@ def read_native(folder: Path) -> tuple[dict[str, dict[str, Tensor]], Mapping[str
     parts = read_encoder(folder)
     for name in ("text_encoder", "motion_encoder", "stats"):
         if name not in parts:
-            raise MotionkitError(f"{folder / WEIGHTS} has no {name}.", fix="train it again: motionkit pretrain tmr")
+            raise MotionkitError(f"{folder / TENSORS} has no {name}.", fix="train it again: motionkit pretrain tmr")
     if not {"mean", "std"} <= parts["stats"].keys():
-        raise MotionkitError(f"{folder / WEIGHTS} has no statistics.", fix="train it again: motionkit pretrain tmr")
+        raise MotionkitError(f"{folder / TENSORS} has no statistics.", fix="train it again: motionkit pretrain tmr")
     return parts, encoder_config(folder)
 
 
@@ -386,7 +380,7 @@ def load_tmr(
 
 def _holds(folder: Path, asked: Path) -> bool:
     """Whether `folder` is the motionkit TMR of the path `asked`: a run that contains it, or a file in it."""
-    return is_native(folder) and (folder.parent == asked or asked == folder / WEIGHTS)
+    return is_native(folder) and (folder.parent == asked or asked == folder / TENSORS)
 
 
 def _foreign(root: Path | None, text: Path | None, motion: Path | None, decoder: Path | None) -> Parts:
@@ -416,7 +410,7 @@ def _folder(root: Path) -> Parts:
         file for file in sorted(root.iterdir()) if file.suffix in {".ckpt", ".pt", ".pth", ".tar"} and file.is_file()
     ]
     # Files of an evaluator and of motionkit's other models, for a clear message by `split_file`.
-    single += [root / name for name in ("text_mot_match/model/finest.tar", "evaluator/model.safetensors", WEIGHTS)]
+    single += [root / name for name in ("text_mot_match/model/finest.tar", "evaluator/model.safetensors", TENSORS)]
     for file in single:
         if file.is_file() and file.name not in {"mean.pt", "std.pt"}:
             return split_file(weights.read(file), str(file))

@@ -89,4 +89,6 @@ component = Component(
     summary="Train a text-to-motion retrieval model on a dataset (TMR).",
     options=PretrainTMRSettings,
     factory="motionkit.text_to_motion.tmr.train:PretrainTMR",
+    models="motionkit.text_to_motion.models:MODELS",
+    next="motionkit.text_to_motion.next:after_scorer",
 )
