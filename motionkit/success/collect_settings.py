@@ -95,4 +95,5 @@ component = Component(
     metrics="motionkit.success.metrics:METRICS",
     sections="motionkit.success.pages:SECTIONS",
     charts="motionkit.success.pages:CHARTS",
+    exports_data="motionkit.success.episodes.export:export_episodes",
 )

@@ -351,4 +351,5 @@ component = Component(
     factory="motionkit.text_to_motion.grpo.train:GrpoTrainer",
     sections="motionkit.text_to_motion.evaluation.pages:SECTIONS",
     charts="motionkit.text_to_motion.evaluation.pages:CHARTS",
+    released="motionkit.text_to_motion.released:found",
 )
