@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from importlib import metadata
 from typing import Annotated, Any
 
 import typer
@@ -19,12 +18,13 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command as build_command
 
 from motionkit import plugins
-from motionkit.cli import _streams, command_line, output, raw_arguments
+from motionkit.cli import _streams, command_line, output, packages, raw_arguments
 from motionkit.cli._errors import report
 from motionkit.cli._help import import_rich_utils, one_style, put_example, show_whole_names
 from motionkit.cli._stop import hearing_signals, refuse_copies, report_stop
 from motionkit.cli._streams import aside
-from motionkit.cli.table import DEFAULTS, ELSEWHERE, TRAIN, TRAINER_SUMMARIES, module_exists, rows
+from motionkit.cli.packages import module_exists
+from motionkit.cli.table import ELSEWHERE, TRAIN, CommandRow, rows, summary_of
 from motionkit.errors import MotionkitError
 from motionkit.training.launch import launch_of
 from motionkit.version import __version__
@@ -63,11 +63,12 @@ class LazyCommand(TyperCommand):
             part, words, path = command.commands[args[0]], args[1:], f"{path} {args[0]}"
         if not (wants_help or extra.get("resilient_parsing") or hasattr(part, "commands")):
             options = options_of(part)
-            # The guides' table is read only if there is something to look up.
+            # Packages are asked only if there is something to look up.
             if any(_is_foreign(word, options) for word in words):
-                from motionkit.cli._translate import refuse_old_options
+                from motionkit.cli.unknown import answer_options
 
-                refuse_old_options(path.removeprefix("motionkit "), words, options)
+                if answer := answer_options(path.removeprefix("motionkit "), words, options):
+                    raise answer
         try:
             return command.make_context(info_name, args, parent, obj=Terminal(self.name or ""), **extra)
         except typer.TyperException as error:
@@ -130,7 +131,7 @@ class CommandTree(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put the default trainer before options without one; ``--help`` alone is the group's.
 
-        Options of the guides before any command are answered with their new names.
+        Of unknown options before any command a package may know what was meant.
         """
         named = bool(args) and not args[0].startswith("-")
         if self.default and not named and args not in (["--help"], ["-h"]) and not ctx.resilient_parsing:
@@ -138,7 +139,7 @@ class CommandTree(TyperGroup):
         try:
             return super().parse_args(ctx, list(args))
         except typer.TyperException as error:
-            if not self.prefix and (answer := _answer_options(args)):
+            if not self.prefix and args and args[0].startswith("--") and (answer := _answer(args)):
                 raise answer from error
             raise
 
@@ -158,9 +159,7 @@ class CommandTree(TyperGroup):
         if not self.prefix:
             for row in rows():
                 if row.name == cmd_name:
-                    return LazyCommand(
-                        row.name, row.summary, row.panel, partial(load_register, row.target), hidden=row.hidden
-                    )
+                    return LazyCommand(row.name, row.summary, row.panel, partial(load_register, row), hidden=row.hidden)
         full = f"{self.prefix}{cmd_name}"
         names = self._trainers()
         if full.partition(":")[2] or cmd_name in names:
@@ -175,14 +174,13 @@ class CommandTree(TyperGroup):
         """Find the command that `args` begin with.
 
         Raises:
-            MotionkitError: There is none; the nearest name is suggested. Or it is a command of the training guides,
-                which is answered with its translation. Or a launcher started several processes of a command that is not
-                a trainer.
+            MotionkitError: There is none; the nearest name is suggested, or what a package knows is meant. Or a
+                launcher started several processes of a command that is not a trainer.
         """
         command = self.get_command(ctx, args[0])
         if not self.prefix and not ctx.resilient_parsing and any(row.name == args[0] for row in rows()):
             refuse_copies(args[0])
-        if command is None and not ctx.resilient_parsing and not self.prefix and (answer := _answer_script(args)):
+        if command is None and not ctx.resilient_parsing and not self.prefix and (answer := _answer(args)):
             raise answer
         if command is None and not ctx.resilient_parsing and not args[0].startswith("-"):
             from motionkit.config import which_setting
@@ -190,6 +188,8 @@ class CommandTree(TyperGroup):
             plugins.available("trainers")  # raises when motionkit runs from a checkout that is not installed
             names = self.list_commands(ctx)
             why, hint = ELSEWHERE.get(args[0], ""), which_setting(args[0], names)
+            if owner := packages.owner_of(f"{self.prefix}{args[0]}".replace(".", " ")):
+                why, hint = f"the package {owner} has it, and is not installed", f"{plugins.INSTALL_FIX};"
             raise MotionkitError(
                 f"there is no command '{ctx.command_path} {args[0]}'.",
                 why=f"{why}." if why else "",
@@ -229,7 +229,8 @@ def command_names() -> list[str]:
 
 def _single_names() -> list[str]:
     trainers = [entry.name.replace(".", " ") for entry in plugins.scan().of("trainers") if entry.builtin]
-    return [*trainers, *(row.name for row in rows() if row.name not in ("runs", "config", "plugins", "eval"))]
+    ours = [row.name for row in rows() if row.builtin]
+    return [*trainers, *(name for name in ours if name not in ("runs", "config", "plugins", "eval"))]
 
 
 def _evaluations() -> dict[str, Any]:
@@ -241,7 +242,7 @@ def built_in(name: str) -> Any:
     first, _, kind = name.partition(" ")
     for row in rows():
         if row.name == first:
-            command = LazyCommand(first, "", "", partial(load_register, row.target)).build()
+            command = LazyCommand(first, "", "", partial(load_register, row)).build()
             return getattr(command, "commands", {}).get(kind) if kind else command
     for entry in plugins.scan().of("trainers"):
         if entry.builtin and entry.name == name.replace(" ", "."):
@@ -249,34 +250,29 @@ def built_in(name: str) -> Any:
     return None
 
 
-def _answer_script(args: Sequence[str]) -> MotionkitError | None:
-    from motionkit.cli._translate import answer_script
+def _answer(args: Sequence[str]) -> MotionkitError | None:
+    """Return what a package knows of a line that begins with no command."""
+    from motionkit.cli.unknown import answer_line
 
-    return answer_script(args, lambda name: options_of(built_in(name)))
-
-
-def _answer_options(args: Sequence[str]) -> MotionkitError | None:
-    """Return the answer to old options without a command."""
-    from motionkit.cli._guide import row_of
-    from motionkit.cli._translate import refuse_old_options
-
-    row = row_of(args[0], "grpo") if args and args[0].startswith("--") else None
-    if row is not None:
-        try:
-            refuse_old_options(row.command, args, options_of(built_in(row.command)))
-        except MotionkitError as error:
-            return error
-    return None
+    return answer_line(args, lambda name: options_of(found) if (found := built_in(name)) is not None else {})
 
 
-def load_register(target: str) -> Register:
-    """Import a command's module and return what registers the command that ``module:name`` names."""
+def load_register(row: CommandRow) -> Register:
+    """Import a command's module and return what registers the command."""
     from motionkit.cli._command import register_command
     from motionkit.contracts.console import Command
 
-    module, _, attribute = target.partition(":")
-    registered: Register | Command = getattr(importlib.import_module(module), attribute)
-    return partial(register_command, registered) if isinstance(registered, Command) else registered
+    module, _, attribute = row.target.partition(":")
+    found = plugins.load(row.entry) if row.entry is not None else getattr(importlib.import_module(module), attribute)
+    if isinstance(found, Command):
+        return partial(register_command, found)
+    if not callable(found):
+        raise MotionkitError(
+            f"{row.target} of package {row.package!r} is a {type(found).__name__}, not a motionkit Command.",
+            fix="NAME = motionkit.contracts.console.Command(function, Settings)",
+        )
+    registered: Register = found
+    return registered
 
 
 def _trainer(name: str) -> Register:
@@ -286,7 +282,7 @@ def _trainer(name: str) -> Register:
 
 
 def _subtree(prefix: str, name: str) -> TyperGroup:
-    default = DEFAULTS.get(prefix, "")
+    default = packages.default(prefix)
     if f"{prefix}.{default}" not in _trainer_entries():
         default = ""
     app = typer.Typer(
@@ -315,35 +311,33 @@ def _trainer_entries() -> list[str]:
 
 
 def shadowed() -> list[str]:
-    """Return a sentence for each trainer that cannot be a command, because its name is taken."""
-    fixed = {row.name for row in rows()}
+    """Return a sentence for each trainer and command that is ignored, because its name is taken."""
+    used = {row.entry for row in rows()}
+    taken = {row.name: row.package for row in rows()}
     trainers = plugins.scan().of("trainers")
-    sentences = []
+    ours = {entry.name.partition(".")[0]: entry.distribution for entry in trainers if entry.builtin}
+    ignored = [(entry, {**ours, **taken}.get(entry.name, "")) for entry in plugins.scan().of("commands")]
+    ignored = [(entry, owner) for entry, owner in ignored if entry not in used]
     for entry in trainers:
-        owner = "motionkit" if entry.name in fixed else ""
-        for other in trainers:
-            if other.name.startswith(f"{entry.name}."):
-                owner = other.distribution
-        if owner:
-            sentences.append(
-                f"trainer {entry.name!r} of package {entry.distribution!r} is ignored: {owner} has that command"
-            )
-    return sentences
+        others = [other.distribution for other in trainers if other.name.startswith(f"{entry.name}.")]
+        ignored.append((entry, others[-1] if others else taken.get(entry.name, "")))
+    return [
+        f"{entry.kind.removesuffix('s')} {entry.name!r} of package {entry.distribution!r} is ignored: "
+        f"{owner} has that command"
+        for entry, owner in ignored
+        if owner
+    ]
 
 
 def _summary(name: str) -> str:
-    fixed = TRAINER_SUMMARIES.get(name)
+    fixed = packages.about(name.replace(".", " "), "summary")
     entries = [e for e in plugins.scan().of("trainers") if e.name == name or e.name.startswith(f"{name}.")]
-    if fixed is not None and any(entry.builtin for entry in entries):
+    if fixed and any(entry.builtin for entry in entries):
         return fixed
     for entry in entries:
         if not entry.builtin:
-            try:
-                words = metadata.metadata(entry.distribution)["Summary"]
-            except metadata.PackageNotFoundError:  # its folder has another name than its metadata
-                words = None
-            return str(words or f"A trainer of {entry.distribution}.")
-    return fixed or ""
+            return summary_of(entry.distribution) or f"A trainer of {entry.distribution}."
+    return fixed
 
 
 def debug() -> bool:
@@ -438,10 +432,7 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(
-    epilog="-q, -v, --color and --traceback work after any command too. A command of the training guides can be pasted "
-    "after motionkit: motionkit python -m train.train_grpo ... prints the same one with motionkit's names."
-)
+@app.callback(epilog="-q, -v, --color and --traceback work after any command too." + packages.words("other lines"))
 def root(
     context: typer.Context,
     version: Annotated[

@@ -10,10 +10,9 @@ from typing import Any
 
 import typer
 
-from motionkit.cli import _streams
-from motionkit.cli._help import EXAMPLES
+from motionkit.cli import _streams, packages
 from motionkit.cli.output import as_json, marked, printable, wrapped
-from motionkit.cli.table import ELSEWHERE
+from motionkit.cli.table import ELSEWHERE, example
 from motionkit.errors import MotionkitError, nearest
 from motionkit.plugins import in_use, in_words
 
@@ -112,8 +111,8 @@ def _usage(error: typer.TyperException) -> MotionkitError:
             return MotionkitError(f"{path}: no such option: {option}", why=other[0], fix=other[1])
         return _no_option(option, path, context, getattr(error, "others", ()))
     if type(error).__name__ == "NoArgsIsHelpError":  # its help is already printed
-        example = EXAMPLES.get(path.removeprefix("motionkit").strip(), "motionkit grpo --dry-run")
-        return MotionkitError(f"{path}: no command was given.", fix=f"name one of the commands above: {example}")
+        typed = example(path.removeprefix("motionkit").strip()) or packages.words("first command") or f"{path} --help"
+        return MotionkitError(f"{path}: no command was given.", fix=f"name one of the commands above: {typed}")
     text = " ".join(message.split())
     return MotionkitError(f"{path}: {text[:1].lower()}{text[1:]}", fix=f"{path} --help", code=error.exit_code)
 

@@ -14,34 +14,10 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
+from motionkit.cli.table import example as example_of
+
 _WIDEST = 0.42
 """Largest part of the line for names; longer ones are wrapped."""
-
-EXAMPLES = {
-    "grpo": "motionkit grpo --reward tmr-dense --reward physics=0.1",
-    "pretrain mpl-encoder": "motionkit pretrain mpl-encoder --data data/mine --epochs 50",
-    "pretrain mdm": "motionkit pretrain mdm --init starter --dataset humanml --dataset.root data/mine",
-    "pretrain tmr": "motionkit pretrain tmr --dataset humanml --dataset.root data/mine",
-    "pretrain t2m-evaluator": "motionkit pretrain t2m-evaluator --dataset humanml --dataset.root data/mine",
-    "generate": 'motionkit generate "a person walks | a person jumps" walk.glb',
-    "convert": "motionkit convert bvh/ data/mine --to humanml --captions clips.csv",
-    "compose": "motionkit compose prompts/ --k-segments 3",
-    "profile": "motionkit profile data/mine --html profile.html",
-    "tune": "motionkit tune --bayes --trials 50",
-    "tune-bayes": "motionkit tune-bayes --base exp_phase_mpl.json --write-config exp_phase_mpl.json --jobs 4",
-    "export": "motionkit export runs/grpo/mine --to mdm model/",
-    "push": "motionkit push model/ ORG/NAME",
-    "runs": "motionkit runs list",
-    "config": "motionkit config explain grpo learning-rate",
-    "config show": "motionkit config show grpo --set seed=3",
-    "config explain": "motionkit config explain grpo reward.alpha",
-    "plugins": "motionkit plugins list --check",
-    "plugins list": "motionkit plugins list rewards",
-    "plugins show": "motionkit plugins show rewards tmr-dense",
-    "plugins new": "motionkit plugins new reward bounce",
-    "doctor": "motionkit doctor",
-}
-"""Example by command, if its docstring has none."""
 
 _TYPES = {
     "<bool>": "", "<str>": "TEXT", "<text>": "TEXT", "<path>": "PATH", "<int>": "INT", "<float>": "FLOAT",
@@ -120,7 +96,7 @@ def put_example(command: Any, path: str, *, settings: bool) -> None:
     """
     text, _, from_help = inspect.cleandoc(command.help or "").partition("\n\nExample: ")
     command.help = "\n\n".join(" ".join(paragraph.split("\n")) for paragraph in text.split("\n\n"))
-    example = from_help.strip() or EXAMPLES.get(path, f"motionkit {path} --dry-run" if settings else "")
+    example = from_help.strip() or example_of(path) or (f"motionkit {path} --dry-run" if settings else "")
     lines = [f"Example: {example}"] if example else []
     if settings:
         lines.append(f"All settings: motionkit config show {path}")

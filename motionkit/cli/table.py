@@ -1,13 +1,19 @@
-"""The table of commands: those that are not trainers, with their modules; nothing is imported to list them."""
+"""The table of commands, those that are not trainers; nothing is imported to list them.
+
+Commands of packages are entry points of the group ``motionkit.commands``, each a `motionkit.contracts.console.Command`;
+motionkit's own are modules of this folder.
+"""
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
+from functools import lru_cache
+from importlib import metadata
 
-MOTION, TRAIN, LOOK = "Motion", "Train", "Look and check"
+from motionkit.cli import packages
+from motionkit.plugins import Entry, scan
+
+MOTION, TRAIN, LOOK, OTHERS = "Motion", "Train", "Look and check", "Of other packages"
 """Headings of the list of commands."""
 
 
@@ -20,27 +26,28 @@ class CommandRow:
     summary: str  # One line for the list of commands
     panel: str  # Its heading in the list
     hidden: bool = False  # Keep it out of the list, because another command does the same
+    package: str = "motionkit"  # The distribution that brings it
+    entry: Entry | None = None  # Its entry point; None for those of this folder
+
+    @property
+    def builtin(self) -> bool:
+        """Whether it is part of motionkit."""
+        return self.entry is None or self.entry.builtin
 
 
-def _own(name: str, summary: str, panel: str, target: str = "", *, hidden: bool = False) -> CommandRow:
-    here = f"cli.commands.{name.replace('-', '_')}:register"
-    return CommandRow(name, f"motionkit.{target or here}", summary, panel, hidden)
+def _own(name: str, summary: str, panel: str, attribute: str = "register", *, hidden: bool = False) -> CommandRow:
+    return CommandRow(name, f"motionkit.cli.commands.{name.replace('-', '_')}:{attribute}", summary, panel, hidden)
 
 
-ROWS = (
+_OWN = (
     _own("tune", "Search a trainer's settings (--bayes, or tune-bayes), or adjust them by a run.", TRAIN),
     _own("tune-bayes", "Search a trainer's settings with Optuna: the same as tune --bayes.", TRAIN, hidden=True),
-    _own("generate", "Make motions from text with a policy.", MOTION, "text_to_motion.commands:GENERATE"),
-    _own(
-        "predict", "Continue a motion with a predictor, freely or along a path.", MOTION, "predictor.commands:PREDICT"
-    ),
-    _own("view", "Look at motions in a browser: files, folders, datasets.", MOTION, "cli.commands.view:VIEW"),
-    _own("convert", "Convert motions between formats; build datasets.", MOTION, "cli.commands.convert:CONVERT"),
-    _own("compose", "Join single clips into prompts of several actions.", MOTION, "text_to_motion.commands:COMPOSE"),
-    _own("profile", "Measure a dataset; suggest settings for it.", MOTION, "cli.commands.profile:PROFILE"),
+    _own("view", "Look at motions in a browser: files, folders, datasets.", MOTION, "VIEW"),
+    _own("convert", "Convert motions between formats; build datasets.", MOTION, "CONVERT"),
+    _own("profile", "Measure a dataset; suggest settings for it.", MOTION, "PROFILE"),
     _own("eval", "Measure a policy or a run by a named protocol.", MOTION),
-    _own("export", "Write a run's model, or its episodes, for another tool.", MOTION, "cli.commands.export:EXPORT"),
-    _own("push", "Send an exported model to the Hugging Face hub.", MOTION, "cli.commands.push:PUSH"),
+    _own("export", "Write a run's model, or its episodes, for another tool.", MOTION, "EXPORT"),
+    _own("push", "Send an exported model to the Hugging Face hub.", MOTION, "PUSH"),
     _own("runs", "List runs, show, open, compare, tag and remove them.", LOOK),
     _own("report", "Make the page of a run, or of several to compare.", LOOK),
     _own("config", "Show every setting of a command, or explain one.", LOOK),
@@ -48,21 +55,17 @@ ROWS = (
     _own("doctor", "Check this installation; the output fits into a bug report.", LOOK),
 )
 
-TRAINER_SUMMARIES = {
-    "grpo": "Fine-tune a text-to-motion diffusion model against rewards.",
-    "train-mpl": "Train a motion predictor, from teacher forcing to free runs.",
-    "reward-collect": "Collect camera images of episodes with and without success.",
-    "reward-train": "Train a success classifier on collected episodes.",
-    "ppo": "Train a policy on a learned reward, or on the environment's own.",
-    "sa2va-rl": "Train captions of regions and masks of captions on each other.",
-    "pretrain": "Train a model from data.",
-    "pretrain.mpl-encoder": "Train a motion encoder for the motion predictor.",
-    "pretrain.mdm": "Train a motion diffusion model.",
-    "pretrain.tmr": "Train a text-motion retrieval model.",
-    "pretrain.regions": "Train a small region policy for sa2va-rl.",
-    "pretrain.t2m-evaluator": "Train an evaluator of text-to-motion.",
+_EXAMPLES = {
+    "convert": "motionkit convert bvh/ data/mine --to humanml --captions clips.csv",
+    "profile": "motionkit profile data/mine --html profile.html",
+    "tune": "motionkit tune --bayes --trials 50",
+    "push": "motionkit push model/ ORG/NAME",
+    "runs": "motionkit runs list",
+    "plugins": "motionkit plugins list --check",
+    "plugins list": "motionkit plugins list rewards",
+    "plugins new": "motionkit plugins new reward bounce",
+    "doctor": "motionkit doctor",
 }
-"""Our own trainers' lines, so that the list of commands imports none of them; others use their package's summary."""
 
 ELSEWHERE = {
     "cut": "motionkit convert FILE OUT --start S --end S cuts a clip",
@@ -76,33 +79,45 @@ ELSEWHERE = {
 }
 """Words that users try as commands or options, to what there is instead."""
 
-DEFAULTS = {"pretrain": "mpl-encoder"}
-"""Default trainers of prefixes, as in the training guides."""
 
-
-@cache
 def rows() -> tuple[CommandRow, ...]:
-    """Return the commands whose module is there."""
-    return tuple(row for row in ROWS if module_exists(row.target.partition(":")[0]))
+    """Return the commands whose module is there, in the order of the list; those of other packages come last."""
+    installed = scan()
+    return _rows(tuple(installed.of("commands")), tuple(installed.of("trainers")))
 
 
-def module_exists(name: str) -> bool:
-    """Whether a module is there, without importing it or its parents."""
-    top, *rest = name.split(".")
+def example(path: str) -> str:
+    """Return an example of a command; empty if there is none."""
+    return packages.example(path) or _EXAMPLES.get(path, "")
+
+
+@lru_cache(maxsize=8)
+def _rows(commands: tuple[Entry, ...], trainers: tuple[Entry, ...]) -> tuple[CommandRow, ...]:
+    entries = [entry for entry in commands if packages.module_exists(entry.value.partition(":")[0])]
+    found = list(_OWN)
+    listed = packages.commands()
+    ours = {entry.name: entry for entry in entries if entry.builtin}
+    for name in sorted(ours, key=lambda name: listed.index(name) if name in listed else len(listed)):
+        names = [row.name for row in found]
+        before = packages.about(name, "before")
+        place = names.index(before) if before in names else len(names)
+        found.insert(place, _row(ours[name], packages.about(name, "summary"), packages.about(name, "panel") or MOTION))
+    taken = {row.name for row in found}
+    taken |= {entry.name.partition(".")[0] for entry in trainers if entry.builtin}
+    for entry in sorted(entries, key=lambda entry: (entry.name, entry.distribution)):
+        if entry.name not in taken:
+            taken.add(entry.name)
+            found.append(_row(entry, summary_of(entry.distribution) or f"A command of {entry.distribution}.", OTHERS))
+    return tuple(found)
+
+
+def _row(entry: Entry, summary: str, panel: str) -> CommandRow:
+    return CommandRow(entry.name, entry.value, summary, panel, package=entry.distribution, entry=entry)
+
+
+def summary_of(distribution: str) -> str:
+    """Return the summary of a package's metadata; empty if it has none."""
     try:
-        spec = importlib.util.find_spec(top)
-    except (ImportError, ValueError):
-        return False
-    if spec is None:
-        return False
-    if not rest or not spec.submodule_search_locations:
-        return not rest
-    for folder in spec.submodule_search_locations:
-        place = Path(folder).joinpath(*rest)
-        if (
-            place.with_suffix(".py").is_file()
-            or (place / "__init__.py").is_file()
-            or list(place.parent.glob(f"{place.name}.*.so"))
-        ):
-            return True
-    return False
+        return str(metadata.metadata(distribution)["Summary"] or "")
+    except metadata.PackageNotFoundError:  # its folder has another name than its metadata
+        return ""

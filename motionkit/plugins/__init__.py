@@ -4,6 +4,7 @@ from motionkit.plugins._component import FREE, Component, Direction, Metric, dec
 from motionkit.plugins._discovery import KINDS, Entry, Kind, either, forget, scan
 from motionkit.plugins._guard import catching, in_use, in_words, package_of
 from motionkit.plugins._lookup import (
+    INSTALL_FIX,
     CodeError,
     available,
     builtin_metrics,
@@ -18,16 +19,19 @@ from motionkit.plugins._lookup import (
     is_file,
     is_own,
     label,
+    load,
     named,
     own,
     reads_of,
     require_fit,
     trainer_of,
     warn_hidden,
+    with_article,
 )
 
 __all__ = [
     "FREE",
+    "INSTALL_FIX",
     "KINDS",
     "CodeError",
     "Component",
@@ -55,6 +59,7 @@ __all__ = [
     "is_file",
     "is_own",
     "label",
+    "load",
     "named",
     "own",
     "package_of",
@@ -64,4 +69,5 @@ __all__ = [
     "short_ones",
     "trainer_of",
     "warn_hidden",
+    "with_article",
 ]

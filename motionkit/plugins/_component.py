@@ -170,6 +170,17 @@ class Component:
     # ``"module:attribute"`` of what adjusts a trainer's settings by the figures of a run, for `tune --metrics RUN`:
     # ``attribute(run, *, base, write_config, dry_run)`` returns the document of the command.
     adjust: str = ""
+    # ``"module:attribute"`` of a `motionkit.clips.profile.document.Advisor`: settings of a trainer that suit a dataset,
+    # for `motionkit profile`. It is made with ``attribute(starter=...)``: whether the starter's clips are profiled.
+    advice: str = ""
+    # ``"module:attribute"`` of what writes data of a trainer's runs for another tool, for `motionkit export`:
+    # ``attribute(path, to, folder, console, *, fps, overwrite)`` returns the document of the command, None for a path
+    # that is not its own.
+    exports_data: str = ""
+    # ``"module:attribute"`` of the published files that a plugin uses, for `motionkit doctor --released`:
+    # ``attribute(root, config)`` returns what was found of each below a folder (release, state, path, text), and the
+    # command to type when all are there.
+    released: str = ""
     # Metrics it logs other than motionkit's and those under ``my/``, which need no definition: a tuple, or the
     # ``"module:attribute"`` of one, which imports no torch.
     metrics: tuple[Metric, ...] | str = ()

@@ -121,6 +121,9 @@ _ROWS = (
 )
 """The kinds that several systems share."""
 
+OBJECTS: Mapping[str, str] = {"commands": "command", "answers": "answer"}
+"""Groups whose entries name an object of the command line, no `Component`, each with its singular."""
+
 
 class _Kinds(Mapping[str, Kind]):
     """Every kind by its name: those above, and those of the installed packages."""
@@ -178,9 +181,9 @@ def either(words: Iterable[str]) -> str:
 class Entry:
     """One line of a distribution's entry points."""
 
-    kind: str  # One of `KINDS`
+    kind: str  # One of `KINDS` or `OBJECTS`
     name: str  # Name of the plugin, unique in its distribution and kind
-    value: str  # ``module:attribute`` of the `Component`
+    value: str  # ``module:attribute`` of the `Component`, or of the object
     distribution: str  # Name of its package
     version: str  # Version of that package
 
@@ -209,10 +212,12 @@ class Scan:
     entries: tuple[Entry, ...]
     broken: tuple[Broken, ...]
     kinds: Mapping[str, Kind]
+    objects: tuple[Entry, ...] = ()  # Those of `OBJECTS`, which are no plugins
 
     def of(self, kind: str) -> list[Entry]:
         """Return the entries of `kind`, built-ins first, then by name."""
-        return sorted((e for e in self.entries if e.kind == kind), key=lambda e: (not e.builtin, e.name))
+        entries = self.objects if kind in OBJECTS else self.entries
+        return sorted((e for e in entries if e.kind == kind), key=lambda e: (not e.builtin, e.name))
 
 
 def normalise(name: str) -> str:
@@ -263,7 +268,8 @@ def _scan(limit: str | None, path: tuple[str, ...]) -> Scan:
             problem = f"its kinds of plugins cannot be read: {in_words(error)}"
             broken.append(Broken(entry.distribution, entry.value, problem))
     kinds = joined(rows)
-    return Scan(tuple(e for e in entries if e.kind in kinds), tuple(broken), kinds)
+    objects = tuple(e for e in entries if e.kind in OBJECTS)
+    return Scan(tuple(e for e in entries if e.kind in kinds), tuple(broken), kinds, objects)
 
 
 def _rows_of(entry: Entry) -> tuple[Kind, ...]:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from motionkit.errors import MotionkitError, did_you_mean
 from motionkit.plugins._component import Component, Metric, declare
-from motionkit.plugins._discovery import HOME, KINDS, Entry, either, normalise, scan
+from motionkit.plugins._discovery import HOME, KINDS, OBJECTS, Entry, either, normalise, scan
 from motionkit.plugins._guard import claim, in_words, is_stop
 
 if TYPE_CHECKING:
@@ -264,13 +264,14 @@ def label(name: str) -> str:
     return (stem if attribute == "component" else attribute).replace("_", "-")
 
 
-def _load(entry: Entry) -> Component:
+def load(entry: Entry) -> Any:
+    """Import and return what an entry names: a `Component`, or the object of a command or of answers."""
     module, _, attribute = entry.value.partition(":")
-    title = f"{KINDS[entry.kind].singular} {entry.name!r} of package {entry.distribution!r}"
+    title = _title(entry)
     if not entry.builtin:
         claim(module, title, entry.distribution)
     try:
-        value = getattr(importlib.import_module(module), attribute or "component")
+        return getattr(importlib.import_module(module), attribute or "component")
     except MotionkitError:
         raise
     except BaseException as error:  # a plugin may fail in any way while it is imported
@@ -279,11 +280,20 @@ def _load(entry: Entry) -> Component:
         raise MotionkitError(
             f"{title} does not import: {in_words(error)}",
             why=f"its entry point names {entry.value}.",
-            fix=f"update or remove {entry.distribution}; motionkit plugins list --check shows every such package.",
+            fix=f"update or remove {entry.distribution}"
+            + ("." if entry.kind in OBJECTS else "; motionkit plugins list --check shows every such package."),
         ) from error
-    component = _checked(value, f"{entry.value} of package {entry.distribution!r}")
+
+
+def _title(entry: Entry) -> str:
+    singular = OBJECTS.get(entry.kind) or KINDS[entry.kind].singular
+    return f"{singular} {entry.name!r} of package {entry.distribution!r}"
+
+
+def _load(entry: Entry) -> Component:
+    component = _checked(load(entry), f"{entry.value} of package {entry.distribution!r}")
     if not entry.builtin:
-        claim(component.factory.partition(":")[0], title, entry.distribution)
+        claim(component.factory.partition(":")[0], _title(entry), entry.distribution)
     return component
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from motionkit.errors import MotionkitError, did_you_mean
 from motionkit.plugins._component import Component
-from motionkit.plugins._discovery import HOME, KINDS, LIMIT_VARIABLE, OF_KINDS, Entry, either, normalise, scan
+from motionkit.plugins._discovery import HOME, KINDS, LIMIT_VARIABLE, OBJECTS, OF_KINDS, Entry, either, normalise, scan
 from motionkit.plugins._guard import PluginError, in_words, is_stop
 from motionkit.plugins._lookup import (
     INSTALL_FIX,
@@ -234,7 +234,7 @@ def second_reading() -> tuple[set[tuple[str, str, str]], list[PackageFault]]:
 
 def _is_unknown(group: str) -> bool:
     home, _, kind = group.partition(".")
-    return home == HOME and bool(kind) and kind not in (OF_KINDS, *KINDS)
+    return home == HOME and bool(kind) and kind not in (OF_KINDS, *OBJECTS, *KINDS)
 
 
 def _unknown_group(group: str) -> str:

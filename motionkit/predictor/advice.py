@@ -34,6 +34,11 @@ class PredictorAdvisor:
     """Suggests settings of the motion predictor for a dataset, and finds faults in a user's stage schedule."""
 
     title: ClassVar[str] = "the motion predictor"
+    command: ClassVar[str] = "train-mpl"
+    silence: ClassVar[str] = (
+        "those of the motion predictor are for clips with rotations, and these have joint positions only "
+        "(motionkit convert ... --to mpl finds rotations)"
+    )
 
     def __init__(self, *, starter: bool = False) -> None:
         self._starter = starter  # the profile includes starter clips: train-mpl generates their rotations

@@ -351,6 +351,7 @@ component = Component(
     factory="motionkit.predictor.train:TrainMpl",
     search="motionkit.predictor.search_space:search",
     adjust="motionkit.predictor.recorded:run_metrics",
+    advice="motionkit.predictor.advice:PredictorAdvisor",
     metrics="motionkit.predictor.metrics:METRICS",
     sections="motionkit.predictor.pages:SECTIONS",
     charts="motionkit.predictor.pages:CHARTS",

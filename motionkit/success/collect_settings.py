@@ -96,4 +96,5 @@ component = Component(
     sections="motionkit.success.pages:SECTIONS",
     charts="motionkit.success.pages:CHARTS",
     next="motionkit.success.next:after_collect",
+    exports_data="motionkit.success.episodes.export:export_episodes",
 )

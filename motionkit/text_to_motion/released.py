@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,6 +131,17 @@ class Finding:
     state: State  # ``miss``: it does not exist; ``warn``: it is not as published
     path: str  # Below the root
     text: str
+
+
+def found(root: Path, config: Path | None) -> tuple[list[Finding], str]:
+    """Return what is found of each release below a folder, and the command that begins to train with them.
+
+    Args:
+        root: The folder.
+        config: Settings file that names it; None for the one of the examples.
+    """
+    settings = str(config or "examples/03-text-to-motion-grpo/released.toml")
+    return list(look(root)), shlex.join(["motionkit", "grpo", "--config", settings, "--dry-run"])
 
 
 def look(root: Path) -> Iterator[Finding]:

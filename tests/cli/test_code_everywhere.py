@@ -66,7 +66,7 @@ def commands() -> dict[str, tuple[Any, list[str]]]:
 
     for row in rows():
         app = typer.Typer(add_completion=False)
-        load_register(row.target)(app)
+        load_register(row)(app)
         add(app, row.name)
     for entry in plugins.available("trainers"):
         if entry.builtin:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import re
@@ -22,12 +21,9 @@ from typer.testing import Result
 
 from motionkit import plugins
 from motionkit.cli._app import command_names, hoist, load_register
-from motionkit.cli._guide import GuideOption, guide_options, row_of
-from motionkit.cli._help import EXAMPLES
-from motionkit.cli.commands.config import _known, explain
-from motionkit.cli.commands.config import _model as settings_of
+from motionkit.cli.packages import module_exists
 from motionkit.cli.settings import flags
-from motionkit.cli.table import module_exists, rows
+from motionkit.cli.table import example, rows
 from motionkit.config import Draft
 from motionkit.config.sources import Layer
 
@@ -175,7 +171,9 @@ def test_every_help_has_one_style_and_an_example(words: list[str], cli: Cli) -> 
 
 
 def test_examples_of_the_help_parse(dry: Callable[[list[str]], tuple[str, Result]]) -> None:
-    for path, line in EXAMPLES.items():
+    examples = {path: line for words in groups_and_commands() if (line := example(path := " ".join(words)))}
+    assert len(examples) >= 22
+    for path, line in examples.items():
         first, *words = shlex.split(line)
         assert first == "motionkit"
         found, done = dry(words)
@@ -221,35 +219,6 @@ def test_quiet_hides_talk_and_keeps_warnings(cli: Cli, trainer: ModuleType) -> N
         assert "did you mean MOTIONKIT_SEED?" in text
 
 
-def test_every_old_flag_has_an_answer_and_appears_once() -> None:
-    pairs = [(row.command, name) for row in guide_options() for name in row.guide]
-    assert len(pairs) == len(set(pairs))
-    assert len(pairs) >= 54
-    for _, name in pairs:
-        # A flag, a key of the predictor's settings file, or a dotted one of the reward model's.
-        assert re.fullmatch(r"(--)?[a-z_]+|[a-z_0-9]+(\.[a-z_0-9]+)+", name)
-        if not name.startswith("--"):
-            continue
-        row = row_of(name, "")
-        assert row is not None
-        assert row_of(name.replace("_", "-"), "") == row_of(f"{name}=3", "") == row
-    assert row_of("--nonesuch", "") is None
-
-
-model_of = functools.cache(lambda command: settings_of(command.split()))
-facts_of = functools.cache(_known)  # by model; a command has up to a hundred rows
-
-
-@pytest.mark.parametrize("row", guide_options(), ids=lambda row: f"{row.command} {row.guide[0]}")
-def test_keys_of_the_guides_are_settings(row: GuideOption, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not row.key:
-        return
-    monkeypatch.setattr("motionkit.cli.commands.config._known", facts_of)
-    model: Any = model_of(row.command)
-    for key in row.key.split(", "):
-        assert explain(model, key)["key"] == key
-
-
 def test_operating_system_errors_name_the_path(cli: Cli, tmp_path: Path) -> None:
     done = cli("runs", "show", tmp_path / "nothing")
     assert done.exit_code == 2
@@ -282,7 +251,7 @@ def current() -> dict[str, list[str]]:
                 found[name] = sorted(word for flag in flags(draft) if not flag.hidden for word in flag.names)
     for row in rows():
         app = typer.Typer(add_completion=False)
-        load_register(row.target)(app)
+        load_register(row)(app)
         command = get_command(app)
         for name, each in (getattr(command, "commands", None) or {"": command}).items():
             options = [option for item in each.params if item.param_type_name == "option" for option in item.opts]

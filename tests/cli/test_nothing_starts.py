@@ -346,7 +346,7 @@ PLACES = {
     "player/video/_film.py _encode Popen": FFMPEG,
     "player/video/_film.py _encoders subprocess.run": FFMPEG,
     "plugins/_component.py _attribute import_module": ENTRY,
-    "plugins/_lookup.py _load import_module": ENTRY,
+    "plugins/_lookup.py load import_module": ENTRY,
     "plugins/_lookup.py _module_of exec_module": "a Python file whose name was typed; see `plugins.code_error`",
     "plugins/_lookup.py _module_of spec_from_file_location": "the same",
     "plugins/_lookup.py _of_function.factory import_module": OURS,

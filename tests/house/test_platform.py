@@ -19,25 +19,33 @@ from pathlib import Path
 
 import pytest
 
-ROOMS = ("contracts", "report", "runs", "tracking", "training", "tuning")
-"""Rooms of the platform that are clean; those that follow: cli, plugins, testing."""
+ROOMS = ("cli", "contracts", "plugins", "report", "runs", "testing", "tracking", "training", "tuning")
+"""Rooms of the platform."""
 
 SYSTEMS = ("text_to_motion", "predictor", "success", "regions")
 
 WORDS = {
-    "brevity", "compare", "composite", "contrast", "distinct", "length", "mixed", "physics", "predictor", "push",
+    "brevity", "contrast", "distinct", "length", "mixed", "physics", "predictor",
     "reach", "regions", "retrieval", "rule", "sensitivity", "shapes", "success", "text-to-motion",
 }  # fmt: skip
 """Names that are also words of English or of the field."""
 
 PLATFORM = {
+    "compare": "a subcommand of runs",
+    "composite": "what a dataset can give",
     "env": "a setting of several commands",
     "format": "what an encoder's config.json and a dataset's description call their kind",
+    "generate": "rows of results are named by its settings",
     "movement": "a row of results",
+    "push": "a command of motionkit's own",
     "reward": "a kind of plugin, and a row of results",
     "starter": "the starter pack, which all commands take",
 }
-"""Names that are the platform's own words, too, and why. Only a module or a command of that name counts."""
+"""Names that are the platform's own words, too, and why. Only a module of that name counts."""
+
+
+FORMATS = {"cli/commands/convert.py": {"humanml", "kit", "mpl"}, "cli/table.py": {"humanml"}}
+"""Names of data that are also formats of `convert`, a command of motionkit's own, and where they may stand."""
 
 
 @cache
@@ -60,7 +68,8 @@ def named(text: str, known: frozenset[str]) -> list[str]:
         *found(r"(?<![\w-])NAME", alone - WORDS),
         *found(r"^NAME$", alone & WORDS),
         *found(r"['`\"]NAME(?=['`\"])", alone & WORDS),
-        *found(r"\bmotionkit(?:\.| | eval )NAME", known),
+        *found(r"\bmotionkit NAME", alone),
+        *found(r"\bmotionkit(?:\.| eval )NAME", known),
     ]
 
 
@@ -76,11 +85,11 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
 @pytest.mark.parametrize("room", ROOMS)
 def test_no_text_of_the_platform_names_a_system(room: str, root: Path) -> None:
     found = [
-        f"{path.relative_to(root)}:{line}: {text[:80]!r} names {', '.join(sorted(set(words)))}"
+        f"{path.relative_to(root)}:{line}: {text[:80]!r} names {', '.join(sorted(words))}"
         for path in sorted((root / "motionkit" / room).rglob("*.py"))
         if "templates" not in path.parts
         for line, text in texts(path)
-        if (words := named(text, names(root)))
+        if (words := set(named(text, names(root))) - FORMATS.get(f"{path.relative_to(root / 'motionkit')}", set()))
     ]
     assert found == []
 

@@ -8,13 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from motionkit.cli._guide import row_of
 from motionkit.cli.output import JsonFlag, emit, table, warn, write
+from motionkit.cli.packages import words as words_of
+from motionkit.cli.unknown import key_of
 from motionkit.errors import MotionkitError
 
-CommandWords = Annotated[
-    list[str], typer.Argument(help="The command, such as grpo or pretrain mdm.", metavar="COMMAND...")
-]
+CommandWords = Annotated[list[str], typer.Argument(help=f"The command{words_of('a command')}.", metavar="COMMAND...")]
 
 
 def register(app: typer.Typer) -> None:
@@ -56,7 +55,8 @@ def show_settings(
 
 def explain_setting(
     words: Annotated[
-        list[str], typer.Argument(help="The command and a key: grpo optim.learning_rate.", metavar="COMMAND... KEY")
+        list[str],
+        typer.Argument(help=f"The command and a key{words_of('a command and a key')}.", metavar="COMMAND... KEY"),
     ],
     json: JsonFlag = False,
 ) -> None:
@@ -65,7 +65,9 @@ def explain_setting(
     It may be given by its key (optim.learning_rate), its flag (--learning-rate) or a short name (learning-rate).
     """
     if len(words) < 2:
-        raise MotionkitError("a command and a key are needed.", fix="motionkit config explain grpo optim.learning_rate")
+        raise MotionkitError(
+            "a command and a key are needed.", fix=words_of("explain a key") or "motionkit config explain COMMAND KEY"
+        )
     *command, key = words
     facts = explain(_model(command), key, " ".join(command))
     if json:
@@ -83,7 +85,7 @@ def explain(model: Any, key: str, command: str = "") -> dict[str, str]:
     Args:
         model: Settings of a command.
         key: Key, flag or short name.
-        command: Name of the command, for the hint; a name of the training guides is understood.
+        command: Name of the command, for the hint; what a package knows by that word is understood.
     """
     from motionkit.config import variable, which_setting
     from motionkit.plugins import either
@@ -91,8 +93,8 @@ def explain(model: Any, key: str, command: str = "") -> dict[str, str]:
     facts_of = _known(model)
     keys = _keys_called(key, facts_of)
     if not keys:
-        old = row_of(key, command)
-        hint = f"did you mean {old.key}?" if old is not None and old.key in facts_of else which_setting(key, facts_of)
+        known = key_of(key, command)
+        hint = f"did you mean {known}?" if known in facts_of else which_setting(key, facts_of)
         lists = f"motionkit config show {command or 'COMMAND'} lists them."
         raise MotionkitError(f"there is no setting {key!r}.", fix=hint or lists, choices=facts_of)
     first, *synonyms = keys
@@ -186,7 +188,7 @@ def _model(command: list[str]) -> Any:
     name = " ".join(command)
     for row in rows():
         if command[:1] == [row.name]:
-            load_register(row.target)(typer.Typer())
+            load_register(row)(typer.Typer())
             if row.name == "eval" and command[1:] and name not in settings.models:  # of another package
                 return plugins.get("protocols", " ".join(command[1:]), typed=True).options
             if name not in settings.models:

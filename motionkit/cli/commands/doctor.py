@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import re
-import shlex
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ import typer
 
 from motionkit import plugins
 from motionkit.cli.output import JsonFlag, finish, write
+from motionkit.cli.packages import words
 from motionkit.errors import MotionkitError, did_you_mean
 from motionkit.page.wording import count
 from motionkit.plugins.check import ImportOutcome, diagnose, try_imports
@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
     def doctor(
         released: Annotated[
             bool,
-            typer.Option("--released", help="Check the released MDM, TMR, CLIP, DistilBERT, HumanML3D, evaluator."),
+            typer.Option("--released", help=words("released") or "Check the released files of packages."),
         ] = False,
         root: Annotated[
             Path | None,
@@ -75,8 +75,6 @@ def register(app: typer.Typer) -> None:
 
 def _released(root: Path | None, config: Path | None, *, json: bool) -> None:
     """Print which released files exist, and the sources of the others."""
-    from motionkit.text_to_motion.released import RELEASES, look
-
     if root is not None and config is not None:
         raise MotionkitError(
             "--root and --config were both given.", why="each says where the files are.", fix="keep one."
@@ -84,11 +82,13 @@ def _released(root: Path | None, config: Path | None, *, json: bool) -> None:
     place = _root_of(config) if config is not None else (root or Path()).expanduser()
     if not place.is_dir():
         raise MotionkitError(f"there is no folder {place}.", fix="--root DIR names the folder that holds the files.")
-    findings = list(look(place))
-    of = {release.name: [file for file in findings if file.release is release] for release in RELEASES}
-    missing = [release for release in RELEASES if any(file.state == "miss" for file in of[release.name])]
+    answers = [found(place, config) for found in plugins.named("released")]
+    findings = [file for files, _ in answers for file in files]
+    releases = list(dict.fromkeys(file.release for file in findings))
+    of = {release.name: [file for file in findings if file.release is release] for release in releases}
+    missing = [release for release in releases if any(file.state == "miss" for file in of[release.name])]
     if not json:
-        for release in RELEASES:
+        for release in releases:
             write(f"{release.name}: {release.use}")
             width = max(len(file.path) for file in of[release.name])
             for file in of[release.name]:
@@ -97,20 +97,14 @@ def _released(root: Path | None, config: Path | None, *, json: bool) -> None:
                 write(f"        from {release.source}")
     needed = [release.name for release in missing if release.needed]
     if not needed and not json:
-        line = [
-            "motionkit",
-            "grpo",
-            "--config",
-            str(config or "examples/03-text-to-motion-grpo/released.toml"),
-            "--dry-run",
-        ]
-        write(f"next: {shlex.join(line)}")
+        for _, line in answers:
+            write(f"next: {line}")
     files = [
         {"release": file.release.name, "state": file.state, "path": file.path, "text": file.text} for file in findings
     ]
     error = None
     if needed:
-        every = sum(release.needed for release in RELEASES)
+        every = sum(release.needed for release in releases)
         error = MotionkitError(
             f"{len(needed)} of {every} downloads that training needs are incomplete: {', '.join(needed)}.",
             why=f"they were searched in {place.resolve()}.",

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from motionkit import plugins
-from motionkit.cli import output
+from motionkit.cli import output, packages
 from motionkit.cli._app import LazyCommand
 from motionkit.cli._command import Terminal, present
 from motionkit.cli.settings import add_command, show_plan
@@ -27,17 +27,15 @@ from motionkit.contracts.protocol import (
 )
 from motionkit.errors import MotionkitError
 
-_DEFAULT = "text-to-motion"
-_FIRST = (_DEFAULT, "compare", "retrieval", "sensitivity", "mpl", "reward", "sa2va")
-"""The order of help; protocols of other packages come after these."""
-
 
 def _place(name: str) -> int:
-    return _FIRST.index(name) if name in _FIRST else len(_FIRST)
+    """Return the place of a protocol in help; those of other packages come last."""
+    listed = packages.commands()
+    return listed.index(f"eval {name}") if f"eval {name}" in listed else len(listed)
 
 
 class Protocols(TyperGroup):
-    """The protocols; a model in place of a name selects its protocol, and no word at all measures the starter's policy.
+    """The protocols; a model in place of a name selects its protocol, and no word at all the usual one.
 
     Those of other packages are imported on use: help must not run code that may hang or exit.
     """
@@ -45,7 +43,8 @@ class Protocols(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Insert the protocol if it was left out."""
         if not args or (args[0].startswith("-") and args[0] not in ("-h", "--help")):
-            args = [_DEFAULT, *args]
+            usual = packages.default("eval")
+            args = [usual, *args] if usual else args
         elif not (args[0].startswith("-") or ctx.resilient_parsing or _is_protocol(args[0])):
             from motionkit.contracts.evaluation import protocol_of
 

@@ -5,29 +5,31 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from pydantic import Field
 
+from motionkit import plugins, runs
+from motionkit.cli import packages
 from motionkit.config import Cli, Settings
 from motionkit.contracts.console import Command, Console
 from motionkit.errors import MotionkitError
+from motionkit.plugins import either
+
+if TYPE_CHECKING:
+    Format = str
+else:
+    Format = Literal[*packages.formats(), "hub"]
 
 
 class ExportSettings(Settings):
     """Settings of `motionkit export`."""
 
-    to: Annotated[Literal["mdm", "safetensors", "numpy", "onnx", "npy", "lerobot", "hf", "hub"] | None, Cli("--to")] = (
-        Field(
-            None,
-            description="mdm: model%09d.pt and args.json of the original MDM code. Of a motion predictor: safetensors; "
-            "numpy, the same with a runtime that needs numpy alone; onnx; both with a legend of all columns, a test "
-            "vector and a reader of BVH files and poses. Of Sa2VA: hf, a folder like its base. "
-            "Of collected episodes: npy, the reward-model guide's trajectories; lerobot, a LeRobot dataset of "
-            "version 3. Of any model that motionkit trained: hub, a folder with a model card for `motionkit push`. "
-            "Default: the first that the model has, hub if it has no other.",
-        )
+    to: Annotated[Format | None, Cli("--to")] = Field(
+        None,
+        description=f"{packages.about_formats()}Of any model that motionkit trained: hub, a folder with a model card "
+        "for `motionkit push`. Default: the first that the model has, hub if it has no other.",
     )
     control: Annotated[str, Cli("--control")] = Field(
         "", description="A run of the same command with control.shuffle, for the card of a hub folder."
@@ -49,14 +51,18 @@ class ExportSettings(Settings):
         description="Licence of these data, by its identifier of the hub, for the card.",
     )
     fps: Annotated[float, Cli("--fps")] = Field(
-        0, ge=0, le=1000, description="Frames a second of a LeRobot dataset; 0: those of the episodes, 10 if unknown."
+        0, ge=0, le=1000, description=f"Frames a second{packages.words('frames a second')}."
     )
     overwrite: Annotated[bool, Cli("--overwrite")] = Field(
         False, description="Replace what an earlier export wrote in OUT; other files stay."
     )
 
 
-_EPISODES = ("npy", "lerobot")
+_ACTS_WITH = {
+    "fps": [to for to, options in packages.formats().items() if "fps" in options],
+    **{name: ["hub"] for name in ("control", "license", "data_source", "data_license")},
+}
+"""Options that act with some formats alone."""
 
 
 def export(
@@ -69,19 +75,21 @@ def export(
 ) -> Mapping[str, Any]:
     """Write a policy, a motion predictor or collected episodes for another tool; LoRA adapters are merged."""
     from motionkit.contracts.open_model import export_model, formats_of
-    from motionkit.success.episodes import is_episodes
 
-    if settings.fps and settings.to != "lerobot":
-        raise MotionkitError("--fps acts with --to lerobot only.", fix="add --to lerobot, or leave it out.")
-    for name in ("control", "license", "data_source", "data_license"):
-        if getattr(settings, name) and settings.to != "hub":
+    for name, formats in _ACTS_WITH.items():
+        if getattr(settings, name) and settings.to not in formats:
+            to = either(formats) or "FORMAT"
             raise MotionkitError(
-                f"--{name.replace('_', '-')} acts with --to hub only.", fix="add --to hub, or leave it out."
+                f"--{name.replace('_', '-')} acts with --to {to} only.",
+                fix=f"add --to {to}, or leave it out.",
             )
     if settings.to == "hub":
         return _export_hub(run, out, settings, console)
-    if settings.to in _EPISODES or is_episodes(Path(run)):
-        return _export_episodes(run, out, settings, console)
+    for writer in _writers(run):
+        document = writer(run, settings.to, out, console, fps=settings.fps, overwrite=settings.overwrite)
+        if document is not None:
+            written: Mapping[str, Any] = document
+            return written
     if settings.to is None and not formats_of(run):
         return _export_hub(run, out, settings, console)
     model, to, path, obstacles = export_model(run, settings.to, out, overwrite=settings.overwrite)
@@ -115,27 +123,10 @@ def _export_hub(run: str, out: Path, settings: ExportSettings, console: Console)
     return {"to": "hub", "out": str(out), "what": what, "files": files, "next": then}
 
 
-def _export_episodes(run: str, out: Path, settings: ExportSettings, console: Console) -> Mapping[str, Any]:
-    from motionkit.success.episodes import export_lerobot, export_trajectories, open_whole
-
-    if settings.to not in (*_EPISODES, None):
-        raise MotionkitError(
-            f"{run} holds episodes; they cannot be exported to {settings.to}.", fix="--to npy, or --to lerobot"
-        )
-    episodes = open_whole(Path(run))
-    for note in episodes.notes:
-        console.warn(note)
-    if settings.to == "lerobot":
-        dataset = export_lerobot(episodes, out, fps=settings.fps, overwrite=settings.overwrite)
-        console.say(f"wrote {dataset['episodes']} episodes of {dataset['fps']:g} frames a second into {out}")
-        return {"to": "lerobot", "out": str(out), **dataset}
-    counts = export_trajectories(episodes, out, overwrite=settings.overwrite)
-    console.say(
-        f"wrote {counts['positive']} trajectories into {out / 'positive'}, {counts['negative']} into {out / 'negative'}"
-    )
-    train = ["motionkit", "reward-train", "--data.positive-dir", str(out / "positive"),
-             "--data.negative-dir", str(out / "negative")]  # fmt: skip
-    return {"to": "npy", "out": str(out), "trajectories": counts, "frames": len(episodes), "next": [shlex.join(train)]}
+def _writers(run: str) -> list[Any]:
+    """Return what writes data that are no model: that of the run's trainer, and those that motionkit has."""
+    of_run = plugins.trainer_of(runs.peek(Path(run)).command) if (Path(run) / "run.json").is_file() else None
+    return plugins.named("exports_data", *([of_run] if of_run is not None else []))
 
 
 EXPORT = Command(export, ExportSettings)

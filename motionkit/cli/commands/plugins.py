@@ -9,10 +9,17 @@ import typer
 
 from motionkit.cli.output import JsonFlag, emit, finish, say, table, warn, write
 from motionkit.errors import MotionkitError
-from motionkit.plugins import KINDS, Entry, either
+from motionkit.plugins import KINDS, Entry, either, with_article
 
 if TYPE_CHECKING:
     from motionkit.plugins.check import ImportOutcome
+
+_GIVES = "; ".join(
+    f"{with_article(row.singular)} {either([f'{next(iter(row.gives))} (default)', *row.scaffolds])}"
+    for row in KINDS.values()
+    if row.scaffolds
+)
+"""The words of ``--gives``."""
 
 
 def register(app: typer.Typer) -> None:
@@ -135,18 +142,17 @@ def new_plugin(
         ),
     ],
     parent: Annotated[Path, typer.Option("--in", help="Folder to make it in.", metavar="DIR")] = Path(),
-    gives: Annotated[
-        str, typer.Option("--gives", help="What it gives: a dataset text-motion (default) or regions.", metavar="WORD")
-    ] = "",
+    gives: Annotated[str, typer.Option("--gives", help=f"What it gives: {_GIVES}.", metavar="WORD")] = "",
     json: JsonFlag = False,
 ) -> None:
     """Start a plugin in a pip package of its own: code that works, tests, README."""
-    from motionkit.cli.table import DEFAULTS, rows
+    from motionkit.cli.packages import commands
+    from motionkit.cli.table import rows
     from motionkit.plugins import scaffold as _scaffold
 
     if len(words) > 2:
         raise MotionkitError(f"one package at a time, not {' '.join(words)}.", fix="motionkit plugins new KIND NAME")
-    taken = {row.name for row in rows()} | set(DEFAULTS)
+    taken = {row.name for row in rows()} | {name.partition(" ")[0] for name in commands() if " " in name}
     files = _scaffold.new_plugin(
         words[-1], parent, singular=words[0] if len(words) == 2 else "", gives=gives, taken=taken
     )

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from pydantic import Field
 
+from motionkit import plugins
 from motionkit.cli._inputs import STARTER, InputSettings, open_inputs, open_table
 from motionkit.cli._stop import working
 from motionkit.config import Cli
@@ -45,16 +46,16 @@ def profile(
     from motionkit.clips.convert import sizes_of
     from motionkit.clips.profile.document import remarks
     from motionkit.clips.profile.run import run_profile
-    from motionkit.predictor.advice import PredictorAdvisor
 
     names = paths or [STARTER]
     rows = open_table(settings.captions)
     opened = open_inputs(names, settings.read)
     workers = settings.jobs or os.cpu_count() or 1
+    advisor = next((made(starter=STARTER in names) for made in plugins.named("advice")), None)
     with working("profile", len(opened.sources), workers=workers, sizes=sizes_of(opened.sources)) as step:
         result = run_profile(
             opened.sources,
-            advisor=PredictorAdvisor(starter=STARTER in names),
+            advisor=advisor,
             table=rows,
             html=settings.html,
             config=settings.write_config,
@@ -69,17 +70,14 @@ def profile(
         console.warn(text)
     for text in (*remarks(result.profile), *result.written()):
         console.say(text)
-    if not result.suggestions:
-        console.say(
-            "no settings are suggested: those of the motion predictor are for clips with rotations, and these have "
-            "joint positions only (motionkit convert ... --to mpl finds rotations)"
-        )
+    if advisor is not None and not result.suggestions:
+        console.say(f"no settings are suggested: {advisor.silence}")
     return {
         **result.document(),
         "bodies": [body.document() for body in opened.bodies],
         "table": [{"title": table.title, "columns": table.columns, "rows": table.rows} for table in result.tables()],
-        "next": [shlex.join(["motionkit", "train-mpl", "--config", str(settings.write_config)])]
-        if settings.write_config is not None and result.suggestions
+        "next": [shlex.join(["motionkit", advisor.command, "--config", str(settings.write_config)])]
+        if settings.write_config is not None and advisor is not None and result.suggestions
         else [],
         "failure": MotionkitError(result.failure, code=1) if result.failure else None,
     }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from motionkit.cli.output import JsonFlag, emit, open_page, say, table, tables, warn, write
+from motionkit.cli.packages import words
 from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:
@@ -288,7 +289,7 @@ def _newest(root: Path) -> RunInfo:
 
     infos = [info for info in runs.find(None, root) if info.status != "damaged"]
     if not infos:
-        raise MotionkitError(f"there are no runs under {root}/.", fix="motionkit grpo --reward tmr-dense")
+        raise MotionkitError(f"there are no runs under {root}/.", fix=words("first run"))
     return infos[0]
 
 

@@ -15,6 +15,7 @@ import typer
 from motionkit import plugins
 from motionkit.cli._command import present
 from motionkit.cli.commands.tune_bayes import TuneBayesSettings, run_search
+from motionkit.cli.packages import words
 from motionkit.cli.settings import add_command
 from motionkit.config import Resolved
 from motionkit.errors import MotionkitError
@@ -36,7 +37,7 @@ def register(app: typer.Typer) -> None:
             typer.Option(
                 "--metrics",
                 metavar="RUN",
-                help="Adjust settings by the figures of a run of train-mpl, or of a metrics folder of the guide. "
+                help=f"Adjust settings by the figures of {words('a run that adjusts') or 'a run'}. "
                 "--dry-run says what would change, --base FILE is adjusted, --write-config FILE takes the result.",
             ),
         ] = None,

@@ -17,7 +17,7 @@ import typer
 from pydantic import Field
 
 from motionkit import plugins
-from motionkit.cli import output
+from motionkit.cli import output, packages
 from motionkit.cli._errors import unreadable
 from motionkit.cli.settings import add_command, show_plan
 from motionkit.config import Cli, PlaceSettings, Resolved, Settings, typed_flags
@@ -38,7 +38,9 @@ class TuneBayesSettings(Settings):
     """Settings of `motionkit tune-bayes`."""
 
     run: PlaceSettings = PlaceSettings()
-    trainer: Annotated[str, Cli("--trainer")] = Field("train-mpl", description="Trainer whose settings are searched.")
+    trainer: Annotated[str, Cli("--trainer")] = Field(
+        packages.default("tune"), description="Trainer whose settings are searched."
+    )
     base: Annotated[tuple[Path, ...], Cli("--base")] = Field(
         (), description="Settings file or run of the trainer to begin with, repeatable; trial 0 is trained with it."
     )
@@ -46,7 +48,7 @@ class TuneBayesSettings(Settings):
         (), description="KEY=VALUE of the trainer, repeatable."
     )
     data: Annotated[tuple[str, ...], Cli("--data")] = Field(
-        (), description="Data of the trainer, repeatable; its own default (train-mpl: starter) without."
+        (), description=f"Data of the trainer, repeatable; its own default{packages.words('data of a search')} without."
     )
     trials: Annotated[int, Cli("--trials")] = Field(50, ge=1, le=100_000, description="Trials, trial 0 included.")
     seeds: Annotated[int, Cli("--seeds")] = Field(

@@ -159,6 +159,16 @@ class Advisor(Protocol):
         """Name of what the settings are for: ``the motion predictor``."""
         ...
 
+    @property
+    def command(self) -> str:
+        """The command that reads them."""
+        ...
+
+    @property
+    def silence(self) -> str:
+        """Why no settings are suggested, where none are."""
+        ...
+
     def suggest(self, profile: Profile, fixed: Mapping[str, Any] | None = None) -> Sequence[Suggestion]:
         """Return settings with reasons, by the training clips; those in `fixed` stay and the others follow them."""
         ...

@@ -354,4 +354,5 @@ component = Component(
     models="motionkit.text_to_motion.models:MODELS",
     next="motionkit.text_to_motion.next:after_grpo",
     converted=dict.fromkeys(("humanml", "kit"), "motionkit.text_to_motion.next:after_conversion"),
+    released="motionkit.text_to_motion.released:found",
 )

@@ -16,10 +16,11 @@ from typer.testing import CliRunner, Result
 from motionkit import plugins
 from motionkit.cli import _app, get_app
 from motionkit.cli._app import built_in, command_names, options_of
-from motionkit.cli._guide import guide_options, guide_scripts
-from motionkit.cli._translate import _COMMON as SHARED
-from motionkit.cli._translate import old_options, translate
 from motionkit.config import leaves
+from motionkit.guides.answers import _COMMON as SHARED
+from motionkit.guides.answers import old_options
+from motionkit.guides.table import guide_options, guide_scripts
+from motionkit.guides.translate import translate
 
 Cli = Callable[..., Result]
 Dry = Callable[[list[str]], tuple[str, Result]]

@@ -2,7 +2,7 @@
 
 The table (`guide_options`, `guide_scripts`) is the same for answers, tests and the documentation. `read` takes the old
 options out of a command as a `Draft`; `rename` gives them the names of the table. What the table cannot tell is in
-`motionkit.cli._translate`.
+`motionkit.guides.translate`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class GuideOption:
 @lru_cache(maxsize=1)
 def _file() -> dict[str, list[dict[str, Any]]]:
     tables: dict[str, list[dict[str, Any]]] = json.loads(
-        (files("motionkit.cli") / "guide_options.json").read_text(encoding="utf-8")
+        (files("motionkit.guides") / "options.json").read_text(encoding="utf-8")
     )
     return tables
 
