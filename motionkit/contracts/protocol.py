@@ -9,10 +9,11 @@ from numbers import Real
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 from motionkit import plugins
-from motionkit.config import Cli, Settings
+from motionkit.config import Cli, Settings, slot_words
 from motionkit.contracts.console import Console
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
+from motionkit.runs import made_by
 from motionkit.tracking import definition, require_defined
 
 Split = Annotated[Literal["val", "test"], Cli("--split", panel="What")]
@@ -189,3 +190,16 @@ def figure_table(figures: Mapping[str, float], title: str = "") -> dict[str, Any
 
 def _wrong(name: str, what: str, fix: str) -> ProtocolError:
     return ProtocolError(f"protocol {name!r} {what}.", why="a protocol returns a Result.", fix=fix, code=1)
+
+
+def dataset_plan(model: str, chosen: object) -> dict[str, object]:
+    """Return the line of a dry run about the dataset to measure a model on: its run's, if it has one.
+
+    Args:
+        model: Run, checkpoint or folder of the model.
+        chosen: ``--dataset``, if given.
+    """
+    run = made_by(model) if model and chosen is None else None
+    table: Any = run.config.get("dataset") if run is not None else None
+    words = slot_words("dataset", table, "datasets")
+    return {"data": f"{' '.join(words)} (of the run)"} if words else {}

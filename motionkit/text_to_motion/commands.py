@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 from pydantic import Field, field_validator
 
-from motionkit.config import Chosen, Cli, Group, PromptSettings, SamplerSettings, Settings, slot
+from motionkit.config import Chosen, Cli, Group, PromptSettings, SamplerSettings, Settings, choose_from_file, slot
 from motionkit.contracts.console import Command, Console
-from motionkit.contracts.own_data import dataset_of
 from motionkit.errors import MotionkitError
 from motionkit.page.wording import count
+from motionkit.runs import made_by
 from motionkit.text_to_motion.typed import STDIN, list_prompts, read_prompts, read_seconds, refuse_loose_words
 
 if TYPE_CHECKING:
@@ -384,7 +384,9 @@ def _with_own_prompts(
     """
     if settings.dataset is not None or texts or file is not None or " " in str(out):
         return settings
-    dataset = dataset_of(str(getattr(settings.policy.options, "checkpoint", "")))
+    path = str(getattr(settings.policy.options, "checkpoint", ""))
+    run = made_by(path) if path not in ("", _STARTER) else None
+    dataset = choose_from_file("datasets", run.config.get("dataset")) if run is not None else None
     if dataset is None or dataset.name == _STARTER:
         return settings
     return settings.model_copy(update={"dataset": dataset})

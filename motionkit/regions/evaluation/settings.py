@@ -9,8 +9,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from motionkit.config import Chosen, Cli, slot
-from motionkit.contracts.own_data import dataset_plan
-from motionkit.contracts.protocol import DEVICE_HELP, SPLIT_HELP, Argument, ProtocolSettings, Split
+from motionkit.contracts.protocol import DEVICE_HELP, SPLIT_HELP, Argument, ProtocolSettings, Split, dataset_plan
 from motionkit.plugins import Component
 
 

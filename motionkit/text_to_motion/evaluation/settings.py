@@ -9,8 +9,15 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from motionkit.config import Chosen, Cli, Group, PromptSettings, slot, slots
-from motionkit.contracts.own_data import STARTER, dataset_plan
-from motionkit.contracts.protocol import DATA_HELP, DEVICE_HELP, SPLIT_HELP, Argument, ProtocolSettings, Split
+from motionkit.contracts.protocol import (
+    DATA_HELP,
+    DEVICE_HELP,
+    SPLIT_HELP,
+    Argument,
+    ProtocolSettings,
+    Split,
+    dataset_plan,
+)
 from motionkit.plugins import Component
 
 AUTO, NONE = "auto", "none"
@@ -145,7 +152,7 @@ class RetrievalSettings(ProtocolSettings):
     """Measure a text-motion retrieval model by TMR's four protocols, in both directions and for both rules of ties."""
 
     arguments: ClassVar[tuple[Argument, ...]] = (
-        Argument("TMR", "Run of pretrain tmr, TMR folder or file; default: the starter's.", STARTER),
+        Argument("TMR", "Run of pretrain tmr, TMR folder or file; default: the starter's.", "starter"),
     )
 
     dataset: Chosen | None = slot("datasets", None, description=DATA_HELP, gives=("text-motion", "composite"))
