@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from motionkit.config import choose_one
 from motionkit.errors import MotionkitError
+from motionkit.plugins import complete
 
 if TYPE_CHECKING:
     from motionkit.clips.convert import ConvertReport
@@ -48,9 +49,11 @@ def load_policy(
         >>> policy.fps, policy.skeleton.name
         (20.0, 'humanml')
     """
+    from motionkit.contracts.dataset import TextMotionDataset
+
     policy: TextToMotionPolicy = choose_one(
         "policies", name, {"checkpoint": str(checkpoint)} | options, typed=True
-    ).build(device=device, dataset=dataset)
+    ).build(device=device, dataset=complete(dataset, TextMotionDataset))
     return policy
 
 
@@ -74,7 +77,10 @@ def load_reward(
         >>> reward.name
         'tmr-dense'
     """
-    reward: Reward = choose_one("rewards", name, options, typed=True).build(device=device, dataset=dataset)
+    from motionkit.contracts.dataset import TextMotionDataset
+
+    known = complete(dataset, TextMotionDataset)
+    reward: Reward = choose_one("rewards", name, options, typed=True).build(device=device, dataset=known)
     return reward
 
 

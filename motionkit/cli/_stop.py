@@ -127,8 +127,8 @@ def refuse_copies(command: str) -> None:
 
 def refuse_unshared(label: str, trainer: Any, launch: Launch) -> None:
     """Refuse a trainer that cannot be shared by processes."""
-    if not hasattr(trainer, "world"):
-        why = getattr(trainer, "unshared", "") or "it does not share its steps"
+    if trainer.world is None:
+        why = trainer.unshared or "it does not share its steps"
         raise MotionkitError(
             f"motionkit {label} cannot be shared by {launch.size} processes.",
             why=f"{why}; each process would train a copy of its own.",

@@ -54,10 +54,8 @@ def trainer_command(name: str, app: typer.Typer) -> None:
             begun = time.monotonic()
             output.say(f"{label}: loading torch, data and weights")
             trainer = _opened(label, component, resolved.settings, launch, join)
-            if hasattr(trainer, "typed"):
-                trainer.typed = frozenset(key for key, typed in resolved.given.items() if typed)
-            if hasattr(trainer, "given"):
-                trainer.given = frozenset(resolved.given)
+            trainer.typed = frozenset(key for key, typed in resolved.given.items() if typed)
+            trainer.given = frozenset(resolved.given)
             try:
                 with plugins.catching():
                     trainer.prepare()
@@ -119,7 +117,6 @@ def _train(
     label: str, component: plugins.Component, trainer: Any, resolved: Resolved[TrainerSettings], *, as_json: bool
 ) -> None:
     from motionkit.report.page import run_page
-    from motionkit.training.base import figures_of
     from motionkit.training.execute import run_trainer
 
     try:
@@ -129,7 +126,7 @@ def _train(
             resolved,
             component=component,
             argv=sys.argv,
-            watch=None if launch_of().quiet else lambda run: follow(run, label, figures_of(trainer)),
+            watch=None if launch_of().quiet else lambda run: follow(run, label, trainer.figures),
             page=run_page,
         )
     except OSError as error:

@@ -85,9 +85,16 @@ class Chosen:
         """Light half of the plugin; it may be a Python file, since untyped ones never become a `Chosen`."""
         return plugins.get(self.kind, self.name, typed=True)
 
+    def get(self, key: str, default: Any) -> Any:
+        """Return the option of a dotted key; `default` for a plugin that has none of that name."""
+        value: Any = self.options
+        for part in key.split("."):
+            value = getattr(value, part, None)
+        return default if value is None else value
+
     def build(self, **runtime: Any) -> Any:
         """Import the plugin's heavy half and call it with the options and `runtime`."""
-        return self.component.build(self.options, **runtime)
+        return plugins.build(self.kind, self.component, self.options, **runtime)
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, get_args, runtime_checkable
+from typing import Protocol, get_args
 
 from torch import Tensor
 
-from motionkit.motion import Caption, Clip, JointMotion, Normalizer, Skeleton, features_to_joints, plain_id
+from motionkit.errors import MotionkitError
+from motionkit.motion import Caption, Clip, DataRecord, JointMotion, Normalizer, Skeleton, features_to_joints, plain_id
 from motionkit.motion.corpus.ids import Split as Split
 from motionkit.text import Prompt
 
@@ -43,18 +45,38 @@ class TextClip:
     key: str  # clip id, unique in its split
     features: Tensor  # [T, D] float32, not normalised
     captions: tuple[str, ...]  # at least one text
+    tokens: tuple[tuple[str, ...], ...] = ()  # ``word/POS`` tokens of each caption, if they are stored
+    source: str = ""  # id of the motion's file, if that is not the key
+    start: int = 0  # first frame in that file
 
 
-class TextMotionDataset(Protocol):
-    """Clips with captions, and prompts for RL.
+class Dataset(Protocol):
+    """What all datasets have.
 
     Attributes:
         name: Registry name.
+    """
+
+    name: str
+
+    @property
+    def inputs(self) -> Mapping[str, str] | None:
+        """Fingerprints of its files by the option that names them; empty if it is generated, None if not known."""
+        return None
+
+
+class TextMotionDataset(Dataset, Protocol):
+    """Clips with captions, and prompts for RL.
+
+    Only `clips`, `prompts`, `physics_reference` and the attributes without a value need be there.
+
+    Attributes:
         skeleton: Body of the features.
         fps: Frames per second.
         normalizer: Mean and Std of the dataset (model side, not the evaluator's).
         max_length: Longest motion in frames.
         random_crop: Whether training may cut clips at random places; otherwise a cut starts at the first frame.
+        root: Its folder; None for data without one.
 
     Example:
         >>> from motionkit import load_dataset
@@ -64,17 +86,19 @@ class TextMotionDataset(Protocol):
         (2, True)
     """
 
-    name: str
     skeleton: Skeleton
     fps: float
     normalizer: Normalizer
     max_length: int
     random_crop: bool
+    root: Path | None = None
 
+    @abstractmethod
     def clips(self, split: Split) -> Sequence[TextClip]:
         """Return the split's clips, always in the same order."""
         ...
 
+    @abstractmethod
     def prompts(self, split: Split, *, k_segments: int = 0, seed: int = 0) -> Sequence[Prompt]:
         """Return prompts with lengths.
 
@@ -85,24 +109,61 @@ class TextMotionDataset(Protocol):
         """
         ...
 
+    @abstractmethod
     def physics_reference(self) -> tuple[float, float]:
         """Return the median foot skate (m/s) and median jerk (m/s^3) of the train split, cached with the data."""
         ...
 
+    @property
+    def source(self) -> TextMotionDataset | None:
+        """The dataset of the single clips that composite data are made of; None if it is not known."""
+        return None
 
-@runtime_checkable
-class HasCaptionTokens(Protocol):
-    """A dataset that stores ``word/POS`` tokens with its captions, as HumanML3D does."""
+    @property
+    def source_name(self) -> str:
+        """Name of the clips' dataset: its own, but for composite data."""
+        return self.name
+
+    @property
+    def splits(self) -> tuple[Split, ...] | None:
+        """Splits that composite data have; None for data of single clips."""
+        return None
+
+    @property
+    def evaluator_normalizer(self) -> Normalizer | None:
+        """Mean and Std of the evaluator, if they lie with the data."""
+        return None
 
     def caption_tokens(self) -> Mapping[str, Sequence[str]]:
-        """Return the tokens by caption, such as ``("a/DET", "man/NOUN", "walk/VERB")``."""
-        ...
+        """Return stored ``word/POS`` tokens by caption, such as ``("a/DET", "man/NOUN", "walk/VERB")``."""
+        return {}
+
+    def captions(self, split: Split) -> Sequence[str] | None:
+        """Return a split's captions without reading its motions, one may be there several times; None if it cannot."""
+        return None
+
+    def split_ids(self, split: Split) -> Sequence[str]:
+        """Return the ids of a split's motions, without reading a motion if that can be."""
+        return [name for prompt in self.prompts(split, k_segments=1) for name in prompt.source_ids]
+
+    def action(self, caption: str) -> str:
+        """Return the name of the action that a caption describes; empty if it is not known, or actions have none."""
+        return ""
 
 
-def is_generated(dataset: object) -> bool:
-    """Whether a dataset is generated: it has ``inputs``, and they are empty. Its splits share nothing by design."""
-    inputs = getattr(dataset, "inputs", None)
-    return isinstance(inputs, Mapping) and not inputs
+def record_of(dataset: TextMotionDataset) -> DataRecord:
+    """Return the record of a dataset for the models that are trained on it; of a composite set that of its clips."""
+    root = dataset.root or (dataset.source.root if dataset.source is not None else None)
+    try:
+        normalizer: Normalizer | None = dataset.normalizer
+    except MotionkitError:  # composite prompts of the original code have no statistics
+        normalizer = None
+    return DataRecord.of(dataset.source_name, root, normalizer)
+
+
+def is_generated(dataset: Dataset) -> bool:
+    """Whether a dataset is generated: its ``inputs`` are known, and empty. Its splits share nothing by design."""
+    return dataset.inputs is not None and not dataset.inputs
 
 
 @dataclass(frozen=True)

@@ -108,9 +108,9 @@ def build_protocol(name: str, component: Component, settings: ProtocolSettings, 
         MotionkitError: As `Component.build`.
     """
     protocol: EvaluationProtocol = component.build(settings, console=console)
-    lacking = [] if callable(getattr(protocol, "measure", None)) else ["measure()"]
-    recorded_name = getattr(protocol, "name", None)
-    lacking += [] if isinstance(recorded_name, str) and recorded_name else ["name"]
+    lacking = plugins.missing(protocol, ("measure",), ("name",))
+    if "name" not in lacking and not (isinstance(protocol.name, str) and protocol.name):
+        lacking.append("name")
     if lacking:
         raise ProtocolError(
             f"protocol {name!r} has no {' and no '.join(lacking)}.",

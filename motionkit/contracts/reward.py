@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
@@ -143,24 +144,36 @@ class RewardScores:
 class Reward(Protocol):
     """Scores a batch of samples against their prompts.
 
+    A reward has `name` and `score`; what else is here has a default. One that waits, for a server or another process,
+    may be written ``async def score``: it runs concurrently with the other rewards of the mix, without a graph.
+
     Attributes:
         name: Name in metrics: ``reward/<name>/mean``.
-
-    A reward with a limited range may also have ``bounds: tuple[float, float]``, its lowest and highest total: a run
-    whose reward stays at one end warns. One whose options name a file may have ``inputs: Mapping[str, str]``, a
-    fingerprint of the file by the name of the option, so that a run can be resumed after the file moved. One that
-    consists of quantities which runs measure may have ``rows: tuple[str, ...]``, such as ``("skate", "jerk")``: their
-    rows in the tables are marked as trained on.
-
-    One that waits, for a server or another process, may be written ``async def score``: it runs concurrently with the
-    other rewards of the mix. One that is slow without being asynchronous may have ``threads: int``: its samples are
-    divided among that many parallel calls, so `score` must not depend on the rest of the batch. Both are scored without
-    a graph.
+        threads: Parallel calls that the samples are divided among, for a reward that is slow without being
+            asynchronous: `score` must not depend on the rest of the batch, and is called without a graph.
+        reads_captions: Whether it compares with the captions of the data, as far as it is one of regions.
     """
 
     name: str
+    threads: int = 1
+    reads_captions: bool = True
 
-    # Any: each reward takes the one class of `Record` that its component reads.
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """Lowest and highest total, if its range is limited: a run whose reward stays at one end warns."""
+        return None
+
+    @property
+    def inputs(self) -> Mapping[str, str] | None:
+        """Fingerprints of its files by the option that names them, so that a run can be resumed after a file moved."""
+        return None
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """Measured quantities that it consists of, such as ``("skate", "jerk")``: their rows say so in the tables."""
+        return ()
+
+    @abstractmethod  # Any: each reward takes the one class of `Record` that its component reads.
     def score(self, samples: Any, prompts: Sequence[Prompt], /) -> RewardScores:
         """Score N samples in one pass.
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from motionkit.documents import read_text
 from motionkit.errors import MotionkitError
+from motionkit.motion.features.layout import Normalizer
 
 _GENERATED = "starter"
 """A dataset made by code: its statistics depend on how many clips are made, so it is compared by name."""
@@ -45,15 +46,14 @@ class DataRecord(BaseModel):
     statistics: str = Field("", max_length=64)
 
     @classmethod
-    def of(cls, dataset: object) -> Self:
-        """Describe a text-motion dataset."""
-        root = getattr(dataset, "root", None) or getattr(getattr(dataset, "source", None), "root", None)
+    def of(cls, name: str, root: Path | str | None = None, normalizer: Normalizer | None = None) -> Self:
+        """Describe a dataset by its name, its folder, and its Mean and Std."""
         folder = None if root is None else Path(root).expanduser().resolve()
         return cls(
-            name=str(getattr(dataset, "source_name", getattr(dataset, "name", ""))),
+            name=str(name),
             root="" if folder is None else str(folder),
             licence="" if folder is None else _licence(folder),
-            statistics=_fingerprint(dataset),
+            statistics="" if normalizer is None else _fingerprint(normalizer),
         )
 
     @classmethod
@@ -96,12 +96,6 @@ def _licence(folder: Path) -> str:
     return next((" ".join(line.split())[:200] for line in lines if line), "")
 
 
-def _fingerprint(dataset: object) -> str:
-    try:
-        normalizer = getattr(dataset, "normalizer", None)
-    except MotionkitError:  # composite prompts of the original code have no statistics
-        return ""
-    if normalizer is None:
-        return ""
+def _fingerprint(normalizer: Normalizer) -> str:
     values = b"".join(part.detach().float().cpu().numpy().tobytes() for part in (normalizer.mean, normalizer.std))
     return hashlib.sha256(values).hexdigest()[:16]

@@ -1,5 +1,6 @@
 """Plugin components and their discovery. Imports no torch."""
 
+from motionkit.plugins._complete import build, complete, missing
 from motionkit.plugins._component import FREE, Component, Direction, Metric, declared, install_line, short_ones
 from motionkit.plugins._discovery import KINDS, Entry, Kind, either, forget, scan
 from motionkit.plugins._guard import catching, in_use, in_words, package_of
@@ -40,11 +41,13 @@ __all__ = [
     "Kind",
     "Metric",
     "available",
+    "build",
     "builtin_metrics",
     "catching",
     "check_of",
     "check_signature",
     "code_error",
+    "complete",
     "declared",
     "either",
     "find",
@@ -60,6 +63,7 @@ __all__ = [
     "is_own",
     "label",
     "load",
+    "missing",
     "named",
     "own",
     "package_of",

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from motionkit.errors import MotionkitError, did_you_mean
+from motionkit.plugins._complete import missing, required_of
 from motionkit.plugins._component import Component
 from motionkit.plugins._discovery import HOME, KINDS, LIMIT_VARIABLE, OBJECTS, OF_KINDS, Entry, either, normalise, scan
 from motionkit.plugins._guard import PluginError, in_words, is_stop
@@ -108,7 +109,7 @@ def _misfit(kind: str, component: Component, factory: Any) -> str:
     if not isinstance(factory, type):
         return ""
     methods = _methods(row.gives.get(gives_of(kind, component), ""))
-    if lacking := [method for method in methods if not callable(getattr(factory, method, None))]:
+    if lacking := [method.removesuffix("()") for method in missing(factory, methods)]:
         listed = ", ".join(lacking[:_MANY]) + (f" and {len(lacking) - _MANY} more" if len(lacking) > _MANY else "")
         return (
             f"{component.factory} is not {with_article(row.singular)}: it has no {listed}{_other_kind(kind, factory)}"
@@ -128,7 +129,7 @@ def _other_kind(kind: str, factory: type) -> str:
     for candidate, row in KINDS.items():
         for protocol in dict.fromkeys(row.gives.values()):
             methods = _methods(protocol)
-            if candidate != kind and methods and all(callable(getattr(factory, method, None)) for method in methods):
+            if candidate != kind and methods and not missing(factory, methods):
                 return f"; it looks like {with_article(row.singular)}, whose group is {HOME}.{candidate}"
     return ""
 
@@ -136,7 +137,8 @@ def _other_kind(kind: str, factory: type) -> str:
 def _methods(protocol: str) -> list[str]:
     module, _, name = protocol.partition(":")
     cls = getattr(importlib.import_module(module), name) if module else object
-    return [word for word, value in vars(cls).items() if inspect.isfunction(value) and not word.startswith("_")]
+    required = required_of(cls)
+    return [word for word in vars(cls) if word in required]
 
 
 def _contract(kind: str, name: str) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from motionkit import plugins
 from motionkit.errors import MotionkitError
 from motionkit.motion.prediction import MotionState
 from motionkit.plugins import Component
@@ -34,7 +35,10 @@ def check_predictor(predictor: str | Component | Predictor, *, options: dict[str
         check_component("policies", predictor)
     if isinstance(predictor, (str, Component)):
         component = component_of("policies", predictor)
-        predictor = cast("Predictor", component.build(options_of(component, options), device="cpu", dataset=None))
+        predictor = cast(
+            "Predictor",
+            plugins.build("policies", component, options_of(component, options), device="cpu", dataset=None),
+        )
     findings = Findings(f"predictor {type(predictor).__name__!r}")
     findings.expect(predictor.past >= 2, f"past is {predictor.past}; a predictor reads two frames or more.")
     findings.expect(predictor.fps > 0, f"fps is {predictor.fps}.")

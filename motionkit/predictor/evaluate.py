@@ -53,7 +53,7 @@ class Mpl:
                 fix="leave --horizon out, or ask for nearer --horizons.",
             )
         names = clips_of(model, settings.data, flag="--data")
-        typed = "" if settings.policy is None else str(getattr(settings.policy.options, "checkpoint", ""))
+        typed = "" if settings.policy is None else str(settings.policy.get("checkpoint", ""))
         data = open_eval_data(
             names,
             settings.split,

@@ -13,11 +13,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from motionkit import plugins
 from motionkit.config import choose_one
 from motionkit.motion.corpus.ids import Split
 from motionkit.nn.lora import names_by_group
 from motionkit.plugins import Component
-from motionkit.regions.datasets.base import HasRegionAreas, KnowsScenes, NamesAbsent, RegionDataset, Regions
+from motionkit.regions.datasets.base import KnowsScenes, RegionDataset, Regions
 from motionkit.regions.datasets.scenes import Shapes
 from motionkit.regions.evaluation.known import Truth
 from motionkit.regions.evaluation.measure import Task, masks_at, open_task
@@ -54,7 +55,11 @@ def check_region_policy(
     if isinstance(policy, str):
         check_component("policies", policy)
     component = component_of("policies", policy) if isinstance(policy, (str, Component)) else None
-    built = policy if component is None else component.build(options_of(component, options), device="cpu")
+    built = (
+        policy
+        if component is None
+        else plugins.build("policies", component, options_of(component, options), device="cpu")
+    )
     findings = Findings(f"policy {type(built).__name__!r}")
     _check_policy(findings, cast("RegionPolicy", built), images, captions)
     if component is not None:
@@ -87,7 +92,7 @@ def _check_saved(findings: Findings, policy: RegionPolicy, component: Component,
     with TemporaryDirectory() as place:
         policy.save(Path(place), tensors=policy.tensors())
         checked = component.options.model_validate({**options, "checkpoint": place})
-        again = component.build(checked, device="cpu", dataset=None).tensors()
+        again = plugins.build("policies", component, checked, device="cpu", dataset=None).tensors()
     kept = policy.tensors()
     same = again.keys() == kept.keys() and all(
         torch.equal(kept[name].cpu(), tensor.cpu()) for name, tensor in again.items()
@@ -226,7 +231,8 @@ def check_region_dataset(
         check_component("datasets", dataset)
     if isinstance(dataset, (str, Component)):
         component = component_of("datasets", dataset)
-        dataset = cast("RegionDataset", component.build(options_of(component, options)))
+        dataset = cast("RegionDataset", plugins.build("datasets", component, options_of(component, options)))
+    plugins.complete(dataset, RegionDataset)
     findings = Findings(f"dataset {getattr(dataset, 'name', type(dataset).__name__)!r}")
     owners: dict[int, str] = {}
     total = 0
@@ -263,12 +269,12 @@ def _check_region_split(
         mark = zlib.crc32(np.ascontiguousarray(image).tobytes())
         owner = owners.setdefault(mark, split)
         findings.expect(owner == split, f"The image of region {place} of {split!r} is in {owner!r} as well.")
-    if isinstance(dataset, HasRegionAreas):
-        areas = np.asarray(dataset.areas(split))
+    if (given := dataset.areas(split)) is not None:
+        areas = np.asarray(given)
         fits = areas.shape == (dataset.count(split),) and bool(((areas > 0) & (areas <= 1)).all())
         findings.expect(fits, f"areas({split!r}) must be one number above 0 up to 1 for each region.")
-    if isinstance(dataset, NamesAbsent):
-        named = list(dataset.absent(split, index))
+    if (absent := dataset.absent(split, index)) is not None:
+        named = list(absent)
         fits = len(named) == number and all(isinstance(text, str) and text.strip() for text in named)
         findings.expect(fits, f"absent({split!r}, ...) must give a caption for each region.")
     if isinstance(dataset, KnowsScenes):

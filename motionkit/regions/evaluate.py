@@ -71,7 +71,7 @@ class Sa2va:
                 fix=f"--split {'test' if settings.split == 'val' else 'val'}, or another --dataset.",
             )
         models = open_region_models(model, settings.policy, settings.base, data=data, device=device)
-        typed = "" if settings.policy is None else str(getattr(settings.policy.options, "checkpoint", ""))
+        typed = "" if settings.policy is None else str(settings.policy.get("checkpoint", ""))
         trained = trained_on(model or typed)
         if settings.base:
             trained |= trained_on(settings.base)
@@ -196,7 +196,7 @@ def open_region_models(
         begun = choose_from_file("policies", table)
     if begun is None:
         return RegionModels(policy, None, model, "", info)
-    words = str(getattr(begun.options, "checkpoint", "") or begun.label)
+    words = str(begun.get("checkpoint", "") or begun.label)
     return RegionModels(policy, begun.build(device=device, dataset=data), model, words, info)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,33 +73,13 @@ class PlansMemory(Protocol):
         ...
 
 
-@runtime_checkable
-class ChecksItself(Protocol):
-    """A region policy with additional checks, for ``sa2va-rl --check``."""
-
-    def checks(self) -> Sequence[tuple[str, bool, str]]:
-        """Return name, whether it passes, and details of each check."""
-        ...
-
-
-@runtime_checkable
-class HasLimits(Protocol):
-    """A region policy with a fixed image size and a limited vocabulary."""
-
-    @property
-    def sees(self) -> str:
-        """The image size in words, such as ``every image squeezed to 48 x 48 pixels``."""
-        ...
-
-    def known_words(self, texts: Sequence[str]) -> float:
-        """Return the fraction of the words of texts that it knows, from 0 to 1."""
-        ...
-
-
 class RegionPolicy(Protocol):
     """A model that captions regions of images and draws masks of captions; ``Component(gives="regions")``.
 
+    Only its abstract methods and the attributes without a value need be there.
+
     Attributes:
+        network: The module with all weights, in eval mode.
         device: Its device.
         mask_size: ``(height, width)`` of the masks.
         action_size: Width Z of a segmentation prompt, the projected hidden state at the token [SEG].
@@ -107,21 +88,19 @@ class RegionPolicy(Protocol):
             ``language_model.*lora_*`` (`fnmatch`).
     """
 
+    network: nn.Module
     device: torch.device
     mask_size: tuple[int, int]
     action_size: int
     longest: int
     groups: Mapping[str, tuple[str, ...]]
 
-    @property
-    def network(self) -> nn.Module:
-        """The module with all weights, in eval mode."""
-        ...
-
+    @abstractmethod
     def see(self, images: Sequence[NDArray[np.uint8]]) -> Any:
         """Encode N images ``[H, W, 3]`` with the frozen encoders; returns `SeenRegions`."""
         ...
 
+    @abstractmethod
     def sample_captions(
         self, seen: Any, masks: Tensor, *, temperature: float = 1.0, noise: Tensor | None = None
     ) -> Captions:
@@ -136,6 +115,7 @@ class RegionPolicy(Protocol):
         """
         ...
 
+    @abstractmethod
     def score_words(
         self, seen: Any, masks: Tensor, ids: Tensor, *, temperature: float = 1.0, whole: bool = False
     ) -> WordScores:
@@ -150,26 +130,32 @@ class RegionPolicy(Protocol):
         """
         ...
 
+    @abstractmethod
     def encode(self, texts: Sequence[str]) -> Tensor:
         """Return the token ids ``[N, L]`` of captions, for `score_words`."""
         ...
 
+    @abstractmethod
     def prompts(self, seen: Any, texts: Sequence[str]) -> Tensor:
         """Return the segmentation prompts ``[N, Z]`` of captions, with graph."""
         ...
 
+    @abstractmethod
     def draw(self, seen: Any, prompts: Tensor) -> Tensor:
         """Return mask logits ``[N, h, w]``; above 0 is inside."""
         ...
 
+    @abstractmethod
     def tensors(self) -> dict[str, Tensor]:
         """Return the trainable weights by name."""
         ...
 
+    @abstractmethod
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         """Restore these weights; strict."""
         ...
 
+    @abstractmethod
     def save(self, folder: Path, *, tensors: Mapping[str, Tensor] | None) -> None:
         """Write a folder that the option ``checkpoint`` of its plugin opens.
 
@@ -178,3 +164,21 @@ class RegionPolicy(Protocol):
             tensors: As returned by `tensors`; None for a run whose checkpoints hold them.
         """
         ...
+
+    @property
+    def sees(self) -> str:
+        """The image size in words, such as ``every image squeezed to 48 x 48 pixels``; empty if it is not fixed."""
+        return ""
+
+    def known_words(self, texts: Sequence[str]) -> float | None:
+        """Return the fraction of the words of texts that it knows, from 0 to 1; None for no limited vocabulary."""
+        return None
+
+    def checks(self) -> Sequence[tuple[str, bool, str]]:
+        """Return name, whether it passes, and details of each check of its own, for ``sa2va-rl --check``."""
+        return ()
+
+    @property
+    def inputs(self) -> Mapping[str, str] | None:
+        """Fingerprints of its files by the option that names them; None if they are not known."""
+        return None

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.motion.corpus.ids import Split
-from motionkit.regions.datasets.base import NamesAbsent, RegionDataset, captioned_part, trained_pictures
+from motionkit.regions.datasets.base import RegionDataset, names_absent, trained_pictures
 from motionkit.regions.evaluation.known import look_up
 from motionkit.regions.evaluation.measure import masks_at
 from motionkit.regions.policy import REGION_ARTIFACT as ARTIFACT
-from motionkit.regions.policy import HasLimits, RegionPolicy
+from motionkit.regions.policy import RegionPolicy
 from motionkit.regions.pretrain_settings import PretrainRegionsSettings
 from motionkit.regions.small import SeenImages, ShapesPolicy
 from motionkit.runs import Run
@@ -58,11 +58,10 @@ def supervised_loss(
     return cross_entropy + mask_loss(policy.draw(seen, policy.prompts(seen, captions)), masks).mean() / world.size
 
 
-def unknown_words(policy: object, captions: Sequence[str], world: World | None = None) -> dict[str, float]:
+def unknown_words(policy: RegionPolicy, captions: Sequence[str], world: World | None = None) -> dict[str, float]:
     """Return the share of the captions' words that a policy does not know, by metric; nothing if it does not say."""
-    if not isinstance(policy, HasLimits):
-        return {}
-    return mean_over({"supervised/unknown_words": 1.0 - policy.known_words(captions)}, world or OneProcess())
+    known = policy.known_words(captions)
+    return {} if known is None else mean_over({"supervised/unknown_words": 1.0 - known}, world or OneProcess())
 
 
 def mask_loss(logits: Tensor, masks: Tensor) -> Tensor:
@@ -127,8 +126,8 @@ class PretrainRegions:
                     f"model.{name} is {side} and that of {self.data.name} is {theirs[0]} x {theirs[1]}.",
                     fix=f"{square}--set model.resize=true squeezes images and masks to the policy's sizes.",
                 )
-        words = getattr(self.data, "words", None) or words_of(self.data)
-        self.part = captioned_part(self.data)
+        words = self.data.words or words_of(self.data)
+        self.part = self.data.captioned("train")
         if self.part is not None and not len(self.part):
             raise MotionkitError(
                 f"no training region of {self.data.name} has a caption.",
@@ -199,7 +198,7 @@ class PretrainRegions:
         loss = supervised_loss(policy, seen, masks, captions, world=world)
         unknown = unknown_words(policy, captions, world)
         count = round(self.settings.train.absent * len(all_index))  # the first ones, whichever process has them
-        if not count or not isinstance(self.data, NamesAbsent):
+        if not count or not names_absent(self.data):
             return loss, unknown
         first = np.arange(len(all_index))[share]
         absent = look_up(self.data, split, index[first < count]).absent

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from motionkit.contracts.reward import MaskBatch, RewardScores, TextBatch
+from motionkit.contracts.reward import MaskBatch, Reward, RewardScores, TextBatch
 from motionkit.errors import MotionkitError
-from motionkit.regions.datasets.base import RegionDataset, captioned_part
+from motionkit.regions.datasets.base import RegionDataset
 from motionkit.regions.meteor.score import Meteor, load_lexicon
 from motionkit.regions.rewards import BrevityOptions, MeteorOptions, RuleOptions
 from motionkit.regions.scores import box_iou, region_iou
@@ -20,7 +20,7 @@ from motionkit.regions.scores import box_iou, region_iou
 _NUMBER = re.compile(r"-?\d+(?:[.,]\d+)?")
 
 
-class _Reward:
+class _Reward(Reward):
     name = ""
     bounds = (0.0, 1.0)
 
@@ -127,7 +127,12 @@ class MeteorReward(_Texts):
         self.options = options
         lexicon = load_lexicon(None if options.lexicon is None else options.lexicon.expanduser())
         self._meteor = Meteor(options.tokenizer, lexicon)
-        self.inputs = {"lexicon": lexicon.digest}
+        self._inputs = {"lexicon": lexicon.digest}
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Fingerprint of the lexicon."""
+        return self._inputs
 
     def of(self, text: str, wanted: Sequence[str]) -> float:
         """Return the best score over the wanted texts."""
@@ -173,7 +178,7 @@ class Brevity(_Texts):
 
 
 def _longest(data: RegionDataset) -> int:
-    part = captioned_part(data)
+    part = data.captioned("train")
     index = np.arange(min(_READ, data.count("train"))) if part is None else part[:_READ]
     counts = [len(text.split()) for text in data.regions("train", index).captions]
     return max(1, round(_TIMES * sum(counts) / len(counts))) if any(counts) else _LONGEST

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from motionkit import starter, weights
 from motionkit.documents import read_model
 from motionkit.errors import MotionkitError
-from motionkit.regions.policy import REGION_ARTIFACT, Captions, WordScores
+from motionkit.regions.policy import REGION_ARTIFACT, Captions, RegionPolicy, WordScores
 from motionkit.regions.small_settings import BEFORE, RegionOptions, RegionSettings
 from motionkit.rl import categorical
 from motionkit.runs import find_model, fingerprint, fingerprint_tensors, write_model
@@ -337,7 +337,7 @@ class SeenImages:
         return SeenImages(self.cells[index], self.regions[index], self.drawn[index])
 
 
-class ShapesPolicy:
+class ShapesPolicy(RegionPolicy):
     """See `motionkit.regions.policy.RegionPolicy`."""
 
     groups: Mapping[str, tuple[str, ...]] = {
@@ -359,13 +359,13 @@ class ShapesPolicy:
 
     @property
     def sees(self) -> str:
-        """See `motionkit.regions.policy.HasLimits`."""
+        """See `motionkit.regions.policy.RegionPolicy`."""
         side = self.settings.image_size
         squeezed = "every image squeezed to " if self.settings.resize else ""
         return f"{squeezed}{side} x {side} pixels, masks of {self.settings.mask_size} x {self.settings.mask_size}"
 
     def known_words(self, texts: Sequence[str]) -> float:
-        """See `motionkit.regions.policy.HasLimits`."""
+        """See `motionkit.regions.policy.RegionPolicy`."""
         return self.words.share(texts)
 
     @property

@@ -68,7 +68,7 @@ class ActorSpec(BaseModel):
         """Refuse an environment with other observations or actions."""
         fitting = spec_of(self.kind, self.width, environment)
         if self.kind == "mlp":
-            self._require_state(fitting, place, dict(getattr(environment, "left_out", {})))
+            self._require_state(fitting, place, dict(environment.left_out))
         for name in ("cameras", "low", "high", "choices"):
             if name == "cameras" and self.kind == "mlp":
                 continue
@@ -123,7 +123,7 @@ def spec_of(kind: str, width: int, environment: Any) -> ActorSpec:
             fix="give them one size.",
         )
     space = environment.action_space
-    choices = int(getattr(space, "n", 0))
+    choices = int(getattr(space, "n", 0))  # of any space of gymnasium, which is not imported here
     low, high = (() if choices else tuple(getattr(space, name).tolist()) for name in ("low", "high"))
     if not choices and (not low or getattr(space, "shape", ()) != (len(low),)):
         raise MotionkitError(
@@ -133,7 +133,7 @@ def spec_of(kind: str, width: int, environment: Any) -> ActorSpec:
         return ActorSpec.model_validate(
             {
                 "kind": kind, "width": width, "state_size": environment.state_size,
-                "state_parts": dict(getattr(environment, "state_parts", {})),
+                "state_parts": dict(environment.state_parts),
                 "cameras": dict(environment.cameras), "low": low, "high": high, "choices": choices,
                 "environment": dict(environment.spec),
             }

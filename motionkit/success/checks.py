@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from numpy.typing import NDArray
 
+from motionkit import plugins
 from motionkit.plugins import Component
 from motionkit.success.environments.base import Environment, Scripted, Step, Stored
 from motionkit.testing import Findings, check_component, component_of, options_of
@@ -47,7 +48,8 @@ def check_environment(
         return _check(environment, steps)
     component = component_of("environments", environment)
     several, single = (
-        cast("Environment", component.build(options_of(component, options), num_envs=count)) for count in (_COPIES, 1)
+        cast("Environment", plugins.build("environments", component, options_of(component, options), num_envs=count))
+        for count in (_COPIES, 1)
     )
     try:
         _check(several, steps, single)

@@ -265,8 +265,7 @@ class RewardCollect:
         return actor
 
     def _spec(self) -> ActorSpec:
-        if self.settings.policy not in POLICIES and getattr(self, "actor", None) is not None:
-            assert self.actor is not None
+        if self.settings.policy not in POLICIES and self.actor is not None:
             return self.actor.spec
         actor = self.settings.actor
         # Policies that observe nothing get the state, which costs no frames; an environment may have none.
@@ -324,8 +323,8 @@ class RewardCollect:
         with closing(self.environment), Collector(
             run.artifact(ARTIFACT), cameras=self.environment.cameras, environment=self.environment.spec,
             quota=quota_of(self.settings.quota), licence=self.settings.licence, columns=self._columns(),
-            choices=int(getattr(self.environment.action_space, "n", 0)),
-            state_parts=getattr(self.environment, "state_parts", None),
+            choices=int(self.environment.action_space.n) if isinstance(self.environment.action_space, Discrete) else 0,
+            state_parts=self.environment.state_parts or None,
         ) as self.collector:  # fmt: skip
             parts: Parts = {**self.learner.parts(), "collected": Collected(self.collector)}
             if (checkpoint := run.checkpoint()) is not None:

@@ -9,14 +9,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from motionkit.contracts.reward import FrameBatch, RewardScores, StepBatch
+from motionkit.contracts.reward import FrameBatch, Reward, RewardScores, StepBatch
 from motionkit.errors import MotionkitError
 from motionkit.success.classifier import COMMAND, Card, load_classifier, newest_classifier_run
 from motionkit.success.reward import EnvOptions, SuccessOptions
 from motionkit.text import Prompt
 
 
-class Env:
+class Env(Reward):
     """Returns the environment's own reward."""
 
     name = "env"
@@ -29,7 +29,7 @@ class Env:
         return RewardScores(total=steps.rewards.float())
 
 
-class SuccessReward:
+class SuccessReward(Reward):
     """Scores episodes by the frames that count, see `SuccessOptions.mode`.
 
     An episode's value is the k-th highest probability of its last n frames: k = n = 1 for ``last``, the highest of all
@@ -43,10 +43,15 @@ class SuccessReward:
         self.options = options
         self.place = place = _place(options.checkpoint)  # where it is from
         self.classifier = load_classifier(place, device=device)
+        self._mark = self.classifier.fingerprint()  # as it is opened: `ppo` may train it on
         _refuse_other(options, self.classifier.card, place)
         # `place` in words
         self.origin = str(place) if options.checkpoint else f"{place}, the newest finished run of {COMMAND}"
-        self.inputs = {"checkpoint": self.classifier.fingerprint()}  # its fingerprint, by the option that names it
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Fingerprint of the classifier."""
+        return {"checkpoint": self._mark}
 
     def score(self, samples: FrameBatch, prompts: Sequence[Prompt], /) -> RewardScores:
         """Return a score in 0 to 1 for each episode; NaN for one without a frame."""

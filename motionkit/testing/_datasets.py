@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import torch
 
+from motionkit import plugins
 from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.motion import feature_width
@@ -43,7 +44,7 @@ def check_dataset(
         component = component_of("datasets", dataset)
         if (other := other_check("datasets", gives_of("datasets", component))) is not None:
             return other(dataset, options=options, clips=clips)
-        dataset = cast("TextMotionDataset", component.build(options_of(component, options)))
+        dataset = cast("TextMotionDataset", plugins.build("datasets", component, options_of(component, options)))
     findings = Findings(f"dataset {dataset.name!r}")
     _check_motions(findings, dataset, clips)
     findings.close()

@@ -13,6 +13,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from motionkit import plugins
 from motionkit.contracts.reward import FrameBatch, MaskBatch, Record, Reward, RewardScores, TextBatch, contents, rows
 from motionkit.contracts.scoring import answer_of, fault_of, valid_segments
 from motionkit.motion import HUMANML, MotionBatch, Skeleton, feature_width
@@ -188,7 +189,9 @@ def check_reward(
     if isinstance(reward, (str, Component)):
         component = component_of("rewards", reward)
         reads = reads_of("rewards", component)
-        built = cast("Reward", component.build(options_of(component, options), dataset=dataset, device="cpu"))
+        built = cast(
+            "Reward", plugins.build("rewards", component, options_of(component, options), dataset=dataset, device="cpu")
+        )
     else:
         built = reward
     batch = samples if samples is not None else sample_record(reads)

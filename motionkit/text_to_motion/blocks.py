@@ -16,7 +16,7 @@ from motionkit.motion import MotionBatch, Skeleton
 from motionkit.page.wording import joined
 from motionkit.rl import NoiseSource, StepPlan, rollout, stable_hash
 from motionkit.text import SEPARATOR, Prompt
-from motionkit.text_to_motion.policy import BlockwisePolicy, DiffusionPolicy, NeedsSpare
+from motionkit.text_to_motion.policy import DiffusionPolicy
 
 OVERLAP = 1.0
 """Seconds that two blocks have in common, half of them before the seam. Of 0.5, 1, 2 and 3 s, 1 s joined the starter
@@ -39,7 +39,7 @@ class Block:
 
 def with_spare(policy: DiffusionPolicy, prompt: Prompt) -> Prompt:
     """Return a prompt with the frames more that a policy needs for a sound end, where it can make so many."""
-    more = policy.spare(prompt.length) if isinstance(policy, NeedsSpare) else 0
+    more = policy.spare(prompt.length)
     if not more or prompt.length + more > policy.max_length:
         return prompt
     return replace(prompt, frames=(*prompt.frames[:-1], prompt.frames[-1] + more))
@@ -47,7 +47,7 @@ def with_spare(policy: DiffusionPolicy, prompt: Prompt) -> Prompt:
 
 def is_long(policy: DiffusionPolicy, prompt: Prompt) -> bool:
     """Return whether a prompt is made of blocks: it is longer than what the policy makes at once."""
-    return prompt.length > policy.max_length and not isinstance(policy, BlockwisePolicy)
+    return prompt.length > policy.max_length and not policy.block
 
 
 def blocks_of(policy: DiffusionPolicy, prompt: Prompt) -> list[Block]:
@@ -89,8 +89,6 @@ def half_overlap(policy: DiffusionPolicy) -> int:
 def _longest(policy: DiffusionPolicy) -> int:
     """Return the frames of the longest block, so that the policy can make what it needs to spare as well."""
     most = policy.max_length
-    if not isinstance(policy, NeedsSpare):
-        return most
     return next((frames for frames in range(most, 0, -1) if frames + policy.spare(frames) <= most), most)
 
 

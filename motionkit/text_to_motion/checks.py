@@ -9,8 +9,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from motionkit import plugins
 from motionkit.config import choose_one
-from motionkit.contracts.reward import RewardScores
+from motionkit.contracts.reward import Reward, RewardScores
 from motionkit.motion import MotionBatch
 from motionkit.plugins import Component
 from motionkit.testing import TEXTS, Findings, check_component, component_of, is_near, options_of
@@ -38,7 +39,9 @@ def check_diffusion_policy(policy: str | Component | DiffusionPolicy, *, options
     """
     if isinstance(policy, (str, Component)):
         component = component_of("policies", policy)
-        policy = cast("DiffusionPolicy", component.build(options_of(component, options), device="cpu"))
+        policy = cast(
+            "DiffusionPolicy", plugins.build("policies", component, options_of(component, options), device="cpu")
+        )
     findings = Findings(f"policy {type(policy).__name__!r}")
     _check_diffusion(findings, policy)
     findings.close()
@@ -105,7 +108,7 @@ def _predict(
         return policy.predict(x, timestep, policy.condition(prompts), lengths, guidance=guidance)
 
 
-class _Height:
+class _Height(Reward):
     """Mean height of the root: a reward with a gradient."""
 
     name = "height"

@@ -304,7 +304,7 @@ def _serve(settings: GenerateSettings, console: Console, port: int, *, as_typed:
         plan = plan_steps(policy, sampler.kind, sampler.inference_timesteps, sampler.eta, sampler.spacing)
         studio = Studio(policy, plan, fps=settings.files.fps, edits=_edits(settings.files), as_typed=as_typed)
         guidance = guidance_of(policy) if sampler.guidance_scale is None else sampler.guidance_scale
-        place = str(getattr(settings.policy.options, "checkpoint", ""))
+        place = str(settings.policy.get("checkpoint", ""))
         title = f"{settings.policy.name}: {place}" if place else settings.policy.name
         return studio, {"title": title, "guidance": guidance, "seed": settings.seed}
 
@@ -384,7 +384,7 @@ def _with_own_prompts(
     """
     if settings.dataset is not None or texts or file is not None or " " in str(out):
         return settings
-    path = str(getattr(settings.policy.options, "checkpoint", ""))
+    path = str(settings.policy.get("checkpoint", ""))
     run = made_by(path) if path not in ("", _STARTER) else None
     dataset = choose_from_file("datasets", run.config.get("dataset")) if run is not None else None
     if dataset is None or dataset.name == _STARTER:
@@ -468,7 +468,7 @@ def _check_generate(
 
 
 def _refuse_reference(settings: GenerateSettings) -> None:
-    if getattr(settings.policy.options, "reference", ""):
+    if settings.policy.get("reference", ""):
         raise MotionkitError(
             "--reference has no effect in generate.", why="it is what training measures KL to.", fix="leave it out."
         )
@@ -492,7 +492,7 @@ def _asked(
     from motionkit.text_to_motion.evaluation.judge import require_rate
 
     chosen = settings.prompts
-    splits: Sequence[Split] = getattr(dataset, "splits", ("train", "val", "test"))
+    splits = dataset.splits or ("train", "val", "test")
     split = chosen.split or ("test" if "test" in splits else splits[-1])
     every = dataset.prompts(split, k_segments=chosen.k_segments, seed=settings.seed)
     asked = every[: chosen.limit or None]

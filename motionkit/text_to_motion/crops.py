@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from motionkit.motion import DataRecord
+from motionkit.text import Prompt, TextEncoder
 
 _SMALLEST = 16
 _SLACK = 1.25
@@ -110,18 +112,42 @@ def encode_crops(
     )
 
 
-class CropEncoder(Protocol):
-    """An encoder of crops of motions."""
+class JointSpace(nn.Module):
+    """A network that maps texts and motions to one space of D dimensions: a TMR, or a text-to-motion evaluator.
+
+    Attributes:
+        mean: ``[F]`` mean of the features that it reads.
+        trained_on: Dataset it was trained on, if known.
+        text_model: What encodes its texts, if that is another network.
+    """
 
     mean: Tensor
+    trained_on: DataRecord | None
+    text_model: TextEncoder | None
 
-    def encode_crops(self, features: Tensor, crops: Sequence[Crop]) -> CropLatents:
-        """Encode crops of ``[N, T, F]`` motions."""
-        ...
+    def fingerprint(self) -> str:
+        """Return the fingerprint of weights and statistics."""
+        raise NotImplementedError
+
+    def check_width(self, features: Tensor) -> None:
+        """Refuse features that it cannot read."""
+        raise NotImplementedError
+
+    def encode_crops(self, features: Tensor, crops: Sequence[Crop], *, clamp: float = 0.0) -> CropLatents:
+        """Encode crops of ``[N, T, F]`` unnormalised features."""
+        raise NotImplementedError
+
+    def encode_texts(self, texts: Sequence[str]) -> Tensor:
+        """Return ``[N, D]``."""
+        raise NotImplementedError
+
+    def whole_text(self, prompt: Prompt) -> str:
+        """Return the text of a whole prompt."""
+        raise NotImplementedError
 
 
 def encode_clips(
-    model: CropEncoder,
+    model: JointSpace,
     clips: Sequence[Tensor],  # N clips [T, F], unnormalised
     crops: Sequence[Crop] = (),  # part of each clip, with any row; empty: whole clips
     *,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -32,9 +32,9 @@ from motionkit.rl import (
     rollout,
     stable_hash,
 )
-from motionkit.text import KnownTexts, Prompt, shortened, usual_seconds
+from motionkit.text import Prompt, shortened, usual_seconds
 from motionkit.text_to_motion.blocks import Seams, blocks_of, is_long, sample_blocks, seams_of, with_spare
-from motionkit.text_to_motion.policy import BlockwisePolicy, Condition, DiffusionPolicy, StoresSteps, guidance_of
+from motionkit.text_to_motion.policy import Condition, DiffusionPolicy, guidance_of
 from motionkit.text_to_motion.wording import Reading, read_all
 
 _log = logging.getLogger("motionkit.policies")
@@ -101,7 +101,7 @@ def sample(
             noise.steps(step, keys, numbers, shape, lengths),
         )
 
-    if isinstance(policy, BlockwisePolicy):
+    if policy.block:
         size, blocks, current = policy.block, [], condition
         for number in range(frames // size):
             # Each block has different noise, keyed by its number, so that a longer motion begins like a shorter one.
@@ -124,7 +124,7 @@ def sample(
 
 def refuse_blocks(policy: DiffusionPolicy) -> None:
     """Refuse to train a policy that samples a motion block by block."""
-    if isinstance(policy, BlockwisePolicy):
+    if policy.block:
         raise MotionkitError(
             f"the policy is DiP, which makes a motion in blocks of {policy.block} frames; motionkit does not train it.",
             why="an update learns from one chain of reverse steps per motion, and here every block has one.",
@@ -149,7 +149,7 @@ def plan_steps(
         spacing: Timesteps visited, see `motionkit.rl.Schedule.visited`; None is early for the policy's number of
             steps and even for any other.
     """
-    stored = policy.sampling_steps if isinstance(policy, StoresSteps) and not steps else None
+    stored = None if steps else policy.sampling_steps
     count = steps or stored or len(policy.schedule)
     visited = policy.schedule.visited(spacing or ("early" if stored else "even"), count)
     return StepPlan.build(policy.schedule, DDPM() if sampler == "ddpm" else DDIM(eta), steps=visited)
@@ -304,7 +304,7 @@ def read_texts(
         frames = None if total is None else max(1, round(total * policy.fps))
         prompts.append(Prompt.parse(text, fps=policy.fps, durations=None if frames else seconds, frames=frames))
     readings: Mapping[str, Reading] = {}
-    if isinstance(policy, KnowsTexts) and (known := policy.known_texts()) is not None:
+    if (known := policy.known_texts()) is not None:
         readings = read_all(known, [text for prompt in prompts for text in prompt.segments])
         if as_typed:
             readings = {text: reading for text, reading in readings.items() if not reading.caption}
@@ -328,20 +328,7 @@ def _fitting(prompt: Prompt, policy: DiffusionPolicy, readings: Mapping[str, Rea
     return replace(prompt, frames=tuple(lengths))
 
 
-@runtime_checkable
-class KnowsTexts(Protocol):
-    """A policy that may know its training texts."""
-
-    def known_texts(self) -> KnownTexts | None:
-        """Return them; None if they are not known."""
-        ...
-
-    def read_as(self, captions: Mapping[str, str]) -> None:
-        """From now on read a text (key) as a known one; what was given before is forgotten."""
-        ...
-
-
-class TextToMotionPolicy(DiffusionPolicy, Protocol):
+class TextToMotionPolicy(DiffusionPolicy):
     """A diffusion policy with `generate`, which classes that derive from this one inherit."""
 
     def generate(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Literal, Protocol, Self
 
 import torch
 from torch import Tensor, nn
 
-from motionkit.motion import Normalizer, Skeleton
+from motionkit.motion import DataRecord, Normalizer, Skeleton
 from motionkit.rl import Schedule
-from motionkit.text import Prompt
+from motionkit.text import KnownTexts, Prompt
 
 GUIDANCE = 2.5  # default guidance scale, that of released MDM checkpoints
 
@@ -26,38 +27,11 @@ class Condition(Protocol):
         ...
 
 
-@runtime_checkable
-class StoresGuidance(Protocol):
-    """A policy that stores its guidance scale for sampling.
-
-    Attributes:
-        guidance: The scale; None if it has none.
-    """
-
-    guidance: float | None
-
-
-def guidance_of(policy: object) -> float:
-    """Return the guidance scale of a policy, else `GUIDANCE`."""
-    stored = policy.guidance if isinstance(policy, StoresGuidance) else None
-    return GUIDANCE if stored is None else stored
-
-
-@runtime_checkable
-class StoresSteps(Protocol):
-    """A policy that stores its number of sampling steps.
-
-    Attributes:
-        sampling_steps: Steps, spaced as by `motionkit.rl.Schedule.early`; None takes all that it was trained with.
-    """
-
-    sampling_steps: int | None
-
-
 class DiffusionPolicy(Protocol):
     """A text-to-motion diffusion model that predicts x0 in normalised feature space; ``Component(gives="diffusion")``.
 
-    A class that derives from `motionkit.text_to_motion.generating.TextToMotionPolicy` has ``generate`` as well.
+    Only its abstract methods and the attributes without a value need be there. A class that derives from
+    `motionkit.text_to_motion.generating.TextToMotionPolicy` has ``generate`` as well.
 
     The options of its plugin may have ``checkpoint``, and also ``reference``, a second checkpoint: ``grpo`` then opens
     both and measures the KL between them.
@@ -70,6 +44,13 @@ class DiffusionPolicy(Protocol):
         fps: Frames per second.
         max_length: Longest motion in frames.
         autocast: Type of the network's body under mixed precision, None for float32; its head stays float32.
+        guidance: Guidance scale for sampling that is stored with it; None if there is none.
+        sampling_steps: Number of steps for sampling that is stored with it, spaced as by
+            `motionkit.rl.Schedule.early`; None takes all that it was trained with.
+        padding: ``exact`` if the frames past a motion's length change nothing, ``full`` if they are attended to.
+        block: Frames of a block, for a policy that samples a motion block by block (DiP): `predict` is called with
+            whole blocks. 0 for all others.
+        trained_on: Dataset it was trained on, if known.
     """
 
     network: nn.Module
@@ -79,15 +60,23 @@ class DiffusionPolicy(Protocol):
     fps: float
     max_length: int
     autocast: torch.dtype | None
+    guidance: float | None = None
+    sampling_steps: int | None = None
+    padding: Literal["exact", "full"] = "exact"
+    block: int = 0
+    trained_on: DataRecord | None = None
 
+    @abstractmethod
     def frames(self, lengths: Tensor) -> int:
         """Return the padded number of frames T for sampling motions of `lengths` (``[N]``)."""
         ...
 
+    @abstractmethod
     def condition(self, prompts: Sequence[Prompt]) -> Condition:
         """Encode prompts; each distinct text is encoded once and cached for the life of the policy."""
         ...
 
+    @abstractmethod
     def predict(
         self, x: Tensor, timestep: Tensor, condition: Condition, lengths: Tensor, *, guidance: float = 1.0
     ) -> Tensor:
@@ -105,48 +94,58 @@ class DiffusionPolicy(Protocol):
         """
         ...
 
+    @abstractmethod
     def adapt(self, *, r: int, alpha: float, dropout: float, targets: Sequence[str], seed: int) -> None:
         """Add low-rank adapters, which change nothing until they are trained, and freeze all other weights."""
         ...
 
+    @abstractmethod
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors of a checkpoint by name."""
         ...
 
+    @abstractmethod
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         """Restore the values that `tensors` returned, in place; strict."""
         ...
 
+    @abstractmethod
     def save(self, folder: Path, *, tensors: bool = True) -> Path:
         """Write the policy as a folder; without `tensors` only its description, for a run folder."""
         ...
 
+    @abstractmethod
     def to(self, device: torch.device | str) -> Self:
         """Move network and statistics to a device."""
         ...
 
-
-@runtime_checkable
-class BlockwisePolicy(Protocol):
-    """A diffusion policy that samples a motion block by block (DiP).
-
-    `motionkit.text_to_motion.generating.sample` then calls ``predict`` with whole blocks.
-
-    Attributes:
-        block: Frames of a block.
-    """
-
-    block: int
+    @property
+    def inputs(self) -> Mapping[str, str] | None:
+        """Fingerprints of its files by the option that names them; None if they are not known."""
+        return None
 
     def continued(self, condition: Any, x0: Tensor) -> Any:
         """Return the condition of the block after `x0` (``[N, block, D]``, normalised)."""
-        ...
-
-
-@runtime_checkable
-class NeedsSpare(Protocol):
-    """What a diffusion policy has besides whose network makes the last frames of some lengths badly."""
+        return condition
 
     def spare(self, length: int) -> int:
         """Return how many frames more than `length` to sample, which are cut off afterwards; 0 for sound lengths."""
-        ...
+        return 0
+
+    def known_texts(self) -> KnownTexts | None:
+        """Return the texts that it was trained on; None if they are not known."""
+        return None
+
+    def read_as(self, captions: Mapping[str, str]) -> None:
+        """From now on read a text (key) as a known one; what was given before is forgotten."""
+        return
+
+
+def guidance_of(policy: DiffusionPolicy) -> float:
+    """Return the guidance scale of a policy, else `GUIDANCE`."""
+    return GUIDANCE if policy.guidance is None else policy.guidance
+
+
+def stores_guidance(policy: DiffusionPolicy) -> bool:
+    """Whether a policy has a guidance scale of its own, which is saved with it."""
+    return "guidance" in vars(policy)

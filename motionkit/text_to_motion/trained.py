@@ -34,11 +34,7 @@ def prompt_fingerprint(prompt: Prompt) -> str:
 def clips_fingerprint(clips: Iterable[TextClip]) -> str:
     """Return the fingerprint of clips in order: motions, captions and their stored tokens."""
     return fingerprint(
-        *(
-            part
-            for clip in clips
-            for part in (clip_fingerprint(clip), *clip.captions, *map(str, getattr(clip, "tokens", ())))
-        )
+        *(part for clip in clips for part in (clip_fingerprint(clip), *clip.captions, *map(str, clip.tokens)))
     )
 
 
@@ -46,7 +42,7 @@ def trained_items(dataset: TextMotionDataset, split: Split, prompts: Iterable[Pr
     """Return what prompts of a split train a policy on: the motions behind them, or composite prompts."""
     if is_generated(dataset):
         return TrainedOn()
-    if _is_composite(dataset):
+    if dataset.splits is not None:
         return TrainedOn.of(map(prompt_fingerprint, prompts))
     return TrainedOn.of(map(clip_fingerprint, dataset.clips(split)))
 
@@ -65,18 +61,14 @@ def leave_out_prompts(trained: TrainedOn, dataset: TextMotionDataset, split: Spl
     """
     if is_generated(dataset) or not trained.items:
         return (TrainedOn() if is_generated(dataset) else trained).leave_out([""] * len(prompts))
-    singles: TextMotionDataset | None = getattr(dataset, "source", None) if _is_composite(dataset) else dataset
+    singles = dataset if dataset.splits is None else dataset.source
     seen: dict[str, str] = {}
     for clip in singles.clips(split) if singles is not None else ():
         if (mark := clip_fingerprint(clip)) in trained.items:
-            seen[getattr(clip, "source", "") or clip.key] = mark
+            seen[clip.source or clip.key] = mark
     return trained.leave_out(
         [
             next((seen[name] for name in prompt.source_ids if name in seen), prompt_fingerprint(prompt))
             for prompt in prompts
         ]
     )
-
-
-def _is_composite(dataset: object) -> bool:
-    return getattr(dataset, "splits", None) is not None

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
 
 from motionkit.config import Chosen, TrainerSettings
+from motionkit.contracts.dataset import Dataset
 from motionkit.runs import Run, fingerprint, fingerprint_files
+from motionkit.training.world import World
 
 
 @dataclass(frozen=True)
@@ -26,54 +29,6 @@ class Figure:
 
 REWARD = Figure("reward", ("reward/mean",), smooth=True, instead_of=("loss",))
 LOSS = Figure("loss", ("loss/total",), smooth=True)
-
-
-class Trainer(Protocol):
-    """A command that trains something; an entry of the group ``motionkit.trainers``.
-
-    A trainer is built from its settings alone (``factory(settings)``), and built cheaply: files are read in
-    `prepare`, so that a bad input is refused before a run folder exists.
-
-    A trainer may also have ``typed: Collection[str]``: before `prepare` the command line puts the dotted settings there
-    that were given on the command line or in a variable.
-
-    One with ``given: Collection[str]`` gets those of files as well.
-
-    After `prepare` a trainer may also have ``settled: Mapping[str, str]``: by dotted setting the origin of a value that
-    `prepare` found, such as a model of another run. config.json then holds that value, as ``settings`` does.
-
-    After `prepare` a trainer may also have ``inputs: Mapping[str, str]``: for dotted settings that name a path, such as
-    ``policy.text_model``, a fingerprint of the data or weights at that path. ``--resume`` accepts another path with the
-    same fingerprint, and refuses the same path with another one. See `inputs_of`.
-
-    A trainer may have ``figures: tuple[Figure, ...]``, the values on its progress line; by default the reward, else the
-    loss. The line's length comes from ``settings.run.num_steps`` as `prepare` leaves it.
-
-    A trainer that several processes may share has ``world: World``, by default a `OneProcess`, which is set before
-    `prepare`: it takes its share of each batch, gives ``world`` to `Learner` and `run_steps`, and lets all processes
-    decide alike. Others are refused under torchrun, for the reason in ``unshared: str`` if they have one.
-    """
-
-    # Dotted settings (or whole groups) that a checkpoint depends on: tensor shapes, data order, meaning of counters.
-    # Changing one of them on ``--resume`` is refused by name.
-    shape_keys: ClassVar[tuple[str, ...]]
-    settings: TrainerSettings
-
-    def prepare(self) -> None:
-        """Open every input: data, weights, reward models. A refused one ends with exit code 2, without a run folder."""
-        ...
-
-    def describe(self) -> Mapping[str, object]:
-        """Return the plan that ``--dry-run`` prints; JSON-able, called after `prepare`."""
-        ...
-
-    def train(self, run: Run) -> Mapping[str, object]:
-        """Train from ``run.start_step`` to the end, or until ``run.stop_requested``.
-
-        Returns:
-            Parts of the summary document: ``heldout``, ``metrics`` and ``table``, each optional.
-        """
-        ...
 
 
 _NOT_FINITE = re.compile(r"(?<![\w.])[-+]?(nan|inf)(?![\w.])", re.IGNORECASE)
@@ -94,18 +49,67 @@ class Checked:
             object.__setattr__(self, "said", f"{self.said}: not finite")
 
 
-class Checks(Protocol):
-    """A trainer with checks of its own; with the setting ``check`` the command prints their results and ends."""
+class Trainer(Protocol):
+    """A command that trains something; an entry of the group ``motionkit.trainers``.
 
-    def check(self) -> Iterable[Checked]:
-        """Yield the results; called after `prepare`."""
+    A trainer is built from its settings alone (``factory(settings)``), and built cheaply: files are read in
+    `prepare`, so that a bad input is refused before a run folder exists.
+
+    Only `settings`, `shape_keys`, `prepare`, `describe` and `train` need be there.
+
+    Attributes:
+        figures: The values on its progress line. The line's length comes from ``settings.run.num_steps`` as `prepare`
+            leaves it.
+        typed: Dotted settings that were given on the command line or in a variable; set before `prepare`.
+        given: These and those of files; set before `prepare`.
+        settled: After `prepare`, by dotted setting the origin of a value that it found, such as a model of another run.
+            config.json then holds that value, as `settings` does.
+        inputs: After `prepare`, for dotted settings that name a path, such as ``policy.text_model``, a fingerprint of
+            the data or weights at that path. ``--resume`` accepts another path with the same fingerprint, and refuses
+            the same path with another one. See `inputs_of`.
+        world: The processes that share it, set before `prepare`: it takes its share of each batch, gives `world` to
+            `Learner` and `run_steps`, and lets all processes decide alike. It begins as a `OneProcess`. None for a
+            trainer that cannot be shared, which is refused under torchrun.
+        unshared: Why it cannot be shared.
+    """
+
+    # Dotted settings (or whole groups) that a checkpoint depends on: tensor shapes, data order, meaning of counters.
+    # Changing one of them on ``--resume`` is refused by name.
+    shape_keys: ClassVar[tuple[str, ...]]
+    settings: TrainerSettings
+    figures: ClassVar[tuple[Figure, ...]] = (REWARD, LOSS)
+    typed: Collection[str] = ()
+    given: Collection[str] = ()
+    settled: Mapping[str, str] = {}
+    inputs: Mapping[str, str] | None = None
+    world: World | None = None
+    unshared: str = ""
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Open every input: data, weights, reward models. A refused one ends with exit code 2, without a run folder."""
         ...
 
+    @abstractmethod
+    def describe(self) -> Mapping[str, object]:
+        """Return the plan that ``--dry-run`` prints; JSON-able, called after `prepare`."""
+        ...
 
-def figures_of(trainer: object) -> Sequence[Figure]:
-    """Return the values on the progress line of a trainer."""
-    result: Sequence[Figure] = getattr(trainer, "figures", (REWARD, LOSS))
-    return result
+    @abstractmethod
+    def train(self, run: Run) -> Mapping[str, object]:
+        """Train from ``run.start_step`` to the end, or until ``run.stop_requested``.
+
+        Returns:
+            Parts of the summary document: ``heldout``, ``metrics`` and ``table``, each optional.
+        """
+        ...
+
+    def check(self) -> Iterable[Checked]:
+        """Yield the results of checks of its own; with the setting ``check`` the command prints them and ends.
+
+        Called after `prepare`.
+        """
+        return ()
 
 
 def inputs_of(parts: Mapping[str, object], chosen: Mapping[str, Chosen] | None = None) -> dict[str, str]:
@@ -128,7 +132,7 @@ def inputs_of(parts: Mapping[str, object], chosen: Mapping[str, Chosen] | None =
     return result
 
 
-def dataset_inputs(chosen: Chosen, dataset: object, *content: str) -> dict[str, str]:
+def dataset_inputs(chosen: Chosen, dataset: Dataset, *content: str) -> dict[str, str]:
     """Return the fingerprints of a dataset by setting: its ``inputs``, else one of its content.
 
     Args:
@@ -136,7 +140,7 @@ def dataset_inputs(chosen: Chosen, dataset: object, *content: str) -> dict[str, 
         dataset: The dataset that was built of it.
         content: Fingerprints of the parts of it that were read.
     """
-    if isinstance(getattr(dataset, "inputs", None), Mapping):
+    if dataset.inputs is not None:
         return inputs_of({"dataset": dataset})
     names = [f"dataset.{name}" for name, _ in _paths(chosen)]
     return dict.fromkeys(dict.fromkeys(names or ["dataset"]), fingerprint(*content))

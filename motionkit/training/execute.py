@@ -17,7 +17,7 @@ from motionkit.runs import PAGE, Run, open_run, write_bytes_atomic
 from motionkit.tracking import result_table, results
 from motionkit.training.base import Trainer
 from motionkit.training.device import matmul_in_use
-from motionkit.training.world import asked_to_stop, open_together, world_of
+from motionkit.training.world import OneProcess, asked_to_stop, open_together
 
 _logger = logging.getLogger("motionkit.trainers")
 
@@ -37,8 +37,7 @@ class Outcome:
 def build_trainer(command: str, component: Component, settings: TrainerSettings) -> Trainer:
     """Build the trainer of `command`, which must have the methods and attributes of `training.base.Trainer`."""
     trainer: Trainer = component.build(settings)
-    missing = [f"{name}()" for name in ("prepare", "describe", "train") if not callable(getattr(trainer, name, None))]
-    missing += [name for name in ("settings", "shape_keys") if not hasattr(trainer, name)]
+    missing = plugins.missing(trainer, ("prepare", "describe", "train"), ("settings", "shape_keys"))
     if missing:
         package = plugins.package_of(component.factory.partition(":")[0])
         raise MotionkitError(
@@ -47,7 +46,7 @@ def build_trainer(command: str, component: Component, settings: TrainerSettings)
             fix=f"add {'it' if len(missing) == 1 else 'them'}{f', or update {package}' if package else ''}; "
             "motionkit plugins new trainer NAME writes one that works.",
         )
-    return trainer
+    return plugins.complete(trainer, Trainer)
 
 
 def run_trainer(
@@ -74,8 +73,8 @@ def run_trainer(
         page: Makes the page of a run from its folder if `component` names none, or if the run was interrupted:
             `motionkit.report.page.run_page` is above this package, so the caller passes it in.
     """
-    world, snapshot, origins = world_of(trainer), resolved.snapshot(), dict(resolved.origins)
-    found: Mapping[str, str] = getattr(trainer, "settled", {})
+    world, snapshot, origins = trainer.world or OneProcess(), resolved.snapshot(), dict(resolved.origins)
+    found = trainer.settled
     if found:
         settings = trainer.settings.model_dump(mode="json")
         snapshot |= {name: settings[name] for name in {key.partition(".")[0] for key in found}}
@@ -88,7 +87,7 @@ def run_trainer(
             shape_keys=trainer.shape_keys,
             argv=argv,
             origins=origins,
-            inputs=getattr(trainer, "inputs", None),
+            inputs=trainer.inputs,
             recorded=type(trainer.settings).recorded,
         )
 

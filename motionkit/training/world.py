@@ -54,12 +54,6 @@ class OneProcess:
         return tensor
 
 
-def world_of(trainer: object) -> World:
-    """Return the processes that share a trainer."""
-    world: World | None = getattr(trainer, "world", None)
-    return world or OneProcess()
-
-
 def of_main(value: Any, world: World) -> Any:
     """Return the main process's `value` in every process, so that all decide alike.
 

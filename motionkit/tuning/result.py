@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
+from motionkit.config import Range
 from motionkit.page.charts import bars
 from motionkit.page.curves import Curve, curves, hover_script, parallel
 from motionkit.page.html import details, figure, grid, note, result_page, table, tiles
@@ -303,7 +304,7 @@ def _parallel(result: StudyResult) -> list[str]:
     done.sort(key=lambda trial: float(trial.value or 0.0), reverse=result.plan.direction == "maximize")
     axes = []
     for key in result.importances or result.plan.space:
-        logarithmic = bool(getattr(result.plan.dimensions[key], "log", False))
+        logarithmic = isinstance(dimension := result.plan.dimensions[key], Range) and dimension.log
         values = [trial.params.get(key) for trial in done[:_SHOWN]]
         axes.append((_tail(key, result), values, logarithmic))
     chart = parallel(axes[:10], [float(trial.value or 0.0) for trial in done[:_SHOWN]], better=result.plan.direction)

@@ -23,6 +23,7 @@ from motionkit.text_to_motion.rewards.mdm import CombinedOptions, DenseOptions, 
 from motionkit.text_to_motion.rewards.motion_terms import Movement, Physics
 from motionkit.text_to_motion.rewards.ranked import MdmCombined, MdmDense, MdmMatching, MdmRPrecision
 from motionkit.text_to_motion.tmr.model import ActorSizes, new_tmr
+from tests.made.plain import plain_dataset
 
 SAMPLES, ROUNDS = 32, 5
 VERBS = ("walk", "jump", "turn", "wave", "sit", "run", "kick")
@@ -52,7 +53,7 @@ def data() -> SimpleNamespace:
         draws = [torch.randn(60, 263, generator=torch.Generator().manual_seed(i)) for i in range(len(TEXTS))]
         return [SimpleNamespace(features=draw, captions=(text,)) for draw, text in zip(draws, TEXTS, strict=True)]
 
-    return SimpleNamespace(skeleton=HUMANML, fps=20.0, prompts=prompts, clips=clips)
+    return plain_dataset(skeleton=HUMANML, fps=20.0, prompts=prompts, clips=clips)
 
 
 def main() -> None:

@@ -6,7 +6,6 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -21,6 +20,7 @@ from motionkit.text_to_motion.mdm.open import new_policy
 from motionkit.text_to_motion.mdm.settings import MDMSettings
 from motionkit.training.device import use_matmul
 
+from ..made.plain import plain_dataset
 from .plain import PlainGRPO, PlainMDM, Switches
 from .ratios import Ratios
 
@@ -218,7 +218,7 @@ def test_motionkit_step(row: str, benchmark, ratios: Ratios, size: Size, device:
     if ours.matmul == "onednn" and (device.type != "cpu" or torch.cpu._is_amx_tile_supported()):
         pytest.skip("oneDNN computes in float32 on CPUs without AMX only")
     encoder, rounds = tower(size.tokens, device), iter(range(1000))
-    source = SimpleNamespace(
+    source = plain_dataset(
         skeleton=HUMANML, fps=20.0, normalizer=Normalizer(torch.zeros(263), torch.ones(263)), max_length=196
     )
     shape = MDMSettings(mask_frames=True)

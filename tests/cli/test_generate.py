@@ -6,7 +6,6 @@ import json
 import shutil
 import socket
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,8 @@ from motionkit.text_to_motion.mdm.open import new_policy, open_encoder
 from motionkit.text_to_motion.mdm.settings import MDMSettings
 from motionkit.text_to_motion.serve import Site, Studio
 
+from ..made.plain import plain_dataset
+
 
 def _run(*arguments: object) -> Result:
     return CliRunner().invoke(get_app(), [str(argument) for argument in arguments])
@@ -34,7 +35,7 @@ def _run(*arguments: object) -> Result:
 @pytest.fixture(scope="module")
 def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An untrained starter-like policy."""
-    source = SimpleNamespace(
+    source = plain_dataset(
         skeleton=HUMANML, fps=20.0, max_length=80, normalizer=Normalizer(torch.zeros(263), torch.full((263,), 0.1))
     )
     shape = MDMSettings(

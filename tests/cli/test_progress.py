@@ -13,7 +13,7 @@ from typer.testing import Result
 from motionkit import plugins
 from motionkit.cli import progress
 from motionkit.tracking import definition
-from motionkit.training.base import LOSS, REWARD, Figure, figures_of
+from motionkit.training.base import LOSS, REWARD, Figure
 
 Cli = Callable[..., Result]
 
@@ -177,7 +177,7 @@ def test_steps_that_prepare_settles_are_the_total(
 @pytest.mark.parametrize("name", [entry.name for entry in plugins.available("trainers") if entry.builtin])
 def test_what_trainers_show_are_metrics(name: str) -> None:
     component = plugins.get("trainers", name)
-    figures = figures_of(component.build(component.options()))
+    figures = plugins.build("trainers", component, component.options()).figures
     assert figures
     assert all(definition(metric) for one in figures for metric in one.metrics)
     labels = [one.label for one in figures]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -24,6 +23,7 @@ from motionkit.text_to_motion.tmr.files import load_tmr, save_tmr
 from motionkit.text_to_motion.tmr.files import read_stats as read_tmr_stats
 from motionkit.text_to_motion.tmr.model import ActorSizes, new_tmr
 
+from ..made.plain import plain_dataset
 from .reader import Reader
 
 _TINY = {"layers": 1, "latent_dim": 4, "num_heads": 2, "ff_size": 8, "pos_embed_max_len": 300}
@@ -46,7 +46,7 @@ class _Words:
 def tiny_policy(**shape: object) -> MDMPolicy:
     """Return an untrained policy of a few thousand weights, for the text features of the starter."""
     stats = Normalizer(torch.zeros(263), torch.ones(263))
-    source = SimpleNamespace(skeleton=HUMANML, fps=20.0, normalizer=stats, max_length=60)
+    source = plain_dataset(skeleton=HUMANML, fps=20.0, normalizer=stats, max_length=60)
     settings = MDMSettings.model_validate({**_TINY, **shape})
     return new_policy(settings, dataset=source, encoder=CachedEncoder(_Words(384)))
 

@@ -12,13 +12,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from motionkit.contracts.dataset import Split
-from motionkit.regions.datasets.base import Regions
+from motionkit.regions.datasets.base import RegionDataset, Regions
 from motionkit.regions.policy import Captions, WordScores
+
+from .plain import plain
 
 SIZE = (8, 10)
 """Masks of the policy."""
 
 
+@plain(RegionDataset)
 class Blocks:
     """Images of several sizes with a region each, whose mask has the policy's size or twice that.
 

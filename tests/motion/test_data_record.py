@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -13,17 +12,17 @@ from motionkit.motion import DataRecord
 @pytest.mark.parametrize("name", ["LICENSE", "licence.txt", "COPYING.md"])
 def test_the_licence_is_the_first_line_of_its_file(name: str, tmp_path: Path) -> None:
     (tmp_path / "LICENSES").mkdir()
-    assert DataRecord.of(SimpleNamespace(name="humanml", root=tmp_path)).licence == ""
+    assert DataRecord.of("humanml", tmp_path).licence == ""
     (tmp_path / name).write_text("\n  # Free  for use\n\nTerms follow.\n")
-    assert DataRecord.of(SimpleNamespace(name="humanml", root=tmp_path)).licence == "Free for use"
+    assert DataRecord.of("humanml", tmp_path).licence == "Free for use"
 
 
 def test_a_licence_that_cannot_be_read_is_none(tmp_path: Path) -> None:
     (tmp_path / "LICENSE").write_bytes(b"\xff\xfe\xfd\x00\xd8")
-    assert DataRecord.of(SimpleNamespace(name="humanml", root=tmp_path)).licence == ""
-    assert DataRecord.of(SimpleNamespace(name="humanml", root=tmp_path / "absent")).licence == ""
+    assert DataRecord.of("humanml", tmp_path).licence == ""
+    assert DataRecord.of("humanml", tmp_path / "absent").licence == ""
     (tmp_path / "LICENSE").write_text("x" * 300)
-    assert DataRecord.of(SimpleNamespace(name="humanml", root=tmp_path)).licence == "x" * 200
+    assert DataRecord.of("humanml", tmp_path).licence == "x" * 200
 
 
 def test_a_policy_that_began_with_another_one_has_both_licences() -> None:

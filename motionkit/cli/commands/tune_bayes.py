@@ -185,8 +185,8 @@ def _prepare(base: Base, plan: Plan) -> tuple[dict[str, object], dict[str, str],
         with plugins.catching():
             trainer.prepare()
             described = dict(trainer.describe())
-            settings = getattr(trainer, "settings", None) or resolved.settings  # a trainer may set its length
-            return described, dict(getattr(trainer, "inputs", {})), settings.run.num_steps or 0
+            # A trainer may set its length.
+            return described, dict(trainer.inputs or {}), trainer.settings.run.num_steps or 0
     except OSError as error:
         raise unreadable(error) from error
 

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -38,15 +38,6 @@ class CaptionedClip(Protocol):
     @property
     def captions(self) -> tuple[str, ...]:
         """At least one."""
-        ...
-
-
-@runtime_checkable
-class HasActions(Protocol):
-    """A dataset whose captions describe actions that have names."""
-
-    def action(self, caption: str) -> str:
-        """Return the name of the action that a caption describes; empty if it is not known."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -9,7 +10,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from motionkit.contracts.dataset import is_generated
+from motionkit.contracts.dataset import Dataset, is_generated
 from motionkit.motion.corpus.ids import Split
 from motionkit.runs import Kept, TrainedOn
 
@@ -29,19 +30,23 @@ class Regions:
         return len(self.captions)
 
 
-class RegionDataset(Protocol):
-    """Images with regions and captions; ``Component(gives="regions")``.
+class RegionDataset(Dataset, Protocol):
+    """Images with regions and captions; ``Component(gives="regions")``. Only `count` and `regions` need be there.
 
     Attributes:
-        name: Registry name.
+        summary: Its content, and what it left out, in a line for ``--dry-run`` and the log; empty if it says nothing.
+        words: All words of its captions; empty if they are not known.
     """
 
-    name: str
+    summary: str = ""
+    words: Sequence[str] = ()
 
+    @abstractmethod
     def count(self, split: Split) -> int:
         """Return the number of regions of a split."""
         ...
 
+    @abstractmethod
     def regions(self, split: Split, index: NDArray[np.int64]) -> Regions:
         """Return regions.
 
@@ -51,14 +56,27 @@ class RegionDataset(Protocol):
         """
         ...
 
+    def absent(self, split: Split, index: NDArray[np.int64]) -> Sequence[str] | None:
+        """Return for each region a caption of an object that its image does not show; None if it cannot name any."""
+        return None
 
-@runtime_checkable
-class NamesAbsent(Protocol):
-    """A dataset of regions that can name objects which an image does not show."""
+    def captioned(self, split: Split) -> NDArray[np.int64] | None:
+        """Return the numbers of the regions of a split whose captions may be learned from; None if all may."""
+        return None
 
-    def absent(self, split: Split, index: NDArray[np.int64]) -> Sequence[str]:
-        """Return for each region a caption of an object that its image does not show."""
-        ...
+    def areas(self, split: Split) -> NDArray[np.float32] | None:
+        """Return ``[N]``, the fraction of its image that each region of a split covers, above 0 up to 1.
+
+        None if that is not known without reading the pictures.
+        """
+        return None
+
+    def picture_marks(self, split: Split) -> Sequence[str] | None:
+        """Return the hexadecimal fingerprint of the picture of every region of a split, independent of its path.
+
+        None if they are not known.
+        """
+        return None
 
 
 @dataclass(frozen=True)
@@ -111,47 +129,9 @@ class KnowsScenes(Protocol):
         ...
 
 
-@runtime_checkable
-class HasCaptionedPart(Protocol):
-    """A dataset of regions of which only some captions may be learned from."""
-
-    def captioned(self, split: Split) -> NDArray[np.int64] | None:
-        """Return the numbers of the regions of a split whose captions may be read; None if all may."""
-        ...
-
-
-def captioned_part(data: RegionDataset, split: Split = "train") -> NDArray[np.int64] | None:
-    """Return the numbers of the regions whose captions may be read; None if all may, as in most data."""
-    return data.captioned(split) if isinstance(data, HasCaptionedPart) else None
-
-
-@runtime_checkable
-class HasRegionAreas(Protocol):
-    """A dataset of regions that knows their areas without reading pictures."""
-
-    def areas(self, split: Split) -> NDArray[np.float32]:
-        """Return ``[N]``, the fraction of its image that each region of a split covers, above 0 up to 1."""
-        ...
-
-
-@runtime_checkable
-class HasPictureMarks(Protocol):
-    """A dataset of regions with fingerprints of its pictures."""
-
-    def picture_marks(self, split: Split) -> Sequence[str]:
-        """Return the hexadecimal fingerprint of the picture of every region of a split, independent of its path."""
-        ...
-
-
-@runtime_checkable
-class Described(Protocol):
-    """A dataset that describes its content and what it left out.
-
-    Attributes:
-        summary: A line for ``--dry-run`` and the log.
-    """
-
-    summary: str
+def names_absent(data: RegionDataset) -> bool:
+    """Whether a dataset names objects which an image does not show."""
+    return type(data).absent is not RegionDataset.absent
 
 
 def trained_pictures(data: RegionDataset) -> TrainedOn:
@@ -161,7 +141,8 @@ def trained_pictures(data: RegionDataset) -> TrainedOn:
     """
     if is_generated(data):
         return TrainedOn()
-    return TrainedOn.of(data.picture_marks("train")) if isinstance(data, HasPictureMarks) else TrainedOn.unknown()
+    marks = data.picture_marks("train")
+    return TrainedOn.unknown() if marks is None else TrainedOn.of(marks)
 
 
 def untrained_regions(
@@ -178,8 +159,8 @@ def untrained_regions(
     Returns:
         Their numbers ``[N]``, N up to `most`, and which regions of the split were left out.
     """
-    if isinstance(data, HasPictureMarks):
-        kept = trained.leave_out(data.picture_marks(split))
+    if (marks := data.picture_marks(split)) is not None:
+        kept = trained.leave_out(marks)
         return np.array(kept.places[:most], np.int64), kept
     index = np.arange(min(most, data.count(split)))
     # Without fingerprints no picture can be recognised; a policy that was trained on no files needs none.

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from motionkit.config import cache_folder
 from motionkit.errors import MotionkitError
 from motionkit.motion.corpus.ids import Split
-from motionkit.regions.datasets.base import Regions
+from motionkit.regions.datasets.base import RegionDataset, Regions
 from motionkit.regions.datasets.formats import Coco, Finetune, Lines
 from motionkit.regions.datasets.grasp import Grasp
 from motionkit.regions.datasets.images import Facts, fit, load, look, mark_of, read_picture
@@ -236,8 +236,8 @@ def _mixed(image: NDArray[np.int64], place: NDArray[np.int64]) -> NDArray[np.uin
     return np.asarray(value ^ (value >> np.uint64(31)))
 
 
-class RegionFiles:
-    """See `motionkit.regions.datasets.base.RegionDataset`, `HasRegionAreas`, `HasPictureMarks` and `Described`.
+class RegionFiles(RegionDataset):
+    """See `motionkit.regions.datasets.base.RegionDataset`.
 
     Every row is read before the first run: regions that cannot be used are left out, counted and named. If a region
     cannot be read later, the next of its split takes its place, with a warning.
@@ -245,7 +245,6 @@ class RegionFiles:
 
     def __init__(self, name: str, source: Source, options: RegionReading) -> None:
         self.name, self._source, self._options = name, source, options
-        self.inputs: Mapping[str, str] = {"path": source.mark, **source.inputs}
         self._index = open_index(source, max_pixels=options.max_pixels, verify=options.verify)
         self._judge()
         by_hash = options.split == "hash"
@@ -277,16 +276,21 @@ class RegionFiles:
                 fix=f"repair them, or go on with the others: --dataset.bad-share {share:g}",
             )
 
+    @property
+    def inputs(self) -> Mapping[str, str]:
+        """Fingerprints of its files."""
+        return {"path": self._source.mark, **self._source.inputs}
+
     def count(self, split: Split) -> int:
         """Return the number of regions of a split."""
         return len(self._members[split])
 
     def areas(self, split: Split) -> NDArray[np.float32]:
-        """See `motionkit.regions.datasets.base.HasRegionAreas`."""
+        """See `motionkit.regions.datasets.base.RegionDataset.areas`."""
         return self._index.area[self._members[split]]
 
     def picture_marks(self, split: Split) -> Sequence[str]:
-        """See `motionkit.regions.datasets.base.HasPictureMarks`."""
+        """See `motionkit.regions.datasets.base.RegionDataset.picture_marks`."""
         return [f"{mark:016x}" for mark in self._index.image[self._members[split]].tolist()]
 
     def regions(self, split: Split, index: NDArray[np.int64]) -> Regions:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motionkit.motion.corpus.ids import Split
-from motionkit.regions.datasets.base import Claim, Regions, Scene, Thing
+from motionkit.regions.datasets.base import Claim, RegionDataset, Regions, Scene, Thing
 from motionkit.regions.datasets.settings import ShapesOptions
 
 RELATIONS = ("left of", "right of", "above", "below")
@@ -293,7 +293,7 @@ class _Scene(Look):
     caption: str
 
 
-class Shapes:
+class Shapes(RegionDataset):
     """Images of a few shapes on a 3 x 3 grid; see `motionkit.regions.datasets.base.RegionDataset`.
 
     Simple scenes have two to five objects; a caption names some of size, colour, shape and place of one of them. Scenes
@@ -315,7 +315,7 @@ class Shapes:
         return _COUNTS[split] if self._simple or split != "train" else self.options.images
 
     def captioned(self, split: Split) -> NDArray[np.int64] | None:
-        """See `motionkit.regions.datasets.base.HasCaptionedPart`."""
+        """See `motionkit.regions.datasets.base.RegionDataset.captioned`."""
         if self._simple or split != "train":
             return None
         return _captioned(self.options.seed, round(self.options.captioned * self.options.images)).copy()

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motionkit.motion.corpus.ids import Split
-from motionkit.regions.datasets.base import Claim, KnowsScenes, NamesAbsent, RegionDataset, Scene, Thing
+from motionkit.regions.datasets.base import Claim, KnowsScenes, RegionDataset, Scene, Thing
 from motionkit.tracking import label_of
 
 TRUTH = ("unique", "attributes_right", "attributes_wrong", "attributes_left_out", "over_specified")
@@ -149,15 +149,15 @@ def open_truth(data: RegionDataset, split: Split, index: NDArray[np.int64]) -> T
 def absent_captions(data: RegionDataset, split: Split, index: NDArray[np.int64]) -> tuple[list[str], bool]:
     """Return a caption for each region whose object is not in the image.
 
-    Data that know their scenes name absent objects (`motionkit.regions.datasets.base.NamesAbsent`). With other data
-    each region gets the caption of a region of another image, half of the regions further on, which may fit by chance.
+    Data that know their scenes name absent objects (`RegionDataset.absent`). With other data each region gets the
+    caption of a region of another image, half of the regions further on, which may fit by chance.
 
     Returns:
         The captions, and whether it is certain that nothing fits them. A caption is empty if every caption of another
         image is also one of this image.
     """
-    if isinstance(data, NamesAbsent):
-        return list(data.absent(split, index)), True
+    if (named := data.absent(split, index)) is not None:
+        return list(named), True
     captions: list[str] = []
     images: list[int] = []
     for start in range(0, len(index), _PART):

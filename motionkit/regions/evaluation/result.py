@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from motionkit.regions.evaluation.known import TRUTH, Known
 from motionkit.regions.evaluation.measure import RegionFigures, worded
 from motionkit.regions.evaluation.split import EqualEntropy, SplitFigures
-from motionkit.regions.policy import HasLimits
+from motionkit.regions.policy import RegionPolicy
 from motionkit.tracking import TOO_FEW, definition, label_of, result_table, results
 
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
@@ -296,14 +296,13 @@ def describe_sampled(temperature: float, equal: float | None, nats: float, count
 
 
 def limits_of(
-    policy: object,
+    policy: RegionPolicy,
     captions: Sequence[str],  # the data's
 ) -> list[str]:
     """Return notes on a policy's image size, and on the share of the data's words that it knows."""
-    if not isinstance(policy, HasLimits):
-        return []
-    notes = [f"the policy sees {policy.sees}."]
-    if (share := policy.known_words(captions)) < 1:
+    notes = [f"the policy sees {policy.sees}."] if policy.sees else []
+    share = policy.known_words(captions)
+    if share is not None and share < 1:
         notes.append(
             f"the policy knows {share:.0%} of the words of the data's captions; it can neither read nor say the others."
         )

@@ -13,13 +13,13 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from motionkit.documents import as_model, read_model
 from motionkit.errors import MotionkitError
 from motionkit.nn.lora import names_by_group
-from motionkit.regions.policy import Candidates, Captions, WordScores
+from motionkit.regions.policy import Candidates, Captions, RegionPolicy, WordScores
 from motionkit.regions.sa2va import Sa2vaOptions
 from motionkit.regions.sa2va.inputs import Words, square_of, tiles_of
 from motionkit.regions.sa2va.parts import Features, Parts
@@ -184,7 +184,7 @@ class SeenImages:
         return SeenImages(self.tiles, self.drawn, self.rows[index])
 
 
-class Sa2vaPolicy:
+class Sa2vaPolicy(RegionPolicy):
     """See `motionkit.regions.policy.RegionPolicy`."""
 
     groups: Mapping[str, tuple[str, ...]] = {
@@ -211,19 +211,18 @@ class Sa2vaPolicy:
         if not options.lora_rank:
             self.groups = {name: patterns for name, patterns in self.groups.items() if "LoRA" not in name}
         network: Any = parts.network
-        self._network, model = network, network.language_model
+        self.network, self._network, model = parts.network, network, network.language_model
         rows = model.get_output_embeddings().weight.shape[0]
         self.words = Words(tokenizer, parts.template, rows, options.max_words)
         self.language = Language(model, self.words)
         self.mask_size = (parts.sizes.mask, parts.sizes.mask)
         self.action_size, self.longest = parts.sizes.prompt, options.max_words
-        marks = {"checkpoint": base.mark, "revision": base.revision, "trust_remote_code": base.code}
-        self.inputs = {name: mark for name, mark in marks.items() if mark}
 
     @property
-    def network(self) -> nn.Module:
-        """All of its weights, in eval mode."""
-        return self.parts.network
+    def inputs(self) -> dict[str, str]:
+        """Fingerprints of the model, its revision and its code, by option."""
+        marks = {"checkpoint": self.base.mark, "revision": self.base.revision, "trust_remote_code": self.base.code}
+        return {name: mark for name, mark in marks.items() if mark}
 
     @torch.no_grad()
     def see(self, images: Sequence[NDArray[np.uint8]]) -> SeenImages:
@@ -349,7 +348,7 @@ class Sa2vaPolicy:
         return nullcontext() if dtype == torch.float32 else torch.autocast(self.device.type, dtype)
 
     def checks(self) -> list[tuple[str, bool, str]]:
-        """See `motionkit.regions.policy.ChecksItself`."""
+        """See `RegionPolicy.checks`."""
         base, ids = self.base, self.words.spelled("[SEG]")
         code = f"; its code {base.code} ran" if base.code else ""
         where = f"{base.place} {base.revision}".strip()

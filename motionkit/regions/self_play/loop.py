@@ -5,6 +5,7 @@ A loop samples an action for each region, lets a partner close the loop, and giv
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -60,15 +61,20 @@ class Played:
 class Loop(Protocol):
     """A loop of self-play; built as ``factory(options, policy=policy)``.
 
-    A loop that does not read the captions of its task may have ``reads_captions = False``: it also gets regions without
-    captions, if the data have such (`HasCaptionedPart`) and no reward compares with captions. One that can use captions
-    of absent objects may have ``absent: float``, the share of its regions that get such a caption and an empty mask.
+    Attributes:
+        reads_captions: Whether it reads the captions of its task. One that does not also gets regions without captions,
+            if the data have such (`RegionDataset.captioned`) and no reward compares with captions.
+        absent: Share of its regions that get the caption of an absent object and an empty mask.
     """
+
+    reads_captions: bool = True
+    absent: float = 0.0
 
     def measure(self, task: Task) -> dict[str, float]:
         """Measure the policy as it starts; the result is kept in checkpoints. Most loops need nothing."""
-        ...
+        return {}
 
+    @abstractmethod
     def play(self, task: Task, turn: Turn) -> Played:
         """Sample actions for N regions, samples of one region adjacent, and close the loop; without gradients."""
         ...

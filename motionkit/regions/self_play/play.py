@@ -16,7 +16,7 @@ from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
 from motionkit.motion.corpus.ids import Split
 from motionkit.plugins import reads_of
-from motionkit.regions.datasets.base import HasRegionAreas, NamesAbsent, RegionDataset
+from motionkit.regions.datasets.base import RegionDataset, names_absent
 from motionkit.regions.evaluation.known import look_up
 from motionkit.regions.evaluation.measure import Task, Weights, open_task
 from motionkit.regions.policy import RegionPolicy
@@ -76,7 +76,7 @@ class RegionOrder:
             index = regions_of_part(self._part, self._batch, step, self._seed, _CAPTIONED)[self._share]
         task = self.open("train", index)
         first = np.arange(self._batch)[self._share] < round(absent * self._batch)  # whichever process has them
-        if not first.any() or not isinstance(self._data, NamesAbsent):
+        if not first.any() or not names_absent(self._data):
             return task
         masks, texts = task.masks.clone(), list(task.captions)
         for place, named in enumerate(look_up(self._data, "train", index[first]).absent):
@@ -113,8 +113,8 @@ class RegionOrder:
 
     def _areas(self, index: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the share of its image that each region covers: large ones are easy."""
-        if isinstance(self._data, HasRegionAreas):
-            return self._data.areas("train")[index].astype(np.float64)
+        if (areas := self._data.areas("train")) is not None:
+            return areas[index].astype(np.float64)
         return np.array([mask.mean() for mask in self._data.regions("train", index).masks])
 
     @torch.no_grad()
@@ -160,8 +160,8 @@ class LoopRewards:
                     why=f"it reads {reads}; a loop makes masks and texts.",
                     fix="motionkit plugins list rewards shows what each reads.",
                 )  # fmt: skip
-            self.rewards[choice.name] = choice.build(dataset=data, device=device)
-            compares = getattr(self.rewards[choice.name], "reads_captions", True)
+            reward: Reward = choice.build(dataset=data, device=device)
+            self.rewards[choice.name], compares = reward, reward.reads_captions
             self.reads_captions |= reads == "text" and compares
             self.of_task += (choice.name,) if compares and choice.weight else ()
             self._terms.append((self.rewards[choice.name], choice.weight, reads))

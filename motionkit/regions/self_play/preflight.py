@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from motionkit.nn import EMA
 from motionkit.regions.evaluation.measure import Task, as_it_is
 from motionkit.regions.meteor.score import Meteor
-from motionkit.regions.policy import ChecksItself, RegionPolicy
+from motionkit.regions.policy import RegionPolicy
 from motionkit.regions.self_play.loop import Loop, Played, Turn
 from motionkit.regions.self_play.play import LoopRewards, roll_out
 from motionkit.regions.self_play.settings import Sa2vaRlSettings
@@ -57,8 +57,7 @@ class Preflight:
         yield self._regions()
         yield self._masks_count()
         yield self._scores()
-        if isinstance(self._policy, ChecksItself):
-            yield from (Checked(*result) for result in self._policy.checks())
+        yield from (Checked(*result) for result in self._policy.checks())
         yield meteor()
         yield self._swap()
         for name in self._loops:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from motionkit.errors import MotionkitError
 from motionkit.nn import EMA
 from motionkit.nn.lora import names_by_group
-from motionkit.regions.datasets.base import RegionDataset, captioned_part
+from motionkit.regions.datasets.base import RegionDataset
 from motionkit.regions.evaluation.measure import Task, Weights, as_it_is
 from motionkit.regions.policy import RegionPolicy
 from motionkit.regions.pretrain import supervised_loss, unknown_words
@@ -155,7 +155,7 @@ def weights_at(settings: Sa2vaRlSettings, step: int) -> dict[str, float]:
 
 def reads_captions(loop: Loop, rewards: LoopRewards) -> bool:
     """Return whether a loop or one of its rewards reads the captions of its regions."""
-    return getattr(loop, "reads_captions", True) or rewards.reads_captions
+    return loop.reads_captions or rewards.reads_captions
 
 
 class SelfPlay:
@@ -190,7 +190,7 @@ class SelfPlay:
         self.partner = EMA(named, settings.partner.decay, warmup=True)
         self.balance = Balance(named, settings.loops.balance, settings.loops.conflict_every, self.world)
         self.kept = Kept()  # results of `Loop.measure`, for checkpoints
-        self.part = captioned_part(data)
+        self.part = data.captioned("train")
         self.order = RegionOrder(
             data, policy, settings.rollout.batch_size, settings.seed, settings.curriculum, settings.run.num_steps,
             self.start.applied, self.world, self.part,
@@ -247,9 +247,8 @@ class SelfPlay:
             measured = self.kept.values["measured"].get(name, {})
             turn = Turn(partners[settings.partner.kind], self.start.applied, noise, temperature, measured)
             loop_rows = rows
-            absent = getattr(loop, "absent", 0.0)
-            if reads_captions(loop, self.rewards[name]) and (self.part is not None or absent):
-                loop_rows = self.order.captioned(step, absent).repeated(rollout.group_size)
+            if reads_captions(loop, self.rewards[name]) and (self.part is not None or loop.absent):
+                loop_rows = self.order.captioned(step, loop.absent).repeated(rollout.group_size)
             scored[name] = roll_out(
                 name, loop, self.rewards[name], loop_rows, turn, group=rollout.group_size,
                 floor=settings.objective.std_floor,

@@ -14,9 +14,7 @@ from motionkit.contracts.open_model import trained_on
 from motionkit.errors import MotionkitError
 from motionkit.motion.corpus.ids import Split
 from motionkit.regions.datasets.base import (
-    Described,
     RegionDataset,
-    captioned_part,
     trained_pictures,
     untrained_regions,
 )
@@ -25,7 +23,7 @@ from motionkit.regions.evaluation.known import look_up
 from motionkit.regions.evaluation.measure import Task, Weights, measure, open_task
 from motionkit.regions.evaluation.result import CAPTIONS
 from motionkit.regions.policy import REGION_ARTIFACT as ARTIFACT
-from motionkit.regions.policy import HasLimits, PlansMemory, RegionPolicy
+from motionkit.regions.policy import PlansMemory, RegionPolicy
 from motionkit.regions.self_play.loop import Loop
 from motionkit.regions.self_play.play import ENDLESS, LoopRewards
 from motionkit.regions.self_play.preflight import REGIONS, Preflight
@@ -99,7 +97,7 @@ class Sa2vaRl:
                 "every loop has the weight 0: nothing would be learned.",
                 fix="give --mask-to-caption-weight or --caption-to-mask-weight a value above 0.",
             )
-        self.part = captioned_part(self.data)
+        self.part = self.data.captioned("train")
         self.reads = {name: reads_captions(loop, self.rewards[name]) for name, loop in self.loops.items()}
         count = self.data.count("train")
         if count < settings.rollout.batch_size:
@@ -140,7 +138,7 @@ class Sa2vaRl:
         }
         picked = {f"{name}_reward.{choice.name}": choice for name in self.loops for choice in paid[name]}
         self.inputs = inputs_of({"dataset": self.data, "policy": self.policy, **named}, picked)
-        self.items = trained_on(str(getattr(settings.policy.options, "checkpoint", ""))) | trained_pictures(self.data)
+        self.items = trained_on(str(settings.policy.get("checkpoint", ""))) | trained_pictures(self.data)
         self.notes: list[str] = []
         self.test_index, self.val_index = (self._held_out(split) for split in ("test", "val"))
         with torch.no_grad():  # a policy may refuse images of that size
@@ -150,10 +148,11 @@ class Sa2vaRl:
     def _unknown_words(self) -> list[str]:
         """Return a note if the policy does not know all words of the first training captions that may be read."""
         index = np.arange(min(_READ, self.data.count("train"))) if self.part is None else self.part[:_READ]
-        if not isinstance(self.policy, HasLimits) or not len(index):
+        if not len(index):
             return []
         captions = self.data.regions("train", index).captions
-        if (share := self.policy.known_words(captions)) == 1:
+        share = self.policy.known_words(captions)
+        if share is None or share == 1:
             return []
         return [
             f"the policy knows {share:.0%} of the words of {len(captions)} training captions. It cannot say the "
@@ -181,8 +180,8 @@ class Sa2vaRl:
         total = sum(parameter.numel() for parameter in self.policy.network.parameters())
         rollout = self.settings.rollout
         return {
-            **({"data": self.data.summary} if isinstance(self.data, Described) else {}),
-            **({"the policy sees": self.policy.sees} if isinstance(self.policy, HasLimits) else {}),
+            **({"data": self.data.summary} if self.data.summary else {}),
+            **({"the policy sees": self.policy.sees} if self.policy.sees else {}),
             "trained": ", ".join(f"{group} {count:,}" for group, count in counts.items()),
             "frozen": f"{total - sum(counts.values()):,} of {total:,} parameters",
             "steps": f"{self.settings.run.num_steps} of {rollout.batch_size} regions x {rollout.group_size} samples",
@@ -196,7 +195,7 @@ class Sa2vaRl:
         }
 
     def check(self) -> Iterator[Checked]:
-        """See `motionkit.training.base.Checks`."""
+        """See `motionkit.training.base.Trainer.check`."""
         count = min(REGIONS, self.data.count("train"))
         index = np.arange(count) if self.part is None or not len(self.part) else self.part[:count]
         task = open_task(self.policy, self.data.regions("train", index))
@@ -205,7 +204,7 @@ class Sa2vaRl:
     def train(self, run: Run) -> Mapping[str, object]:
         """Train; see `motionkit.training.base.Trainer.train`."""
         settings = self.settings
-        if isinstance(self.data, Described):
+        if self.data.summary:
             _logger.info("%s: %s", self.data.name, self.data.summary)
         for note in self.notes:
             _logger.warning("%s", note)

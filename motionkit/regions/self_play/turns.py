@@ -16,14 +16,14 @@ from motionkit.regions.evaluation.measure import Task
 from motionkit.regions.policy import OffersMasks, RegionPolicy, WordScores
 from motionkit.regions.pretrain import mask_loss
 from motionkit.regions.scores import region_iou
-from motionkit.regions.self_play.loop import Made, Played, Terms, Turn
+from motionkit.regions.self_play.loop import Loop, Made, Played, Terms, Turn
 from motionkit.regions.self_play.loops import CaptionToMaskOptions, MaskToCaptionOptions
 from motionkit.rl import categorical, kl_k3
 
 _MARGIN = 1.0
 
 
-class MaskToCaption:
+class MaskToCaption(Loop):
     """Loop 1: captions of a region are sampled, and the partner draws a mask of each; see `Loop`."""
 
     reads_captions = False
@@ -85,7 +85,7 @@ def exact_kl(now: WordScores, first: WordScores) -> torch.Tensor:
     return torch.where(now.mask, (now.whole.exp() * gap).sum(-1), 0.0)
 
 
-class CaptionToMask:
+class CaptionToMask(Loop):
     """Loop 2: masks of a caption are sampled, and the partner captions each mask; see `Loop`.
 
     The answer to a caption is deterministic, so its mask has no variance to learn from: a separate action is sampled.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -43,10 +44,6 @@ class Environment(Protocol):
     A copy whose episode is over keeps its last state until `reset` is called for it: after `step`, `states` and
     `frames` always return the state that the step led to, never the first one of the next episode.
 
-    It may have ``state_parts: Mapping[str, int]``, the numbers of each part that a state is joined of, in their order;
-    ``left_out: Mapping[str, str]``, what of an observation is in no state, and what it is; and ``notes``, sentences for
-    the start of a run. An actor of other parts is refused, and run.json records both.
-
     Attributes:
         num_envs: N.
         spec: JSON-able description: the environment's name and its options. Recorded with data and models.
@@ -54,6 +51,9 @@ class Environment(Protocol):
         state_size: Length of the state vector; 0 if the environment has none.
         action_space: Space of one copy's action: a `gymnasium.spaces.Box` of one dimension, or a ``Discrete``.
         max_steps: Steps after which an episode is cut.
+        state_parts: Numbers of each part that a state is joined of, in their order. An actor of other parts is refused.
+        left_out: What of an observation is in no state, and what it is.
+        notes: Sentences for the start of a run.
     """
 
     num_envs: int
@@ -62,7 +62,11 @@ class Environment(Protocol):
     state_size: int
     action_space: Space[Any]
     max_steps: int
+    state_parts: Mapping[str, int] = {}
+    left_out: Mapping[str, str] = {}
+    notes: Sequence[str] = ()
 
+    @abstractmethod
     def reset(self, copies: NDArray[np.int64], seeds: NDArray[np.int64]) -> None:
         """Begin a new episode in some copies.
 
@@ -72,14 +76,17 @@ class Environment(Protocol):
         """
         ...
 
+    @abstractmethod
     def states(self) -> Floats:
         """Return the current state vectors, ``[N, state_size]``."""
         ...
 
+    @abstractmethod
     def frames(self) -> Frames:
         """Return the current images, ``[N, H, W, 3]`` uint8 RGB by camera."""
         ...
 
+    @abstractmethod
     def step(self, actions: NDArray[Any]) -> Step:
         """Step every copy; the step of a copy whose episode is over is meaningless and must not change it.
 
@@ -88,6 +95,7 @@ class Environment(Protocol):
         """
         ...
 
+    @abstractmethod
     def close(self) -> None:
         """Release windows, processes and files; may be called twice."""
         ...

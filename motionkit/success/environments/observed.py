@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from motionkit.errors import MotionkitError
 from motionkit.success.actor_settings import parts_in_words
-from motionkit.success.environments.base import Floats
+from motionkit.success.environments.base import Environment, Floats
 
 MOST = 1024  # numbers of a table, an array of two or more axes; a larger one is left out
 
@@ -95,11 +95,11 @@ def _reader(space: Space[Any], way: Callable[[Any], Any], name: str) -> Reader:
     elif isinstance(space, MultiDiscrete):
         counts, starts = (np.asarray(values, np.int64).ravel() for values in (space.nvec, space.start))
     else:
-        return lambda seen: _array(way(seen)).astype(np.float32).ravel()
+        return lambda seen: as_array(way(seen)).astype(np.float32).ravel()
     begins, total = np.cumsum(counts) - counts, int(counts.sum())
 
     def one_hot(seen: Any) -> Floats:
-        chosen = _array(way(seen)).astype(np.int64).ravel() - starts
+        chosen = as_array(way(seen)).astype(np.int64).ravel() - starts
         if (chosen < 0).any() or (chosen >= counts).any():
             raise MotionkitError(
                 f"the part {name} of an observation is {(chosen + starts).tolist()}.",
@@ -112,22 +112,22 @@ def _reader(space: Space[Any], way: Callable[[Any], Any], name: str) -> Reader:
     return one_hot
 
 
-def _array(value: Any) -> NDArray[Any]:
+def as_array(value: Any) -> NDArray[Any]:
+    """Return an array, or a tensor of any device, as an array; torch is not imported for it."""
     return np.asarray(value.cpu() if hasattr(value, "cpu") else value)
 
 
-def observation_of(environment: Any) -> dict[str, Any]:
+def observation_of(environment: Environment) -> dict[str, Any]:
     """Return what an environment shows of its observation, for ``run.json``; empty if it does not say."""
-    parts = dict(getattr(environment, "state_parts", {}))
-    left_out = dict(getattr(environment, "left_out", {}))
+    parts, left_out = dict(environment.state_parts), dict(environment.left_out)
     return {"numbers": environment.state_size, "parts": parts, "left_out": left_out} if parts or left_out else {}
 
 
-def observation_notes(environment: Any) -> list[str]:
+def observation_notes(environment: Environment) -> list[str]:
     """Return notes for the start of a run: what the state holds where parts are left out, and of the pictures."""
-    notes, left_out = [], dict(getattr(environment, "left_out", {}))
+    notes, left_out = [], dict(environment.left_out)
     if left_out:
-        state = parts_in_words(environment.state_size, getattr(environment, "state_parts", {}))
+        state = parts_in_words(environment.state_size, environment.state_parts)
         odd = ", ".join(f"{name} ({what})" for name, what in left_out.items())
         notes.append(f"the state is {state}. Left out of the observation: {odd}.")
-    return notes + list(getattr(environment, "notes", ()))
+    return notes + list(environment.notes)

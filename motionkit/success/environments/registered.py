@@ -17,7 +17,7 @@ from PIL import Image
 from motionkit.errors import MotionkitError
 from motionkit.plugins import in_words
 from motionkit.success.environments.base import Floats, Frames, Step
-from motionkit.success.environments.observed import Observed
+from motionkit.success.environments.observed import Observed, as_array
 from motionkit.success.environments.tasks import GymnasiumSettings
 from motionkit.success.episodes.read import plain_name
 
@@ -34,7 +34,7 @@ def as_picture(
     place: str,  # its origin, for messages
 ) -> tuple[NDArray[np.uint8], str]:
     """Return a picture ``[size, size, 3]`` uint8 RGB, and a note if it was of other channels: else an empty text."""
-    picture = np.asarray(value.cpu() if hasattr(value, "cpu") else value) if value is not None else np.zeros(0)
+    picture = as_array(value) if value is not None else np.zeros(0)
     if picture.ndim == 4 and len(picture) == 1:
         picture = picture[0]
     shown = _channels_last(picture)
@@ -95,7 +95,7 @@ def find_success(
 def success_of(info: Mapping[str, Any], key: str) -> bool:
     """Return the success in a step's info: true, or at least one half; False without an entry."""
     value = info.get(key, False)
-    return bool(float(np.asarray(value.cpu() if hasattr(value, "cpu") else value).reshape(-1)[0]) >= 0.5)
+    return bool(float(as_array(value).reshape(-1)[0]) >= 0.5)
 
 
 Env = gymnasium.Env[Any, Any]

@@ -51,7 +51,7 @@ class Order:
         """Build the environment."""
         component = plugins.get(self.kind, self.name, typed=True)
         options = component.options.model_validate(json.loads(self.options))
-        environment: Environment = component.build(options, num_envs=self.num_envs)
+        environment: Environment = plugins.build(self.kind, component, options, num_envs=self.num_envs)
         return environment
 
 
@@ -88,9 +88,9 @@ class Work:
             "spec": json.dumps(opened.spec),
             "cameras": {name: (int(height), int(width)) for name, (height, width) in opened.cameras.items()},
             "state_size": int(opened.state_size),
-            "state_parts": {str(name): int(count) for name, count in getattr(opened, "state_parts", {}).items()},
-            "left_out": {str(name): str(what) for name, what in getattr(opened, "left_out", {}).items()},
-            "notes": [str(note) for note in getattr(opened, "notes", ())],
+            "state_parts": {str(name): int(count) for name, count in opened.state_parts.items()},
+            "left_out": {str(name): str(what) for name, what in opened.left_out.items()},
+            "notes": [str(note) for note in opened.notes],
             "space": space_document(opened.action_space),
             "max_steps": int(opened.max_steps),
             "stored": isinstance(opened, Stored),
@@ -211,7 +211,7 @@ class Team:
             raise
 
 
-class WorkerEnvironment:
+class WorkerEnvironment(Environment):
     """N copies in several workers; see `motionkit.success.environments.base.Environment`.
 
     Copies go to workers in blocks, the first ones to the first worker. A copy depends on its seeds and actions alone,

@@ -18,6 +18,7 @@ from motionkit.success.actor import action_space, observation, observation_space
 from motionkit.success.actor_settings import ActorSpec
 from motionkit.success.environments.base import Environment, Flags, Floats, Frames, Step, Stored
 from motionkit.success.ppo.settings import ScoringSettings
+from motionkit.success.reward_frames import SuccessReward
 from motionkit.success.true_success import start_seeds
 from motionkit.text import Prompt
 from motionkit.training.steps import State
@@ -63,7 +64,8 @@ class Scorer:
         terms: Sequence[Term],  # the rewards
         settings: ScoringSettings,  # when image rewards pay
         num_envs: int,  # copies N
-        cameras: Sequence[str],  # names of the environment's cameras; a reward without `score_cameras` reads the first
+        # Names of the environment's cameras, of which a reward reads the first; a `SuccessReward` reads all of them.
+        cameras: Sequence[str],
         device: torch.device,  # where frames are scored
     ) -> None:
         self._terms, self._settings, self._device = tuple(terms), settings, device
@@ -123,12 +125,10 @@ class Scorer:
         self._paid[:] = state
 
     def _look(self, reward: Reward, frames: Frames) -> RewardScores:
-        several = getattr(reward, "score_cameras", None)
-        if several is not None:
-            scores: RewardScores = several(
+        if isinstance(reward, SuccessReward):  # of all cameras
+            return reward.score_cameras(
                 {name: torch.from_numpy(np.ascontiguousarray(value)).to(self._device) for name, value in frames.items()}
             )
-            return scores
         # [N, H, W, 3] -> [N, 1, H, W, 3]: each frame is a sequence of one.
         first = torch.from_numpy(np.ascontiguousarray(frames[self._cameras[0]]))
         pictures = first[:, None].to(self._device)

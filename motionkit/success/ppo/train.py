@@ -37,6 +37,7 @@ from motionkit.success.ppo.clone import Demonstrations, clone, clone_sentence, o
 from motionkit.success.ppo.mining import Miner
 from motionkit.success.ppo.scored_env import ScoredEnv, Scorer, Term, refuse_unreadable
 from motionkit.success.ppo.settings import STEPS, CloneSettings, PpoSettings
+from motionkit.success.reward_frames import SuccessReward
 from motionkit.success.true_success import Episodes, change_of, rate_interval, run_episodes, start_seeds
 from motionkit.tracking import TOO_FEW, result_table, results
 from motionkit.training.base import REWARD, Figure, inputs_of
@@ -96,8 +97,8 @@ class PpoTrainer:
             refuse_unreadable(chosen.label, reads, self.environment)
             reward = chosen.build(dataset=None, device=self.device)
             self.terms.append(Term(reward, chosen.weight, reads))
-            if classifier := getattr(reward, "classifier", None):
-                card = classifier.card
+            if isinstance(reward, SuccessReward):
+                classifier, card = reward.classifier, reward.classifier.card
                 if note := compare_environments(card.environment, self.environment.spec, reward.origin):
                     self.notes.append(note)
                 classifier.refuse_cameras(self.environment.cameras)

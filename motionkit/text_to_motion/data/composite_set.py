@@ -22,7 +22,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from motionkit.contracts.dataset import HasCaptionTokens, TextClip, TextMotionDataset
+from motionkit.contracts.dataset import TextClip, TextMotionDataset
 from motionkit.documents import open_file, read_json
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, Normalizer, Skeleton
@@ -285,7 +285,7 @@ def shared_clips(files: Sequence[CompositeFile]) -> list[str]:
     return sorted({name for first, second in pairs for name in shared_motions(first, second)})
 
 
-class Composite:
+class Composite(TextMotionDataset):
     """Prompts of K actions with fixed lengths, from the files of `motionkit compose` or of the original code.
 
     Each file belongs to one split: prompts made of training clips are not used for measuring.
@@ -347,7 +347,7 @@ class Composite:
         return tuple(split for split in get_args(Split) if split in have)
 
     @cached_property
-    def normalizer(self) -> Normalizer:
+    def normalizer(self) -> Normalizer:  # type: ignore[override]  # it may not be there, and not be asked for
         """Mean and Std of the clips' dataset."""
         if self._source is not None:
             return self._source.normalizer
@@ -362,7 +362,7 @@ class Composite:
 
     def caption_tokens(self) -> Mapping[str, Sequence[str]]:
         """Return the stored ``word/POS`` tokens of the captions of the source dataset, none without a ``root``."""
-        return self._source.caption_tokens() if isinstance(self._source, HasCaptionTokens) else {}
+        return {} if self._source is None else self._source.caption_tokens()
 
     def clips(self, split: Split) -> Sequence[TextClip]:
         """Return the reference motions of a split, captioned with the whole prompt; none if there is no file."""

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from motionkit.contracts.dataset import TextClip
+from motionkit.contracts.dataset import TextClip, TextMotionDataset
 from motionkit.documents import read_text
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, Caption, Normalizer, Skeleton, read_captions, read_features
@@ -35,20 +35,11 @@ _UNIT = 4  # frames that lengths of prompts are multiples of
 _TOKEN_SPLITS: tuple[Split, ...] = ("train", "val")
 
 
-@dataclass(frozen=True)
-class HumanMLClip(TextClip):
-    """A clip, or the part of one that a timed caption describes."""
-
-    tokens: tuple[tuple[str, ...], ...] = ()  # ``word/POS`` tokens of each caption
-    source: str = ""  # id of the motion's file
-    start: int = 0  # first frame in that file
-
-
 @dataclass
 class Reading:
     """The result of reading a split."""
 
-    clips: list[HumanMLClip] = field(default_factory=list)  # items, sorted by length
+    clips: list[TextClip] = field(default_factory=list)  # items, sorted by length
     outside: list[str] = field(default_factory=list)  # ids of clips and sub-clips that are too short or too long
     silent: list[str] = field(default_factory=list)  # ids without any caption
     broken: dict[str, str] = field(default_factory=dict)  # reasons by ids that could not be read
@@ -122,10 +113,10 @@ def _add(
             reading.outside.append(f"{name} ({caption.start:g}-{caption.end:g} s)")
             continue
         key = f"{_LETTERS[number % len(_LETTERS)]}{number // len(_LETTERS) or ''}_{name}"
-        reading.clips.append(HumanMLClip(key, part, (caption.text,), (caption.tokens,), name, start))
+        reading.clips.append(TextClip(key, part, (caption.text,), (caption.tokens,), name, start))
     if untimed:
         texts, tokens = tuple(caption.text for caption in untimed), tuple(caption.tokens for caption in untimed)
-        reading.clips.append(HumanMLClip(name, features, texts, tokens, name))
+        reading.clips.append(TextClip(name, features, texts, tokens, name))
 
 
 def _frame(seconds: float, frames: int) -> int:
@@ -140,8 +131,10 @@ def read_array(path: Path) -> Tensor:
     return torch.from_numpy(read_numbers(path, limit=_LIMIT).astype(np.float32))
 
 
-class HumanML:
+class HumanML(TextMotionDataset):
     """Clips, captions and prompts of a HumanML3D-layout folder; a split is read at its first use."""
+
+    root: Path
 
     def __init__(self, options: HumanMLOptions, *, skeleton: Skeleton, name: str) -> None:
         self.name = name
@@ -158,7 +151,7 @@ class HumanML:
     def __repr__(self) -> str:
         return f"HumanML({self.name}, {str(self.root)!r}, {self.fps:g} fps, {self.skeleton.name})"
 
-    def clips(self, split: Split) -> Sequence[HumanMLClip]:
+    def clips(self, split: Split) -> Sequence[TextClip]:
         """Return the items of a split, sorted by length; see `read_split`."""
         return self.reading(split).clips
 

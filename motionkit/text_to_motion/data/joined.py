@@ -208,7 +208,7 @@ def read_sources(dataset: TextMotionDataset, split: Split) -> list[Source]:
     if not clips:
         raise MotionkitError(f"the {split} split of {dataset.name} has no clip with a caption.")
     files = {_file(clip) for clip in clips}
-    return [Source(clip, _file(clip), getattr(clip, "start", 0), original(_file(clip), files)) for clip in clips]
+    return [Source(clip, _file(clip), clip.start, original(_file(clip), files)) for clip in clips]
 
 
 def shared_groups(dataset: TextMotionDataset, split: Split, sources: Sequence[Source]) -> dict[Split, list[str]]:
@@ -219,7 +219,7 @@ def shared_groups(dataset: TextMotionDataset, split: Split, sources: Sequence[So
         if other_split == split:
             continue
         try:
-            ids = set(_ids(dataset, other_split))
+            ids = set(dataset.split_ids(other_split))
         except MotionkitError:
             continue
         if both := shared_motions(groups, ids):
@@ -239,16 +239,8 @@ def fingerprint(dataset: TextMotionDataset, split: Split, sources: Sequence[Sour
     return digest.hexdigest()[:32]
 
 
-def _ids(dataset: TextMotionDataset, split: Split) -> Iterable[str]:
-    """Return the motion ids of a split, without reading motions if the dataset can list ids."""
-    if (listed := getattr(dataset, "split_ids", None)) is not None:
-        ids: Iterable[str] = listed(split)
-        return ids
-    return [name for prompt in dataset.prompts(split, k_segments=1) for name in prompt.source_ids]
-
-
 def _file(clip: TextClip) -> str:
-    return getattr(clip, "source", "") or clip.key
+    return clip.source or clip.key
 
 
 def join_prompts(

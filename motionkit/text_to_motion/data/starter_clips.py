@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from motionkit.config import cache_folder
-from motionkit.contracts.dataset import TextClip
+from motionkit.contracts.dataset import TextClip, TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, Normalizer, Skeleton, feature_stats, joints_to_features
 from motionkit.motion.corpus.ids import Split
@@ -33,7 +33,7 @@ _BEGINS_LOW = ("sit/up", "kneel/up")  # actions that begin seated or kneeling ca
 _FIRST = tuple(i for i, entry in enumerate(CATALOGUE) if not entry.name.startswith(_BEGINS_LOW))
 
 
-class Starter:
+class Starter(TextMotionDataset):
     """Procedural clips of single actions with captions, and composite prompts that have no ground truth."""
 
     name = "starter"
@@ -84,7 +84,7 @@ class Starter:
         return _actions().get(caption, "")
 
     @cached_property
-    def normalizer(self) -> Normalizer:
+    def normalizer(self) -> Normalizer:  # type: ignore[override]  # it takes seconds, and may not be asked for
         """Mean and block-averaged Std over all training clips, whichever part is chosen."""
         o = self._options
 

@@ -70,7 +70,7 @@ def _compose(prompt: Prompt, most: int) -> str:
 
 def open_reward(chosen: Chosen, dataset: TextMotionDataset, *, device: torch.device) -> Reward:
     """Open a reward on the device of its option ``device``, by default on that of the samples."""
-    named = getattr(chosen.options, "device", "")
+    named = chosen.get("device", "")
     place = resolve_device(named, flag=f"--reward.{chosen.label}.device") if named else device
     reward: Reward = chosen.build(dataset=dataset, device=place)
     return reward if place == device else Elsewhere(reward, place)
@@ -93,7 +93,7 @@ def open_judge(
     """
     if chosen is None:
         # Prompts composed of the starter's clips are the starter's captions.
-        source = getattr(dataset, "source_name", dataset.name)
+        source = dataset.source_name
         if source != "starter":
             return _twin(trained, dataset, device, source)
         chosen = choose_one("rewards", "tmr-dense", {"weights": "starter:judge"})

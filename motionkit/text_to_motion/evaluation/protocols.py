@@ -23,7 +23,6 @@ from motionkit.contracts.evaluation import claim, tell_test_split, write_evaluat
 from motionkit.contracts.open_model import FoundModel, open_model, trained_on
 from motionkit.contracts.protocol import Result
 from motionkit.errors import MotionkitError
-from motionkit.motion import HasActions
 from motionkit.runs import fingerprint_tensors, folder_of
 from motionkit.text_to_motion.evaluation.judge import open_judge, open_reward
 from motionkit.text_to_motion.evaluation.protocol.compare import (
@@ -308,7 +307,7 @@ def how_sampled(
 
 def chosen_path(settings: MotionSettings, path: str) -> str:
     """Return the path of the policy: the argument, or ``--policy.checkpoint``."""
-    option = str(getattr(settings.policy.options, "checkpoint", _STARTER))
+    option = str(settings.policy.get("checkpoint", _STARTER))
     if path != _STARTER and option not in (_STARTER, path):
         raise MotionkitError(
             f"POLICY ({path}) and --policy.checkpoint ({option}) were both given.", fix="leave one of them out."
@@ -363,9 +362,8 @@ class Retrieval:
         clips = [clips[place] for place in held_out.places]
         tell_test_split(settings.split, [source.run], console)
         with console.working(len(clips)) as step:
-            action = dataset.action if isinstance(dataset, HasActions) else None
             result = measure_retrieval(
-                tmr, clips, threshold=settings.threshold, nsim=nsim, action=action, progress=step
+                tmr, clips, threshold=settings.threshold, nsim=nsim, action=dataset.action, progress=step
             )
         notes = [*filter(None, [held_out.sentence("clips")]), *result.notes]
         document = {
@@ -448,7 +446,7 @@ def _try_rewards(
 def _models(settings: SensitivitySettings) -> list[FoundModel]:
     """Return the models of rewards, judge and evaluator that are given by a path."""
     rewards = [*settings.reward, *([settings.judge] if settings.judge is not None else [])]
-    places = [str(getattr(chosen.options, "weights", _STARTER)) for chosen in rewards]
+    places = [str(chosen.get("weights", _STARTER)) for chosen in rewards]
     if settings.evaluator.weights not in (AUTO, NONE):
         places.append(settings.evaluator.weights)
     models = []
@@ -491,7 +489,7 @@ def _audited(
         notes.append(f"evaluator {named.said}")
         options = {"weights": named.name, "glove": settings.evaluator.glove, "stats": settings.evaluator.stats}
         chosen = choose_one("rewards", _EVALUATOR, options)
-        kinds = kinds_of_reward(_EVALUATOR, chosen.options)
+        kinds = kinds_of_reward(_EVALUATOR, str(chosen.get("weights", "")))
         audited.append(Audited("evaluator", open_reward(chosen, dataset, device=device), summed=False, kinds=kinds))
     return audited, notes
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -17,7 +16,7 @@ from motionkit.metrics import frechet
 from motionkit.motion import RealActions
 from motionkit.rl import NoiseSource, StepPlan
 from motionkit.text import Prompt
-from motionkit.text_to_motion.crops import Crop, CropLatents
+from motionkit.text_to_motion.crops import Crop, JointSpace
 from motionkit.text_to_motion.evaluation.heldout import Shown
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions as RealMotions  # was imported from here
 from motionkit.text_to_motion.generating import sample
@@ -26,14 +25,6 @@ from motionkit.text_to_motion.rewards.mix import RewardMix, unscored
 
 _CHUNK = 64  # motions sampled at a time
 _SHOWN = 12  # motions that are stored for the page
-
-
-class Space(Protocol):
-    """What encodes motions: a TMR, or an evaluator."""
-
-    def encode_crops(self, features: Tensor, crops: Sequence[Crop]) -> CropLatents:
-        """Encode S crops of motions ``[N, T, D]``."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -58,7 +49,7 @@ def measure_quality(
     policy: DiffusionPolicy,
     clips: Sequence[TextClip],
     judge: Reward | None,
-    space: Space,
+    space: JointSpace,
     *,
     plan: StepPlan,
     guidance: float,

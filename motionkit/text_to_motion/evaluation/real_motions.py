@@ -13,7 +13,7 @@ from motionkit.config import choose_one
 from motionkit.contracts.dataset import TextClip, TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.metrics import body_positions, kinetic_features
-from motionkit.motion import HasActions, MotionBatch, RealActions, Skeleton
+from motionkit.motion import MotionBatch, RealActions, Skeleton
 from motionkit.motion.corpus.ids import Split
 from motionkit.text import Prompt
 from motionkit.text_to_motion.data.joined import reference_features, reference_joints
@@ -56,8 +56,8 @@ def real_motions(
 
 def single_clips(dataset: TextMotionDataset) -> TextMotionDataset | None:
     """Return the dataset of the single clips that a composite set was made from, None if it is unknown."""
-    source: TextMotionDataset | None = getattr(dataset, "source", None)
-    if source is None and getattr(dataset, "source_name", "") == _STARTER:
+    source = dataset.source
+    if source is None and dataset.splits is not None and dataset.source_name == _STARTER:
         source = choose_one("datasets", _STARTER, {}).build()
     return source
 
@@ -117,7 +117,7 @@ class RealMotions:
                 clips,
                 self._dataset.skeleton,
                 self._dataset.fps,
-                action=source.action if isinstance(source, HasActions) else None,
+                action=source.action,
             )
         return self._actions
 
@@ -230,7 +230,7 @@ class RealMotions:
             except MotionkitError:  # the folder of the single clips has no such split
                 pass
         clips = self._dataset.clips(self._split)
-        if not hasattr(self._dataset, "splits"):
+        if self._dataset.splits is None:
             return clips, self._dataset
         asked = {prompt.key: prompt for prompt in self._prompts}
         parts = [

@@ -120,8 +120,7 @@ def measure_retrieval(
         clips: Clips of one split.
         threshold: See `retrieval_protocols`.
         nsim: Keys of the items of protocol ``nsim``; empty chooses `NSIM_ITEMS` by `motionkit.metrics.dissimilar`.
-        action: Returns the action of a caption, side and tempo included; empty if it is unknown
-            (`motionkit.motion.HasActions`).
+        action: Returns the action of a caption, side and tempo included; empty if it is unknown.
         progress: Called with how many clips are done since its last call.
     """
     clips = sorted(clips, key=lambda clip: clip.key)

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from motionkit.config import Chosen, slot_words
-from motionkit.contracts.dataset import TextMotionDataset, called, is_generated
+from motionkit.contracts.dataset import TextMotionDataset, called, is_generated, record_of
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord, tag_caption
 from motionkit.motion.corpus.ids import Split
@@ -48,10 +48,9 @@ _TEXTS = 16  # files of captions that are compared
 _CAPTIONS = 512  # captions whose words are looked up
 
 
-def is_starter(dataset: object, label: str = "") -> bool:
+def is_starter(dataset: TextMotionDataset, label: str = "") -> bool:
     """Whether data are the starter's, composites of its clips included."""
-    name = getattr(dataset, "name", label)
-    return STARTER in (label, getattr(dataset, "source_name", name))
+    return STARTER in (label, dataset.source_name)
 
 
 class SameData:
@@ -69,7 +68,7 @@ class SameData:
     def record(self) -> DataRecord:
         """The record of the data."""
         # It is read when it is asked for: the starter makes its clips for it, which takes seconds.
-        return DataRecord.of(self.dataset)
+        return record_of(self.dataset)
 
     @cached_property
     def measured(self) -> frozenset[str]:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -102,23 +102,14 @@ def _verb(caption: str) -> int:
     return next((place for place, token in enumerate(tokens) if token.endswith("/VERB")), -1)
 
 
-@runtime_checkable
-class HasCaptions(Protocol):
-    """A dataset that can return the captions of a split without reading its motions."""
-
-    def captions(self, split: Split) -> Sequence[str]:
-        """Return the captions, one may be there several times."""
-        ...
-
-
 def captions_of(dataset: TextMotionDataset, split: Split) -> list[str]:
     """Return the captions among which styles are looked for: those of a split, and of train where that costs little."""
-    if not isinstance(dataset, HasCaptions):
+    captions = dataset.captions(split)
+    if captions is None:
         return [text for clip in dataset.clips(split) for text in clip.captions]
-    result = list(dataset.captions(split))
     with suppress(MotionkitError):  # a folder may have one split alone
-        result += dataset.captions("train")
-    return result
+        return [*captions, *(dataset.captions("train") or ())]
+    return list(captions)
 
 
 def style_hits(

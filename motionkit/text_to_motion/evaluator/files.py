@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from motionkit import weights
-from motionkit.contracts.dataset import HasCaptionTokens, TextClip
+from motionkit.contracts.dataset import TextClip
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord, Normalizer
 from motionkit.runs import TENSORS, write_bytes_atomic
@@ -391,11 +391,6 @@ def open_evaluator(
     """Open a text-to-motion evaluator by name or path."""
     path = weights_path("evaluator") if str(weights) == STARTER else located(weights)
     return load_evaluator(path, glove=glove, stats=stats, device=device)
-
-
-def stored_tokens(dataset: object) -> Mapping[str, Sequence[str]]:
-    """Return the ``word/POS`` tokens that a dataset stores with its captions; nothing if it stores none."""
-    return dataset.caption_tokens() if isinstance(dataset, HasCaptionTokens) else {}
 
 
 def doubt_of(

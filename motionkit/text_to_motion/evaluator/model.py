@@ -24,7 +24,7 @@ from motionkit.page.wording import count
 from motionkit.rl import length_mask
 from motionkit.runs import fingerprint, fingerprint_tensors
 from motionkit.text import SEPARATOR, Prompt
-from motionkit.text_to_motion.crops import Crop, CropLatents, encode_crops
+from motionkit.text_to_motion.crops import Crop, CropLatents, JointSpace, encode_crops
 
 UNIT = 4  # frames per step of the movement encoder's output
 WINDOW = 196  # frames of the buffer that the original encodes; a longer motion fills a buffer of its own length
@@ -226,7 +226,7 @@ def _special() -> dict[str, str]:
     return result
 
 
-class T2MEvaluator(nn.Module):
+class T2MEvaluator(JointSpace):
     """Text and motion encoder of Guo et al. (CVPR 2022) with a euclidean co-embedding.
 
     R-precision, MM-Dist and FID of text-to-motion papers are measured in its space; latents are not normalised and are
@@ -286,6 +286,7 @@ class T2MEvaluator(nn.Module):
         self.tagger: Tagger = tagger
         self.origin = origin
         self.trained_on = trained_on
+        self.text_model = None
         # Stored ``word/POS`` tokens by caption; a caption without is tagged. See `use_tokens`.
         self.tokens: dict[str, tuple[str, ...]] = {}
         self._texts: dict[str, Tensor] = {}

@@ -39,7 +39,7 @@ def caption_tokens(clips: Sequence[TextClip]) -> tuple[dict[str, tuple[str, ...]
     result: dict[str, tuple[str, ...]] = {}
     stored = False
     for clip in clips:
-        stored_tokens: Sequence[tuple[str, ...]] = getattr(clip, "tokens", ()) or [()] * len(clip.captions)
+        stored_tokens = clip.tokens or ((),) * len(clip.captions)
         for caption, tokens in zip(clip.captions, stored_tokens, strict=True):
             stored |= bool(tokens)
             if tokens or caption not in result:

@@ -17,13 +17,14 @@ from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
 from motionkit.motion.corpus.ids import Split
 from motionkit.nn import adapters_off, has_adapters
+from motionkit.plugins import complete
 from motionkit.rl import require_eval
 from motionkit.text import Prompt
 from motionkit.text_to_motion.generating import Samples, refuse_blocks, sample
-from motionkit.text_to_motion.grpo.algorithms.base import Algorithm, Context, HasParts, Reference
+from motionkit.text_to_motion.grpo.algorithms.base import Algorithm, Context, Reference
 from motionkit.text_to_motion.grpo.algorithms.credit import dead_everywhere, whole_batch
 from motionkit.text_to_motion.grpo.settings import ControlSettings, EmaSettings, GrpoLoraSettings, GrpoOptimSettings
-from motionkit.text_to_motion.policy import DiffusionPolicy, StoresGuidance
+from motionkit.text_to_motion.policy import DiffusionPolicy, stores_guidance
 from motionkit.text_to_motion.rewards.function_reward import Function
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored, refuse_dead
 from motionkit.training.learner import Learner, constant_rate, cosine_rate
@@ -87,6 +88,9 @@ class GRPO:
         dataset: TextMotionDataset | None = None,
         split: Split = "train",
     ) -> None:
+        for given in (policy, reference):
+            complete(given, DiffusionPolicy)
+        complete(dataset, TextMotionDataset)
         refuse_blocks(policy)
         self.world = world or OneProcess()
         self.policy = policy
@@ -106,8 +110,7 @@ class GRPO:
                 {name: group for name, group in groups.items() if group is not None},
                 typed=True,
             )
-        options = getattr(algorithm.options, "objective", None)
-        self.reference = Reference(policy, reference, sync_every=getattr(options, "sync_every", 0))
+        self.reference = Reference(policy, reference, sync_every=algorithm.get("objective.sync_every", 0))
         self.algorithm: Algorithm = algorithm.build(
             **vars(
                 Context(
@@ -120,13 +123,13 @@ class GRPO:
                     self.world,
                     dataset=dataset,
                     split=split,
-                    batch=getattr(getattr(algorithm.options, "rollout", None), "prompts", 16),
+                    batch=algorithm.get("rollout.prompts", 16),
                 )
             )
         )
-        if isinstance(policy, StoresGuidance):  # sampled later at the guidance it is tuned at
-            policy.guidance = getattr(self.algorithm, "guidance", policy.guidance)
-        optim = optim or getattr(algorithm.options, "optim", None) or GrpoOptimSettings()
+        if stores_guidance(policy):  # sampled later at the guidance it is tuned at
+            policy.guidance = self.algorithm.guidance
+        optim = optim or algorithm.get("optim", None) or GrpoOptimSettings()
         peak, warmup = optim.peak(lora=lora.enabled), optim.warmup_steps
         falls = optim.schedule == "cosine" and updates
         self.learner = Learner(
@@ -213,8 +216,7 @@ class GRPO:
 
     def parts(self) -> dict[str, Stateful]:
         """Return the parts of a checkpoint: model, optimiser, average, reference, the algorithm's state, a counter."""
-        parts = self.algorithm.parts() if isinstance(self.algorithm, HasParts) else {}
-        return {**self.learner.parts(), "reference": self.reference, **parts, "grpo": self}
+        return {**self.learner.parts(), "reference": self.reference, **self.algorithm.parts(), "grpo": self}
 
     def state(self) -> State:
         """Return the number of updates."""

@@ -50,15 +50,15 @@ from motionkit.text_to_motion.evaluation.same_data import (
 from motionkit.text_to_motion.evaluation.sensitivity.bench import Audited
 from motionkit.text_to_motion.evaluation.sensitivity.quick import Quick, quick_audit
 from motionkit.text_to_motion.evaluation.settings import AUTO, NONE
-from motionkit.text_to_motion.evaluator.files import stored_tokens
 from motionkit.text_to_motion.generating import own_steps
 from motionkit.text_to_motion.grpo.measurements import MANY_STEPS, Measurements, RewardAlarms
 from motionkit.text_to_motion.grpo.settings import GrpoSettings
 from motionkit.text_to_motion.grpo.step import GRPO
 from motionkit.text_to_motion.matmul import settle_matmul
 from motionkit.text_to_motion.pairs.settings import kinds_of
-from motionkit.text_to_motion.policy import DiffusionPolicy, StoresGuidance, guidance_of
+from motionkit.text_to_motion.policy import DiffusionPolicy, guidance_of, stores_guidance
 from motionkit.text_to_motion.rewards.ask import try_reward
+from motionkit.text_to_motion.rewards.joint_space import space_of
 from motionkit.text_to_motion.rewards.mix import RewardMix
 from motionkit.text_to_motion.trained import (
     clips_fingerprint,
@@ -158,7 +158,7 @@ def fingerprints(
     result |= dataset_inputs(settings.dataset, dataset, *read, *map(prompt_fingerprint, prompts))
     # A run may be resumed on a machine with other devices: where a reward is does not change its scores' meaning.
     return result | {
-        f"reward.{reward.name}.device": "any" for reward in settings.reward if hasattr(reward.options, "device")
+        f"reward.{reward.name}.device": "any" for reward in settings.reward if reward.get("device", None) is not None
     }
 
 
@@ -195,8 +195,7 @@ class GrpoTrainer:
         settings = self.settings = self._with_scorers(settings)
         self.policy, reference = _open_policies(settings.policy, device=device, dataset=dataset)
         data = self.same.record
-        if hasattr(self.policy, "trained_on"):
-            self.policy.trained_on = data.after(self.policy.trained_on)
+        self.policy.trained_on = data.after(self.policy.trained_on)
         _require_steps(len(self.policy.schedule), settings)
         asked = settings.prompts
         prompts = list(dataset.prompts(asked.split, k_segments=asked.k_segments, seed=settings.seed))
@@ -216,7 +215,7 @@ class GrpoTrainer:
             self._real = real_motions(dataset, settings.prompts.split, _REAL, device=device, prompts=prompts)
         able = [chosen.component.gradient for chosen in settings.reward]
         self.inputs = fingerprints(settings, dataset, prompts, self.policy, reference, named)
-        self.items = trained_on(str(getattr(settings.policy.options, "checkpoint", "")))
+        self.items = trained_on(str(settings.policy.get("checkpoint", "")))
         self.items |= trained_items(dataset, settings.prompts.split, prompts)
         self.as_it_starts = guidance_of(self.policy)
         self.grpo = GRPO(
@@ -235,8 +234,7 @@ class GrpoTrainer:
             dataset=dataset,
             split=settings.prompts.split,
         )
-        plans = getattr(self.grpo.algorithm, "plans", [self.grpo.algorithm.plan])
-        self.excess = max(excess_noise(self.policy.schedule, plan) for plan in plans)
+        self.excess = max(excess_noise(self.policy.schedule, plan) for plan in self.grpo.algorithm.every_plan())
         settle_matmul(settings, self.policy, prompts, samples=settings.rollout.prompts * self.grpo.algorithm.samples)
         self.shared: list[str] = []
         self.notes: list[str] = []
@@ -253,7 +251,7 @@ class GrpoTrainer:
             stop_on_gap=settings.heldout.stop_on_gap,
             motions=settings.heldout.motions,
             guidance=self.as_it_starts,
-            rows=frozenset(row for reward, _ in self.rewards for row in getattr(reward, "rows", ())),
+            rows=frozenset(row for reward, _ in self.rewards for row in reward.rows),
             trained_on=self.items,
             scorers=self.scorers,
             missing=self.missing,
@@ -274,7 +272,7 @@ class GrpoTrainer:
             place
             for place, chosen in enumerate(rewards)
             if chosen.label.startswith("tmr-")
-            and getattr(chosen.options, "weights", "") == STARTER
+            and chosen.get("weights", "") == STARTER
             and f"reward.{chosen.name}.weights" not in self.given
         ]
         judged = settings.judge is None and settings.heldout.judge and settings.heldout.prompts > 0
@@ -286,7 +284,7 @@ class GrpoTrainer:
                 rewards[place] = replace(rewards[place], options=options)
                 self._settle(f"reward.{rewards[place].name}.weights", newest.directory)
             settings = settings.model_copy(update={"reward": tuple(rewards)})
-        used = {Path(str(getattr(chosen.options, "weights", ""))).resolve() for chosen in rewards}
+        used = {Path(str(chosen.get("weights", ""))).resolve() for chosen in rewards}
         rest = [info for info in found if used.isdisjoint((info.directory.resolve(), (info.directory / TMR).resolve()))]
         if judged and rest:
             judge = min(rest, key=_suits_reward)
@@ -359,7 +357,7 @@ class GrpoTrainer:
             asked = [asked[place] for place in sorted(known)]
             if len(known) < kept.total:
                 self.notes.append(kept.sentence("held-out prompts"))
-        if not (is_generated(dataset) or hasattr(dataset, "splits")):
+        if not is_generated(dataset) and dataset.splits is None:
             # Folders list clips by length, and the captions of a clip together: the first would be the shortest ones.
             asked = sorted(asked, key=lambda prompt: stable_hash(prompt.key))
         # The curve is measured on other prompts than the table: the best policy is chosen by the curve.
@@ -405,11 +403,8 @@ class GrpoTrainer:
 
     def _evaluator(self, real: RealMotions, prompts: Sequence[Prompt]) -> ByEvaluator | None:
         """Open the evaluator of the tables, which none of the rewards reads."""
-        read = {
-            mark()
-            for reward, _ in self.rewards
-            if (mark := getattr(getattr(reward, "space", None), "fingerprint", None)) is not None
-        }
+        spaces = [space_of(reward) for reward, _ in self.rewards]
+        read = {space.fingerprint() for space in spaces if space is not None}
         self.named = find_evaluator(self.settings.evaluator, self.same, device=self.device, without=read)
         if self.settings.evaluator.weights == AUTO and not is_starter(self.same.dataset):
             name = NONE if self.named is None else self.named.name
@@ -421,7 +416,7 @@ class GrpoTrainer:
         model = self.named.evaluator
         self.inputs["evaluator.weights"] = model.fingerprint()
         model.check_width(torch.empty(0, self.policy.skeleton.width))
-        model.use_tokens(stored_tokens(self.same.dataset))
+        model.use_tokens(self.same.dataset.caption_tokens())
         if model.fingerprint() in read:
             _logger.warning("the evaluator is read by a reward, so that its rows cannot tell whether that is gamed")
         return ByEvaluator(model, real, [text for prompt in prompts for text in prompt.segments])
@@ -444,7 +439,8 @@ class GrpoTrainer:
         """Note which judge and evaluator measure, and which rows are missing and the commands that make them."""
         settings, judged = self.settings, ""
         if judge is not None:
-            place = str(getattr(getattr(settings.judge, "options", None), "weights", "")) or "of the starter pack"
+            place = "" if settings.judge is None else str(settings.judge.get("weights", ""))
+            place = place or "of the starter pack"
             judged = f"judge {Path(place).name if Path(place).is_absolute() else place}"
         self.scorers = "; ".join(filter(None, (judged, "" if self.named is None else self.named.words)))
         missing, commands = [], []
@@ -528,7 +524,7 @@ class GrpoTrainer:
         )
         summary: dict[str, object] = {"metrics": last}
         if finished:
-            if self.measurements.choose_guidance(run) and isinstance(self.policy, StoresGuidance):
+            if self.measurements.choose_guidance(run) and stores_guidance(self.policy):
                 self.policy.guidance = self.as_it_starts
                 if self.world.main and (run.directory / "best").is_dir():
                     self.policy.save(run.directory / "best", tensors=False)
@@ -599,7 +595,7 @@ def _open_policies(chosen: Chosen, **runtime: Any) -> tuple[DiffusionPolicy, Dif
 
     Policies of other packages may have that option beside ``checkpoint``, or neither.
     """
-    other = getattr(chosen.options, "reference", "")
+    other = chosen.get("reference", "")
     if not other:
         return chosen.build(**runtime), None
     alone = replace(chosen, options=chosen.options.model_copy(update={"reference": ""}))
@@ -613,7 +609,8 @@ def _open_policies(chosen: Chosen, **runtime: Any) -> tuple[DiffusionPolicy, Dif
 
 def _warn_of_other_data(name: str, reward: Reward, data: DataRecord) -> None:
     """Warn of a reward whose weights were trained on other data than those of the prompts if it is known."""
-    known: DataRecord | None = getattr(getattr(reward, "space", None), "trained_on", None)
+    space = space_of(reward)
+    known = None if space is None else space.trained_on
     if known is not None and known.differs(data):
         _logger.warning(
             "%s was trained on %s, and the prompts are of %s: it may not know what they ask for "
@@ -628,7 +625,7 @@ def _require_steps(total: int, settings: GrpoSettings) -> None:
     """Refuse more sampling steps than the policy was trained with."""
     names = ("train_timesteps", *(("inference_timesteps",) if settings.heldout.prompts else ()))
     for name in names:
-        asked, flag = getattr(settings.sampler, name, 0), f"--{name.replace('_', '-')}"
+        asked, flag = settings.algorithm.get(f"sampler.{name}", 0), f"--{name.replace('_', '-')}"
         if asked > total:
             raise MotionkitError(
                 f"{flag} is {asked}, and the policy was trained with {total} steps.",

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from motionkit import starter
-from motionkit.contracts.dataset import TextMotionDataset
+from motionkit.contracts.dataset import TextMotionDataset, record_of
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord, Normalizer, Skeleton
 from motionkit.runs import OutputFolder, find_model
@@ -113,7 +113,7 @@ def open_policy(
         skeleton=parts.skeleton,
         fps=parts.fps,
         given=None if options.prefix is None else read_prefix(options.prefix, parts.skeleton),
-        clips=getattr(dataset, "clips", None),
+        clips=None if dataset is None else dataset.clips,
     )
     return DiPPolicy(parts.settings, parts.network, prefixes=prefixes, **common).to(device)
 
@@ -152,7 +152,7 @@ def new_policy(
         fps=dataset.fps,
         max_length=dataset.max_length,
         padding=padding,
-        trained_on=DataRecord.of(dataset),
+        trained_on=record_of(dataset),
     )
     return policy.to(device)
 
@@ -182,8 +182,7 @@ def _open_text(parts: _Parts, chosen: str, device: torch.device | str, *, typed:
 
 def _statistics(checkpoint: str, dataset: TextMotionDataset | None) -> Normalizer:
     """Return the dataset's statistics for a checkpoint that has none."""
-    source = getattr(dataset, "source_name", getattr(dataset, "name", ""))
-    if dataset is not None and source != STARTER:
+    if dataset is not None and dataset.source_name != STARTER:
         return dataset.normalizer
     raise MotionkitError(
         f"{checkpoint} holds no feature statistics"

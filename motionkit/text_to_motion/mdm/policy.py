@@ -331,7 +331,7 @@ class Prefixes:
                 if len(clip.features) >= self._frames:
                     start = clip.features[: self._frames + _OFFSETS - 1].float()
                     starts.setdefault(clip.key, start)
-                    starts.setdefault(getattr(clip, "source", clip.key), start)
+                    starts.setdefault(clip.source or clip.key, start)
             self._known[split] = starts
         return self._known[split]
 

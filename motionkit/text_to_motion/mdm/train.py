@@ -36,6 +36,7 @@ from motionkit.text_to_motion.mdm.settings import PretrainMDMSettings
 from motionkit.text_to_motion.mdm.start import encoder_of, open_start, shape_of
 from motionkit.text_to_motion.pairs.data import below, clip_inputs, held_out_clips, trained_on_clips, usable_clips
 from motionkit.text_to_motion.policy import DiffusionPolicy, guidance_of
+from motionkit.text_to_motion.rewards.joint_space import space_of
 from motionkit.text_to_motion.trained import count_takes
 from motionkit.tracking import is_noise, noise_sentence, result_table, results
 from motionkit.training.base import LOSS, Figure, inputs_of
@@ -408,7 +409,7 @@ class PretrainMDM:
         """Compare samples with reference clips, and keep some for the page; None without judge and evaluator."""
         clips = self._val_clips[: self.settings.train.samples]
         judge = self._judge
-        space = getattr(judge, "space", None) if self._named is None else self._named.evaluator
+        space = space_of(judge) if self._named is None else self._named.evaluator
         if space is None or len(clips) < 2:
             return None
         _logger.info("sampling %d held-out captions, to compare them with reference clips", len(clips))
@@ -486,7 +487,7 @@ class PretrainMDM:
 
 def _require_space(chosen: Chosen, judge: Reward) -> None:
     """Refuse a judge without a space of motions."""
-    if getattr(judge, "space", None) is None:
+    if space_of(judge) is None:
         raise MotionkitError(
             f"--judge {chosen.name} has no space of motions, in which FID is measured.",
             fix="--judge tmr-dense --judge.weights DIR",

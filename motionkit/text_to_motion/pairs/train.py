@@ -10,11 +10,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
-from motionkit.contracts.dataset import TextClip, TextMotionDataset
+from motionkit.contracts.dataset import TextClip, TextMotionDataset, record_of
 from motionkit.contracts.open_model import trained_on
 from motionkit.errors import MotionkitError
 from motionkit.metrics import guo_batches, retrieval, retrieval_guo
-from motionkit.motion import DataRecord
 from motionkit.rl import stable_hash
 from motionkit.runs import Run, fingerprint
 from motionkit.text import mirror_text, reads_sides
@@ -118,7 +117,7 @@ class PairTrainer(ABC, Generic[Settings]):
         self.notes = [note] if note else []
         held_out = sorted(held_out_of_split, key=lambda clip: stable_hash(clip.key))
         self.val_clips = sorted(held_out[: train.val_clips], key=lambda clip: clip.key)
-        self._trained_on = DataRecord.of(dataset)
+        self._trained_on = record_of(dataset)
         self.inputs = clip_inputs(settings.dataset, dataset, self.train_clips, self.val_clips)
         self.max_length, self._random_crop = dataset.max_length, dataset.random_crop
         self._skeleton = dataset.skeleton

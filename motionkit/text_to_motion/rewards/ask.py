@@ -18,6 +18,7 @@ from motionkit import plugins
 from motionkit.contracts.reward import Record, Reward, RewardScores, moved, rows
 from motionkit.contracts.scoring import awaited, fault_of, is_async, valid_segments
 from motionkit.errors import MotionkitError
+from motionkit.plugins import complete
 from motionkit.text import Prompt
 
 Answer = Callable[[], RewardScores]  # waits for the scores of a call
@@ -38,7 +39,7 @@ def checked(scores: object, reward: Reward, valid: Tensor) -> RewardScores:
 
 def place_of(reward: Reward) -> str:
     """Return package, file and line of a reward's code: `` (package motionkit-reward-x, reward.py:27)``."""
-    reward = getattr(reward, "inner", reward)  # `Elsewhere` wraps it
+    reward = reward.inner if isinstance(reward, Elsewhere) else reward
     package = plugins.package_of(type(reward).__module__)
     try:
         code = inspect.unwrap(type(reward).score).__code__
@@ -52,7 +53,7 @@ def place_of(reward: Reward) -> str:
 
 def threads_of(reward: Reward) -> int:
     """Return the number of threads that share the samples of a reward, its ``threads``; 1 by default."""
-    return max(1, int(getattr(reward, "threads", 1)))
+    return max(1, int(reward.threads))
 
 
 def ask(reward: Reward, samples: Record, prompts: Sequence[Prompt]) -> RewardScores:
@@ -83,6 +84,7 @@ def asking(rewards: Iterable[Reward]) -> Iterator[Callable[[Reward, Record, Sequ
     A reward with ``async def score``, or with ``threads`` above 1, starts at once in a thread, without a graph; any
     other one is scored when its answer is waited for, while the slow ones run.
     """
+    rewards = [complete(reward, Reward) for reward in rewards]
     slow = sum(threads_of(reward) if not is_async(reward) else 1 for reward in rewards if is_slow(reward))
     pool = ThreadPoolExecutor(slow, "reward") if slow else None
     try:
@@ -152,7 +154,7 @@ class Elsewhere:
     name: str
 
     def __init__(self, inner: Reward, device: torch.device) -> None:
-        self.inner = inner
+        self.inner = complete(inner, Reward)
         self.device = device
         self.score: Callable[..., Any] = self._await_score if is_async(inner) else self._score
 

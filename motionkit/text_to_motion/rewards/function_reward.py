@@ -12,14 +12,14 @@ from torch import Tensor
 
 from motionkit.contracts.reward import Record, Reward, RewardScores
 from motionkit.errors import MotionkitError
-from motionkit.plugins import check_signature
+from motionkit.plugins import check_signature, complete
 from motionkit.text import Prompt
 
 Function = Callable[[Any, Sequence[Prompt]], Any]
 """Called with N samples and the prompt of each; returns ``[N]`` numbers, or `RewardScores`."""
 
 
-class FunctionReward:
+class FunctionReward(Reward):
     """A reward that calls a function.
 
     The function is called from one thread at a time, so it may keep state between calls. An ``async`` function runs
@@ -45,12 +45,14 @@ class FunctionReward:
         self.function = function
         plain = getattr(function, "__name__", type(function).__name__)
         self.name = name or (plain.replace("_", "-") if plain.isidentifier() else "function")
-        self.score: Callable[..., Any] = self._await_score if inspect.iscoroutinefunction(function) else self._score
+        if inspect.iscoroutinefunction(function):
+            self.score = self._await_score  # type: ignore[assignment, method-assign]  # it is told by this
 
     def __repr__(self) -> str:
         return f"FunctionReward({self.name!r})"
 
-    def _score(self, samples: Record, prompts: Sequence[Prompt]) -> RewardScores:
+    def score(self, samples: Record, prompts: Sequence[Prompt], /) -> RewardScores:
+        """Return what the function returns of N samples, as scores."""
         return self._scores(self.function(samples, prompts), samples)
 
     async def _await_score(self, samples: Record, prompts: Sequence[Prompt]) -> RewardScores:
@@ -78,10 +80,9 @@ class FunctionReward:
 
 
 def as_reward(reward: Reward | Function) -> Reward:
-    """Wrap a plain function in a `FunctionReward`; return a reward unchanged."""
-    if hasattr(reward, "score") and not isinstance(reward, type):
-        return cast("Reward", reward)
-    return cast("Reward", FunctionReward(cast("Function", reward)))
+    """Return a reward, complete (`motionkit.plugins.complete`); a plain function is wrapped in a `FunctionReward`."""
+    given = reward if hasattr(reward, "score") and not isinstance(reward, type) else FunctionReward(cast("Any", reward))
+    return cast("Reward", complete(given, Reward))
 
 
 def _odd_kind(value: Tensor) -> str:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Literal, NamedTuple, Protocol, Self, TypeVar
+from typing import ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from motionkit.contracts.reward import RewardScores
-from motionkit.motion import MotionBatch, Skeleton
+from motionkit.contracts.dataset import TextMotionDataset
+from motionkit.contracts.reward import Reward, RewardScores
+from motionkit.motion import MotionBatch
 from motionkit.text import Prompt, proof
-from motionkit.text_to_motion.crops import Crop, CropLatents
+from motionkit.text_to_motion.crops import Crop, CropLatents, JointSpace
+from motionkit.text_to_motion.rewards.ask import Elsewhere
 from motionkit.text_to_motion.rewards.components import (
     CosineOptions,
     DenseOptions,
@@ -138,42 +140,10 @@ def segment_crops(prompts: Sequence[Prompt], lengths: Sequence[int]) -> list[lis
     return crops
 
 
-class JointSpace(Protocol):
-    """A network that maps texts and motions to one space of D dimensions; a `torch.nn.Module`."""
-
-    def to(self, device: torch.device | str, /) -> Self:
-        """As `torch.nn.Module.to`."""
-        ...
-
-    def eval(self) -> Self:
-        """As `torch.nn.Module.eval`."""
-        ...
-
-    def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """As `torch.nn.Module.requires_grad_`."""
-        ...
-
-    def check_width(self, features: Tensor) -> None:
-        """Refuse features that it cannot read."""
-        ...
-
-    def encode_crops(self, features: Tensor, crops: Sequence[Crop], *, clamp: float = 0.0) -> CropLatents:
-        """Encode crops of ``[N, T, F]`` unnormalised features."""
-        ...
-
-    def encode_texts(self, texts: Sequence[str]) -> Tensor:
-        """Return ``[N, D]``."""
-        ...
-
-    def whole_text(self, prompt: Prompt) -> str:
-        """Return the text of a whole prompt."""
-        ...
-
-
 _Any = TypeVar("_Any", bound=JointSpaceOptions)
 
 
-class JointSpaceReward(Generic[_Any]):
+class JointSpaceReward(Reward, Generic[_Any]):
     """Options and network of a reward."""
 
     name = ""
@@ -184,32 +154,37 @@ class JointSpaceReward(Generic[_Any]):
         self,
         options: _Any,  # settings of the reward
         *,
-        dataset: object = None,  # to check that the network reads its features
+        dataset: TextMotionDataset | None = None,  # to check that the network reads its features
         device: torch.device | str = "cpu",
         space: JointSpace | None = None,  # the network, in place of the one that options name
     ) -> None:
         self.options = options
         self.space = (space or self.open_space(options, dataset, device)).to(device).eval().requires_grad_(False)
-        if isinstance(skeleton := getattr(dataset, "skeleton", None), Skeleton):
-            self.space.check_width(torch.empty(0, skeleton.width))
+        if dataset is not None:
+            self.space.check_width(torch.empty(0, dataset.skeleton.width))
 
     @property
     def inputs(self) -> dict[str, str]:
         """Fingerprints of the files that options name, by option."""
-        model, mark = getattr(self.space, "text_model", None), getattr(self.space, "fingerprint", None)
-        text = proof(model.fingerprint) if model is not None else ""
-        result = {"text_model": text} if text else {}
-        if mark is not None:  # one of all files together; `weights` is ignored if single files are named
-            names = [name for name in _PATHS if getattr(self.options, name, None)]
-            names = [name for name in names if name != "weights" or "motion_encoder" not in names]
-            result |= dict.fromkeys(names, mark())
-        return result
+        text = "" if self.space.text_model is None else proof(self.space.text_model.fingerprint)
+        given = self.options.model_dump(include=set(_PATHS), exclude_none=True)
+        names = [name for name in _PATHS if given.get(name)]
+        names = [name for name in names if name != "weights" or "motion_encoder" not in names]
+        # One mark of all files together; `weights` is ignored if single files are named.
+        return ({"text_model": text} if text else {}) | dict.fromkeys(names, self.space.fingerprint())
 
     def whole(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> tuple[CropLatents, Tensor]:
         """Encode N whole motions, and their whole texts as ``[N, D]``."""
         crops = [Crop(row, 0, length) for row, length in enumerate(motions.lengths.tolist())]
         latents = self.space.encode_crops(motions.features, crops, clamp=self.options.clamp)
         return latents, self.space.encode_texts([self.space.whole_text(prompt) for prompt in prompts])
+
+
+def space_of(reward: Reward | None) -> JointSpace | None:
+    """Return the network that a reward scores by; None if it is no reward of a joint space."""
+    if isinstance(reward, Elsewhere):
+        reward = reward.inner
+    return reward.space if isinstance(reward, JointSpaceReward) else None
 
 
 _Options = TypeVar("_Options", bound=ScoreOptions)
@@ -301,7 +276,7 @@ class DenseReward(_ScoredReward[_Segment]):
         )
 
 
-def _open(options: TmrOptions, dataset: object, device: torch.device | str) -> TMR:
+def _open(options: TmrOptions, dataset: TextMotionDataset | None, device: torch.device | str) -> TMR:
     return open_tmr(
         options.weights,
         text_encoder=options.text_encoder,

@@ -170,7 +170,7 @@ class RewardMix:
     @property
     def bounds(self) -> tuple[float, float] | None:
         """Lowest and highest total of the mix, or None if a reward has no bounds."""
-        ends = [(getattr(reward, "bounds", None), weight) for reward, weight in self.terms]
+        ends = [(reward.bounds, weight) for reward, weight in self.terms]
         if any(bounds is None for bounds, _ in ends):
             return None
         spans = [sorted(weight * end for end in bounds) for bounds, weight in ends if bounds is not None]

@@ -10,11 +10,11 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from motionkit.contracts.dataset import TextMotionDataset
-from motionkit.contracts.reward import RewardScores
+from motionkit.contracts.reward import Reward, RewardScores
 from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
 from motionkit.metrics import band_power
-from motionkit.motion import HasActions, MotionBatch, Normalizer, RealActions, Skeleton, features_to_joints, segments_of
+from motionkit.motion import MotionBatch, Normalizer, RealActions, Skeleton, features_to_joints, segments_of
 from motionkit.text import Prompt
 from motionkit.text_to_motion.rewards.components import MovementOptions, PhysicsOptions
 
@@ -23,7 +23,7 @@ _QUIET = 1e-4  # square metres, a swing of 1 cm: added to all energies
 _JERK_FLOOR = 1e-3
 
 
-class Movement:
+class Movement(Reward):
     """Mean over segments of ``exp(-mean d)``, in (0, 1], with d averaged over four limbs and `BANDS`.
 
     The energy of a limb in a band is `motionkit.metrics.band_power` of its last joint, plus that of a swing of 1 cm,
@@ -47,8 +47,8 @@ class Movement:
     def __init__(
         self, options: MovementOptions, *, dataset: TextMotionDataset | None = None, device: torch.device | str = "cpu"
     ) -> None:
-        source: TextMotionDataset | None = getattr(dataset, "source", None) or dataset
-        if source is None or (source is dataset and hasattr(dataset, "splits")):
+        source = None if dataset is None else dataset.source or (dataset if dataset.splits is None else None)
+        if source is None:
             raise MotionkitError(
                 "the movement reward has no reference clips of single actions.",
                 why="motions are compared with clips whose captions are like the prompt's.",
@@ -60,7 +60,7 @@ class Movement:
             source.clips("train"),
             source.skeleton,
             source.fps,
-            action=source.action if isinstance(source, HasActions) else None,
+            action=source.action,
         )
         self._spans: dict[str, Tensor] = {}
 
@@ -105,7 +105,7 @@ class Movement:
         return self._spans[text]
 
 
-class Physics:
+class Physics(Reward):
     """``exp(-lambda_skate skate/r_s - lambda_jerk J)``, in (0, 1].
 
     With shape ``reward`` ``J = |log((jerk + 1e-3) / r_j)|``: motions that are smoother than reference ones are

@@ -16,12 +16,11 @@ from motionkit.errors import MotionkitError
 from motionkit.metrics import expected_hits
 from motionkit.motion import MotionBatch
 from motionkit.text import Prompt
-from motionkit.text_to_motion.crops import CropLatents
-from motionkit.text_to_motion.evaluator.files import open_evaluator, stored_tokens
+from motionkit.text_to_motion.crops import CropLatents, JointSpace
+from motionkit.text_to_motion.evaluator.files import open_evaluator
 from motionkit.text_to_motion.evaluator.model import T2MEvaluator
 from motionkit.text_to_motion.rewards.joint_space import (
     DenseReward,
-    JointSpace,
     JointSpaceReward,
     MatchingReward,
     unscored,
@@ -51,15 +50,19 @@ class OtherTexts:
     """
 
     def __init__(
-        self, dataset: object, split: Literal["train", "val"], seed: int, whole_text: Callable[[Prompt], str]
+        self,
+        dataset: TextMotionDataset | None,
+        split: Literal["train", "val"],
+        seed: int,
+        whole_text: Callable[[Prompt], str],
     ) -> None:
-        if not callable(getattr(dataset, "prompts", None)):
+        if dataset is None:
             raise MotionkitError(
                 "R-precision needs a dataset.",
                 why=f"a motion's own text is ranked among {OTHERS} others of a split.",
                 fix='give one: --dataset NAME; from Python load_reward("mdm-r-precision", dataset=load_dataset(...)).',
             )
-        self._dataset: TextMotionDataset = dataset  # type: ignore[assignment]  # only its `prompts` is called
+        self._dataset = dataset
         self._split = split
         self._seed = seed
         self._whole_text = whole_text
@@ -141,9 +144,9 @@ def _plain(text: str) -> str:
     return " ".join(text.casefold().split()).rstrip(". ")
 
 
-def _open(options: EvaluatorOptions, dataset: object, device: torch.device | str) -> T2MEvaluator:
+def _open(options: EvaluatorOptions, dataset: TextMotionDataset | None, device: torch.device | str) -> T2MEvaluator:
     evaluator = open_evaluator(options.weights, glove=options.glove, stats=options.stats, device=device)
-    evaluator.use_tokens(stored_tokens(dataset))
+    evaluator.use_tokens({} if dataset is None else dataset.caption_tokens())
     return evaluator
 
 
@@ -172,7 +175,7 @@ class MdmRPrecision(JointSpaceReward[PrecisionOptions]):
     bounds = (0.0, 1.0)
     open_space = staticmethod(_open)
 
-    def __init__(self, options: PrecisionOptions, *, dataset: object = None, **runtime: Any) -> None:
+    def __init__(self, options: PrecisionOptions, *, dataset: TextMotionDataset | None = None, **runtime: Any) -> None:
         super().__init__(options, dataset=dataset, **runtime)
         self._others = OtherTexts(dataset, options.split, options.seed, self.space.whole_text)
 
@@ -192,7 +195,7 @@ class MdmCombined(MatchingReward[CombinedOptions]):
     name = "mdm-combined"
     open_space = staticmethod(_open)
 
-    def __init__(self, options: CombinedOptions, *, dataset: object = None, **runtime: Any) -> None:
+    def __init__(self, options: CombinedOptions, *, dataset: TextMotionDataset | None = None, **runtime: Any) -> None:
         super().__init__(options, dataset=dataset, **runtime)
         self._others = OtherTexts(dataset, options.split, options.seed, self.space.whole_text)
 

@@ -27,7 +27,7 @@ from motionkit.rl import length_mask
 from motionkit.runs import fingerprint_tensors
 from motionkit.text import ENCODERS, SEPARATOR, Prompt, StoredEncoder, TextEncoder, TextFeatures, load_encoder
 from motionkit.text_to_motion import crops as _crops
-from motionkit.text_to_motion.crops import Crop, CropLatents, encode_crops
+from motionkit.text_to_motion.crops import Crop, CropLatents, JointSpace, encode_crops
 
 _STD_EPS = 1e-12  # added to standard deviations, as in the original
 _SENTENCE_MODELS = ("minilm", "stored")
@@ -159,7 +159,7 @@ def unfold(x: Tensor, mask: Tensor, patch: int) -> Tensor:
     return frames.masked_fill(~mask[..., None], 0.0)
 
 
-class TMR(nn.Module):
+class TMR(JointSpace):
     """Text-to-motion retrieval model.
 
     Args:

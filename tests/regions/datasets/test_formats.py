@@ -14,7 +14,6 @@ import pytest
 from PIL import Image
 
 from motionkit.errors import MotionkitError
-from motionkit.regions.datasets.base import Described, HasRegionAreas
 from motionkit.regions.datasets.settings import (
     CocoOptions,
     FinetuneOptions,
@@ -75,8 +74,7 @@ KINDS = ("jsonl", "coco", "finetune", "grasp")
 def test_what_was_written_is_read(tmp_path: Path, kind: str) -> None:
     data = opened(kind, write(kind, tmp_path / "data"))
     assert sorted(every(data)) == wanted(40, *MORE.get(kind, []))
-    assert isinstance(data, HasRegionAreas)
-    assert isinstance(data, Described)
+    assert data.summary
     for split in ALL:
         found = data.regions(split, np.arange(data.count(split)))
         np.testing.assert_allclose(data.areas(split), [mask.mean() for mask in found.masks], rtol=1e-6)

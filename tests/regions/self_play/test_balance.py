@@ -11,10 +11,12 @@ import torch
 from numpy.typing import NDArray
 
 from motionkit.contracts.dataset import Split
-from motionkit.regions.datasets.base import Regions
+from motionkit.regions.datasets.base import RegionDataset, Regions
 from motionkit.regions.self_play.play import RegionOrder
 from motionkit.regions.self_play.settings import CurriculumSettings
 from motionkit.regions.self_play.step import Balance, linear
+
+from ...made.plain import plain
 
 
 def parameters() -> list[tuple[str, torch.nn.Parameter]]:
@@ -97,6 +99,7 @@ def test_a_line() -> None:
     assert linear(1.0, 3.0, 1, 1) == 1.0
 
 
+@plain(RegionDataset)
 class Squares:
     """Region n is a square whose area grows with n; its caption is n."""
 

@@ -14,7 +14,7 @@ from motionkit.contracts.reward import FrameBatch, RewardScores, StepBatch
 from motionkit.errors import MotionkitError
 from motionkit.starter import generate
 from motionkit.success.actor_settings import spec_of
-from motionkit.success.environments.base import Step
+from motionkit.success.environments.base import Environment, Step
 from motionkit.success.ppo.scored_env import ScoredEnv, Scorer, Term
 from motionkit.success.ppo.settings import ScoringSettings
 from motionkit.success.ppo.train import SuccessAlarm
@@ -23,10 +23,13 @@ from motionkit.success.reward_frames import Env
 from motionkit.text_to_motion.rewards.components import PhysicsOptions
 from motionkit.text_to_motion.rewards.motion_terms import Physics
 
+from ...made.plain import plain
+
 CPU = torch.device("cpu")
 WALK = {"joints": generate("walk", frames=31).joints, "fps": 20.0}
 
 
+@plain(Environment)
 class Counter:
     """Copies that count: the state is (episode, steps taken), the picture shows both; success at the third step."""
 

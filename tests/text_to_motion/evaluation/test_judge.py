@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,8 +17,10 @@ from motionkit.text_to_motion.evaluation.judge import Calibration, RewardFigures
 from motionkit.text_to_motion.evaluation.real_motions import real_motions
 from motionkit.text_to_motion.rewards.mix import RewardMix
 
+from ...made.plain import plain_dataset
+
 CPU = torch.device("cpu")
-OTHER = SimpleNamespace(name="humanml", skeleton=HUMANML, physics_reference=lambda: (0.1, 100.0))
+OTHER = plain_dataset(name="humanml", skeleton=HUMANML, physics_reference=lambda: (0.1, 100.0))
 PHYSICS = choose_one("rewards", "physics", {"r_s": 0.1, "r_j": 100.0})
 
 

@@ -11,12 +11,16 @@ import pytest
 import torch
 from PIL import Image
 
+from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.motion import HUMANML, joints_to_features
 from motionkit.starter import generate
 from motionkit.text_to_motion.evaluation.heldout import Shown
 from motionkit.text_to_motion.evaluation.points import drop_points, is_point, keep_point, kept_points
 
+from ...made.plain import plain
 
+
+@plain(TextMotionDataset)
 class Folder:
     """A run that has a folder, and perhaps a tracker."""
 

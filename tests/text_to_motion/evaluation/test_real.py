@@ -24,6 +24,8 @@ from motionkit.text_to_motion.generating import plan_steps
 from motionkit.text_to_motion.grpo.measurements import drift_alarms, still_alarms
 from motionkit.text_to_motion.rewards.mix import RewardMix
 
+from ...made.plain import plain_dataset
+
 
 class Half:
     """A reward that is the same for every motion."""
@@ -89,7 +91,7 @@ def test_parts_of_reference_motions_stand_for_clips_where_these_are_not_known(da
         for number, prompt in enumerate(prompts)
     ]
     clips = [SimpleNamespace(**vars(clip) | {"features": clip.features.repeat(3, 1)[:84]}) for clip in clips]
-    composite: Any = SimpleNamespace(
+    composite: Any = plain_dataset(
         name="composite", splits=("val",), skeleton=dataset.skeleton, fps=dataset.fps, clips=lambda split: clips
     )
     real = RealMotions(composite, "val", prompts)

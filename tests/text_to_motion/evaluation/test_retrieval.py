@@ -13,7 +13,6 @@ from motionkit import load_dataset
 from motionkit.contracts.dataset import TextClip
 from motionkit.errors import MotionkitError
 from motionkit.metrics import dissimilar
-from motionkit.motion import HasActions
 from motionkit.text_to_motion.evaluation.retrieval import (
     measure_retrieval,
     open_retrieval,
@@ -108,7 +107,6 @@ def test_the_first_hit_shows_the_right_action() -> None:
 
 def test_a_dataset_that_names_actions_gets_a_row(clips: list[TextClip]) -> None:
     dataset = load_dataset("starter", val_clips=48)
-    assert isinstance(dataset, HasActions)
     _, tmr = open_retrieval("starter")
     result = measure_retrieval(tmr, clips, action=dataset.action)
     assert [row[0] for row in result.table("")["rows"]][-2:] == ["first hit shows the right action (48)"] * 2

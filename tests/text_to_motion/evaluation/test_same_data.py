@@ -12,7 +12,7 @@ import pytest
 
 from motionkit import load_dataset
 from motionkit.config import choose_one
-from motionkit.motion import DataRecord
+from motionkit.contracts.dataset import record_of
 from motionkit.runs import TrainedOn, open_run
 from motionkit.text_to_motion.evaluation.same_data import (
     SameData,
@@ -42,7 +42,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def trained(out: str, dataset: Any, *, split: str = "train", done: bool = True, seed: int = 0) -> None:
     """Write a run of `pretrain t2m-evaluator` on a split."""
     with open_run("pretrain t2m-evaluator", {"run": {"out": out}, "dataset": {"name": "humanml"}}) as run:
-        record = DataRecord.of(dataset).model_dump()
+        record = record_of(dataset).model_dump()
         save_evaluator(
             run.artifact("evaluator"), starter_evaluator.make(dataset, seed=seed), extra={"trained_on": record}
         )

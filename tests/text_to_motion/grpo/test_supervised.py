@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from motionkit.contracts.dataset import TextClip
+from motionkit.contracts.dataset import TextClip, TextMotionDataset
 from motionkit.contracts.reward import RewardScores
 from motionkit.motion import HUMANML, MotionBatch, Normalizer
 from motionkit.text_to_motion.grpo.algorithms.options import CosineOptim, GradientObjective, GradientRollout
@@ -19,12 +19,14 @@ from motionkit.text_to_motion.mdm.losses import joint_velocity_loss
 from motionkit.text_to_motion.mdm.train import MdmBatches
 from motionkit.training.world import OneProcess
 
+from ...made.plain import plain
 from .test_world import two_do_as_one
 from .toy import PROMPTS, Height, TablePolicy, engine, make_policy, resumes
 
 OFF = {"jerk": 0.0, "skate": 0.0, "anchor": 0.0, "hold": 0.0}
 
 
+@plain(TextMotionDataset)
 class Folder:
     """Clips whose root stands at 1 in "rise" and at -1 in "fall", 16 frames each."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from types import SimpleNamespace
 
 import torch
 from torch import nn
@@ -19,7 +18,9 @@ from motionkit.text_to_motion.grpo.step import GRPO
 from motionkit.text_to_motion.mdm.open import new_policy
 from motionkit.text_to_motion.mdm.policy import MDMPolicy
 from motionkit.text_to_motion.mdm.settings import MDMSettings
+from motionkit.text_to_motion.policy import DiffusionPolicy
 
+from ...made.plain import plain, plain_dataset
 from ...made.texts import HashEncoder
 
 PROMPTS = [
@@ -49,7 +50,7 @@ class Height:
 
 def make_policy(*, seed: int = 0, encoder: HashEncoder | None = None, **shape: object) -> MDMPolicy:
     """Build an untrained policy with clause tokens."""
-    source = SimpleNamespace(
+    source = plain_dataset(
         skeleton=HUMANML, fps=20.0, normalizer=Normalizer(torch.zeros(263), torch.ones(263)), max_length=32
     )
     options = {"layers": 1, "latent_dim": 16, "num_heads": 2, "ff_size": 32, "clause_frames": True, "patch_size": 4}
@@ -81,6 +82,7 @@ class TableCondition:
         return TableCondition(self.rows[index])
 
 
+@plain(DiffusionPolicy)
 class TablePolicy:
     """The exact denoiser of N(pose of the text, 0.5^2), with the poses learnt: the smallest policy there is."""
 

@@ -14,6 +14,7 @@ from motionkit.text_to_motion.mdm.open import new_policy
 from motionkit.text_to_motion.mdm.policy import MDMPolicy
 from motionkit.text_to_motion.mdm.settings import MDMSettings
 
+from ...made.plain import plain_dataset
 from ...made.texts import HashEncoder
 
 
@@ -28,7 +29,7 @@ def source() -> SimpleNamespace:
     """Body and statistics of a dataset."""
     generator = torch.Generator().manual_seed(9)
     stats = Normalizer(torch.randn(263, generator=generator), torch.rand(263, generator=generator) + 0.5)
-    return SimpleNamespace(skeleton=HUMANML, fps=20.0, normalizer=stats, max_length=60)
+    return plain_dataset(skeleton=HUMANML, fps=20.0, normalizer=stats, max_length=60)
 
 
 @pytest.fixture

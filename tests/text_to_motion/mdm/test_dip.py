@@ -31,6 +31,7 @@ from motionkit.text_to_motion.mdm.open import export_checkpoint, open_policy
 from motionkit.text_to_motion.mdm.policy import DiPPolicy, Prefixes, standing
 from motionkit.text_to_motion.mdm.settings import MDMOptions, settings_from_args
 
+from ...made.plain import plain_dataset
 from ...made.texts import WordEncoder
 
 WIDTH, LAYERS, HEADS, FF, STEPS = 16, 2, 2, 24, 10
@@ -155,7 +156,7 @@ def slow_guided(tensors: dict[str, Tensor], prefix: Tensor, x: Tensor, t: int, w
 def dataset(source: SimpleNamespace, features: Tensor) -> SimpleNamespace:
     """A dataset with one test motion."""
     clips = {"test": [TextClip("000021", features, ("a man waves",))]}
-    return SimpleNamespace(**vars(source), name="humanml", clips=lambda split: clips.get(split, []))
+    return plain_dataset(**vars(source) | {"name": "humanml", "clips": lambda split: clips.get(split, [])})
 
 
 def words(text: str) -> Tensor:

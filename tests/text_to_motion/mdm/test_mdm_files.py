@@ -28,6 +28,8 @@ from motionkit.text_to_motion.mdm.open import export_checkpoint, open_policy
 from motionkit.text_to_motion.mdm.policy import MDMPolicy
 from motionkit.text_to_motion.mdm.settings import MDMOptions, MDMSettings
 
+from ...made.plain import plain_dataset
+
 Make = Callable[..., MDMPolicy]
 STOCK: dict[str, object] = {"num_heads": 4, "ff_size": 1024}
 
@@ -518,12 +520,12 @@ def test_statistics(make_policy: Make, tmp_path: Path, source: SimpleNamespace) 
     np.save(tmp_path / "Std.npy", np.full(263, 2, np.float32))
     policy = open_policy(MDMOptions(checkpoint=str(path), stats=tmp_path), dataset=source)
     assert policy.normalizer.std[0] == 2
-    made_up = SimpleNamespace(**vars(source), name="composite", source_name="starter")
+    made_up = plain_dataset(**vars(source) | {"name": "composite", "source_name": "starter"})
     with pytest.raises(MotionkitError, match="it was not trained with those of the starter dataset") as error:
         open_policy(MDMOptions(checkpoint=str(path)), dataset=made_up)
     assert "--dataset humanml --dataset.root DIR" in error.value.fix
     assert open_policy(MDMOptions(checkpoint=str(path), stats=tmp_path), dataset=made_up).normalizer.std[0] == 2
-    other = SimpleNamespace(**{**vars(source), "skeleton": KIT})
+    other = plain_dataset(**{**vars(source), "skeleton": KIT})
     with pytest.raises(MotionkitError, match="humanml body"):
         open_policy(MDMOptions(checkpoint=str(path)), dataset=other)
 

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from motionkit import load_dataset
 from motionkit.config import Chosen, Group, choose_one
-from motionkit.contracts.dataset import TextClip
+from motionkit.contracts.dataset import TextClip, TextMotionDataset, record_of
 from motionkit.errors import MotionkitError
-from motionkit.motion import HUMANML, KIT, DataRecord, Normalizer, Skeleton, features_to_joints, mirror_features
+from motionkit.motion import HUMANML, KIT, Normalizer, Skeleton, features_to_joints, mirror_features
 from motionkit.rl import Schedule
 from motionkit.runs import Run, open_run
 from motionkit.starter._catalogue import captions
@@ -34,12 +34,14 @@ from motionkit.text_to_motion.mdm.settings import MDMOptions, PretrainMDMSetting
 from motionkit.text_to_motion.mdm.train import MdmBatches, PretrainMDM, _require_space, mirrored
 
 from ...made import starter_evaluator
+from ...made.plain import plain
 from ...made.texts import HashEncoder
 from ...made.toy_clips import write_toy
 
 ACTIONS = ("walks", "jumps", "sits", "waves")
 
 
+@plain(TextMotionDataset)
 class Toy:
     """Each action is a posture that sways."""
 
@@ -490,7 +492,7 @@ def test_without_a_judge_fid_is_in_the_space_of_the_evaluator_of_these_data(
     before = _train(settings, tmp_path / "before")
     assert "heldout/fid" not in before["metrics"]
     with open_run("pretrain t2m-evaluator", {"run": {"out": "runs/evaluator"}, "dataset": {"name": "humanml"}}) as run:
-        record = {"trained_on": DataRecord.of(toy).model_dump()}
+        record = {"trained_on": record_of(toy).model_dump()}
         save_evaluator(run.artifact("evaluator"), starter_evaluator.make(toy), extra=record)
         run.finish()
     with caplog.at_level(logging.INFO, "motionkit"):

@@ -8,6 +8,7 @@ import torch
 from pydantic import ValidationError
 
 from motionkit import plugins
+from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.metrics import match_hits
 from motionkit.motion import HUMANML, KIT, MotionBatch
@@ -29,6 +30,7 @@ from motionkit.text_to_motion.rewards.ranked import (
 )
 
 from ...made.evaluators import WORDS, networks, release
+from ...made.plain import plain
 
 SIZES = EvaluatorSizes(263, 12, 10, 8, 8, 6)
 VERBS = ("walk", "jump", "wave")
@@ -42,6 +44,7 @@ PROMPTS = [
 ]
 
 
+@plain(TextMotionDataset)
 class Data:
     """Prompts of one segment by default."""
 

@@ -19,6 +19,8 @@ from motionkit.text import Prompt
 from motionkit.text_to_motion.rewards.components import MovementOptions
 from motionkit.text_to_motion.rewards.motion_terms import BANDS, Movement
 
+from ...made.plain import plain_dataset
+
 
 @pytest.fixture(scope="module")
 def dataset() -> Any:
@@ -75,7 +77,7 @@ def test_training_clips_have_all_of_it(reward: Movement, dataset: Any) -> None:
 def test_the_formula(dataset: Any) -> None:
     clips = dataset.clips("train")
     two = [SimpleNamespace(features=clips[number].features, captions=("one action",)) for number in (3, 40)]
-    reward = Movement(MovementOptions(), dataset=SimpleNamespace(clips=lambda split: two, skeleton=HUMANML, fps=20.0))  # type: ignore[arg-type]
+    reward = Movement(MovementOptions(), dataset=plain_dataset(clips=lambda split: two, skeleton=HUMANML, fps=20.0))
 
     def energies(features: Tensor) -> list[float]:
         one = batch([features])
@@ -130,6 +132,6 @@ def test_the_gradient_is_that_of_differences_and_leads_a_small_swing_to_a_larger
 def test_data_without_single_clips_are_refused() -> None:
     with pytest.raises(MotionkitError, match="no reference clips of single actions"):
         Movement(MovementOptions())
-    composite: Any = SimpleNamespace(splits=("val",), source=None)
+    composite: Any = plain_dataset(splits=("val",), source=None)
     with pytest.raises(MotionkitError, match="no reference clips of single actions"):
         Movement(MovementOptions(), dataset=composite)

@@ -7,10 +7,13 @@ import math
 import pytest
 import torch
 
+from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, MotionBatch, Normalizer
 from motionkit.text_to_motion.rewards.components import PhysicsOptions
 from motionkit.text_to_motion.rewards.motion_terms import Physics
+
+from ...made.plain import plain
 
 
 class Joints(MotionBatch):
@@ -23,6 +26,7 @@ class Joints(MotionBatch):
         self.__dict__["joints"] = joints
 
 
+@plain(TextMotionDataset)
 class Data:
     """A dataset that knows its medians."""
 

@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from motionkit.config import Chosen, RunSettings
+from motionkit.contracts.dataset import record_of
 from motionkit.contracts.open_model import open_model, trained_on
 from motionkit.errors import MotionkitError
-from motionkit.motion import HUMANML, DataRecord
+from motionkit.motion import HUMANML
 from motionkit.runs import Run
 from motionkit.text import write_table
 from motionkit.text_to_motion.data.folder import HumanML
@@ -112,7 +113,7 @@ def test_the_folder_says_what_it_was_trained_on(finished, data):
     out, _, _ = finished
     record = load_tmr(out, text_model=str(data / "table.safetensors")).trained_on
     assert (record.name, record.root) == ("humanml", str(data.resolve()))
-    assert not record.differs(DataRecord.of(HumanML(HumanMLOptions(root=data), skeleton=HUMANML, name="humanml")))
+    assert not record.differs(record_of(HumanML(HumanMLOptions(root=data), skeleton=HUMANML, name="humanml")))
 
 
 def test_resume_gives_the_same_bits(data, tmp_path):
@@ -134,7 +135,7 @@ def test_a_run_that_was_stopped_has_the_tmr_of_its_last_checkpoint(data, tmp_pat
     for name, value in trainer.tmr.state_dict().items():
         assert torch.equal(found.state_dict()[name], value), name
     assert torch.equal(found.std, trainer.tmr.std)
-    assert found.trained_on == DataRecord.of(settings(data).dataset.build())
+    assert found.trained_on == record_of(settings(data).dataset.build())
     assert not trained_on(str(tmp_path / "run")).leave_out(sorted(trainer.items.items)).places
     model = open_model(str(tmp_path / "run"))
     assert (model.plugin, model.run.status) == ("tmr-dense", "interrupted")

@@ -283,7 +283,7 @@ def open_policy(
     if chosen.label != model.plugin and model.plugin:
         chosen = choose_one("policies", model.plugin, {})
     given_fields = chosen.options.model_fields_set
-    if getattr(chosen.options, "reference", ""):
+    if chosen.get("reference", ""):
         raise MotionkitError(
             "--reference has no effect in eval.",
             why="it is the reference of the KL term in training.",

@@ -42,7 +42,7 @@ from motionkit.text_to_motion.evaluation.protocol.figures import (
 from motionkit.text_to_motion.evaluation.styles import Styles, style_chance, style_hits
 from motionkit.text_to_motion.evaluator.model import T2MEvaluator
 from motionkit.text_to_motion.generating import plan_steps, sample
-from motionkit.text_to_motion.policy import GUIDANCE, DiffusionPolicy, StoresGuidance, guidance_of
+from motionkit.text_to_motion.policy import GUIDANCE, DiffusionPolicy, guidance_of
 from motionkit.text_to_motion.rewards.mix import RewardMix
 from motionkit.text_to_motion.trained import (
     clips_fingerprint,
@@ -141,8 +141,7 @@ def sampling_of(
         kind = "ddpm" if kind == "auto" else kind
         plan = plan_steps(policy, kind, steps)
     visited = f"all {total} steps" if len(plan) == total else f"{len(plan)} steps of {total}"
-    padding = getattr(policy, "padding", "exact")
-    return Sampling(plan, scale, f"{kind.upper()}, {visited}, guidance {scale:g}, masks {padding}")
+    return Sampling(plan, scale, f"{kind.upper()}, {visited}, guidance {scale:g}, masks {policy.padding}")
 
 
 def common_guidance(policies: Sequence[tuple[FoundModel, DiffusionPolicy]], guidance: float | None) -> float:
@@ -165,7 +164,7 @@ def _own_guidance(model: FoundModel, policy: DiffusionPolicy) -> float | None:
 
     A run may keep the scale that the policy had before it was tuned at another one.
     """
-    stored = policy.guidance if isinstance(policy, StoresGuidance) else None
+    stored = policy.guidance
     scale = _run_sampler(model).get("guidance_scale") if stored is None else stored
     return None if scale is None else float(scale)
 
@@ -212,9 +211,8 @@ class Questions:
         trained: TrainedOn | None = None,
     ) -> None:
         self._seed, self._longest, self._crop = seed, longest, dataset.random_crop
-        splits: Sequence[Split] | None = getattr(dataset, "splits", None)
-        self.composite = splits is not None
-        if splits == ("train",):
+        self.composite = dataset.splits is not None
+        if dataset.splits == ("train",):
             raise MotionkitError(
                 f"this {dataset.name} set was composed from the train split.",
                 why="a policy may have been trained on its clips; the figures would not be held out.",
@@ -268,9 +266,7 @@ class Questions:
     def tokens(self) -> dict[str, Sequence[str]]:
         """Return the stored ``word/POS`` tokens of captions if the dataset has them."""
         return {
-            caption: tokens
-            for clip in self._clips
-            for caption, tokens in zip(clip.captions, getattr(clip, "tokens", ()), strict=False)
+            caption: tokens for clip in self._clips for caption, tokens in zip(clip.captions, clip.tokens, strict=False)
         }
 
     def draw(self, replication: int, count: int) -> list[Question]:
@@ -400,8 +396,7 @@ class Measurement:
                 progress(len(part))
             return done.motions
 
-        exact = getattr(policy, "padding", "exact") == "exact"
-        return self._in_batches(asked, make, "generated", padded=not exact)
+        return self._in_batches(asked, make, "generated", padded=policy.padding != "exact")
 
     def _embed(self, policy: DiffusionPolicy, questions: Sequence[Question]) -> Embedded:
         """Return the reference motions of questions."""
@@ -424,7 +419,7 @@ class Measurement:
         for first in range(0, len(asked), prompts_at_once):
             prompts = [question.prompt for question in asked[first : first + prompts_at_once]]
             done = sample(policy, prompts, how.plan, NoiseSource(self.seed), samples=repeats, guidance=how.guidance)
-            padded = getattr(policy, "padding", "exact") != "exact"
+            padded = policy.padding != "exact"
             result.append(self._latents(done.motions, padded=padded).unflatten(0, (len(prompts), repeats)))
             if progress is not None:
                 progress(len(prompts) * repeats)

@@ -220,7 +220,7 @@ def open_all(
     if clips:
         embedder.check_width(clips[0].features)
         released = named.name != STARTER and not is_native(Path(embedder.origin))
-        known = getattr(dataset, "evaluator_normalizer", None)
+        known = dataset.evaluator_normalizer
         doubt = doubt_of(embedder, clips, released=released, dataset=dataset.normalizer, known=known)
     motions = RealMotions(dataset, split, questions.prompts)
     styles = styles_of(captions_of(dataset, split))
@@ -272,7 +272,7 @@ def evaluate(
     key = {
         "policy": model.path,
         "policy weights": fingerprint_tensors(policy.tensors()),
-        "text model": getattr(policy, "inputs", {}).get("text_model", ""),
+        "text model": (policy.inputs or {}).get("text_model", ""),
         "evaluator": opened.evaluator.fingerprint(),
         "dataset": opened.dataset,
         "data": opened.questions.fingerprint(),

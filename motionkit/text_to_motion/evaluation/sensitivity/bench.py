@@ -23,7 +23,7 @@ from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.contracts.reward import Reward
 from motionkit.documents import read_json, value_at
 from motionkit.errors import MotionkitError
-from motionkit.motion import HasActions, MotionBatch, Skeleton
+from motionkit.motion import MotionBatch, Skeleton
 from motionkit.motion.changes.place_and_time import clip_features, clip_joints, one_after_another
 from motionkit.motion.changes.registry import CHANGES, Change, Scene
 from motionkit.motion.corpus.ids import Split
@@ -59,9 +59,9 @@ class Audited:
     @classmethod
     def of(cls, chosen: Chosen, reward: Reward) -> Audited:
         """Return a chosen reward, as part of the sum."""
-        kinds = kinds_of_reward(chosen.label, chosen.options)
+        kinds = kinds_of_reward(chosen.label, str(chosen.get("weights", "")))
         own = plugins.is_own(chosen.kind, chosen.name)
-        shipped = own and str(getattr(chosen.options, "weights", "starter")) in ("starter", "")
+        shipped = own and str(chosen.get("weights", "starter")) in ("starter", "")
         return cls(chosen.label, reward, chosen.weight, kinds=kinds, own=own, shipped=shipped)
 
 
@@ -154,9 +154,8 @@ class Bench:
         return result
 
 
-def kinds_of_reward(name: str, options: object) -> frozenset[str]:
+def kinds_of_reward(name: str, weights: str) -> frozenset[str]:
     """Return the changes that a reward's weights were trained against; see `trained_kinds`."""
-    weights = str(getattr(options, "weights", ""))
     return trained_kinds("starter:evaluator" if weights == "starter" and name.startswith("mdm-") else weights)
 
 
@@ -208,8 +207,7 @@ class Clips:
                 why="what a reward sees is measured against an unrelated caption, and there is none.",
                 fix="choose a dataset with several captions.",
             )
-        action = dataset.action if isinstance(dataset, HasActions) else lambda text: ""
-        self.actions = [action(texts[0]) for texts in self.captions]
+        self.actions = [dataset.action(texts[0]) for texts in self.captions]
         self.others = _others(self.captions, self.actions, np.random.default_rng(seed))
         self._joints: dict[int, Tensor] = {}
         self._features: dict[int, Tensor] = {}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -54,6 +55,7 @@ class Algorithm(Protocol):
     noise: NoiseSource  # noise of rollouts
     guidance: float  # classifier-free guidance scale of rollouts
 
+    @abstractmethod
     def rollout(
         self,
         predict: Predict,  # the policy's x0 prediction, guidance included
@@ -64,6 +66,7 @@ class Algorithm(Protocol):
         """Sample along `plan`, and keep what `update` needs."""
         ...
 
+    @abstractmethod
     def update(
         self,
         batch: Samples,  # samples, with what `rollout` kept
@@ -73,14 +76,13 @@ class Algorithm(Protocol):
         """Turn rewards into credit, or keep their graph; called with the weights of the rollout."""
         ...
 
-
-@runtime_checkable
-class HasParts(Protocol):
-    """An algorithm with a state."""
+    def every_plan(self) -> Iterable[StepPlan]:
+        """Return the different plans of rollouts."""
+        return [self.plan]
 
     def parts(self) -> dict[str, Stateful]:
         """Return its parts of a checkpoint, by names that the learner does not use."""
-        ...
+        return {}
 
 
 class Reference:
@@ -200,7 +202,7 @@ def _require_same_space(policy: DiffusionPolicy, other: DiffusionPolicy) -> None
         problems.append("a network of another size")
     # Fingerprints by option, such as of the text model; a policy may have none. Weights may differ.
     marks, other_marks = (
-        {name: mark for name, mark in getattr(side, "inputs", {}).items() if name not in ("checkpoint", "stats")}
+        {name: mark for name, mark in (side.inputs or {}).items() if name not in ("checkpoint", "stats")}
         for side in (policy, other)
     )
     problems += [

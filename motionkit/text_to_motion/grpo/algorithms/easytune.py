@@ -18,7 +18,7 @@ from torch import Tensor
 from motionkit.motion import MotionBatch
 from motionkit.rl import DDIM, NoiseSource, Predict, Rollout, StepNoise, StepPlan, Visited, rollout
 from motionkit.text_to_motion.generating import Samples
-from motionkit.text_to_motion.grpo.algorithms.base import Context
+from motionkit.text_to_motion.grpo.algorithms.base import Algorithm, Context
 from motionkit.text_to_motion.grpo.algorithms.options import EasyTuneOptions
 from motionkit.text_to_motion.grpo.algorithms.terms import (
     GradientTerms,
@@ -30,7 +30,7 @@ from motionkit.text_to_motion.rewards.mix import Scored
 from motionkit.training.world import sum_over
 
 
-class EasyTune:
+class EasyTune(Algorithm):
     """The algorithm ``easytune``; see `motionkit.text_to_motion.grpo.algorithms.base.Algorithm`.
 
     With a physics reward the options' own jerk and skate terms are off unless they are set. The negative control draws

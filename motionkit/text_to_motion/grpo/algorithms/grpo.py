@@ -39,7 +39,7 @@ from motionkit.rl import (
     rollout,
 )
 from motionkit.text_to_motion.generating import Samples
-from motionkit.text_to_motion.grpo.algorithms.base import Context
+from motionkit.text_to_motion.grpo.algorithms.base import Algorithm, Context
 from motionkit.text_to_motion.grpo.algorithms.credit import Credit, assign_credit
 from motionkit.text_to_motion.grpo.algorithms.options import FlowOptions, GrpoOptions, WindowSampler
 from motionkit.text_to_motion.grpo.algorithms.terms import add_hold
@@ -165,7 +165,7 @@ def grpo(options: GrpoOptions, **given: Any) -> Clipped:
     return Clipped(options, context, Plans(context.policy.schedule, process, sampler))
 
 
-class Clipped:
+class Clipped(Algorithm):
     """The algorithms ``grpo`` and ``flow-grpo``; see `motionkit.text_to_motion.grpo.algorithms.base.Algorithm`.
 
     Losses are additive over micro-batches, so their size does not change the update. The negative control permutes the
@@ -210,6 +210,10 @@ class Clipped:
         """Compute the advantages of a batch."""
         credit = assign_credit(scored, batch, self.settings, number, world=self.world, shuffle_seed=self.shuffle_seed)
         return ClippedUpdate(self, batch, credit, number)
+
+    def every_plan(self) -> Iterable[StepPlan]:
+        """Return the different plans of rollouts."""
+        return self.plans
 
     def parts(self) -> dict[str, Stateful]:
         """Return its part of a checkpoint: the coefficient of the KL if it is adapted."""

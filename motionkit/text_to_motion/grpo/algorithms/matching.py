@@ -28,7 +28,7 @@ from motionkit.rl import (
     stable_hash,
 )
 from motionkit.text_to_motion.generating import Samples
-from motionkit.text_to_motion.grpo.algorithms.base import Context, Reference
+from motionkit.text_to_motion.grpo.algorithms.base import Algorithm, Context, Reference
 from motionkit.text_to_motion.grpo.algorithms.options import MatchingOptions
 from motionkit.text_to_motion.policy import DiffusionPolicy
 from motionkit.training.world import sum_over
@@ -129,7 +129,7 @@ def mean_frames(frames: Tensor, mask: Tensor) -> Tensor:
     return frames.sum(-1) / mask.sum(-1).clamp(min=1)
 
 
-class Matching:
+class Matching(Algorithm):
     """The part of an algorithm that does not depend on its loss; see `motionkit.text_to_motion.grpo.algorithms.base`.
 
     In the negative control credit is random.

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from motionkit.rl import Predict, Rollout, StepNoise, graph_rollout, valid_dims
 from motionkit.text_to_motion.generating import Samples
-from motionkit.text_to_motion.grpo.algorithms.base import Context
+from motionkit.text_to_motion.grpo.algorithms.base import Algorithm, Context
 from motionkit.text_to_motion.grpo.algorithms.credit import Credit, reward_credit
 from motionkit.text_to_motion.grpo.algorithms.grpo import ClippedUpdate, grpo
 from motionkit.text_to_motion.grpo.algorithms.options import GrpoObjective, GrpoOptions, GrpoRollout, MixedOptions
@@ -28,7 +28,7 @@ from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 _logger = logging.getLogger("motionkit.grpo")
 
 
-class Mixed:
+class Mixed(Algorithm):
     """The algorithm ``mixed``; see `motionkit.text_to_motion.grpo.algorithms.base.Algorithm`.
 
     Rewards that declare no gradient are used by their values. The negative control permutes the advantages and draws

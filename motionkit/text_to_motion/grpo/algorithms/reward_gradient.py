@@ -17,7 +17,7 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.rl import DDIM, NoiseSource, Predict, Rollout, StepNoise, StepPlan, graph_rollout
 from motionkit.text_to_motion.generating import Samples
-from motionkit.text_to_motion.grpo.algorithms.base import Context
+from motionkit.text_to_motion.grpo.algorithms.base import Algorithm, Context
 from motionkit.text_to_motion.grpo.algorithms.options import GradientOptions
 from motionkit.text_to_motion.grpo.algorithms.terms import (
     GradientTerms,
@@ -34,7 +34,7 @@ _LARGE = 5_000_000  # more parameters: activations are recomputed in the backwar
 _LONG = 10  # more steps: the same
 
 
-class RewardGradient:
+class RewardGradient(Algorithm):
     """The algorithm ``reward-gradient``; see `motionkit.text_to_motion.grpo.algorithms.base.Algorithm`.
 
     With a physics reward the options' jerk and skate terms are off unless they are set. The negative control draws the

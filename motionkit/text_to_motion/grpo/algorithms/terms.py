@@ -124,8 +124,7 @@ class GradientTerms:
         dataset, split = context.dataset, context.split
         if dataset is None:
             return None
-        composite = hasattr(dataset, "splits")
-        clips = RealMotions(dataset, split, dataset.prompts(split) if composite else ()).clips
+        clips = RealMotions(dataset, split, () if dataset.splits is None else dataset.prompts(split)).clips
         count = min(context.batch, len(clips) // self.world.size * self.world.size)  # an equal number per process
         if not count:
             return None

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.contracts.dataset import TextClip
+from motionkit.contracts.dataset import TextClip, TextMotionDataset
 from motionkit.contracts.reward import RewardScores
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, MotionBatch, joints_to_features
@@ -33,12 +33,15 @@ from motionkit.text_to_motion.evaluation.sensitivity.words import (
     worst_actions,
 )
 
+from ....made.plain import plain
+
 CPU = torch.device("cpu")
 CLASSES = [
     "walk/slow", "run/sprint", "wave/left", "kick/high-right", "sit/down", "jump/up", "walk/turn-left", "clap/chest",
 ]  # fmt: skip
 
 
+@plain(TextMotionDataset)
 @dataclass
 class Data:
     """A few starter clips, two of each class."""

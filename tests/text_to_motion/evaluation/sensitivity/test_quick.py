@@ -11,12 +11,14 @@ import pytest
 import torch
 
 from motionkit import load_dataset, load_reward
-from motionkit.contracts.reward import RewardScores
+from motionkit.contracts.reward import Reward, RewardScores
 from motionkit.errors import MotionkitError
 from motionkit.motion import MotionBatch
 from motionkit.text import Prompt
 from motionkit.text_to_motion.evaluation.sensitivity.bench import QUICK, Audited
 from motionkit.text_to_motion.evaluation.sensitivity.quick import Quick, quick_audit
+
+from ....made.plain import plain
 
 CPU = torch.device("cpu")
 
@@ -34,6 +36,7 @@ def some(data):
     return found
 
 
+@plain(Reward)
 class Drawn:
     """Scores by a random number: the same for no two calls."""
 
@@ -43,6 +46,7 @@ class Drawn:
         return RewardScores(torch.rand(len(prompts)))
 
 
+@plain(Reward)
 class Same:
     name = "same"
 
