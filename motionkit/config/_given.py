@@ -1,6 +1,6 @@
 """User input as layers: files, variables, ``--set`` and flags.
 
-`read_layers` reads what a command line gives (`Given`). A settings file may be another tool's, which `Translated`
+`read_layers` reads what a command line gives. A settings file may be another tool's, which `Translated`
 settings rename to theirs (`Foreign`), and may hold references ``${a.b}`` as in OmegaConf's files (`interpolate`), but
 no resolvers.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 from motionkit.config._problems import Problem, SettingsError
 from motionkit.config._slots import Group
-from motionkit.config.sources import Layer, dotted_keys, nested, read_environment, read_file
+from motionkit.config.sources import Layer, dotted_keys, flag_layer, nested, read_environment, read_file
 from motionkit.documents import parse_yaml
 from motionkit.errors import MotionkitError
 
@@ -26,39 +26,43 @@ _MOST = 4096
 """Most characters of a text with its references replaced; each may double it."""
 
 
-@dataclass(frozen=True)
-class Given:
-    """The input of a command line."""
+def read_layers(
+    model: type[Group],
+    flags: Mapping[tuple[str, ...], Any] | None = None,
+    sets: Sequence[str] = (),
+    files: Sequence[Path] = (),
+    *,
+    repeated: str = "",
+) -> list[Layer]:
+    """Return files, variables, ``--set`` and flags as layers, lowest first.
 
-    # Path of a key to its value (text, or a list of texts for a flag that repeats).
-    flags: Mapping[tuple[str, ...], Any] = field(default_factory=dict)
-    sets: Sequence[str] = ()  # ``key=value`` strings of ``--set``
-    files: Sequence[Path] = ()  # Files of ``--config``, lowest first
-    repeated: str = ""  # The file that holds the flags and sets, if they were not typed
-
-
-def read_layers(model: type[Group], given: Given) -> list[Layer]:
-    """Return files, variables, ``--set`` and flags as layers, lowest first."""
-    sets: dict[tuple[str, ...], str] = {}
-    for text in given.sets:
+    Args:
+        model: Settings model.
+        flags: Path of a key to the value of its flag: text, or a list of texts for a flag that repeats.
+        sets: ``key=value`` strings of ``--set``.
+        files: Files of ``--config``, lowest first.
+        repeated: The file that holds the flags and sets, if they were not typed.
+    """
+    values: dict[tuple[str, ...], str] = {}
+    for text in sets:
         key, separator, value = text.partition("=")
         if not separator or not key.strip():
             raise MotionkitError(f"--set {text!r} is not key=value.", fix="--set optim.learning_rate=1e-4")
-        sets[tuple(key.strip().split("."))] = value
-    theirs = _take_foreign(model, sets)
+        values[tuple(key.strip().split("."))] = value
+    theirs = _take_foreign(model, values)
     used = False
-    files = []
-    for path in given.files:
+    layers = []
+    for path in files:
         layer, changed = _read(model, path, theirs)
-        files.append(layer)
+        layers.append(layer)
         used |= changed
     foreign = []
     if theirs and not used and issubclass(model, Translated):
         foreign = [model.translate_sets(theirs).layer(from_file=False)]
-    typed = [*foreign, *(Layer("command line", nested(model, values)) for values in (sets, given.flags))]
-    if given.repeated:
-        typed = [replace(layer, name=given.repeated, code=frozenset()) for layer in typed]
-    return [*files, read_environment(model), *typed]
+    typed = [*foreign, Layer("command line", nested(model, values)), flag_layer(model, flags or {})]
+    if repeated:
+        typed = [replace(layer, name=repeated, code=frozenset()) for layer in typed]
+    return [*layers, read_environment(model), *typed]
 
 
 def _take_foreign(model: type[Group], sets: dict[tuple[str, ...], str]) -> dict[str, Any]:

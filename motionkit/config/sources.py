@@ -58,6 +58,7 @@ class Layer:
     code: frozenset[str] | None = None
     # Turns the path of a value into its origin; the layer's name by default.
     origin: Callable[[tuple[str, ...]], str] | None = None
+    by_flag: bool = False  # Whether flags gave the values; an error about one names its flag
     warnings: tuple[str, ...] = ()  # Oddities that are not errors
     notes: tuple[str, ...] = ()  # Notes for the user on how it was read
 
@@ -84,6 +85,12 @@ def read_file(path: Path) -> Layer:
     if file.name == "config.json" and (file.parent / "run.json").is_file():
         table = as_recorded(table)
     return Layer(str(path), table, from_file=True)
+
+
+def flag_layer(model: type[BaseModel], flags: Mapping[tuple[str, ...], Any]) -> Layer:
+    """Return the layer of flags, by the paths of their keys; one that is None or an empty list was not given."""
+    given = {path: value for path, value in flags.items() if value not in (None, [], ())}
+    return Layer("command line", nested(model, given), by_flag=True)
 
 
 def read_environment(model: type[BaseModel]) -> Layer:
