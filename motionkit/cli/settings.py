@@ -21,7 +21,6 @@ from typer.core import TyperCommand
 from motionkit import plugins
 from motionkit.cli import output, raw_arguments
 from motionkit.config import (
-    Group,
     Layer,
     Leaf,
     Resolved,
@@ -37,9 +36,9 @@ from motionkit.config import (
 )
 from motionkit.errors import MotionkitError
 
-S = TypeVar("S", bound=Group)
+S = TypeVar("S", bound=Settings)
 
-models: dict[str, type[Group]] = {}
+models: dict[str, type[Settings]] = {}
 """Settings of every command built so far, by its name, for `motionkit config`."""
 
 _ELSEWHERE = "Settings from elsewhere"
@@ -132,29 +131,18 @@ def _option_of(leaf: Leaf, flags: Sequence[str], panel: str, *, hidden: bool = F
     """Return the option of a setting."""
     default = f"default: {leaf.default_text}" if leaf.default_text not in ("", "required") else leaf.default_text
     facts = "; ".join(part for part in (leaf.limits, default) if part)
-    return _option(
-        ["/".join(sorted(_spellings(leaf, flag), key=len)) for flag in flags],
-        _kind(leaf, leaf.cli.values if leaf.cli is not None else 1),
-        _metavar(leaf, leaf.cli.values if leaf.cli is not None else 1),
-        f"{leaf.help} ({facts})" if facts else leaf.help,
-        panel,
-        hidden=hidden,
-        words=leaf.choices,
-    )
-
-
-def _kind(leaf: Leaf, words: int) -> Any:
+    words = leaf.cli.values if leaf.cli is not None else 1
+    kind: Any = str
+    metavar = f"<{leaf.type_name}>" if leaf.choices else leaf.type_name
     if words > 1:
-        return GenericAlias(tuple, (str,) * words)
-    return bool if leaf.is_switch else list[str] if leaf.is_many else str
-
-
-def _metavar(leaf: Leaf, words: int) -> str:
-    if leaf.is_switch:
-        return ""
-    if words > 1:
-        return leaf.type_name.replace(",", " ")
-    return f"<{leaf.type_name}>" if leaf.choices else leaf.type_name
+        kind, metavar = GenericAlias(tuple, (str,) * words), leaf.type_name.replace(",", " ")
+    elif leaf.is_switch:
+        kind, metavar = bool, ""
+    elif leaf.is_many:
+        kind = list[str]
+    names = ["/".join(sorted(_spellings(leaf, flag), key=len)) for flag in flags]
+    text = f"{leaf.help} ({facts})" if facts else leaf.help
+    return _option(names, kind, metavar, text, panel, hidden=hidden, words=leaf.choices)
 
 
 def _spellings(leaf: Leaf, flag: str) -> set[str]:
@@ -301,7 +289,7 @@ def show(value: Any) -> str:
 
 
 def _read(
-    model: type[Group], typed: Mapping[str, Sequence[str]], command: str
+    model: type[Settings], typed: Mapping[str, Sequence[str]], command: str
 ) -> tuple[list[Layer], MotionkitError | None]:
     """Read files and variables, with the plugins that the raw arguments choose in place of the flags.
 
@@ -317,7 +305,7 @@ def _read(
         for resumed in typed.get("--resume", ())[-1:]:
             files.insert(0, _config_of(resumed, command, init="init" in model.model_fields))
         layers = read_layers(model, chosen, typed.get("--set", ()), files)
-        if issubclass(model, Settings) and (below := model.inherited(layers, typed)) is not None:
+        if (below := model.inherited(layers, typed)) is not None:
             layers.insert(0, below)
     except MotionkitError as error:
         return read_layers(model, chosen), error

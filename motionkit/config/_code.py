@@ -13,7 +13,8 @@ from pydantic import BaseModel, ValidationError
 from motionkit import plugins
 from motionkit.config._picks import typed_again
 from motionkit.config._slots import Chosen, Cli, Group
-from motionkit.config._tree import as_text, dotted, group_of
+from motionkit.config._tree import dotted, group_of
+from motionkit.config._words import as_text
 from motionkit.errors import MotionkitError
 
 

@@ -18,17 +18,18 @@ from pydantic import BaseModel, SerializerFunctionWrapHandler, ValidationError, 
 
 from motionkit import plugins
 from motionkit.config._code import code_in, groups
-from motionkit.config._given import Translated, read_layers
+from motionkit.config._foreign import Translated
+from motionkit.config._layer import Layer
 from motionkit.config._other_words import which_setting
 from motionkit.config._picks import Picks, owners_of, split_choice
 from motionkit.config._problems import Problem, SettingsError, from_validation
-from motionkit.config._slots import Chosen, Group, slots_of
+from motionkit.config._slots import Chosen, slots_of
+from motionkit.config._sources import read_layers
 from motionkit.config._tree import default_table, dotted, from_text, group_of, leaves
-from motionkit.config.sources import Layer
 from motionkit.documents import value_at
 from motionkit.errors import MotionkitError
 
-S = TypeVar("S", bound=Group)
+S = TypeVar("S", bound="Settings")
 
 
 @dataclass(frozen=True)
@@ -145,13 +146,13 @@ def resolve_layers(model: type[S], layers: Sequence[Layer], *, command: str = ""
         SettingsError: One or several settings are wrong; all of them are named, with their origins.
     """
     picks = Picks(model, layers)
-    merged = _Merged(picks)
+    merged = _Merged(model, picks)
     errors, problems = picks.errors, merged.problems
     values: dict[str, Any] = {}
     try:
         validated = picks.model.model_validate(merged.values)
         if not errors:
-            values = merged.declared(validated)
+            values = merged.settings(validated)
             merged.refuse_idle(validated)
             merged.refuse_code(validated, values)
     except ValidationError as error:
@@ -193,7 +194,7 @@ def concrete(model: type[BaseModel], layers: Sequence[Layer], typed: Sequence[st
 class _Merged:
     """The values of the layers over the defaults, with their origins."""
 
-    def __init__(self, picks: Picks) -> None:
+    def __init__(self, declared: type[Settings], picks: Picks) -> None:
         self.picks = picks
         self.leaves = list(leaves(picks.model))
         self.values = default_table(picks.model)
@@ -201,7 +202,7 @@ class _Merged:
         self.given: dict[str, bool] = {}
         self.problems: list[Problem] = []
         self.code: set[str] = set()  # Typed options and Python files that run code
-        self._preset = self._lay_preset()
+        self._preset = self._lay_preset(declared)
         for index, layer in enumerate(picks.layers):
             table = dict(layer.table)
             for name in [name for name in picks.slots if name in table]:
@@ -211,9 +212,9 @@ class _Merged:
                         table[name] = options
                 except MotionkitError as error:
                     picks.errors.append(error)
-            self._lay(picks.model, table, index)
+            self._lay(picks.model, table, self.values, index)
 
-    def _lay_preset(self) -> Preset | None:
+    def _lay_preset(self, declared: type[Settings]) -> Preset | None:
         """Replace defaults by a preset's values."""
         given: dict[str, Any] = {}
         for layer in self.picks.layers:
@@ -222,8 +223,7 @@ class _Merged:
         for name in self.picks.slots:
             with suppress(MotionkitError):  # an unusable plugin is among the errors already
                 options[name] = [pick.options for pick in self.picks.of[name]]
-        declared = self.picks.declared
-        preset = declared.preset_of(given, options) if issubclass(declared, Settings) else None
+        preset = declared.preset_of(given, options)
         if preset is not None:
             for key, value in preset.values.items():
                 *above, last = key.split(".")
@@ -232,14 +232,9 @@ class _Merged:
         return preset
 
     def _lay(
-        self,
-        model: type[BaseModel],
-        table: Mapping[str, Any],
-        index: int,
-        path: tuple[str, ...] = (),
-        into: dict[str, Any] | None = None,
+        self, model: type[BaseModel], table: Mapping[str, Any], into: dict[str, Any], index: int, *path: str
     ) -> None:
-        into = self.values if into is None else into
+        """Lay a table of layer `index` over the values of `model` at `path`."""
         layer = self.picks.layers[index]
         for name, value in table.items():
             here = (*path, str(name))
@@ -251,7 +246,7 @@ class _Merged:
             if group is not None and isinstance(value, BaseModel) and not isinstance(value, group):
                 value = dict(value)  # a group of the settings, which the plugin's extends
             if group is not None and isinstance(value, Mapping) and isinstance(below, dict):
-                self._lay(group, value, index, here, below)
+                self._lay(group, value, below, index, *here)
                 continue
             into[str(name)] = from_text(declared.annotation, value)
             self.origins[".".join(here)] = layer.origin_of(here)
@@ -272,7 +267,7 @@ class _Merged:
         fix = fix or which_setting(key, [leaf.key for leaf in self.leaves])
         self.problems.append(Problem(key, "unknown setting", origin, shown, fix))
 
-    def declared(self, validated: BaseModel) -> dict[str, Any]:
+    def settings(self, validated: BaseModel) -> dict[str, Any]:
         """Return the values of the declared model's fields.
 
         Raises:

@@ -15,17 +15,18 @@ from typing import Any
 
 from motionkit import plugins
 from motionkit.config import (
+    Layer,
     Problem,
     Resolved,
     SettingsError,
     TrainerSettings,
     leaves,
+    nested,
     read_layers,
     resolve,
     resolve_layers,
     which_setting,
 )
-from motionkit.config.sources import Layer, nested
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 
