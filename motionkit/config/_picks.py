@@ -77,6 +77,7 @@ class Picks:
         self.slots = slots_of(declared)
         self.of: dict[str, list[Pick]] = {}  # The picked plugins of each slot, by field name
         self.errors: list[MotionkitError] = []  # Of slots that could not be filled, which have their default
+        self.problems: list[Problem] = []  # Options of no plugin
         self.warnings: list[str] = []  # Oddities that are not errors
         self.notes: list[str] = []  # Lines for the user about automatic choices
         for name, slot in sorted(self.slots.items(), key=lambda item: item[1].decide is not None):
@@ -159,13 +160,9 @@ class Picks:
                     model = pick.options
                     by_plugin[pick.name] = (Annotated[model, AfterValidator(pick.chosen)], Field(title=pick.name))
                     if pick.given is None:
+                        flag = dotted((name,))
                         plugins.require_fit(
-                            slot.kind,
-                            pick.name,
-                            gives=slot.gives,
-                            reads=slot.reads,
-                            slot=dotted((name,)),
-                            typed=pick.typed,
+                            slot.kind, pick.name, gives=slot.gives, reads=slot.reads, slot=flag, typed=pick.typed
                         )
                 except MotionkitError as error:
                     self.errors.append(_naming(name, slot, pick, error))
@@ -181,12 +178,12 @@ class Picks:
                 fields[name] = (Any, None) if slot.spread or not by_plugin else by_plugin[self.of[name][0].name]
         return create_model(self.declared.__name__, __base__=self.declared, **fields) if fields else self.declared
 
-    def table(self, name: str, index: int, problems: list[Problem]) -> dict[str, Any]:
+    def table(self, name: str, index: int) -> dict[str, Any]:
         """Return the options that layer `index` sets for the plugins in slot `name`, as a table of `model`."""
         slot, layer, picks = self.slots[name], self.layers[index], self.of[name]
         choice, table = split_choice(slot, layer.table.get(name))
         if slot.many:
-            return _by_plugin(name, slot, table, picks, layer, problems)
+            return self._by_plugin(name, table, layer)
         if table and not picks:
             raise MotionkitError(
                 f"{name}.{next(iter(table))} is set, but no {name} is chosen.",
@@ -202,6 +199,44 @@ class Picks:
             if option not in known:
                 self.warn_idle(name, f"{name}.{option}", layer.origin_of((name, option)))
         return {option: value for option, value in table.items() if option in known}
+
+    def _by_plugin(self, name: str, table: Mapping[str, Any], layer: Layer) -> dict[str, Any]:
+        """Assign each table, and each option without a plugin's name, to the plugin it belongs to."""
+        tables: dict[str, dict[str, Any]] = {}
+        picks = self.of[name]
+        for word, value in table.items():
+            if isinstance(value, Mapping):
+                owners, part = [pick for pick in picks if pick.is_called(word)][:1], value
+            else:
+                only = len(picks) == 1 and word == "weight"
+                owners, part = [pick for pick in picks if only or word in pick.options.model_fields], {word: value}
+            if len(owners) == 1:
+                tables.setdefault(owners[0].name, {}).update(part)
+            elif not (isinstance(value, Mapping) and layer.from_file):  # files may hold tables for other choices
+                self.problems.append(self._no_owner(name, word, value, owners, layer.origin_of((name, word))))
+        for pick in picks:
+            if "weight" in tables.get(pick.name, {}):
+                weight = _read_weight(tables[pick.name].pop("weight"))
+                if not pick.listed:
+                    pick.weight, pick.weight_origin = weight, layer.origin_of((name, pick.name, "weight"))
+        return tables
+
+    def _no_owner(self, name: str, word: str, value: Any, owners: Sequence[Pick], origin: str) -> Problem:
+        """Return the problem with a table of a plugin that is not picked, or an option that none or several have."""
+        slot, key, names = self.slots[name], f"{name}.{word}", [pick.name for pick in self.of[name]]
+        if isinstance(value, Mapping):
+            known = [entry.name for entry in plugins.available(slot.kind)]
+            fix = f"add --{name} {word}" if word in known else did_you_mean(word, [*known, *names])
+            return Problem(key, f"{word!r} is not chosen (chosen: {', '.join(names) or 'none'})", origin, "", fix)
+        if owners:
+            forms = " or ".join(dotted((name, plugins.label(pick.name), word)) for pick in owners)
+            message = f"{' and '.join(repr(pick.name) for pick in owners)} both have this option"
+            return Problem(key, message, origin, repr(value), f"write {forms}")
+        options = [f"{name}.{item}" for pick in self.of[name] for item in pick.options.model_fields]
+        others = owners_of(slot, (word,))
+        hint = which_setting(key, options)
+        fix = f"it belongs to {' and '.join(others)}: --{name} {' or '.join(others)}" if others else hint
+        return Problem(key, f"no chosen {name} ({', '.join(names)}) has this option", origin, repr(value), fix)
 
     def belongs(self, name: str, index: int) -> bool:
         """Whether layer `index` applies to the picked plugin: it is not below the choice, or has the same source."""
@@ -291,48 +326,3 @@ def _spread(model: type[BaseModel], options: type[BaseModel]) -> dict[str, Any]:
         if group is None or shared is None or not issubclass(group, shared):
             raise TypeError(f"{options.__name__}.{name} must be a group that extends {model.__name__}.{name}")
     return {name: (info.annotation, info) for name, info in options.model_fields.items()}
-
-
-def _by_plugin(
-    name: str, slot: Slot, table: Mapping[str, Any], picks: Sequence[Pick], layer: Layer, problems: list[Problem]
-) -> dict[str, Any]:
-    """Assign each table, and each option without a plugin's name, to the plugin it belongs to."""
-    tables: dict[str, dict[str, Any]] = {}
-    for word, value in table.items():
-        if isinstance(value, Mapping):
-            owners = [pick for pick in picks if pick.is_called(word)][:1]
-            part = value
-        else:
-            only = len(picks) == 1 and word == "weight"
-            owners = [pick for pick in picks if only or word in pick.options.model_fields]
-            part = {word: value}
-        if len(owners) == 1:
-            tables.setdefault(owners[0].name, {}).update(part)
-        elif not (isinstance(value, Mapping) and layer.from_file):  # files may hold tables for other choices
-            problems.append(_no_owner(name, slot, word, value, owners, picks, layer))
-    for pick in picks:
-        if "weight" in tables.get(pick.name, {}):
-            weight = _read_weight(tables[pick.name].pop("weight"))
-            if not pick.listed:
-                pick.weight, pick.weight_origin = weight, layer.origin_of((name, pick.name, "weight"))
-    return tables
-
-
-def _no_owner(
-    name: str, slot: Slot, word: str, value: Any, owners: Sequence[Pick], picks: Sequence[Pick], layer: Layer
-) -> Problem:
-    key, origin = f"{name}.{word}", layer.origin_of((name, word))
-    names = [pick.name for pick in picks]
-    if isinstance(value, Mapping):
-        known = [entry.name for entry in plugins.available(slot.kind)]
-        fix = f"add --{name} {word}" if word in known else did_you_mean(word, [*known, *names])
-        return Problem(key, f"{word!r} is not chosen (chosen: {', '.join(names) or 'none'})", origin, "", fix)
-    if owners:
-        forms = " or ".join(dotted((name, plugins.label(pick.name), word)) for pick in owners)
-        message = f"{' and '.join(repr(pick.name) for pick in owners)} both have this option"
-        return Problem(key, message, origin, repr(value), f"write {forms}")
-    options = [f"{name}.{item}" for pick in picks for item in pick.options.model_fields]
-    others = owners_of(slot, (word,))
-    hint = which_setting(key, options)
-    fix = f"it belongs to {' and '.join(others)}: --{name} {' or '.join(others)}" if others else hint
-    return Problem(key, f"no chosen {name} ({', '.join(names)}) has this option", origin, repr(value), fix)

@@ -200,7 +200,7 @@ class _Merged:
         self.values = default_table(picks.model)
         self.origins = {leaf.key: "default" for leaf in self.leaves}
         self.given: dict[str, bool] = {}
-        self.problems: list[Problem] = []
+        self.problems = picks.problems
         self.code: set[str] = set()  # Typed options and Python files that run code
         self._preset = self._lay_preset(declared)
         for index, layer in enumerate(picks.layers):
@@ -208,7 +208,7 @@ class _Merged:
             for name in [name for name in picks.slots if name in table]:
                 del table[name]
                 try:
-                    if options := picks.table(name, index, self.problems):
+                    if options := picks.table(name, index):
                         table[name] = options
                 except MotionkitError as error:
                     picks.errors.append(error)
