@@ -1,8 +1,8 @@
 """The plugins in the slots of settings: which are picked, and the one model that their options make with the rest.
 
 `Picks` fills the slots from the layers; no option is read. Its `model` is an ordinary nested model in which the options
-of the picked plugins are fields like all others, and `Picks.table` turns a layer's value for a slot into a table of
-that model, so that merging, validation and errors need not know about slots.
+of the picked plugins are fields like all others, and `Picks.table` writes a layer as a table of that model, so that
+merging, validation and errors need not know about slots.
 
 A higher layer wins. For a slot that holds several plugins a list (``--reward a --reward b``, ``reward = ["a", "b"]``)
 replaces the choice of lower layers, and tables in files (``[reward.a]``) add to one another. Options never choose.
@@ -178,8 +178,20 @@ class Picks:
                 fields[name] = (Any, None) if slot.spread or not by_plugin else by_plugin[self.of[name][0].name]
         return create_model(self.declared.__name__, __base__=self.declared, **fields) if fields else self.declared
 
-    def table(self, name: str, index: int) -> dict[str, Any]:
-        """Return the options that layer `index` sets for the plugins in slot `name`, as a table of `model`."""
+    def table(self, index: int) -> dict[str, Any]:
+        """Return the values of layer `index` as a table of `model`."""
+        table = dict(self.layers[index].table)
+        for name in [name for name in self.slots if name in table]:
+            del table[name]
+            try:
+                if options := self._options(name, index):
+                    table[name] = options
+            except MotionkitError as error:
+                self.errors.append(error)
+        return table
+
+    def _options(self, name: str, index: int) -> dict[str, Any]:
+        """Return the options that layer `index` sets for the plugins in slot `name`."""
         slot, layer, picks = self.slots[name], self.layers[index], self.of[name]
         choice, table = split_choice(slot, layer.table.get(name))
         if slot.many:

@@ -203,16 +203,8 @@ class _Merged:
         self.problems = picks.problems
         self.code: set[str] = set()  # Typed options and Python files that run code
         self._preset = self._lay_preset(declared)
-        for index, layer in enumerate(picks.layers):
-            table = dict(layer.table)
-            for name in [name for name in picks.slots if name in table]:
-                del table[name]
-                try:
-                    if options := picks.table(name, index):
-                        table[name] = options
-                except MotionkitError as error:
-                    picks.errors.append(error)
-            self._lay(picks.model, table, self.values, index)
+        for index in range(len(picks.layers)):
+            self._lay(picks.model, picks.table(index), self.values, index)
 
     def _lay_preset(self, declared: type[Settings]) -> Preset | None:
         """Replace defaults by a preset's values."""
