@@ -1,6 +1,6 @@
 """Commands whose options are settings: files, variables, ``--set``, plugins and their options, ``--dry-run``.
 
-A command has one option for each marked field of its settings and for each option of a chosen plugin (`Flag`). Every
+A command has one option for each marked field of its settings and for each option of a chosen plugin (`options`). Every
 option is text for Typer: pydantic parses it later, together with what files and variables hold, so that all problems
 are reported at once. An option that is not given is None, so that the values of lower layers count.
 """
@@ -8,25 +8,37 @@ are reported at once. An option that is not given is None, so that the values of
 from __future__ import annotations
 
 import inspect
-import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import GenericAlias
 from typing import Annotated, Any, TypeVar
 
 import typer
+from pydantic import BaseModel
 from typer.core import TyperCommand
 
 from motionkit import plugins
 from motionkit.cli import output, raw_arguments
-from motionkit.config import Draft, Given, Group, Leaf, Resolved, Settings, Slot, dotted, leaves, read_layers, slots_of
+from motionkit.config import (
+    Layer,
+    Leaf,
+    Resolved,
+    Settings,
+    Slot,
+    concrete,
+    dotted,
+    flag_layer,
+    leaves,
+    read_layers,
+    resolve_layers,
+    slots_of,
+)
 from motionkit.errors import MotionkitError
 
-S = TypeVar("S", bound=Group)
+S = TypeVar("S", bound=Settings)
 
-models: dict[str, type[Group]] = {}
+models: dict[str, type[Settings]] = {}
 """Settings of every command built so far, by its name, for `motionkit config`."""
 
 _ELSEWHERE = "Settings from elsewhere"
@@ -36,145 +48,144 @@ _WEIGHTS = (".pt", ".pth", ".ckpt", ".tar", ".safetensors")
 """Endings of files of weights."""
 
 
-@dataclass(frozen=True)
-class Flag:
-    """One option of a command."""
-
-    names: tuple[str, ...]  # Its spellings, the first shown first
-    path: tuple[str, ...]  # Key it sets
-    # Type for Typer: ``str``, ``list[str]`` for a repeatable option, ``bool`` for a switch, a tuple for several words.
-    kind: Any
-    help: str  # Description with limits and default, plain text
-    metavar: str  # Placeholder of its value
-    panel: str  # Help panel
-    hidden: bool = False  # Keep it out of help (it still works)
-    words: tuple[str, ...] = ()  # Completions of its value
-
-    @property
-    def spellings(self) -> set[str]:
-        """Every name, both ``--lora`` and ``--no-lora``."""
-        return {part for name in self.names for part in name.split("/")}
-
-    def parameter(self, index: int) -> inspect.Parameter:
-        """Return it as a keyword-only parameter of a Typer callback."""
-        option = typer.Option(
-            *self.names,
-            help=self.help.replace("[", "\\["),
-            metavar=self.metavar,
-            show_default=False,
-            rich_help_panel=self.panel,
-            hidden=self.hidden,
-            autocompletion=self._complete if self.words else None,
-        )
-        name = f"p{index}_{re.sub(r'[^a-z0-9]+', '_', '_'.join(self.path).lower())}"
-        return inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[self.kind | None, option]
-        )
-
-    def _complete(self, incomplete: str) -> list[str]:
-        return [word for word in self.words if word.startswith(incomplete)]
+Key = tuple[str, ...]
+"""Path of a setting."""
 
 
-def flags(draft: Draft[Any]) -> list[Flag]:
-    """Return the options of a command whose plugins are chosen.
+def options(model: type[BaseModel], shape: type[BaseModel]) -> dict[Key, Any]:
+    """Return the options of a command by the key that each sets, as annotations of Typer parameters.
+
+    Their types are ``str``, ``list[str]`` for a repeatable option, ``bool`` for a switch, a tuple for several words.
+
+    Args:
+        model: Settings.
+        shape: The settings with the options of the chosen plugins (`motionkit.config.concrete`).
 
     Raises:
         TypeError: Two settings of the model have one flag.
     """
-    prefixed = {name for name, slot in draft.picks.slots.items() if not slot.spread}
-    listed = [_choice(draft, name, slot) for name, slot in draft.picks.slots.items()]
-    options: list[Leaf] = []
-    for leaf in leaves(draft.model):
+    slots = slots_of(model)
+    found: dict[Key, Any] = {(name,): _choice(model, name, slot) for name, slot in slots.items()}
+    owners = {dotted(key): key for key in found}
+    of_plugins: list[Leaf] = []
+    for leaf in leaves(shape):
         if leaf.cli is not None and leaf.cli.hidden:
             continue
-        if leaf.path[0] in prefixed and len(leaf.path) > 1:
-            options.append(leaf)
+        if len(leaf.path) > 1 and leaf.path[0] in slots:
+            of_plugins.append(leaf)
         elif leaf.cli is not None:
             panel = leaf.path[0].replace("_", " ").capitalize() if len(leaf.path) > 1 else "Settings"
-            listed.append(_flag(leaf, (leaf.flag,), leaf.path, leaf.cli.panel or panel))
-    owners: dict[str, tuple[str, ...]] = {}
-    for flag in listed:
-        for name in flag.spellings:
-            if name in owners:
-                raise TypeError(f"{'.'.join(owners[name])} and {'.'.join(flag.path)} both have the flag {name}")
-            owners[name] = flag.path
-    for flag in _option_flags(draft, options):
-        names = tuple(name for name in flag.names if not owners.keys() & set(name.split("/")))
-        owners |= dict.fromkeys(flag.spellings, flag.path)
-        listed += [replace(flag, names=names)] if names else []
-    return listed
+            for name in _spellings(leaf, leaf.flag):
+                if name in owners:
+                    raise TypeError(f"{'.'.join(owners[name])} and {leaf.key} both have the flag {name}")
+                owners[name] = leaf.path
+            found[leaf.path] = _option_of(leaf, [leaf.flag], leaf.cli.panel or panel)
+    for key, leaf, flags, panel, hidden in _of_plugins(shape, slots, of_plugins):
+        free = [flag for flag in flags if not owners.keys() & _spellings(leaf, flag)]
+        owners |= {name: key for flag in flags for name in _spellings(leaf, flag)}
+        if free:
+            found[key] = _option_of(leaf, free, panel, hidden=hidden)
+    return found
 
 
-def _choice(draft: Draft[Any], name: str, slot: Slot) -> Flag:
-    """Return the flag that chooses the plugin of a slot."""
-    names = tuple(plugins.fitting(slot.kind, gives=slot.gives, reads=slot.reads))
-    description = draft.declared.model_fields[name].description
+def _choice(model: type[BaseModel], name: str, slot: Slot) -> Any:
+    """Return the option that chooses the plugin of a slot."""
+    names = plugins.fitting(slot.kind, gives=slot.gives, reads=slot.reads)
+    description = model.model_fields[name].description
     text = description or plugins.KINDS[slot.kind].question or f"Which {name.replace('_', ' ')} to use."
     listed = f" One of: {', '.join(names)}; or DIST:NAME, ./file.py:obj." if names else ""
     help_text = f"{text}{listed} (default: {', '.join(slot.default) or 'none'})"
     kind, metavar = (list[str], "NAME[=WEIGHT]") if slot.many else (str, "NAME")
-    return Flag((dotted((name,)),), (name,), kind, help_text, metavar, "What", words=names)
+    return _option([dotted((name,))], kind, metavar, help_text, "What", words=names)
 
 
-def _option_flags(draft: Draft[Any], options: Sequence[Leaf]) -> Iterator[Flag]:
-    """Yield the flags of plugin options: ``--reward.alpha`` and ``--reward.tmr-dense.alpha``.
+def _of_plugins(
+    shape: type[BaseModel], slots: Mapping[str, Slot], found: Sequence[Leaf]
+) -> Iterator[tuple[Key, Leaf, list[str], str, bool]]:
+    """Yield key, setting, flags, panel and whether it is hidden for the options of plugins.
 
-    The short one is shown if only one chosen plugin has the option. If several have it the short one is hidden, and
-    refused with an explanation when it is used.
+    One of a slot for several has two: ``--reward.alpha`` and ``--reward.tmr-dense.alpha``. The short one is shown if
+    only one chosen plugin has the option. If several have it the short one is hidden, and refused with an explanation
+    when it is used.
     """
-    slots, owners = draft.picks.slots, dict[tuple[str, ...], list[str]]()
-    for leaf in options:
+    owners: dict[Key, list[str]] = {}
+    for leaf in found:
         if slots[leaf.path[0]].many:
             owners.setdefault((leaf.path[0], *leaf.path[2:]), []).append(leaf.path[1])
-    for leaf in options:
+    for leaf in found:
         slot, (name, *rest) = slots[leaf.path[0]], leaf.path
-        alias = (leaf.cli.flag,) if leaf.cli is not None and leaf.cli.flag else ()
+        alias = [leaf.cli.flag] if leaf.cli is not None and leaf.cli.flag else []
         title = plugins.KINDS[slot.kind].singular.capitalize()
         if not slot.many:
-            yield _flag(
-                leaf, (dotted(leaf.path), *alias), leaf.path, f"{title} {plugins.label(draft.picks.of[name][0].name)}"
-            )
+            panel = f"{title} {plugins.label(shape.model_fields[name].title or '')}"
+            yield leaf.path, leaf, [dotted(leaf.path), *alias], panel, False
             continue
         label, short = plugins.label(rest[0]), (name, *rest[1:])
         shared, panel = len(owners[short]) > 1, f"{title} {label}"
-        yield _flag(leaf, (dotted((name, label, *rest[1:])),), leaf.path, panel, hidden=not shared)
+        yield leaf.path, leaf, [dotted((name, label, *rest[1:]))], panel, not shared
         if owners[short][0] == rest[0]:
-            yield _flag(leaf, (dotted(short), *alias), short, panel, hidden=shared)
+            yield short, leaf, [dotted(short), *alias], panel, shared
 
 
-def _flag(leaf: Leaf, names: tuple[str, ...], path: tuple[str, ...], panel: str, *, hidden: bool = False) -> Flag:
+def _option_of(leaf: Leaf, flags: Sequence[str], panel: str, *, hidden: bool = False) -> Any:
+    """Return the option of a setting."""
     default = f"default: {leaf.default_text}" if leaf.default_text not in ("", "required") else leaf.default_text
     facts = "; ".join(part for part in (leaf.limits, default) if part)
     words = leaf.cli.values if leaf.cli is not None else 1
-    return Flag(
-        names=tuple(_switch(name) if leaf.is_switch else name for name in names),
-        path=path,
-        kind=_kind(leaf, words),
-        help=f"{leaf.help} ({facts})" if facts else leaf.help,
-        metavar=_metavar(leaf, words),
-        panel=panel,
+    kind: Any = str
+    metavar = f"<{leaf.type_name}>" if leaf.choices else leaf.type_name
+    if words > 1:
+        kind, metavar = GenericAlias(tuple, (str,) * words), leaf.type_name.replace(",", " ")
+    elif leaf.is_switch:
+        kind, metavar = bool, ""
+    elif leaf.is_many:
+        kind = list[str]
+    names = ["/".join(sorted(_spellings(leaf, flag), key=len)) for flag in flags]
+    text = f"{leaf.help} ({facts})" if facts else leaf.help
+    return _option(names, kind, metavar, text, panel, hidden=hidden, words=leaf.choices)
+
+
+def _spellings(leaf: Leaf, flag: str) -> set[str]:
+    """Return a flag, and for a switch both forms: ``--lora`` and ``--no-lora``."""
+    bare = flag.removeprefix("--no-").removeprefix("--")
+    return {f"--{bare}", f"--no-{bare}"} if leaf.is_switch else {flag}
+
+
+def _option(
+    names: Sequence[str],
+    kind: Any,
+    metavar: str,
+    help: str,
+    panel: str,
+    *,
+    hidden: bool = False,
+    words: Sequence[str] = (),
+) -> Any:
+    """Return the annotation of an option; None is its value if it is not given.
+
+    Args:
+        names: Its spellings, the first shown first.
+        kind: Its type.
+        metavar: Placeholder of its value.
+        help: Description, plain text.
+        panel: Help panel.
+        hidden: Keep it out of help (it still works).
+        words: Completions of its value.
+    """
+
+    def complete(incomplete: str) -> list[str]:
+        return [word for word in words if word.startswith(incomplete)]
+
+    option = typer.Option(
+        *names,
+        help=help.replace("[", "\\["),
+        metavar=metavar,
+        show_default=False,
+        rich_help_panel=panel,
         hidden=hidden,
-        words=leaf.choices,
+        autocompletion=complete if words else None,
     )
-
-
-def _kind(leaf: Leaf, words: int) -> Any:
-    if words > 1:
-        return GenericAlias(tuple, (str,) * words)
-    return bool if leaf.is_switch else list[str] if leaf.is_many else str
-
-
-def _metavar(leaf: Leaf, words: int) -> str:
-    if leaf.is_switch:
-        return ""
-    if words > 1:
-        return leaf.type_name.replace(",", " ")
-    return f"<{leaf.type_name}>" if leaf.choices else leaf.type_name
-
-
-def _switch(name: str) -> str:
-    positive = "--" + name.removeprefix("--no-") if name.startswith("--no-") else name
-    return f"{positive}/--no-{positive.removeprefix('--')}"
+    return Annotated[kind | None, option]
 
 
 def add_command(
@@ -199,19 +210,19 @@ def add_command(
         words: Changes what was typed before it is parsed.
     """
     models[name] = model
-    draft, unreadable = _draft(model, raw_arguments.get(), name)
-    options = flags(draft)
+    typed = _typed(raw_arguments.get())
+    layers, unreadable = _read(model, typed, name)
+    found = options(model, concrete(model, layers, [] if unreadable else list(typed)))
+    keys = {f"p{number}": key for number, key in enumerate(found)}
     like_parameters = inspect.signature(like, eval_str=True).parameters.values() if like is not None else ()
     others = [parameter for parameter in like_parameters if parameter.name not in ("settings", "console")]
-    parameters = [option.parameter(index) for index, option in enumerate(options)]
-    paths = {parameter.name: option.path for parameter, option in zip(parameters, options, strict=True)}
 
     def callback(**values: Any) -> None:
-        typed = dict(zip(paths.values(), map(values.get, paths), strict=True))  # None where a flag was not given
         if unreadable is not None:
             raise unreadable
+        given = flag_layer(model, {key: values[parameter] for parameter, key in keys.items()})
         with plugins.catching():  # options may have validators
-            resolved = draft.resolve(typed, command=name)
+            resolved = resolve_layers(model, [*layers[:-1], given], command=name)
         for warning in resolved.warnings:
             output.warn(warning)
         for note in resolved.notes:
@@ -219,15 +230,17 @@ def add_command(
         arguments = {parameter.name: values[parameter.name] for parameter in others}
         run(resolved, values["dry_run"], values["as_json"], arguments)
 
-    common = [
-        _option("config_files", list[Path], "FILE", "Settings file (TOML, JSON, YAML) or a run folder; repeatable, "
-                "the last wins.", _ELSEWHERE, "--config"),
-        _option("set_values", list[str], "KEY=VALUE", "Any setting by its key, flag or not; repeatable.",
-                _ELSEWHERE, "--set"),
-        _option("dry_run", bool, "", "Show every setting and where it comes from; do nothing.", "Output", "--dry-run"),
-        _option("as_json", bool, "", "Print one JSON document on stdout.", "Output", "--json"),
+    parameters = [
+        *(_parameter(parameter, annotation) for parameter, annotation in zip(keys, found.values(), strict=True)),
+        _parameter("config_files", _option(["--config"], list[Path], "FILE", "Settings file (TOML, JSON, YAML) or a "
+                   "run folder; repeatable, the last wins.", _ELSEWHERE)),
+        _parameter("set_values", _option(["--set"], list[str], "KEY=VALUE", "Any setting by its key, flag or not; "
+                   "repeatable.", _ELSEWHERE)),
+        _parameter("dry_run", _option(["--dry-run"], bool, "", "Show every setting and where it comes from; do "
+                   "nothing.", "Output"), False),
+        _parameter("as_json", _option(["--json"], bool, "", "Print one JSON document on stdout.", "Output"), False),
     ]  # fmt: skip
-    merged = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in others] + parameters + common
+    merged = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in others] + parameters
     # setattr: a function's signature is not an attribute that type checkers know
     setattr(callback, "__signature__", inspect.Signature(merged))  # noqa: B010
     callback.__annotations__ = {parameter.name: parameter.annotation for parameter in merged}
@@ -275,29 +288,28 @@ def show(value: Any) -> str:
     return str(value) if value != "" else '""'
 
 
-def _draft(model: type[S], raw: Sequence[str], command: str) -> tuple[Draft[S], MotionkitError | None]:
-    """Read files and variables, and choose the plugins, from the raw arguments.
+def _read(
+    model: type[Settings], typed: Mapping[str, Sequence[str]], command: str
+) -> tuple[list[Layer], MotionkitError | None]:
+    """Read files and variables, with the plugins that the raw arguments choose in place of the flags.
 
     Returns:
-        The draft, and an error of reading; it is raised when the arguments are parsed, so that help works.
+        The layers, and an error of reading; it is raised when the arguments are parsed, so that help works.
     """
-    typed = _typed(raw)
-    chosen: dict[tuple[str, ...], Any] = {}
+    chosen: dict[Key, Any] = {}
     for name, slot in slots_of(model).items():
         if words := typed.get(dotted((name,))):
             chosen[name,] = words if slot.many else words[-1]
     files = [Path(item) for item in typed.get("--config", ())]
     try:
-        files[:0] = [
-            _config_of(resumed, command, init="init" in model.model_fields)
-            for resumed in typed.get("--resume", ())[-1:]
-        ]
-        layers = read_layers(model, Given(chosen, typed.get("--set", ()), files))
-        if issubclass(model, Settings) and (below := model.inherited(layers, typed)) is not None:
+        for resumed in typed.get("--resume", ())[-1:]:
+            files.insert(0, _config_of(resumed, command, init="init" in model.model_fields))
+        layers = read_layers(model, chosen, typed.get("--set", ()), files)
+        if (below := model.inherited(layers, typed)) is not None:
             layers.insert(0, below)
     except MotionkitError as error:
-        return Draft(model, read_layers(model, Given(chosen))), error
-    return Draft(model, layers, list(typed)), None
+        return read_layers(model, chosen), error
+    return layers, None
 
 
 def _typed(raw: Sequence[str]) -> dict[str, list[str]]:
@@ -337,7 +349,5 @@ def _config_of(name: str, command: str, *, init: bool) -> Path:
     return directory / "config.json"
 
 
-def _option(name: str, kind: Any, metavar: str, help: str, panel: str, flag: str) -> inspect.Parameter:
-    option = typer.Option(flag, help=help, metavar=metavar, show_default=False, rich_help_panel=panel)
-    default, kind = (False, bool) if kind is bool else (None, kind | None)
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
+def _parameter(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

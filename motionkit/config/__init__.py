@@ -1,10 +1,14 @@
 """Settings: models, files, precedence, and the origin of each value. Imports no torch."""
 
-from motionkit.config._choose import choose_from_file, choose_one, installed, owners_of, split_choice, typed_flags
-from motionkit.config._given import Foreign, Given, interpolate, read_layers, renamed
+from motionkit.config._choose import choose_from_file, choose_one
+from motionkit.config._code import typed_flags
+from motionkit.config._foreign import Foreign, interpolate, renamed
+from motionkit.config._layer import Layer, flag_layer, nested
 from motionkit.config._other_words import OTHER_WORDS, which_setting
-from motionkit.config._problems import HUB_ID, OLD_HUB_ID, Place, Problem, SettingsError, require_places
-from motionkit.config._resolve import Draft, Preset, Resolved, Settings, resolve
+from motionkit.config._picks import installed, owners_of, split_choice
+from motionkit.config._places import HUB_ID, OLD_HUB_ID, Place, require_places
+from motionkit.config._problems import Problem, SettingsError
+from motionkit.config._resolve import Preset, Resolved, Settings, concrete, resolve, resolve_layers
 from motionkit.config._shared import (
     CheckpointSettings,
     Choice,
@@ -24,8 +28,18 @@ from motionkit.config._shared import (
     split_commas,
 )
 from motionkit.config._slots import Chosen, Cli, Group, Slot, slot, slots, slots_of
-from motionkit.config._tree import Leaf, dotted, leaves, slot_words, words_for
-from motionkit.config.sources import NOT_SETTINGS, PREFIX, Layer, as_recorded, cache_folder, variable, with_later
+from motionkit.config._sources import (
+    NOT_SETTINGS,
+    PREFIX,
+    as_recorded,
+    cache_folder,
+    read_file,
+    read_layers,
+    variable,
+    with_later,
+)
+from motionkit.config._tree import Leaf, dotted, leaves
+from motionkit.config._words import slot_words, words_for
 
 __all__ = [
     "HUB_ID",
@@ -38,10 +52,8 @@ __all__ = [
     "Chosen",
     "Cli",
     "Decay",
-    "Draft",
     "EpochRunSettings",
     "Foreign",
-    "Given",
     "Group",
     "Layer",
     "Leaf",
@@ -67,15 +79,20 @@ __all__ = [
     "cache_folder",
     "choose_from_file",
     "choose_one",
+    "concrete",
     "dotted",
+    "flag_layer",
     "installed",
     "interpolate",
     "leaves",
+    "nested",
     "owners_of",
+    "read_file",
     "read_layers",
     "renamed",
     "require_places",
     "resolve",
+    "resolve_layers",
     "slot",
     "slot_words",
     "slots",

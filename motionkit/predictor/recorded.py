@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from motionkit.clips.profile.settings_file import merge_settings, read_settings
-from motionkit.config import Given, resolve
+from motionkit.config import resolve
 from motionkit.documents import read_json, value_at
 from motionkit.errors import MotionkitError
 from motionkit.predictor.guide_config import is_guide_config
@@ -314,7 +314,7 @@ def open_recorded(path: Path, base: Path | None) -> Recorded:
     file = base or (run / "config.json" if (run / "config.json").is_file() else None)
     if file is None:
         raise MotionkitError(f"{path} has no settings to adjust.", fix="--base FILE, the config of that training.")
-    settings = resolve(TrainMplSettings, Given(files=(file,))).settings
+    settings = resolve(TrainMplSettings, files=[file]).settings
     by_mode = read_epochs(metrics)
     is_ours = any(name.startswith("Hold/") for figures in by_mode[MODES[1]].values() for name in figures)
     return Recorded(metrics, file, settings, is_ours, by_mode, _long_alarms(run / "run.json"))

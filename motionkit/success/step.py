@@ -15,7 +15,7 @@ from motionkit.success.classifier import SuccessClassifier
 from motionkit.success.train_data import Seen
 from motionkit.success.train_settings import RewardTrainSettings
 from motionkit.training.device import autocast
-from motionkit.training.learner import Learner, constant_rate, cosine_rate
+from motionkit.training.learner import Learner, cosine_rate
 from motionkit.training.world import OneProcess, World, share_of, sum_over
 
 
@@ -54,8 +54,7 @@ class ClassifierTraining:
         self.classifier, self.labels, self.batches = classifier, labels, batches
         self.precision, self.world = precision, world or OneProcess()
         optim = optim or RewardTrainSettings.model_fields["optim"].default
-        peak, warmup = optim.learning_rate, optim.warmup_steps
-        rate = cosine_rate(peak, warmup, updates, final) if updates else constant_rate(peak, warmup)
+        rate = cosine_rate(optim.learning_rate, optim.warmup_steps, updates, final)
         frozen = nn.ModuleList(classifier.network.backbones()) if classifier.card.frozen else None
         self.learner = Learner(classifier, optim, rate, world=self.world, frozen=frozen)
 

@@ -198,7 +198,12 @@ def constant_rate(peak: float, warmup: int) -> Rate:
 
 
 def cosine_rate(peak: float, warmup: int, total: int, final: float) -> Rate:
-    """Return linear warm-up over `warmup` updates, then half a cosine down to ``final * peak`` at update `total`."""
+    """Return linear warm-up over `warmup` updates, then half a cosine down to ``final * peak`` at update `total`.
+
+    Without an end, if `total` is 0, the rate stays at its peak.
+    """
+    if not total:
+        return constant_rate(peak, warmup)
 
     def rate(update: int) -> float:
         step = update + 1

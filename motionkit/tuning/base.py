@@ -15,17 +15,18 @@ from typing import Any
 
 from motionkit import plugins
 from motionkit.config import (
-    Draft,
-    Given,
+    Layer,
     Problem,
     Resolved,
     SettingsError,
     TrainerSettings,
     leaves,
+    nested,
     read_layers,
+    resolve,
+    resolve_layers,
     which_setting,
 )
-from motionkit.config.sources import Layer, nested
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 
@@ -64,8 +65,8 @@ class Base:
             table = with_values(self.table, values)
         except KeyError as error:
             raise MotionkitError(f"{error.args[0]} is not a setting of {self.trainer}.") from error
-        layers = [Layer(origin, table, from_file=True, code=self.code), Layer("command line", {})]
-        return Draft(self.model, layers).resolve({}, command=self.command)
+        layer = Layer(origin, table, from_file=True, code=self.code)
+        return resolve_layers(self.model, [layer], command=self.command)
 
     def fixed(self, values: Mapping[str, Any]) -> Base:
         """Return the base with some settings fixed, which `changed` leaves out."""
@@ -82,12 +83,12 @@ class Base:
             This base with the code that was typed in `sets`, and the values by key.
         """
         base = Layer("base", self.table, from_file=True, code=self.code)
-        more = read_layers(self.model, Given(sets=sets, repeated=repeated))[-2]
-        draft = Draft(self.model, [base, more, Layer("command line", {})])
+        more = read_layers(self.model, sets=sets, repeated=repeated)[-2]
         with _typed_by("--trial-set"):
-            snapshot = draft.resolve({}).snapshot()
+            resolved = resolve_layers(self.model, [base, more])
+        snapshot = resolved.snapshot()
         values = {key: value_at(snapshot, key) for key in (text.partition("=")[0].strip() for text in sets)}
-        return replace(self, code=self.code | _code_of(draft)), values
+        return replace(self, code=self.code | resolved.code), values
 
     def changed(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return what differs from the trainer's defaults once `values` are set, nested as in a settings file.
@@ -96,7 +97,7 @@ class Base:
         """
         base = self if self.given is None else replace(self, table=self.given)
         table = base.with_values(values).snapshot()
-        usual = dict(flat(Draft(self.model).resolve({}).snapshot()))
+        usual = dict(flat(resolve(self.model).snapshot()))
         changed: dict[str, Any] = {}
         for key, value in table.items():
             if isinstance(value, Mapping):
@@ -140,14 +141,13 @@ def open_base(
     for key, value in (values or {}).items():
         alone = key in single and isinstance(value, list) and len(value) == 1
         flags[tuple(key.split("."))] = value[0] if alone else value
-    layers = read_layers(model, Given(sets=sets, files=files, repeated=repeated))[:-1]
+    layers = read_layers(model, sets=sets, files=files, repeated=repeated)[:-1]
     more = Layer("command line", nested(model, flags), code=frozenset())
-    draft = Draft(model, [*layers, more, Layer("command line", {})])
     with _typed_by("--base-set"):
-        resolved = draft.resolve({}, command=plugins.label(trainer).replace(".", " "))
+        resolved = resolve_layers(model, [*layers, more], command=plugins.label(trainer).replace(".", " "))
     table = resolved.snapshot()
     table["run"] |= _PLACE
-    code = _code_of(draft) | ({trainer} if plugins.is_file(trainer) else set())
+    code = resolved.code | ({trainer} if plugins.is_file(trainer) else set())
     return Base(trainer, component, table, (*resolved.warnings, *resolved.notes), code)
 
 
@@ -172,12 +172,6 @@ def _typed_with(flag: str, problem: Problem) -> Problem:
         return problem
     value = [*shlex.split(words)[1:], "true"][0]
     return replace(problem, fix=f"{start}{separator}{shlex.join((flag, f'{problem.key}={value}'))}")
-
-
-def _code_of(draft: Draft[Any]) -> frozenset[str]:
-    """Return the files and options of a draft that make code run; a draft accepts only typed ones."""
-    names = (pick.name for picks in draft.picks.of.values() for pick in picks)
-    return frozenset((*filter(plugins.is_file, names), *draft.code))
 
 
 def _differs(key: str, value: object, usual: Mapping[str, Any]) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from motionkit.config import Given, resolve
+from motionkit.config import resolve
 from motionkit.success.collect import RewardCollect
 from motionkit.success.collect_settings import RewardCollectSettings
 from motionkit.success.environments.arm import open_reach
@@ -109,7 +109,7 @@ def one(row: str, seed: int, out: Path) -> dict[str, Any]:
 
 def stage(command: str, make: Callable[[Any], Any], model: type[Any], out: Path, *sets: str) -> dict[str, Any]:
     """Run one command as the command line does and return its document."""
-    resolved = resolve(model, Given(sets=(*sets, f"run.out={out}", "run.overwrite=true")))
+    resolved = resolve(model, sets=(*sets, f"run.out={out}", "run.overwrite=true"))
     trainer = make(resolved.settings)
     trainer.prepare()
     document = dict(run_trainer(command, trainer, resolved).document)

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.config import Given, resolve
+from motionkit.config import resolve
 from motionkit.success.episodes import Collector
 from motionkit.success.resnet10 import ResNet10
 from motionkit.success.train import RewardTrain
@@ -49,7 +49,7 @@ def train(folder: Path, kind: str) -> None:
     if kind == "frozen":
         torch.save(ResNet10().state_dict(), folder / "resnet10.pt")
         sets.append(f"model.pretrained={folder / 'resnet10.pt'}")
-    resolved = resolve(RewardTrainSettings, Given(sets=tuple(sets)))
+    resolved = resolve(RewardTrainSettings, sets=tuple(sets))
     trainer = RewardTrain(resolved.settings)
     trainer.prepare()
     run_trainer("reward-train", trainer, resolved)

@@ -22,10 +22,9 @@ from typer.testing import Result
 from motionkit import plugins
 from motionkit.cli._app import command_names, hoist, load_register
 from motionkit.cli.packages import module_exists
-from motionkit.cli.settings import flags
+from motionkit.cli.settings import options
 from motionkit.cli.table import example, rows
-from motionkit.config import Draft
-from motionkit.config.sources import Layer
+from motionkit.config import Layer, concrete
 
 from ..made.forks import Forks
 
@@ -123,7 +122,7 @@ def test_two_settings_with_one_flag_fail_at_once(sample: ModuleType) -> None:
 
     Twins.model_fields["other"].metadata.append(sample.Cli("--mode"))
     with pytest.raises(TypeError, match="mode and other both have the flag --mode"):
-        flags(Draft(Twins))
+        options(Twins, concrete(Twins, []))
 
 
 def test_names_of_options_are_whole_at_80_columns(cli: Cli) -> None:
@@ -243,19 +242,22 @@ def current() -> dict[str, list[str]]:
     for entry in plugins.available("trainers"):
         if entry.builtin:
             model = plugins.get("trainers", f"motionkit:{entry.name}").options
-            drafts = {entry.name.replace(".", " "): Draft(model)}
+            shapes = {entry.name.replace(".", " "): concrete(model, [])}
             for each in plugins.available("algorithms") if entry.name == "grpo" else ():
                 layer = Layer("command line", {"algorithm": each.name})
-                drafts[f"grpo --algorithm {each.name}"] = Draft(model, [layer])
-            for name, draft in drafts.items():
-                found[name] = sorted(word for flag in flags(draft) if not flag.hidden for word in flag.names)
+                shapes[f"grpo --algorithm {each.name}"] = concrete(model, [layer])
+            for name, shape in shapes.items():
+                shown = [option.__metadata__[0] for option in options(model, shape).values()]
+                # In an annotation Typer's first argument is a name.
+                visible = [(option.default, *option.param_decls) for option in shown if not option.hidden]
+                found[name] = sorted(word for names in visible for word in names)
     for row in rows():
         app = typer.Typer(add_completion=False)
         load_register(row)(app)
         command = get_command(app)
         for name, each in (getattr(command, "commands", None) or {"": command}).items():
-            options = [option for item in each.params if item.param_type_name == "option" for option in item.opts]
-            found[f"{row.name} {name}".strip()] = sorted(set(options) - {"--help"})
+            words = [word for item in each.params if item.param_type_name == "option" for word in item.opts]
+            found[f"{row.name} {name}".strip()] = sorted(set(words) - {"--help"})
     return dict(sorted(found.items()))
 
 

@@ -292,16 +292,16 @@ class Whole(Settings):
     ],
 )
 def test_every_group_is_asked(key: str, value: Any, words: str, tmp_path: Path) -> None:
-    from motionkit.config import Given, resolve
+    from motionkit.config import resolve
 
     file = tmp_path / "a.json"
     file.write_text(json.dumps(table_of(key, value)))
     with pytest.raises(MotionkitError) as refused:
-        resolve(Whole, Given(files=(file,)))
+        resolve(Whole, files=(file,))
     assert "counts only where it is typed" in str(refused.value)
     assert f"add to the command: {words}" in str(refused.value)
     typed = (f"{key}={json.dumps(value) if isinstance(value, list) else value}",)
-    assert resolve(Whole, Given(files=(file,), sets=typed)).settings is not None
+    assert resolve(Whole, files=(file,), sets=typed).settings is not None
     assert Whole(tool=Tool(program="x")).tool.program == "x"  # from Python
 
 

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 from typer.testing import Result
 
-from motionkit.config import Given, resolve
+from motionkit.config import resolve
 from motionkit.plugins import get
 from motionkit.training.base import Checked
 
@@ -278,12 +278,12 @@ def test_an_option_that_cannot_act_is_refused(line: str, key: str, why: str, cli
     ],
 )
 def test_with_what_it_needs_it_is_taken(trainer: str, sets: list[str]) -> None:
-    found = resolve(get("trainers", trainer).options, Given(sets=sets))
+    found = resolve(get("trainers", trainer).options, sets=sets)
     assert not any("has no effect" in note for note in found.notes)
 
 
 def test_as_it_is_by_default_it_is_worth_a_line() -> None:
-    found = resolve(get("trainers", "sa2va-rl").options, Given(sets=["objective.clip_range=0.2", "precision=fp32"]))
+    found = resolve(get("trainers", "sa2va-rl").options, sets=["objective.clip_range=0.2", "precision=fp32"])
     said = [note for note in found.notes if "has no effect" in note]
     assert {note.partition(" ")[0] for note in said} == {"objective.clip_range", "precision"}
 
@@ -292,5 +292,5 @@ def test_a_stage_that_weighs_a_loss_makes_its_options_act(tmp_path: Path) -> Non
     stage = {"range": [1, 2], "loss_groups": {"aux": {"w_limb_geo": 0.1}}}
     file = tmp_path / "a.json"
     file.write_text(json.dumps({"stages": [stage], "loss": {"limb_topk": 4}}))
-    found = resolve(get("trainers", "train-mpl").options, Given(files=[file]), command="train-mpl")
+    found = resolve(get("trainers", "train-mpl").options, files=[file], command="train-mpl")
     assert not any("has no effect" in note for note in found.notes)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from motionkit import plugins
-from motionkit.config import Chosen, Given, choose_from_file, resolve, typed_flags
+from motionkit.config import Chosen, choose_from_file, resolve, typed_flags
 from motionkit.errors import MotionkitError
 
 Evil = tuple[str, Path]
@@ -53,7 +53,7 @@ def test_a_file_cannot_name_code(sample: Any, evil: Evil, tmp_path: Path, suffix
     path = tmp_path / f"a{suffix}"
     path.write_text(TEXTS[suffix](table(name)))
     with pytest.raises(MotionkitError) as caught:
-        resolve(sample.Sample, Given(files=(path,)))
+        resolve(sample.Sample, files=(path,))
     key = next(iter(table(name)))
     assert caught.value.message == f"{path}: {key} names {name}, which is code."
     assert f"--{key} {name}" in caught.value.fix
@@ -68,18 +68,18 @@ def test_code_counts_once_its_name_is_typed(
     path = tmp_path / "a.json"
     path.write_text(json.dumps({"reward": {"near": {"weight": 2.0}, name: {"weight": 0.5, "reach": 7}}}))
     with pytest.raises(MotionkitError) as caught:
-        resolve(sample.Sample, Given(files=(path,)))
+        resolve(sample.Sample, files=(path,))
     flags = ["--reward", "near", "--reward", name]
     assert caught.value.fix == f"if you trust that file, add to the command: {' '.join(flags)}"
     assert not mark.exists()
     wanted = [("near", 2.0), (name, 0.5)]  # what was typed has no weight, so the file's count
     typed: list[dict[str, Any]] = [{"flags": {("reward",): flags[1::2]}}, {"sets": (f"reward=near,{name}",)}]
-    for given in (Given(files=(path,), **part) for part in typed):
-        found = resolve(sample.Sample, given).settings.reward
+    for given in typed:
+        found = resolve(sample.Sample, **given, files=(path,)).settings.reward
         assert [(item.name, item.weight) for item in found] == wanted
         assert found[1].options.reach == 7
     monkeypatch.setenv("MOTIONKIT_REWARD", f"near,{name}")
-    found = resolve(sample.Sample, Given(files=(path,))).settings.reward
+    found = resolve(sample.Sample, files=(path,)).settings.reward
     assert [(item.name, item.weight) for item in found] == wanted
     assert mark.exists()
 
@@ -90,10 +90,10 @@ def test_what_is_typed_counts_for_its_own_slot(sample: Any, evil: Evil, tmp_path
     path.write_text(json.dumps({"policy": {"name": name}, "reward": [name]}))
     for flags in ({("policy",): name}, {("reward",): [name]}, {("reward", name, "reach"): "3"}):
         with pytest.raises(MotionkitError, match="names"):
-            resolve(sample.Sample, Given(flags=flags, files=(path,)))
+            resolve(sample.Sample, flags=flags, files=(path,))
     mark.unlink(missing_ok=True)
-    both = Given(flags={("policy",): "large", ("reward",): ["near"]}, files=(path,))  # replaces what the file chose
-    assert resolve(sample.Sample, both).settings.policy.name == "large"
+    both = {("policy",): "large", ("reward",): ["near"]}  # replaces what the file chose
+    assert resolve(sample.Sample, both, files=(path,)).settings.policy.name == "large"
     assert not mark.exists()
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import pytest
 from pydantic import Field
 
-from motionkit.config import Given, Resolved, SettingsError, resolve
+from motionkit.config import Resolved, SettingsError, resolve
 from motionkit.config._tree import from_text, type_name
 from motionkit.errors import MotionkitError
 
@@ -36,8 +36,8 @@ def test_command_line_beats_environment_beats_files_beats_defaults(
     second = write(tmp_path / "b.yaml", "num_steps: 30\noptim:\n  weight_decay: 1e-2\n")
     monkeypatch.setenv("MOTIONKIT_NUM_STEPS", "40")
     monkeypatch.setenv("MOTIONKIT_OPTIM__WEIGHT_DECAY", "0.5")
-    given = Given(flags={("num_steps",): "50"}, sets=("note=hello",), files=(first, second))
-    found: Resolved[object] = resolve(sample.Sample, given)
+    flags = {("num_steps",): "50"}
+    found: Resolved[object] = resolve(sample.Sample, flags, ("note=hello",), (first, second))
     rows = {key: (value, origin) for key, value, origin in found.rows()}
     assert rows["num_steps"] == (50, "command line")
     assert rows["note"] == ("hello", "command line")
@@ -59,9 +59,8 @@ def test_all_problems_come_at_once_with_origins_and_suggestions(
 ) -> None:
     bad = write(tmp_path / "bad.toml", "[optim]\nlearnin_rate = 3\n")
     monkeypatch.setenv("MOTIONKIT_NUM_STEPS", "0")
-    given = Given(flags={("optim", "learning_rate"): "fast"}, files=(bad,))
     with pytest.raises(SettingsError) as caught:
-        resolve(sample.Sample, given)
+        resolve(sample.Sample, {("optim", "learning_rate"): "fast"}, files=(bad,))
     text = str(caught.value)
     assert text.startswith("3 invalid settings")
     assert "num_steps = '0'  (from environment MOTIONKIT_NUM_STEPS)" in text
@@ -96,42 +95,39 @@ def test_misspelt_variable_is_a_warning_and_a_nested_one_an_error(
 def test_malformed_files_are_named(sample: ModuleType, tmp_path: Path, name: str, text: str, said: str) -> None:
     path = write(tmp_path / name, text)
     with pytest.raises(MotionkitError, match="x") as caught:
-        resolve(sample.Sample, Given(files=(path,)))
+        resolve(sample.Sample, files=(path,))
     assert str(path) in str(caught.value)
     assert said in str(caught.value)
 
 
 def test_missing_file_is_an_error(sample: ModuleType, tmp_path: Path) -> None:
     with pytest.raises(MotionkitError, match="does not exist"):
-        resolve(sample.Sample, Given(files=(tmp_path / "no.toml",)))
+        resolve(sample.Sample, files=(tmp_path / "no.toml",))
 
 
 def test_snapshot_reloads_to_an_equal_object(sample: ModuleType, tmp_path: Path) -> None:
-    given = Given(
-        flags={("reward",): ["near=2", "far"], ("reward", "far", "reach"): "7", ("policy", "checkpoint"): "w.pt"},
-        sets=("optim.betas=0.5,0.6", "track=a,b"),
-    )
-    first = resolve(sample.Sample, given)
+    flags = {("reward",): ["near=2", "far"], ("reward", "far", "reach"): "7", ("policy", "checkpoint"): "w.pt"}
+    first = resolve(sample.Sample, flags, ("optim.betas=0.5,0.6", "track=a,b"))
     path = write(tmp_path / "config.json", json.dumps(first.snapshot()))
-    again = resolve(sample.Sample, Given(files=(path,)))
+    again = resolve(sample.Sample, files=(path,))
     assert again.settings == first.settings
     assert first.settings.optim.betas == (0.5, 0.6)
     assert [(item.name, item.weight) for item in again.settings.reward] == [("near", 2.0), ("far", 1.0)]
-    assert resolve(sample.Sample, Given(files=(tmp_path,))).settings == first.settings  # a run folder
+    assert resolve(sample.Sample, files=(tmp_path,)).settings == first.settings  # a run folder
     assert sample.Sample(**first.snapshot()) == first.settings  # and from Python
 
 
 def test_none_and_lists_from_text(sample: ModuleType, tmp_path: Path) -> None:
     path = write(tmp_path / "a.toml", "note = 'x'\ntrack = ['a']\n")
-    found = resolve(sample.Sample, Given(sets=('track=["b"]',), files=(path,)))
+    found = resolve(sample.Sample, sets=('track=["b"]',), files=(path,))
     assert found.settings.track == ("b",)
-    assert resolve(sample.Sample, Given(sets=("note=none",))).settings.note is None
+    assert resolve(sample.Sample, sets=("note=none",)).settings.note is None
 
 
 @pytest.mark.parametrize("text", ["num_steps", "=3", ""])
 def test_set_needs_key_and_value(sample: ModuleType, text: str) -> None:
     with pytest.raises(MotionkitError, match="key=value"):
-        resolve(sample.Sample, Given(sets=(text,)))
+        resolve(sample.Sample, sets=(text,))
 
 
 def test_python_defaults_fill_slots(sample: ModuleType) -> None:
@@ -144,7 +140,7 @@ def test_a_file_of_something_else_is_not_printed_whole(sample: ModuleType, tmp_p
     path = tmp_path / "a.json"
     path.write_text(json.dumps({f"key{number}": ["x" * 1000] for number in range(300)}))
     with pytest.raises(SettingsError, match="300 invalid settings") as caught:
-        resolve(sample.Sample, Given(files=(path,)))
+        resolve(sample.Sample, files=(path,))
     assert len(str(caught.value)) < 6000
     assert "and 288 more" in str(caught.value)
     assert len(caught.value.problems) == 300
@@ -171,8 +167,8 @@ def test_options_without_effect(sample: ModuleType, tmp_path: Path) -> None:
         clip: Clip = Clip(margin=0.25)
 
     with pytest.raises(SettingsError, match=r"clip.margin = 0.5  \(from command line\)\n.*it is the margin of hard"):
-        resolve(Clipped, Given(sets=("clip.margin=0.5",)))
-    told = resolve(Clipped, Given(sets=("clip.margin=0.25",)))
+        resolve(Clipped, sets=("clip.margin=0.5",))
+    told = resolve(Clipped, sets=("clip.margin=0.25",))
     assert told.notes == ("clip.margin has no effect: it is the margin of hard",)
     assert resolve(Clipped).notes == ()
-    assert resolve(Clipped, Given(sets=("clip.margin=0.5", "clip.kind=hard"))).settings.clip.margin == 0.5
+    assert resolve(Clipped, sets=("clip.margin=0.5", "clip.kind=hard")).settings.clip.margin == 0.5

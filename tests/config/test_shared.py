@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from motionkit.config import (
     Cli,
     Foreign,
-    Given,
     Group,
     LoraSettings,
     OptimSettings,
@@ -116,7 +115,7 @@ class Own(Settings):
 def test_values_come_from_the_file_with_their_own_key_as_origin(tmp_path: Path) -> None:
     file = tmp_path / "their.json"
     file.write_text('{"their_size": 7, "their_other": 1} // theirs')
-    found = resolve(Own, Given({("name",): "x"}, files=(file,)))
+    found = resolve(Own, {("name",): "x"}, files=(file,))
     assert (found.settings.inner.size, found.settings.inner.rate, found.settings.name) == (7, 0.5, "x")
     assert found.origins["inner.size"] == f"{file}: their_size"
     assert found.notes == ("their file.",)
@@ -125,17 +124,17 @@ def test_values_come_from_the_file_with_their_own_key_as_origin(tmp_path: Path) 
 def test_own_files_and_other_settings_are_read_as_before(tmp_path: Path) -> None:
     file = tmp_path / "own.json"
     file.write_text('{"inner": {"size": 3}}')
-    assert resolve(Own, Given(files=(file,))).settings.inner.size == 3
+    assert resolve(Own, files=(file,)).settings.inner.size == 3
     file.write_text('{"their_size": 7}')
     with pytest.raises(SettingsError, match="their_size"):
-        resolve(TrainerSettings, Given(files=(file,)))
+        resolve(TrainerSettings, files=(file,))
 
 
 def test_a_wrong_value_is_told_with_the_key_of_the_file(tmp_path: Path) -> None:
     file = tmp_path / "their.json"
     file.write_text('{"their_size": "many"}')
     with pytest.raises(SettingsError, match=r"inner\.size = 'many'  \(from .*their.json: their_size\)"):
-        resolve(Own, Given(files=(file,)))
+        resolve(Own, files=(file,))
 
 
 def test_renamed_names_what_moved_first() -> None:

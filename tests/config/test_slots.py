@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from motionkit.config import Chosen, Given, Settings, SettingsError, resolve, slot
+from motionkit.config import Chosen, Settings, SettingsError, resolve, slot, slots
 from motionkit.errors import MotionkitError
 
 
 def test_options_follow_the_choice(sample: ModuleType) -> None:
-    found = resolve(sample.Sample, Given(flags={("policy",): "large", ("policy", "alpha"): "0.25"}))
+    found = resolve(sample.Sample, flags={("policy",): "large", ("policy", "alpha"): "0.25"})
     assert found.settings.policy.name == "large"
     assert found.settings.policy.options.alpha == 0.25
     assert found.origins["policy.name"] == "command line"
@@ -28,8 +28,8 @@ def test_options_follow_the_choice(sample: ModuleType) -> None:
 def test_another_choice_drops_the_options_of_the_old_one(sample: ModuleType, tmp_path: Path) -> None:
     path = tmp_path / "a.toml"
     path.write_text("[policy]\nname = 'small'\ncheckpoint = 'x.pt'\n")
-    assert resolve(sample.Sample, Given(files=(path,))).settings.policy.options.checkpoint == "x.pt"
-    assert resolve(sample.Sample, Given(flags={("policy",): "large"}, files=(path,))).settings.policy.name == "large"
+    assert resolve(sample.Sample, files=(path,)).settings.policy.options.checkpoint == "x.pt"
+    assert resolve(sample.Sample, flags={("policy",): "large"}, files=(path,)).settings.policy.name == "large"
 
 
 def test_options_of_a_layer_that_names_no_plugin_are_for_the_chosen_one(
@@ -37,39 +37,39 @@ def test_options_of_a_layer_that_names_no_plugin_are_for_the_chosen_one(
 ) -> None:
     chosen = {("policy",): "large"}
     monkeypatch.setenv("MOTIONKIT_POLICY__ALPHA", "0.25")
-    found = resolve(sample.Sample, Given(flags=chosen))
+    found = resolve(sample.Sample, flags=chosen)
     assert (found.settings.policy.options.alpha, found.warnings) == (0.25, ())
     assert found.origins["policy.alpha"] == "environment MOTIONKIT_POLICY__ALPHA"
     path = tmp_path / "a.toml"
     path.write_text("[policy]\nalpha = 0.5\n")
-    assert resolve(sample.Sample, Given(flags=chosen, files=(path,))).settings.policy.options.alpha == 0.25
+    assert resolve(sample.Sample, flags=chosen, files=(path,)).settings.policy.options.alpha == 0.25
     monkeypatch.delenv("MOTIONKIT_POLICY__ALPHA")
-    assert resolve(sample.Sample, Given(flags=chosen, files=(path,))).settings.policy.options.alpha == 0.5
+    assert resolve(sample.Sample, flags=chosen, files=(path,)).settings.policy.options.alpha == 0.5
     # What the same place says beside the choice, and what the chosen one's own layer says, goes over it.
-    both = Given(flags=chosen, files=(path,), sets=("policy.alpha=0.75",))
-    assert resolve(sample.Sample, both).settings.policy.options.alpha == 0.75
+    sets = ("policy.alpha=0.75",)
+    assert resolve(sample.Sample, chosen, sets, (path,)).settings.policy.options.alpha == 0.75
 
 
 def test_options_that_the_chosen_one_does_not_have(
     sample: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MOTIONKIT_POLICY__CHECKPOINT", "x.pt")  # an option of the default, small
-    found = resolve(sample.Sample, Given(flags={("policy",): "large"}))
+    found = resolve(sample.Sample, flags={("policy",): "large"})
     assert found.settings.policy.name == "large"
     (text,) = found.warnings
     assert "policy.checkpoint (from environment MOTIONKIT_POLICY__CHECKPOINT) has no effect" in text
     monkeypatch.delenv("MOTIONKIT_POLICY__CHECKPOINT")
     # Beside the plain choice it is a mistake.
     for given in (
-        Given(flags={("policy",): "large", ("policy", "checkpoint"): "x.pt"}),
-        Given(flags={("policy",): "large"}, sets=("policy.checkpoint=x.pt",)),
+        ({("policy",): "large", ("policy", "checkpoint"): "x.pt"},),
+        ({("policy",): "large"}, ("policy.checkpoint=x.pt",)),
     ):
         with pytest.raises(SettingsError, match=r"policy.checkpoint( =)? 'x.pt'  \(.*from command line\)"):
-            resolve(sample.Sample, given)
+            resolve(sample.Sample, *given)
     path = tmp_path / "a.toml"
     path.write_text("[policy]\nname = 'large'\ncheckpoint = 'x.pt'\n")
     with pytest.raises(SettingsError, match="unknown setting"):
-        resolve(sample.Sample, Given(files=(path,)))
+        resolve(sample.Sample, files=(path,))
 
 
 def test_a_slot_may_stay_empty(sample: ModuleType, tmp_path: Path) -> None:
@@ -82,32 +82,32 @@ def test_a_slot_may_stay_empty(sample: ModuleType, tmp_path: Path) -> None:
     assert found.rows() == [("policy", None, "default")]
     path = tmp_path / "a.json"
     path.write_text('{"policy": null}')
-    assert resolve(Optional, Given(files=(path,))).settings.policy is None
-    chosen = resolve(Optional, Given(flags={("policy",): "large", ("policy", "alpha"): "0.25"}, files=(path,)))
+    assert resolve(Optional, files=(path,)).settings.policy is None
+    chosen = resolve(Optional, flags={("policy",): "large", ("policy", "alpha"): "0.25"}, files=(path,))
     assert chosen.settings.policy is not None
     assert chosen.settings.policy.options.alpha == 0.25
     assert Optional.model_validate(chosen.snapshot()) == chosen.settings
     with pytest.raises(MotionkitError, match=r"policy.alpha is set, but no policy is chosen") as caught:
-        resolve(Optional, Given(sets=("policy.alpha=0.25",)))
+        resolve(Optional, sets=("policy.alpha=0.25",))
     assert caught.value.fix == "choose one with --policy NAME"
 
 
 def test_loose_option_goes_to_its_only_owner(sample: ModuleType) -> None:
     flags = {("reward",): ["near", "far=0.1"], ("reward", "reach"): "9"}
-    near, far = resolve(sample.Sample, Given(flags=flags)).settings.reward
+    near, far = resolve(sample.Sample, flags=flags).settings.reward
     assert (far.options.reach, far.weight, near.weight) == (9, 0.1, 1.0)
 
 
 def test_loose_option_of_two_owners_is_refused_with_both_forms(sample: ModuleType) -> None:
     flags = {("reward",): ["near", "far"], ("reward", "alpha"): "9"}
     with pytest.raises(SettingsError, match="both have") as caught:
-        resolve(sample.Sample, Given(flags=flags))
+        resolve(sample.Sample, flags=flags)
     assert "--reward.near.alpha or --reward.far.alpha" in str(caught.value)
 
 
 def test_named_option_settles_it(sample: ModuleType) -> None:
     flags = {("reward",): ["near", "far"], ("reward", "far", "alpha"): "9"}
-    near, far = resolve(sample.Sample, Given(flags=flags)).settings.reward
+    near, far = resolve(sample.Sample, flags=flags).settings.reward
     assert (near.options.alpha, far.options.alpha) == (0.5, 9.0)
 
 
@@ -116,9 +116,9 @@ def test_list_on_the_command_line_replaces_the_files_choice_and_keeps_options(
 ) -> None:
     path = tmp_path / "a.toml"
     path.write_text("[reward.near]\nweight = 2\n[reward.far]\nreach = 8\n")
-    both = resolve(sample.Sample, Given(files=(path,))).settings.reward
+    both = resolve(sample.Sample, files=(path,)).settings.reward
     assert [(item.name, item.weight) for item in both] == [("near", 2.0), ("far", 1.0)]
-    (only,) = resolve(sample.Sample, Given(flags={("reward",): ["far=3"]}, files=(path,))).settings.reward
+    (only,) = resolve(sample.Sample, flags={("reward",): ["far=3"]}, files=(path,)).settings.reward
     assert (only.name, only.weight, only.options.reach) == ("far", 3.0, 8)
 
 
@@ -126,7 +126,7 @@ def test_tables_of_two_files_add_up(sample: ModuleType, tmp_path: Path) -> None:
     first, second = tmp_path / "a.toml", tmp_path / "b.toml"
     first.write_text("[reward.near]\nalpha = 0.1\n")
     second.write_text("[reward.far]\nreach = 8\n[reward.near]\nscale = 2\n")
-    near, far = resolve(sample.Sample, Given(files=(first, second))).settings.reward
+    near, far = resolve(sample.Sample, files=(first, second)).settings.reward
     assert (near.options.alpha, near.options.scale, far.options.reach) == (0.1, 2.0, 8)
 
 
@@ -156,7 +156,7 @@ def test_variables_reach_slots(sample: ModuleType, monkeypatch: pytest.MonkeyPat
 )
 def test_wrong_choices_say_what_to_do(sample: ModuleType, flags: dict[tuple[str, ...], object], said: str) -> None:
     with pytest.raises(MotionkitError) as caught:
-        resolve(sample.Sample, Given(flags=flags))
+        resolve(sample.Sample, flags=flags)
     assert said in f"{caught.value} {caught.value.fix}"
 
 
@@ -164,7 +164,7 @@ def test_file_plugin(sample: ModuleType, tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text((Path(sample.__file__ or "")).read_text())
     flags = {("reward",): [f"{path}:far"], ("reward", "far", "reach"): "5"}
-    (mine,) = resolve(sample.Sample, Given(flags=flags)).settings.reward
+    (mine,) = resolve(sample.Sample, flags=flags).settings.reward
     assert mine.options.reach == 5
     assert mine.label == "far"
 
@@ -172,7 +172,7 @@ def test_file_plugin(sample: ModuleType, tmp_path: Path) -> None:
 def test_a_plugin_that_is_not_there_hides_no_other_problem(sample: ModuleType) -> None:
     flags = {("reward",): ["near", "neer"], ("policy", "alpha"): "1", ("num_steps",): "0"}
     with pytest.raises(SettingsError) as caught:
-        resolve(sample.Sample, Given(flags=flags, sets=("reward.alpha=2", "reward.near.scale=x")))
+        resolve(sample.Sample, flags=flags, sets=("reward.alpha=2", "reward.near.scale=x"))
     text = str(caught.value)
     assert text.startswith("3 invalid settings")
     for part in ("policy.alpha", "num_steps", "no reward 'neer'"):
@@ -269,18 +269,18 @@ def spread(site: Any, sample: ModuleType) -> Iterator[Any]:
 
 
 def test_options_of_the_chosen_one_are_top_level_groups(spread: Any) -> None:
-    found = resolve(spread.Settings, Given(sets=("slope.steep=2", "rollout.prompts=3")))
+    found = resolve(spread.Settings, sets=("slope.steep=2", "rollout.prompts=3"))
     assert found.settings.rule.name == "bold"
     assert (found.settings.rule.options.slope.steep, found.settings.rollout.prompts) == (2.0, 3)
     assert found.origins["slope.steep"] == "command line"
     assert found.origins["rule"] == "auto, default"
     assert found.notes == ("rule auto takes bold; --rule NAME chooses another",)
-    other = resolve(spread.Settings, Given(flags={("rule",): "steady"})).settings
+    other = resolve(spread.Settings, flags={("rule",): "steady"}).settings
     assert (other.rollout.prompts, other.rollout.group_size) == (16, 4)  # the rule's own default
 
 
 def test_the_snapshot_has_the_decided_name_and_decides_nothing_again(spread: Any, tmp_path: Path) -> None:
-    first = resolve(spread.Settings, Given(sets=("rollout.group_size=6",)))
+    first = resolve(spread.Settings, sets=("rollout.group_size=6",))
     snapshot = first.snapshot()
     assert snapshot["rule"] == "steady"
     assert snapshot["rollout"] == {"prompts": 16, "group_size": 6}
@@ -288,7 +288,7 @@ def test_the_snapshot_has_the_decided_name_and_decides_nothing_again(spread: Any
     path = tmp_path / "config.json"
     path.write_text(json.dumps(snapshot))
     spread.calls.clear()
-    again = resolve(spread.Settings, Given(files=(path,)))
+    again = resolve(spread.Settings, files=(path,))
     assert again.settings == first.settings
     assert [name for name, *_ in spread.calls] == ["steady"]
     assert again.notes == ()
@@ -300,7 +300,7 @@ def test_what_the_hook_sees(spread: Any, monkeypatch: pytest.MonkeyPatch, tmp_pa
     path.write_text("[reward.far]\nreach = 3\n[rollout]\nprompts = 2\n")
     monkeypatch.setenv("MOTIONKIT_SLOPE__STEEP", "3")
     with pytest.raises(SettingsError, match="it is an option of rule bold: --rule bold"):
-        resolve(spread.Settings, Given(files=(path,)))
+        resolve(spread.Settings, files=(path,))
     ((name, keys, chosen),) = spread.calls
     assert (name, chosen) == ("auto", {"reward": ["far"]})
     assert {"rollout.prompts", "slope.steep", "reward.far.reach"} <= keys
@@ -320,11 +320,11 @@ def test_an_option_of_another_rule_names_it(spread: Any, cli: Cli) -> None:
 def test_options_that_a_lower_layer_gave_the_other_rule_are_dropped(spread: Any, tmp_path: Path) -> None:
     path = tmp_path / "a.toml"
     path.write_text("rule = 'bold'\n[slope]\nsteep = 3\n[rollout]\nprompts = 5\n")
-    found = resolve(spread.Settings, Given(flags={("rule",): "steady"}, files=(path,)))
+    found = resolve(spread.Settings, flags={("rule",): "steady"}, files=(path,))
     assert found.settings.rollout.prompts == 5
     assert found.warnings == ()
     path.write_text("[slope]\nsteep = 3\n")
-    (text,) = resolve(spread.Settings, Given(flags={("rule",): "steady"}, files=(path,))).warnings
+    (text,) = resolve(spread.Settings, flags={("rule",): "steady"}, files=(path,)).warnings
     assert text == f"slope.steep (from {path}) has no effect: 'steady' has no such option"
 
 
@@ -342,7 +342,7 @@ def test_flags_that_only_one_rule_has_are_seen_before_they_are_parsed(spread: An
 
 def test_groups_that_do_not_fit_each_other(spread: Any) -> None:
     with pytest.raises(SettingsError, match="too much at once"):
-        resolve(spread.Settings, Given(sets=("slope.steep=50",)))
+        resolve(spread.Settings, sets=("slope.steep=50",))
 
 
 def test_groups_extend_those_of_the_settings(spread: Any) -> None:
@@ -356,3 +356,12 @@ def test_groups_extend_those_of_the_settings(spread: Any) -> None:
 def test_python_chooses_too(spread: Any) -> None:
     made = spread.Settings(rule="steady", rollout=spread.Rollout(prompts=2))
     assert (made.rollout.prompts, made.rule.options.rollout.group_size) == (2, 4)
+
+
+def test_an_option_of_no_plugin_where_none_is_chosen(sample: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Empty(Settings):
+        reward: tuple[Chosen, ...] = slots("rewards", ())
+
+    monkeypatch.setenv("MOTIONKIT_REWARD__FAR__REACH", "4")
+    with pytest.raises(SettingsError, match=r"'far' is not chosen \(chosen: none\); add --reward far"):
+        resolve(Empty)

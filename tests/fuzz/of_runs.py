@@ -13,7 +13,7 @@ import torch
 
 from motionkit import runs
 from motionkit.clips.profile.settings_file import merge_settings
-from motionkit.config import Choice, Given, Range, resolve
+from motionkit.config import Choice, Range, resolve
 from motionkit.errors import MotionkitError
 from motionkit.plugins import scan
 from motionkit.plugins._discovery import forget
@@ -100,7 +100,7 @@ def _resume(folder: Path) -> None:
     refuse_command(record, "grpo", directory)
     refuse_changes(settings, resolve(GrpoSettings).snapshot(), ("policy", "optim"), directory)
     refuse_links(directory, record)
-    resolve(GrpoSettings, Given(files=[place]), command="grpo")
+    resolve(GrpoSettings, files=[place], command="grpo")
     checkpoint = newest_checkpoint(directory / "checkpoints")
     cut_metrics(directory / "metrics.jsonl", checkpoint.step if checkpoint else -1)
     if checkpoint is not None:
@@ -154,7 +154,7 @@ def _make_settings(scratch: Path) -> None:
 def _read_settings(folder: Path) -> None:
     (folder / "evil.py").write_text(_CODE)
     path = next(path for path in folder.iterdir() if path.name != "evil.py")
-    resolved = resolve(GrpoSettings, Given(files=[path]), command="grpo")
+    resolved = resolve(GrpoSettings, files=[path], command="grpo")
     json.dumps(resolved.snapshot(), allow_nan=False)
     resolved.rows()
 
@@ -166,7 +166,7 @@ def _read_code(folder: Path) -> None:
     path = next(path for path in folder.iterdir() if path.name != "evil.py")
     if path.is_file():
         path.write_bytes(path.read_bytes().replace(b"CODE", str(code).encode()))
-    resolve(GrpoSettings, Given(files=[path]), command="grpo")
+    resolve(GrpoSettings, files=[path], command="grpo")
 
 
 def _make_code(scratch: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motionkit.config import Given, resolve
+from motionkit.config import resolve
 from motionkit.errors import MotionkitError
 from motionkit.predictor.guide_figures import write_epoch
 from motionkit.predictor.recorded import LONGEST, Change, adjust, average, judge, run_metrics, value_in
@@ -193,7 +193,7 @@ def made(folder: Path, *, yaw: float, config: str = "", own: bool = True) -> Pat
 
 
 def read(path: Path) -> TrainMplSettings:
-    return resolve(TrainMplSettings, Given(files=(path,))).settings
+    return resolve(TrainMplSettings, files=(path,)).settings
 
 
 def test_the_guides_file_is_adjusted_and_its_comments_are_in_a_copy(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.config import Given, resolve
+from motionkit.config import resolve
 from motionkit.errors import MotionkitError
 from motionkit.success import train_data as opening
 from motionkit.success.classification import classifier_auroc
@@ -43,7 +43,7 @@ def data(sets, monkeypatch):
 
 
 def prepared(*sets, **flags):
-    resolved = resolve(RewardTrainSettings, Given(sets=("device=cpu", "threads=1", *sets)))
+    resolved = resolve(RewardTrainSettings, sets=("device=cpu", "threads=1", *sets))
     trainer = RewardTrain(resolved.settings)
     trainer.prepare()
     return trainer, resolved

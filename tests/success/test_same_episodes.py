@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import Result
 
-from motionkit.config import Given, resolve
+from motionkit.config import resolve
 from motionkit.errors import MotionkitError
 from motionkit.success.classifier import load_classifier
 from motionkit.success.episodes import Collector, export_trajectories, open_episodes
@@ -230,9 +230,9 @@ def test_a_persons_labels_are_trained_on_and_known_again(tmp_path: Path) -> None
     assert "labels.csv" in other.classifier.card.label_rule
     assert any("of 24 of 24 episodes" in note for note in other.notes)
     out = tmp_path / "run"
-    resolved = resolve(RewardTrainSettings, Given(sets=(
+    resolved = resolve(RewardTrainSettings, sets=(
         "device=cpu", "threads=1", f"run.out={out}", "run.num_steps=2", f"data.path={folder}", f"data.labels={path}",
-    )))  # fmt: skip
+    ))  # fmt: skip
     trainer = RewardTrain(resolved.settings)
     trainer.prepare()
     run_trainer("reward-train", trainer, resolved)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from motionkit.config import Given, SettingsError, resolve
+from motionkit.config import SettingsError, resolve
 from motionkit.success.train_settings import RewardTrainSettings
 
 
@@ -32,7 +32,7 @@ def write(tmp_path: Path, text: str) -> Path:
 
 def test_the_guides_file_means_what_it_says(shared, tmp_path):
     path = write(tmp_path, config_of(shared))
-    found = resolve(RewardTrainSettings, Given(files=(path,)))
+    found = resolve(RewardTrainSettings, files=(path,))
     s = found.settings
     assert (s.train.batch_size, s.run.epochs, s.log.every, s.checkpoint.every) == (32, 100, 100, 1000)
     assert str(s.run.out) == "../results/reward-model-training"  # so that checkpoints lie where the guide has them
@@ -55,7 +55,7 @@ def test_the_guides_file_means_what_it_says(shared, tmp_path):
 
 def test_every_key_of_the_guides_file_is_named_in_a_note(shared, tmp_path):
     text = config_of(shared)
-    notes = " ".join(resolve(RewardTrainSettings, Given(files=(write(tmp_path, text),))).notes)
+    notes = " ".join(resolve(RewardTrainSettings, files=(write(tmp_path, text),)).notes)
 
     def leaves(table, prefix=""):
         for key, value in table.items():
@@ -67,12 +67,12 @@ def test_every_key_of_the_guides_file_is_named_in_a_note(shared, tmp_path):
 
 def test_a_file_that_is_pretrained_is_frozen_and_flags_win(shared, tmp_path):
     text = config_of(shared).replace("pretrained_encoder_path: null", "pretrained_encoder_path: ./resnet10.pt")
-    s = resolve(RewardTrainSettings, Given(files=(write(tmp_path, text),), flags={("run", "epochs"): "7"})).settings
+    s = resolve(RewardTrainSettings, files=(write(tmp_path, text),), flags={("run", "epochs"): "7"}).settings
     assert s.model.frozen
     assert str(s.model.pretrained) == "resnet10.pt"
     assert s.run.epochs == 7
     s = resolve(
-        RewardTrainSettings, Given(files=(write(tmp_path, text.replace("use_pretrain: true", "use_pretrain: false")),))
+        RewardTrainSettings, files=(write(tmp_path, text.replace("use_pretrain: true", "use_pretrain: false")),)
     )
     assert s.settings.model.pretrained is None
 
@@ -80,18 +80,16 @@ def test_a_file_that_is_pretrained_is_frozen_and_flags_win(shared, tmp_path):
 def test_dotted_names_of_the_guide_work_with_set(shared, tmp_path):
     found = resolve(
         RewardTrainSettings,
-        Given(
-            files=(write(tmp_path, config_of(shared)),),
+        files=(write(tmp_path, config_of(shared)),),
             sets=("reward.num_epochs=50", "reward.gpu_id=1", "reward.model.freeze_encoder=false", "augment.shift=1",
                   "reward.data.num_workers=8"),
-        ),
     )  # fmt: skip
     s = found.settings
     assert (s.run.epochs, s.device, s.model.freeze, s.augment.shift) == (50, "cuda:1", "never", 1)
     assert found.origins["run.epochs"] == "command line: reward.num_epochs"
     assert any("reward.num_epochs → run.epochs" in note and "command line" not in note for note in found.notes)
     with pytest.raises(SettingsError, match=r"reward\.num_epoch"):
-        resolve(RewardTrainSettings, Given(sets=("reward.num_epoch=50",)))
+        resolve(RewardTrainSettings, sets=("reward.num_epoch=50",))
 
 
 @pytest.mark.parametrize(
@@ -110,7 +108,7 @@ def test_dotted_names_of_the_guide_work_with_set(shared, tmp_path):
 def test_what_cannot_be_kept_is_refused_by_name(tmp_path, line, words):
     path = write(tmp_path, f"reward:\n  {line}\n")
     with pytest.raises(SettingsError, match=re.escape(words)):
-        resolve(RewardTrainSettings, Given(files=(path,)))
+        resolve(RewardTrainSettings, files=(path,))
 
 
 def test_interpolation_keeps_types_and_nests(tmp_path):
@@ -119,9 +117,9 @@ def test_interpolation_keeps_types_and_nests(tmp_path):
         tmp_path, text + "reward: {seed: 3, save_dir: '${runner.output_dir}/a-${runner.experiment_name}/checkpoints'}"
     )
     with pytest.raises(SettingsError, match=r"base\.n"):
-        resolve(RewardTrainSettings, Given(files=(path,)))
+        resolve(RewardTrainSettings, files=(path,))
     path.write_text(path.read_text().replace("base: {n: 5}\n", ""))
-    s = resolve(RewardTrainSettings, Given(files=(path,))).settings
+    s = resolve(RewardTrainSettings, files=(path,)).settings
     assert (str(s.run.out), s.seed) == ("out/a-3", 3)
 
 
@@ -130,6 +128,6 @@ def test_what_only_hydra_reads_may_hold_its_resolvers(tmp_path):
     path = write(
         tmp_path, 'hydra: {searchpath: ["file://${oc.env:X}/config/"]}\nreward: {num_epochs: 3, save_dir: ""}\n'
     )
-    found = resolve(RewardTrainSettings, Given(files=(path,)))
+    found = resolve(RewardTrainSettings, files=(path,))
     assert (found.settings.run.epochs, found.settings.run.out) == (3, None)
     assert "reward.save_dir: it is empty" in " ".join(found.notes)

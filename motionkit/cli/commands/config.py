@@ -40,10 +40,10 @@ def show_settings(
 ) -> None:
     """Print every setting of a command with its value and its origin."""
     from motionkit.cli.settings import show
-    from motionkit.config import Given, resolve
+    from motionkit.config import resolve
 
     name = " ".join(command)
-    resolved = resolve(_model(command), Given(sets=tuple(sets or ()), files=tuple(config or ())), command=name)
+    resolved = resolve(_model(command), sets=sets or (), files=config or (), command=name)
     for text in resolved.warnings:
         warn(text)
     if json:

@@ -116,7 +116,7 @@ def _released(root: Path | None, config: Path | None, *, json: bool) -> None:
 
 def _root_of(config: Path) -> Path:
     """Return the folder that a settings file names as its root."""
-    from motionkit.config.sources import read_file
+    from motionkit.config import read_file
 
     root = read_file(config).table.get("root")
     if not isinstance(root, str) or not root:

@@ -188,6 +188,12 @@ class GrpoOptimSettings(OptimSettings):
     )
     betas: tuple[Decay, Decay] = Field((0.9, 0.99), description="Decay of the two AdamW moments.")
 
+    @classmethod
+    def of(cls, algorithm: BaseModel) -> GrpoOptimSettings:
+        """Return the optimiser in the options of an algorithm, or the default one of those that bring none."""
+        own = getattr(algorithm, "optim", None)
+        return own if isinstance(own, GrpoOptimSettings) else cls()
+
     def peak(self, *, lora: bool) -> float:
         """Return the peak learning rate; of rate 0 the one that it picks, with low-rank adapters or without."""
         return self.learning_rate or (self.lora_rate if lora else self.full_rate)

@@ -27,7 +27,7 @@ from motionkit.text_to_motion.grpo.settings import ControlSettings, EmaSettings,
 from motionkit.text_to_motion.policy import DiffusionPolicy, stores_guidance
 from motionkit.text_to_motion.rewards.function_reward import Function
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored, refuse_dead
-from motionkit.training.learner import Learner, constant_rate, cosine_rate
+from motionkit.training.learner import Learner, cosine_rate
 from motionkit.training.steps import State, Stateful
 from motionkit.training.world import OneProcess, World, mean_over
 
@@ -46,7 +46,7 @@ class GRPO:
         rollout: The algorithm's sampling options.
         sampler: Options of the algorithm: how it is sampled.
         objective: The algorithm's options of the objective.
-        optim: The optimiser.
+        optim: The optimiser; None: the algorithm's own.
         lora: Low-rank adapters, on by default; ``LoraSettings()`` trains all weights.
         ema: Moving average of the weights.
         control: Negative controls.
@@ -129,16 +129,10 @@ class GRPO:
         )
         if stores_guidance(policy):  # sampled later at the guidance it is tuned at
             policy.guidance = self.algorithm.guidance
-        optim = optim or algorithm.get("optim", None) or GrpoOptimSettings()
-        peak, warmup = optim.peak(lora=lora.enabled), optim.warmup_steps
-        falls = optim.schedule == "cosine" and updates
-        self.learner = Learner(
-            policy,
-            optim,
-            cosine_rate(peak, warmup, updates, optim.final) if falls else constant_rate(peak, warmup),
-            ema=(ema or EmaSettings()).decay,
-            world=self.world,
-        )
+        optim = optim or GrpoOptimSettings.of(algorithm.options)
+        total = updates if optim.schedule == "cosine" else 0
+        rate = cosine_rate(optim.peak(lora=lora.enabled), optim.warmup_steps, total, optim.final)
+        self.learner = Learner(policy, optim, rate, ema=(ema or EmaSettings()).decay, world=self.world)
         if self.algorithm.averaged and self.learner.ema is None:
             raise MotionkitError(
                 "there is no moving average to sample from.",

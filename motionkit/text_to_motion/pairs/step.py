@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from motionkit.config import Group, OptimSettings
 from motionkit.text_to_motion.pairs.data import PairBatch
 from motionkit.text_to_motion.pairs.negatives import ChangedCaptions, ChangedMotions, Negatives
-from motionkit.training.learner import Learner, constant_rate, cosine_rate
+from motionkit.training.learner import Learner, cosine_rate
 from motionkit.training.world import OneProcess, World, joined, share_of, sum_over
 
 
@@ -111,8 +111,7 @@ class PairTraining(ABC):
         self.negatives, self.noise, self.precision = negatives, noise, precision
         self.world = world or OneProcess()
         self.device = model.get_buffer("mean").device
-        peak, warmup = optim.learning_rate, optim.warmup_steps
-        rate = cosine_rate(peak, warmup, updates, final) if updates else constant_rate(peak, warmup)
+        rate = cosine_rate(optim.learning_rate, optim.warmup_steps, updates, final)
         self.learner = Learner(WithStatistics(model, constants or {}), optim, rate, world=self.world)
 
     def step(self, batch: PairBatch) -> dict[str, float]:

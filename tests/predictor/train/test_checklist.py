@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 import torch
 
-from motionkit.config import Given, resolve
+from motionkit.config import resolve
 from motionkit.motion.prediction import MotionState
 from motionkit.predictor.checklist import DataFacts, as_lines, checklist
 from motionkit.predictor.clips import ClipSet, StateClip
@@ -115,7 +115,7 @@ def test_the_guides_own_config_passes_the_guides_checklist(shared: Path, tmp_pat
     example = re.search(r"```json\n(.*?)```", text[text.index("主配置文件") :], re.DOTALL)
     assert example is not None
     (tmp_path / "exp.json").write_text(example[1])
-    settings = resolve(TrainMplSettings, Given(files=(tmp_path / "exp.json",))).settings
+    settings = resolve(TrainMplSettings, files=(tmp_path / "exp.json",)).settings
     assert [one for one in checklist(settings, FACTS) if not one.ok] == []
 
 

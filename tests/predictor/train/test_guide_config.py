@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from motionkit.config import Given, Resolved, SettingsError, resolve
+from motionkit.config import Resolved, SettingsError, resolve
 from motionkit.predictor.train_settings import TrainMplSettings
 
 GUIDE = "003-motion-predictor.md"
@@ -35,7 +35,7 @@ PLAIN = """{
 
 def read(path: Path, text: str, *flags: tuple[tuple[str, ...], str]) -> Resolved[TrainMplSettings]:
     path.write_text(text)
-    return resolve(TrainMplSettings, Given(flags=dict(flags), files=(path,)))
+    return resolve(TrainMplSettings, flags=dict(flags), files=(path,))
 
 
 def problems(path: Path, text: str) -> dict[str, str]:
@@ -84,8 +84,8 @@ def test_the_reading_is_told_once_in_a_few_paragraphs(tmp_path: Path) -> None:
 def test_flags_and_later_files_win(tmp_path: Path) -> None:
     (tmp_path / "more.toml").write_text("[loss]\nfk_pos = 0.5\n")
     (tmp_path / "exp.json").write_text(PLAIN)
-    given = Given({("train", "batch_size"): "16"}, files=(tmp_path / "exp.json", tmp_path / "more.toml"))
-    settings = resolve(TrainMplSettings, given).settings
+    files = (tmp_path / "exp.json", tmp_path / "more.toml")
+    settings = resolve(TrainMplSettings, {("train", "batch_size"): "16"}, files=files).settings
     assert (settings.train.batch_size, settings.loss.fk_pos, settings.train.seq_len) == (16, 0.5, 60)
 
 
@@ -96,7 +96,7 @@ def test_a_file_of_motionkits_own_is_left_alone(tmp_path: Path) -> None:
     assert found.settings.loss.rot_delta == 0
     again = tmp_path / "config.json"
     again.write_text(json.dumps(found.snapshot()))
-    assert resolve(TrainMplSettings, Given(files=(again,))).settings == found.settings
+    assert resolve(TrainMplSettings, files=(again,)).settings == found.settings
 
 
 def test_what_cannot_be_kept_is_refused_at_once_and_by_name(tmp_path: Path) -> None:
@@ -160,12 +160,12 @@ def test_paths_count_from_where_the_data_are(tmp_path: Path, monkeypatch: pytest
     text = '{"data": "./raw_data", "out": "./models/a", "run_name": "b", "encoder": "enc", "epochs": 1}'
     (project / "config/exp.json").write_text(text)
     monkeypatch.chdir(project / "train")
-    found = resolve(TrainMplSettings, Given(files=(Path("../config/exp.json"),)))
+    found = resolve(TrainMplSettings, files=(Path("../config/exp.json"),))
     settings = found.settings
     assert (settings.data, settings.run.out, settings.encoder) == (("../raw_data",), Path("../models/a/b"), "../enc")
     assert "Paths count from .." in found.notes[0]
     monkeypatch.chdir(project)
-    settings = resolve(TrainMplSettings, Given(files=(Path("config/exp.json"),))).settings
+    settings = resolve(TrainMplSettings, files=(Path("config/exp.json"),)).settings
     assert (settings.data, settings.run.out) == (("./raw_data",), Path("models/a/b"))
 
 
@@ -202,7 +202,7 @@ def test_a_normalisation_that_is_not_there_is_left_out_and_said(tmp_path: Path) 
 
 @pytest.mark.parametrize(("name", "batch", "seq_len"), [("small", 4, 40), ("medium", 8, 60), ("large", 16, 120)])
 def test_presets_are_the_guides_sizes(name: str, batch: int, seq_len: int) -> None:
-    found = resolve(TrainMplSettings, Given({("preset",): name, ("model", "dropout"): "0.25"}))
+    found = resolve(TrainMplSettings, {("preset",): name, ("model", "dropout"): "0.25"})
     assert (found.settings.train.batch_size, found.settings.train.seq_len) == (batch, seq_len)
     assert found.settings.model.dropout == 0.25
     assert found.origins["train.batch_size"] == f"preset {name}"
@@ -210,10 +210,10 @@ def test_presets_are_the_guides_sizes(name: str, batch: int, seq_len: int) -> No
 
 def test_a_typed_key_is_answered_as_one_of_a_file() -> None:
     with pytest.raises(SettingsError, match="forbids explicit constraints of the feet") as refused:
-        resolve(TrainMplSettings, Given(sets=("w_foot_slide=0.1",)))
+        resolve(TrainMplSettings, sets=("w_foot_slide=0.1",))
     assert "loss.skate" in str(refused.value)
-    found = resolve(TrainMplSettings, Given(sets=("num_workers=4", "seed=3")))
+    found = resolve(TrainMplSettings, sets=("num_workers=4", "seed=3"))
     assert found.settings.seed == 3
     assert found.notes == ("num_workers of the guide has no effect: windows are cut in memory",)
     with pytest.raises(SettingsError, match="unknown setting"):
-        resolve(TrainMplSettings, Given(sets=("w_feet=0.1",)))
+        resolve(TrainMplSettings, sets=("w_feet=0.1",))

@@ -11,7 +11,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from motionkit.config import Given, read_layers, resolve
+from motionkit.config import read_layers, resolve
 from motionkit.contracts.dataset import Split
 from motionkit.errors import MotionkitError
 from motionkit.regions.datasets.base import Regions
@@ -196,10 +196,10 @@ def test_a_run_recorded_before_there_were_these_settings_goes_on_in_the_same_bit
         for name in later:
             del config[slot][name]
     file.write_text(json.dumps(config))
-    layers = read_layers(Sa2vaRlSettings, Given(files=[file]))
+    layers = read_layers(Sa2vaRlSettings, files=[file])
     assert layers[0].table["dataset"]["scenes"] == "simple"
     assert layers[0].table["loop1"]["listen"] == 0.0
-    snapshot = resolve(Sa2vaRlSettings, Given(files=[file])).settings
+    snapshot = resolve(Sa2vaRlSettings, files=[file]).settings
     again = snapshot.model_copy(
         update={"run": snapshot.run.model_copy(update={"resume": tmp_path / "parts", "out": None})}
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from motionkit.config import Given, resolve
+from motionkit.config import resolve
 from motionkit.errors import MotionkitError
 from motionkit.success.collect_settings import RewardCollectSettings
 from motionkit.success.environments.arm import open_reach
@@ -41,7 +41,7 @@ def write(tmp_path: Path, use: str, collect: str, text: str = FILE) -> Path:
 
 def test_stage_3_is_ppo_on_the_classifier(tmp_path):
     path = write(tmp_path, "True", "False")
-    found = resolve(PpoSettings, Given(files=(path,)))
+    found = resolve(PpoSettings, files=(path,))
     s = found.settings
     assert [(one.name, one.options.checkpoint, one.options.output) for one in s.reward] == [
         ("success-classifier", "./a/checkpoint.pt", "continuous")
@@ -56,37 +56,37 @@ def test_stage_3_is_ppo_on_the_classifier(tmp_path):
 
 
 def test_without_the_model_ppo_has_the_environments_reward(tmp_path):
-    found = resolve(PpoSettings, Given(files=(write(tmp_path, "False", "False"),)))
+    found = resolve(PpoSettings, files=(write(tmp_path, "False", "False"),))
     assert [one.name for one in found.settings.reward] == ["env"]
     assert "use_reward_model is not true" in " ".join(found.notes)
-    flag = Given(files=(tmp_path / "maniskill_ppo_cnn.yaml",), flags={("reward",): ["success-classifier"]})
-    assert [one.name for one in resolve(PpoSettings, flag).settings.reward] == ["success-classifier"]
+    found = resolve(PpoSettings, {("reward",): ["success-classifier"]}, files=(tmp_path / "maniskill_ppo_cnn.yaml",))
+    assert [one.name for one in found.settings.reward] == ["success-classifier"]
 
 
 def test_stage_1_is_reward_collect(tmp_path):
-    s = resolve(RewardCollectSettings, Given(files=(write(tmp_path, "False", "True"),))).settings
+    s = resolve(RewardCollectSettings, files=(write(tmp_path, "False", "True"),)).settings
     assert (s.quota.positive, s.quota.negative, s.actor.kind, s.policy) == (7, 0, "pixels", "ppo")
 
 
 def test_the_switches_are_obeyed(tmp_path):
     with pytest.raises(MotionkitError, match="both true"):
-        resolve(PpoSettings, Given(files=(write(tmp_path, "True", "True"),)))
+        resolve(PpoSettings, files=(write(tmp_path, "True", "True"),))
     with pytest.raises(MotionkitError, match="motionkit reward-collect") as other:
-        resolve(PpoSettings, Given(files=(write(tmp_path, "False", "True"),)))
+        resolve(PpoSettings, files=(write(tmp_path, "False", "True"),))
     assert other.value.fix == f"motionkit reward-collect --config {tmp_path / 'maniskill_ppo_cnn.yaml'}"
     with pytest.raises(MotionkitError, match="motionkit ppo"):
-        resolve(RewardCollectSettings, Given(files=(write(tmp_path, "True", "False"),)))
+        resolve(RewardCollectSettings, files=(write(tmp_path, "True", "False"),))
 
 
 def test_words_that_were_typed_replace_those_of_the_file(tmp_path):
     path = write(tmp_path, "False", "True")
     sets = ("reward.collect_data=False", "reward.use_reward_model=True", "reward.reward_model.checkpoint_path=b.pt")
-    found = resolve(PpoSettings, Given(files=(path,), sets=sets))
+    found = resolve(PpoSettings, files=(path,), sets=sets)
     assert found.settings.reward[0].options.checkpoint == "b.pt"
     assert found.origins["reward.success-classifier.checkpoint"] == (
         "command line: reward.reward_model.checkpoint_path"
     )  # fmt: skip
-    alone = resolve(PpoSettings, Given(sets=("reward.use_reward_model=False", "algorithm.gamma=0.7")))
+    alone = resolve(PpoSettings, sets=("reward.use_reward_model=False", "algorithm.gamma=0.7"))
     assert alone.settings.reward[0].name == "env"
     assert alone.settings.objective.gamma == 0.7
 
@@ -105,25 +105,25 @@ def test_what_cannot_be_kept_is_named(tmp_path, line, said):
     head = "reward:\n  use_reward_model: true\n" if line.startswith(" ") else "reward: {use_reward_model: true}\n"
     path.write_text(head + line + "\n")
     if said and "rest of" in said:  # the guide's file has more keys there than the guide lists
-        assert said in " ".join(resolve(PpoSettings, Given(files=(path,))).notes)
+        assert said in " ".join(resolve(PpoSettings, files=(path,)).notes)
         return
     with pytest.raises(MotionkitError) as wrong:
-        resolve(PpoSettings, Given(files=(path,)))
+        resolve(PpoSettings, files=(path,))
     assert (said or "collect_dta") in str(wrong.value)
 
 
 def test_the_actor_of_reward_collect_is_no_word_of_the_guide(tmp_path):
-    s = resolve(RewardCollectSettings, Given(sets=("actor.width=32", "actor.seed=5"))).settings
+    s = resolve(RewardCollectSettings, sets=("actor.width=32", "actor.seed=5")).settings
     assert (s.actor.width, s.seed) == (32, 5)
     again = tmp_path / "config.json"
     again.write_text(s.model_dump_json())
-    found = resolve(RewardCollectSettings, Given(files=(again,)))
+    found = resolve(RewardCollectSettings, files=(again,))
     assert found.settings.actor.width == 32
     assert not found.notes
 
 
 def settled(model: Any, *sets: str) -> Any:
-    return resolve(model, Given(sets=sets)).settings
+    return resolve(model, sets=sets).settings
 
 
 def test_an_environment_replaces_defaults_and_what_is_given_wins() -> None:

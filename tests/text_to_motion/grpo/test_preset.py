@@ -11,7 +11,7 @@ import pytest
 import torch
 from typer.testing import Result
 
-from motionkit.config import Given, Resolved, resolve
+from motionkit.config import Resolved, resolve
 from motionkit.contracts import device as devices
 from motionkit.errors import MotionkitError
 from motionkit.text_to_motion.grpo import settings as _preset
@@ -40,7 +40,7 @@ def put(monkeypatch: pytest.MonkeyPatch, here: str) -> None:
 
 def ask(*sets: str, algorithm: str = "grpo", files: tuple[Path, ...] = (), **flags: Any) -> Resolved[GrpoSettings]:
     given = {("algorithm",): algorithm} | {(name,): value for name, value in flags.items()}
-    return resolve(GrpoSettings, Given(given, sets, files))
+    return resolve(GrpoSettings, given, sets, files)
 
 
 def sizes(found: Resolved[GrpoSettings]) -> dict[str, tuple[object, str]]:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import torch
 
-from motionkit.cli.settings import flags
-from motionkit.config import Draft, Group, leaves
+from motionkit.cli.settings import options
+from motionkit.config import Group, concrete, leaves
 from motionkit.errors import MotionkitError
 from motionkit.motion import KIT, DataRecord, Normalizer
 from motionkit.runs import Run
@@ -159,9 +159,12 @@ def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -
 
 def assert_parses(fix: str) -> None:
     """Each flag and setting that a fix of `pretrain mdm` names is one of its own."""
-    draft = Draft(PretrainMDMSettings)
-    own = {word for flag in flags(draft) for word in flag.spellings}
-    keys = {leaf.key for leaf in leaves(draft.model)}
+    shape = concrete(PretrainMDMSettings, [])
+    found = [option.__metadata__[0] for option in options(PretrainMDMSettings, shape).values()]
+    # In an annotation Typer's first argument is a name.
+    names = [name for option in found for name in (option.default, *option.param_decls)]
+    own = {word for name in names for word in name.split("/")}
+    keys = {leaf.key for leaf in leaves(shape)}
     for flag in re.findall(r"--[a-z][\w-]*(?:\.[\w-]+)*", fix):
         assert flag == "--set" or flag in own, fix
     for key in re.findall(r"--set ([\w.]+)=|leave ([\w.]+\.[\w.]+)", fix):

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from torch.nn import functional as F
 
 from motionkit import plugins
-from motionkit.config import Given, resolve
+from motionkit.config import resolve
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, MotionBatch
 from motionkit.starter import weights_path
@@ -304,7 +304,7 @@ def test_options_that_cannot_act_are_refused(model, options, message):
 
 def test_an_option_that_cannot_act_is_accepted_as_it_is_by_default_with_a_line():
     sets = ("reward.tmr-cosine.scale=2", "reward.tmr-cosine.similarity=cosine")
-    found = resolve(GrpoSettings, Given({("reward",): ["tmr-cosine"]}, sets))
+    found = resolve(GrpoSettings, {("reward",): ["tmr-cosine"]}, sets)
     lines = [note for note in found.notes if "has no effect" in note]
     assert lines == [
         f"reward.tmr-cosine.{name} has no effect: the reward is the cosine; tmr-matching has a choice"

@@ -1,126 +1,24 @@
-"""User input as layers: files, variables, ``--set`` and flags.
+"""Settings files of other tools, which `Translated` settings rename to theirs (`Foreign`), and of older runs.
 
-`read_layers` reads what a command line gives (`Given`). A settings file may be another tool's, which `Translated`
-settings rename to theirs (`Foreign`), and may hold references ``${a.b}`` as in OmegaConf's files (`interpolate`), but
-no resolvers.
+They may hold references ``${a.b}`` as in OmegaConf's files (`interpolate`), but no resolvers.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from motionkit.config._layer import Layer, put
 from motionkit.config._problems import Problem, SettingsError
 from motionkit.config._slots import Group
-from motionkit.config.sources import Layer, dotted_keys, nested, read_environment, read_file
-from motionkit.documents import parse_yaml
-from motionkit.errors import MotionkitError
 
 _REFERENCE = re.compile(r"\$\{([^${}]*)\}")
 _NAME = re.compile(r"[\w-]+(\.[\w-]+)*")
 _MOST = 4096
 """Most characters of a text with its references replaced; each may double it."""
-
-
-@dataclass(frozen=True)
-class Given:
-    """The input of a command line."""
-
-    # Path of a key to its value (text, or a list of texts for a flag that repeats).
-    flags: Mapping[tuple[str, ...], Any] = field(default_factory=dict)
-    sets: Sequence[str] = ()  # ``key=value`` strings of ``--set``
-    files: Sequence[Path] = ()  # Files of ``--config``, lowest first
-    repeated: str = ""  # The file that holds the flags and sets, if they were not typed
-
-
-def read_layers(model: type[Group], given: Given) -> list[Layer]:
-    """Return files, variables, ``--set`` and flags as layers, lowest first."""
-    sets: dict[tuple[str, ...], str] = {}
-    for text in given.sets:
-        key, separator, value = text.partition("=")
-        if not separator or not key.strip():
-            raise MotionkitError(f"--set {text!r} is not key=value.", fix="--set optim.learning_rate=1e-4")
-        sets[tuple(key.strip().split("."))] = value
-    theirs = _take_foreign(model, sets)
-    used = False
-    files = []
-    for path in given.files:
-        layer, changed = _read(model, path, theirs)
-        files.append(layer)
-        used |= changed
-    foreign = []
-    if theirs and not used and issubclass(model, Translated):
-        foreign = [model.translate_sets(theirs).layer(from_file=False)]
-    typed = [*foreign, *(Layer("command line", nested(model, values)) for values in (sets, given.flags))]
-    if given.repeated:
-        typed = [replace(layer, name=given.repeated, code=frozenset()) for layer in typed]
-    return [*files, read_environment(model), *typed]
-
-
-def _take_foreign(model: type[Group], sets: dict[tuple[str, ...], str]) -> dict[str, Any]:
-    """Take another tool's names out of `sets` and return their values, read as YAML."""
-    if not issubclass(model, Translated):
-        return {}
-    return {
-        ".".join(path): _typed(".".join(path), sets.pop(path))
-        for path in list(sets)
-        if model.is_foreign(".".join(path))
-    }
-
-
-def _typed(key: str, text: str) -> Any:
-    try:
-        return parse_yaml(text, f"--set {key}", object)
-    except MotionkitError:
-        return text
-
-
-def _read(model: type[Group], path: Path, theirs: Mapping[str, Any]) -> tuple[Layer, bool]:
-    """Return a file's layer, and whether `theirs`, typed keys of another tool, were merged into it."""
-    layer = _rooted(model, read_file(path))
-    if not issubclass(model, Translated):
-        return layer, False
-    if _is_run(path):
-        layer = replace(layer, table=model.recorded(layer.table))
-    used = bool(theirs) and any(map(model.is_foreign, dotted_keys(layer.table)))
-    foreign = model.translate(_merged(layer.table, theirs) if used else layer.table, path)
-    if foreign is None:
-        return layer, False
-    foreign.typed = theirs
-    return foreign.layer(), used
-
-
-def _rooted(model: type[Group], layer: Layer) -> Layer:
-    """Return a file's layer with every ``${root}`` replaced by its top-level ``root``."""
-    root = layer.table.get("root")
-    if not isinstance(root, str) or "root" in model.model_fields:
-        return layer
-    table = interpolate({**layer.table, "root": str(Path(root).expanduser())}, Path(layer.name))
-    return replace(layer, table={key: value for key, value in table.items() if key != "root"})
-
-
-def _is_run(path: Path) -> bool:
-    """Whether a path is a run folder, or the settings in one."""
-    folder = path if path.is_dir() else path.parent
-    return (folder == path or path.name == "config.json") and (folder / "run.json").is_file()
-
-
-def _merged(table: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of nested tables with values set by dotted key."""
-    merged: dict[str, Any] = deepcopy(dict(table))
-    for key, value in values.items():
-        *groups, last = key.split(".")
-        into = merged
-        for group in groups:
-            if not isinstance(into.get(group), dict):
-                into[group] = {}
-            into = into[group]
-        into[last] = value
-    return merged
 
 
 @dataclass
@@ -147,7 +45,9 @@ class Foreign:
         Args:
             from_file: Whether the values come from a file, not from the command line.
         """
-        table = _merged({}, self.values)
+        table: dict[str, Any] = {}
+        for key, value in self.values.items():
+            put(table, key.split("."), value)
         return Layer(str(self.path), table, from_file=from_file, origin=self._origin, notes=tuple(self.notes))
 
     def _origin(self, path: tuple[str, ...]) -> str:

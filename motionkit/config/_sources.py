@@ -1,4 +1,4 @@
-"""Sources of settings: files, ``MOTIONKIT_*`` variables, the command line; each is one `Layer` of tables.
+"""Sources of settings: files, ``MOTIONKIT_*`` variables, ``--set`` and flags; `read_layers` reads each as a `Layer`.
 
 The settings of an older run lack those that were added later; `as_recorded` and `with_later` fill in what was in force
 then.
@@ -7,16 +7,18 @@ then.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
+from motionkit.config._foreign import Translated, interpolate
+from motionkit.config._layer import Layer, dotted_keys, flag_layer, nested, put
 from motionkit.config._other_words import which_setting
-from motionkit.config._slots import slots_of
-from motionkit.documents import read_json, read_toml, read_yaml
+from motionkit.documents import parse_yaml, read_json, read_toml, read_yaml
 from motionkit.errors import MotionkitError
 
 PREFIX = "MOTIONKIT_"
@@ -24,9 +26,6 @@ PREFIX = "MOTIONKIT_"
 
 NOT_SETTINGS = ("MOTIONKIT_PLUGINS", "MOTIONKIT_DEBUG", "MOTIONKIT_CACHE", "MOTIONKIT_KERNELS", "MOTIONKIT_BLENDER")
 """Variables with that prefix that hold no setting."""
-
-_PARTS = 20
-"""Most parts of a dotted key."""
 
 _LATER: tuple[tuple[str, str, str, Any], ...] = (
     ("dataset", "shapes", "scenes", "simple"),
@@ -42,33 +41,69 @@ _LATER: tuple[tuple[str, str, str, Any], ...] = (
 """Field of a plugin, name of the plugin, its later option, and the value that keeps the earlier behaviour."""
 
 
-@dataclass(frozen=True)
-class Layer:
-    """Values from one source."""
+def read_layers(
+    model: type[Translated],
+    flags: Mapping[tuple[str, ...], Any] | None = None,
+    sets: Sequence[str] = (),
+    files: Sequence[Path] = (),
+    *,
+    repeated: str = "",
+) -> list[Layer]:
+    """Return files, variables, ``--set`` and flags as layers, lowest first.
 
-    name: str  # Name of the source in origins
-    # Nested tables, keys as in the model. The value of a slot is the choice, a table of options, or a table of both,
-    # with the choice under the key ``""``.
-    table: Mapping[str, Any]
-    # Whether it is a settings file or a run's. There a plugin's table also chooses the plugin, while flags and
-    # variables only set its options; and no code runs because a file names it.
-    from_file: bool = False
-    # For a layer that repeats input from elsewhere: Python files and options that run code and were typed there
-    # (``env.id=my_tasks:Push-v0``).
-    code: frozenset[str] | None = None
-    # Turns the path of a value into its origin; the layer's name by default.
-    origin: Callable[[tuple[str, ...]], str] | None = None
-    warnings: tuple[str, ...] = ()  # Oddities that are not errors
-    notes: tuple[str, ...] = ()  # Notes for the user on how it was read
+    Args:
+        model: Settings model.
+        flags: Path of a key to the value of its flag: text, or a list of texts for a flag that repeats.
+        sets: ``key=value`` strings of ``--set``.
+        files: Files of ``--config``, lowest first.
+        repeated: The file that holds the flags and sets, if they were not typed.
+    """
+    values: dict[tuple[str, ...], str] = {}
+    theirs: dict[str, Any] = {}  # Of another tool
+    for text in sets:
+        key, separator, value = text.partition("=")
+        if not separator or not key.strip():
+            raise MotionkitError(f"--set {text!r} is not key=value.", fix="--set optim.learning_rate=1e-4")
+        if model.is_foreign(key.strip()):
+            theirs[key.strip()] = _typed(key.strip(), value)
+        else:
+            values[tuple(key.strip().split("."))] = value
+    read = [_read(model, path, theirs) for path in files]
+    typed = [Layer("command line", nested(model, values)), flag_layer(model, flags or {})]
+    if theirs and not any(used for _, used in read):
+        typed.insert(0, model.translate_sets(theirs).layer(from_file=False))
+    if repeated:
+        typed = [replace(layer, name=repeated, code=frozenset()) for layer in typed]
+    return [*(layer for layer, _ in read), read_environment(model), *typed]
 
-    @property
-    def typed(self) -> bool:
-        """Whether the user typed it: on the command line, or in a variable."""
-        return not self.from_file and self.code is None
 
-    def origin_of(self, path: tuple[str, ...]) -> str:
-        """Return the origin of the value at `path`."""
-        return self.name if self.origin is None else self.origin(path)
+def _typed(key: str, text: str) -> Any:
+    try:
+        return parse_yaml(text, f"--set {key}", object)
+    except MotionkitError:
+        return text
+
+
+def _read(model: type[Translated], path: Path, theirs: Mapping[str, Any]) -> tuple[Layer, bool]:
+    """Return a file's layer, and whether `theirs`, typed keys of another tool, were merged into it."""
+    layer = read_file(path)
+    root = layer.table.get("root")
+    if isinstance(root, str) and "root" not in model.model_fields:
+        table = interpolate({**layer.table, "root": str(Path(root).expanduser())}, Path(layer.name))
+        layer = replace(layer, table={key: value for key, value in table.items() if key != "root"})
+    folder = path if path.is_dir() else path.parent
+    if (folder == path or path.name == "config.json") and (folder / "run.json").is_file():
+        layer = replace(layer, table=model.recorded(layer.table))
+    table, used = dict(layer.table), bool(theirs) and any(map(model.is_foreign, dotted_keys(layer.table)))
+    if used:
+        table = deepcopy(table)
+        for key, value in theirs.items():
+            put(table, key.split("."), value)
+    foreign = model.translate(table, path)
+    if foreign is None:
+        return layer, False
+    foreign.typed = theirs
+    return foreign.layer(), used
 
 
 def read_file(path: Path) -> Layer:
@@ -146,38 +181,9 @@ def with_later(table: Mapping[str, Any], later: Mapping[str, Mapping[str, Any]])
     return {**table, **{group: {**values, **(table.get(group) or {})} for group, values in later.items()}}
 
 
-def dotted_keys(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Yield the dotted keys of nested tables, those of the tables themselves too."""
-    for name, value in table.items():
-        yield f"{prefix}{name}"
-        if isinstance(value, Mapping):
-            yield from dotted_keys(value, f"{prefix}{name}.")
-
-
 def variable(path: Iterable[str]) -> str:
     """Return the environment variable of a key."""
     return PREFIX + "__".join(path).upper().replace("-", "_")
-
-
-def nested(model: type[BaseModel], values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
-    """Return the nested table of a `Layer` from values by path; the value at a slot's path is the choice."""
-    chosen = slots_of(model)
-    tables: dict[str, Any] = {}
-    for path, value in values.items():
-        if len(path) > _PARTS:
-            raise MotionkitError(
-                f"the key {'.'.join(path)[:40]}... has {len(path)} parts.",
-                why=f"keys have at most {_PARTS}, such as optim.learning_rate.",
-                fix="check what comes before = in --set, or the name of the variable.",
-            )
-        *parents, last = (*path, "") if len(path) == 1 and path[0] in chosen else path
-        table = tables
-        for part in parents:
-            if not isinstance(table.get(part), dict):
-                table[part] = {}
-            table = table[part]
-        table[last] = value
-    return tables
 
 
 def cache_folder() -> Path:
