@@ -10,7 +10,6 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,8 @@ from motionkit.text_to_motion.mdm.open import new_policy, open_encoder
 from motionkit.text_to_motion.mdm.settings import MDMSettings
 from motionkit.text_to_motion.tmr.files import save_tmr
 from motionkit.text_to_motion.tmr.model import ActorSizes, new_tmr
+
+from ..made.plain import plain_dataset
 
 Cli = Callable[..., Result]
 CAPTIONS = starter.captions()
@@ -69,7 +70,7 @@ def refused(cli: Cli) -> Callable[..., None]:
 def policy(folder: Path, *, skeleton: Any = HUMANML, width: int = 16) -> Path:
     """Write an untrained policy."""
     size = skeleton.width
-    source = SimpleNamespace(
+    source = plain_dataset(
         skeleton=skeleton, fps=20.0, max_length=196, normalizer=Normalizer(torch.zeros(size), torch.ones(size))
     )
     shape = MDMSettings(

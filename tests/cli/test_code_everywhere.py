@@ -107,7 +107,8 @@ def test_no_settings_file_makes_any_command_run_code(evil: None, idle: None, cli
         # A dry run of other commands ends before it opens what such settings name.
         for key, value in texts_of(model) if label == "tune-bayes" else ():
             Path("a.json").write_text(json.dumps(nested(key, value)))
-            assert cli(*command).exit_code in (0, 2), (label, key)
+            done = cli(*command)
+            assert done.exit_code in (0, 2), (label, key)
             assert not MARK.exists(), f"{label}: {key} ran it"
             tried += 1
     assert not MARK.exists()

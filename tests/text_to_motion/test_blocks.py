@@ -34,6 +34,9 @@ from motionkit.text_to_motion.generating import (
     plan_steps,
     typed_prompts,
 )
+from motionkit.text_to_motion.policy import DiffusionPolicy
+
+from ..made.plain import plain
 
 WIDTH = HUMANML.width
 
@@ -51,6 +54,7 @@ class Texts:
         return Texts([self.prompts[i] for i in index.tolist()])
 
 
+@plain(DiffusionPolicy)
 class Plain:
     """A policy that looks at a text and at a frame, not at the noise; what is past a motion's end is not a number."""
 

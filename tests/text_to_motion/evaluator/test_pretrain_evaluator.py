@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from motionkit.config import Chosen, RunSettings
+from motionkit.contracts.dataset import TextClip
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run, next_commands, peek
 from motionkit.text_to_motion.crops import Crop
@@ -223,10 +224,8 @@ def test_tokens_of_the_dataset_are_used(data):
     trainer.prepare()
     assert trainer._tokens["someone walks"] == ("someone/NOUN", "walks/VERB")
 
-    class Plain:
-        captions = ("a man is walking",)
-
-    assert caption_tokens([Plain()]) == ({"a man is walking": ("a/DET", "man/NOUN", "is/AUX", "walk/VERB")}, False)
+    plain = TextClip("", torch.zeros(1, 263), ("a man is walking",))
+    assert caption_tokens([plain]) == ({"a man is walking": ("a/DET", "man/NOUN", "is/AUX", "walk/VERB")}, False)
 
 
 def test_contract(data, tmp_path):
