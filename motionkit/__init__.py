@@ -61,11 +61,11 @@ if TYPE_CHECKING:
         read_all,
     )
     from motionkit.clips.motion_clip import MotionClip
-    from motionkit.success.episodes import Collector
     from motionkit.text_to_motion.grpo.api import GRPO
+    from motionkit_success.episodes import Collector
 
 _HOMES = {
-    "Collector": "motionkit.success.episodes",
+    "Collector": "motionkit_success.episodes",
     "GRPO": "motionkit.text_to_motion.grpo.api",
     "MotionClip": "motionkit.clips.motion_clip",
     "convert": "motionkit._api",

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from motionkit.contracts.dataset import TextMotionDataset
     from motionkit.contracts.reward import Reward
     from motionkit.runs import RunInfo
-    from motionkit.success.environments.base import Environment
     from motionkit.text_to_motion.data.listed import Item
     from motionkit.text_to_motion.generating import TextToMotionPolicy
+    from motionkit_success.environments.base import Environment
 
 
 def load_policy(

@@ -25,9 +25,9 @@ from typer.testing import Result
 import motionkit
 from motionkit import plugins
 from motionkit.cli._app import built_in
-from motionkit.guides.table import GuideOption, as_markdown, guide_options
 from motionkit.starter import weights_path
 from motionkit.testing import check_reward
+from motionkit_guides.table import GuideOption, as_markdown, guide_options
 
 Cli = Callable[..., Result]
 ROOT = Path(__file__).resolve().parent.parent

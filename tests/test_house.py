@@ -14,12 +14,12 @@ import pytest
 
 LIMIT = 700
 
-# Texts with the word "real", by file below motionkit/. The clips of a data set are "reference clips" in every text
-# that is shown: a run cannot know whether they were captured.
+# Texts with the word "real", by file below motionkit/ and below src/ of its packages. The clips of a data set are
+# "reference clips" in every text that is shown: a run cannot know whether they were captured.
 REAL = {
     # The key of JSON documents and archives, which stays (docs/evaluation.md defines it).
-    "predictor/evaluation/long/result.py": {"real"},
-    "predictor/pages.py": {"real"},
+    "motionkit_predictor/evaluation/long/result.py": {"real"},
+    "motionkit_predictor/pages.py": {"real"},
     "text_to_motion/evaluation/pages.py": {"real"},
     "text_to_motion/evaluation/sensitivity/audit.py": {"real"},
     "text_to_motion/grpo/measurements.py": {"real"},
@@ -28,7 +28,7 @@ REAL = {
     # Words of which a random stream's seed is made.
     "text_to_motion/evaluation/protocol/measure.py": {"real", "real "},
     # A class of style.css.
-    "regions/pages.py": {" real"},
+    "motionkit_regions/pages.py": {" real"},
     "report/_facts.py": {"plain result interval real", " real"},
     # A row of a published table, as the paper calls it.
     "text_to_motion/evaluation/protocol/tables.py": {"real motions"},
@@ -79,7 +79,8 @@ def texts(path: Path) -> Iterator[tuple[str, bool]]:
 def test_the_clips_of_a_data_set_are_called_reference(root: Path) -> None:
     word, of_clips = re.compile(r"\breals?\b", re.I), re.compile(r"\breal\s+(clip|motion|one)s?\b", re.I)
     found: dict[str, set[str]] = {}
-    for path in (root / "motionkit").rglob("*"):
+    places = [root / "motionkit", *root.glob("plugins/motionkit-*/src")]
+    for place, path in ((place, path) for place in places for path in place.rglob("*")):
         if path.suffix == ".py":
             wrong = {text for text, alone in texts(path) if (of_clips if alone else word).search(text)}
         elif path.suffix in (".html", ".js"):
@@ -87,7 +88,7 @@ def test_the_clips_of_a_data_set_are_called_reference(root: Path) -> None:
         else:
             continue
         if wrong:
-            found[path.relative_to(root / "motionkit").as_posix()] = wrong
+            found[path.relative_to(place).as_posix()] = wrong
     assert found == REAL
 
 
@@ -115,7 +116,8 @@ def test_the_readme_says_first_what_the_starter_pack_is(root: Path, page: str, w
 def test_csv_files_are_read_in_one_place(root: Path) -> None:
     """`CsvTable` limits bytes, rows and cells, and its errors name the file."""
     readers = re.compile(r"\bcsv\.(reader|DictReader)\b|\bgenfromtxt\(|\bpd\.read_csv\b")
-    found = {str(path.relative_to(root)) for path in modules(root) if readers.search(path.read_text())}
+    ours = (path for path in modules(root) if "tests" not in path.parts)
+    found = {str(path.relative_to(root)) for path in ours if readers.search(path.read_text())}
     assert found == {"motionkit/documents.py"}
 
 

@@ -17,7 +17,6 @@ from motionkit.cli.settings import models
 from motionkit.config import leaves, slots_of
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "motionkit"
 _HIDDEN = {"cli", "__main__.py"}
 """Parts of the package that have pages of commands instead, or that nobody imports by name."""
 
@@ -251,7 +250,7 @@ class Module:
 def modules() -> list[Module]:
     """Return the modules of the reference, in the order of their names; none whose names its package passes on."""
     if not _modules:
-        read = (_module(path) for path in sorted(PACKAGE.rglob("*.py")))
+        read = (_module(package, path) for package in _documented() for path in sorted(package.rglob("*.py")))
         found = {one.name: one for one in read if one is not None}
         for name, one in sorted(found.items()):
             door = found.get(name.rpartition(".")[0])
@@ -263,8 +262,15 @@ def modules() -> list[Module]:
 _modules: list[Module] = []
 
 
-def _module(path: Path) -> Module | None:
-    inside = path.relative_to(PACKAGE)
+def _documented() -> list[Path]:
+    """Return the folders of motionkit and of its own packages, which packages.txt installs."""
+    lines = (ROOT / "packages.txt").read_text(encoding="utf-8").splitlines()
+    folders = [ROOT / line.removeprefix("-e ") for line in lines if line.startswith("-e plugins/")]
+    return [ROOT / "motionkit", *(next(folder.glob("src/motionkit_*/__init__.py")).parent for folder in folders)]
+
+
+def _module(package: Path, path: Path) -> Module | None:
+    inside = path.relative_to(package)
     if (
         inside.parts[0] in _HIDDEN
         or "templates" in inside.parts
@@ -272,7 +278,7 @@ def _module(path: Path) -> Module | None:
     ):
         return None
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    words = ["motionkit", *inside.with_suffix("").parts]
+    words = [package.name, *inside.with_suffix("").parts]
     name = ".".join(words[:-1] if words[-1] == "__init__" else words)
     listed = next((node.value for node in tree.body if isinstance(node, ast.Assign) and _assigns_all(node)), None)
     passes_on = frozenset(ast.literal_eval(listed)) if listed is not None else frozenset()
@@ -306,11 +312,12 @@ def api_index() -> str:
 
 
 def api_nav() -> list[Any]:
-    """Return the navigation of the reference: a section for each package below ``motionkit``."""
+    """Return the navigation of the reference: a section for each folder of ``motionkit``, and for each package."""
     tree: dict[str, list[Any]] = {}
     for one in modules():
         words = one.name.split(".")
-        tree.setdefault(words[1] if len(words) > 1 else "", []).append({".".join(words[2:]) or one.name: one.page})
+        words = words[1:] if words[0] == "motionkit" else words
+        tree.setdefault(words[0] if words else "", []).append({".".join(words[1:]) or one.name: one.page})
     top = tree.pop("", [])
     sections = [{name: next(iter(found[0].values())) if len(found) == 1 else found} for name, found in tree.items()]
     return ["api/index.md", *top, *sections]

@@ -11,10 +11,10 @@ import torch
 from motionkit.config import Group
 from motionkit.contracts.reward import MaskBatch, TextBatch
 from motionkit.plugins import Component
-from motionkit.regions.evaluation.measure import Task
-from motionkit.regions.policy import RegionPolicy
-from motionkit.regions.self_play.loop import Made, Played, Terms, Turn
 from motionkit.rl import kl_k3
+from motionkit_regions.evaluation.measure import Task
+from motionkit_regions.policy import RegionPolicy
+from motionkit_regions.self_play.loop import Made, Played, Terms, Turn
 
 
 class WholeImageOptions(Group):

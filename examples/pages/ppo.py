@@ -15,9 +15,9 @@ import torch.nn.functional as F
 from torch.distributions import Normal
 
 from motionkit import load_environment
-from motionkit.success.actor import Actor
-from motionkit.success.actor_settings import spec_of
-from motionkit.success.true_success import start_seeds
+from motionkit_success.actor import Actor
+from motionkit_success.actor_settings import spec_of
+from motionkit_success.true_success import start_seeds
 
 SEED = 0
 UPDATES = 20  # the command: 80

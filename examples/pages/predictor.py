@@ -14,12 +14,13 @@ import math
 
 import torch
 
-from motionkit.predictor.batches import Augmentation, WindowBatches
-from motionkit.predictor.clips import cut_windows
-from motionkit.predictor.data import starter_clip_set
-from motionkit.predictor.evaluation.measure import Body
-from motionkit.predictor.features import Course
-from motionkit.predictor.losses import (
+from motionkit.training.learner import cosine_rate
+from motionkit_predictor.batches import Augmentation, WindowBatches
+from motionkit_predictor.clips import cut_windows
+from motionkit_predictor.data import starter_clip_set
+from motionkit_predictor.evaluation.measure import Body
+from motionkit_predictor.features import Course
+from motionkit_predictor.losses import (
     Frames,
     Skeleton,
     contacts,
@@ -30,9 +31,8 @@ from motionkit.predictor.losses import (
     rot_ortho,
     rot_root,
 )
-from motionkit.predictor.network import roll_out
-from motionkit.predictor.start import new_network
-from motionkit.training.learner import cosine_rate
+from motionkit_predictor.network import roll_out
+from motionkit_predictor.start import new_network
 
 SEED = 0
 UPDATES = 6  # the command: about 400, at least two epochs

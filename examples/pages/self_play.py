@@ -17,13 +17,13 @@ import torch
 from motionkit import load_dataset, load_policy, load_reward
 from motionkit.contracts.reward import TextBatch
 from motionkit.nn import EMA
-from motionkit.regions.evaluation.known import look_up
-from motionkit.regions.evaluation.measure import open_task
-from motionkit.regions.pretrain import mask_loss, regions_of_part, supervised_loss
-from motionkit.regions.self_play.step import trainable
-from motionkit.regions.self_play.turns import batch_of
 from motionkit.rl import RowNoise, group_std, kl_k3, linear_surrogate, weighted_mean
 from motionkit.training.learner import cosine_rate
+from motionkit_regions.evaluation.known import look_up
+from motionkit_regions.evaluation.measure import open_task
+from motionkit_regions.pretrain import mask_loss, regions_of_part, supervised_loss
+from motionkit_regions.self_play.step import trainable
+from motionkit_regions.self_play.turns import batch_of
 
 SEED = 0
 UPDATES = 10  # the command: 500

@@ -14,10 +14,10 @@ import torch
 import torch.nn.functional as F
 
 from motionkit import load_environment
-from motionkit.success.classification import classifier_auroc
-from motionkit.success.classifier_network import SuccessNetwork, as_images
-from motionkit.success.train_data import Augmentation, FrameBatches
 from motionkit.training.learner import cosine_rate
+from motionkit_success.classification import classifier_auroc
+from motionkit_success.classifier_network import SuccessNetwork, as_images
+from motionkit_success.train_data import Augmentation, FrameBatches
 
 SEED = 0
 UPDATES = 100  # the command: about 300

@@ -18,14 +18,15 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command as build_command
 
 from motionkit import plugins
-from motionkit.cli import _streams, command_line, output, packages, raw_arguments
+from motionkit.cli import _streams, command_line, output, raw_arguments
 from motionkit.cli._errors import report
 from motionkit.cli._help import import_rich_utils, one_style, put_example, show_whole_names
 from motionkit.cli._stop import hearing_signals, refuse_copies, report_stop
 from motionkit.cli._streams import aside
-from motionkit.cli.packages import module_exists
 from motionkit.cli.table import ELSEWHERE, TRAIN, CommandRow, rows, summary_of
 from motionkit.errors import MotionkitError
+from motionkit.plugins import packages
+from motionkit.plugins.packages import module_exists
 from motionkit.training.launch import launch_of
 from motionkit.version import __version__
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import typer
 
-from motionkit.cli import _streams, packages
+from motionkit.cli import _streams
 from motionkit.cli.output import as_json, marked, printable, wrapped
 from motionkit.cli.table import ELSEWHERE, example
 from motionkit.errors import MotionkitError, nearest
-from motionkit.plugins import in_use, in_words
+from motionkit.plugins import in_use, in_words, packages
 
 
 def as_motionkit_error(error: BaseException) -> MotionkitError | None:

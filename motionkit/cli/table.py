@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import metadata
 
-from motionkit.cli import packages
-from motionkit.plugins import Entry, scan
+from motionkit.plugins import Entry, packages, scan
 
 MOTION, TRAIN, LOOK, OTHERS = "Motion", "Train", "Look and check", "Of other packages"
 """Headings of the list of commands."""

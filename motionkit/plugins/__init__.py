@@ -2,10 +2,9 @@
 
 from motionkit.plugins._complete import build, complete, missing
 from motionkit.plugins._component import FREE, Component, Direction, Metric, declared, install_line, short_ones
-from motionkit.plugins._discovery import KINDS, Entry, Kind, either, forget, scan
+from motionkit.plugins._discovery import INSTALL_FIX, KINDS, Entry, Kind, either, forget, scan
 from motionkit.plugins._guard import catching, in_use, in_words, package_of
 from motionkit.plugins._lookup import (
-    INSTALL_FIX,
     CodeError,
     available,
     builtin_metrics,

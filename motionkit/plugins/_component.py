@@ -132,7 +132,9 @@ class Component:
     options: type[BaseModel]  # Settings model of the component; each field becomes a flag
     factory: str  # ``"module:attribute"`` of the heavy half, called as ``attribute(options, **runtime)``
     needs: tuple[str, ...] = ()  # Importable module names the heavy half needs beyond motionkit's dependencies
-    extra: str = ""  # The pip extra that installs `needs`, named in the error if one is missing
+    # The pip extra that installs `needs`, named in the error if one is missing; ``PACKAGE[EXTRA]`` for one of a package
+    # in ``plugins/``.
+    extra: str = ""
     # Formats in which `motionkit export` writes a model of this plugin, each with the ``"module:attribute"`` of its
     # writer: ``attribute(path, folder, *, overwrite)`` returns the file and what the other tool cannot read.
     exports: Mapping[str, str] = field(default_factory=dict)
@@ -260,10 +262,16 @@ def _install_fix(error: BaseException, module: str) -> str:
 
 
 def install_line(extra: str) -> str:
-    """Return the command that installs an extra; in a clone of motionkit with the tested versions."""
+    """Return the command that installs an extra; in a clone of motionkit with the tested versions.
+
+    Args:
+        extra: Its name, or ``PACKAGE[EXTRA]`` for one of a package in ``plugins/``.
+    """
+    whole = extra if "[" in extra else f"motionkit[{extra}]"
     if (Path(__file__).parents[2] / "constraints.txt").is_file():
-        return f"pip install -c constraints.txt -e '.[{extra}]' (in the folder of motionkit)"
-    return f"pip install 'motionkit[{extra}]'"
+        place = f"plugins/{whole}" if "[" in extra else f".[{extra}]"
+        return f"pip install -c constraints.txt -e '{place}' (in the folder of motionkit)"
+    return f"pip install '{whole}'"
 
 
 def _is_there(module: str) -> bool:

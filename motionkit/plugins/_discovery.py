@@ -18,10 +18,13 @@ from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 
+from motionkit.errors import MotionkitError
+from motionkit.plugins import packages
 from motionkit.plugins._guard import in_words, is_stop
 
 HOME = "motionkit"
 LIMIT_VARIABLE = "MOTIONKIT_PLUGINS"
+INSTALL_FIX = "pip install -c constraints.txt -r packages.txt   (in the folder of motionkit)"
 OF_KINDS = "kinds"
 """The entry-point group ``motionkit.kinds``: a package's tuple of `Kind` rows, which it brings or adds words to."""
 
@@ -48,7 +51,9 @@ class Kind:
     # Those of plugins that give another word than the first of `gives`, by that word.
     checks: Mapping[str, str] = field(default_factory=dict)
     alone: bool = False  # Whether `check` can build a plugin from its name and its default options
-    scaffold: str = ""  # The package in ``templates/`` that ``motionkit plugins new`` copies; empty if there is none
+    # The package that ``motionkit plugins new`` copies, as ``module:PACKAGE`` in ``templates/`` of that module; empty
+    # if there is none.
+    scaffold: str = ""
     # Those of plugins that give another word than the first of `gives`, by that word.
     scaffolds: Mapping[str, str] = field(default_factory=dict)
     # Turns a plain function ``./file.py:name`` into a plugin, as ``module:attribute``; empty if not supported.
@@ -74,7 +79,7 @@ _ROWS = (
         runtime=("dataset", "device"),
         check="motionkit.testing:check_reward",
         alone=True,
-        scaffold="motionkit-reward-demo",
+        scaffold="motionkit.plugins:motionkit-reward-demo",
         weighted=True,
         question="What to reward, repeatable.",
     ),
@@ -83,7 +88,7 @@ _ROWS = (
         "trainer",
         gives={"trainer": "motionkit.training.base:Trainer"},
         check="motionkit.testing:check_trainer",
-        scaffold="motionkit-trainer-demo",
+        scaffold="motionkit.plugins:motionkit-trainer-demo",
     ),
     Kind(
         "datasets",
@@ -94,7 +99,7 @@ _ROWS = (
         },
         check="motionkit.testing:check_dataset",
         alone=True,
-        scaffold="motionkit-dataset-demo",
+        scaffold="motionkit.plugins:motionkit-dataset-demo",
     ),
     Kind(
         "protocols",
@@ -106,7 +111,7 @@ _ROWS = (
         },
         runtime=("console",),
         check="motionkit.testing:check_protocol",
-        scaffold="motionkit-protocol-demo",
+        scaffold="motionkit.plugins:motionkit-protocol-demo",
         question="Which protocol to measure by.",
     ),
     Kind(
@@ -116,7 +121,7 @@ _ROWS = (
         runtime=("device", "dataset"),
         check="motionkit.testing:check_policy",
         alone=True,
-        scaffold="motionkit-policy-demo",
+        scaffold="motionkit.plugins:motionkit-policy-demo",
     ),
 )
 """The kinds that several systems share."""
@@ -189,8 +194,8 @@ class Entry:
 
     @property
     def builtin(self) -> bool:
-        """Whether it is part of motionkit."""
-        return self.distribution == HOME
+        """Whether it is part of motionkit or of one of its own packages."""
+        return normalise(self.distribution) in packages.names()
 
 
 @dataclass(frozen=True)
@@ -252,7 +257,7 @@ def _scan(limit: str | None, path: tuple[str, ...]) -> Scan:
             parsed = _entries(distribution, name, distribution.metadata["Version"] or "?")
         except Exception as error:  # malformed metadata of one package must not affect the others
             problem = _problem(error, text)
-        if normalise(name) in seen or (allowed is not None and name != HOME and normalise(name) not in allowed):
+        if normalise(name) in seen or (allowed is not None and normalise(name) not in packages.names() | allowed):
             continue
         seen.add(normalise(name))
         entries += parsed
@@ -267,6 +272,9 @@ def _scan(limit: str | None, path: tuple[str, ...]) -> Scan:
                 raise
             problem = f"its kinds of plugins cannot be read: {in_words(error)}"
             broken.append(Broken(entry.distribution, entry.value, problem))
+    groups = {entry.kind for entry in entries if entry.distribution == HOME}
+    if groups and OF_KINDS not in groups:
+        raise MotionkitError("the installation of motionkit is older than its code.", fix=INSTALL_FIX)
     kinds = joined(rows)
     objects = tuple(e for e in entries if e.kind in OBJECTS)
     return Scan(tuple(e for e in entries if e.kind in kinds), tuple(broken), kinds, objects)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from motionkit.errors import MotionkitError, did_you_mean
 from motionkit.plugins._component import Component, Metric, declare
-from motionkit.plugins._discovery import HOME, KINDS, OBJECTS, Entry, either, normalise, scan
+from motionkit.plugins._discovery import HOME, INSTALL_FIX, KINDS, OBJECTS, Entry, either, normalise, scan
 from motionkit.plugins._guard import claim, in_words, is_stop
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("motionkit.plugins")
 
 NOT_INSTALLED = "motionkit is not installed, so its plugins cannot be found."
-INSTALL_FIX = "pip install -e .   (in the folder that holds motionkit's pyproject.toml)"
 
 
 def available(kind: str) -> list[Entry]:
@@ -120,11 +119,7 @@ def find(kind: str, name: str) -> Entry:
     """
     entries = available(kind)
     distribution, _, bare = name.rpartition(":")
-    matches = [
-        entry
-        for entry in entries
-        if entry.name == bare and (not distribution or normalise(entry.distribution) == normalise(distribution))
-    ]
+    matches = [entry for entry in entries if entry.name == bare and (not distribution or _is_of(entry, distribution))]
     if not matches:
         raise _unknown(kind, name, entries)
     if len(matches) == 1 or matches[0].builtin:  # built-ins come first
@@ -135,6 +130,11 @@ def find(kind: str, name: str) -> Entry:
         why="both packages register the same name.",
         fix=f"choose one: {' or '.join(f'{entry.distribution}:{bare}' for entry in matches)}",
     )
+
+
+def _is_of(entry: Entry, distribution: str) -> bool:
+    """Whether a plugin is of a package; ``motionkit`` stands for its own packages, too."""
+    return normalise(entry.distribution) == normalise(distribution) or (distribution == HOME and entry.builtin)
 
 
 def hidden() -> dict[Entry, str]:
@@ -280,7 +280,9 @@ def load(entry: Entry) -> Any:
         raise MotionkitError(
             f"{title} does not import: {in_words(error)}",
             why=f"its entry point names {entry.value}.",
-            fix=f"update or remove {entry.distribution}"
+            fix=INSTALL_FIX
+            if entry.builtin
+            else f"update or remove {entry.distribution}"
             + ("." if entry.kind in OBJECTS else "; motionkit plugins list --check shows every such package."),
         ) from error
 

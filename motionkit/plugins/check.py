@@ -19,10 +19,20 @@ from typing import Any
 from motionkit.errors import MotionkitError, did_you_mean
 from motionkit.plugins._complete import missing, required_of
 from motionkit.plugins._component import Component
-from motionkit.plugins._discovery import HOME, KINDS, LIMIT_VARIABLE, OBJECTS, OF_KINDS, Entry, either, normalise, scan
+from motionkit.plugins._discovery import (
+    HOME,
+    INSTALL_FIX,
+    KINDS,
+    LIMIT_VARIABLE,
+    OBJECTS,
+    OF_KINDS,
+    Entry,
+    either,
+    normalise,
+    scan,
+)
 from motionkit.plugins._guard import PluginError, in_words, is_stop
 from motionkit.plugins._lookup import (
-    INSTALL_FIX,
     NOT_INSTALLED,
     check_of,
     find,

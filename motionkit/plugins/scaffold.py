@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from importlib.resources import files
 from pathlib import Path
 
 from motionkit.errors import MotionkitError
 from motionkit.plugins._discovery import KINDS, Kind, either, normalise
 from motionkit.plugins._lookup import available
-
-TEMPLATES = Path(__file__).with_name("templates")
-"""Whole packages, one of each kind: ``motionkit-KIND-demo``."""
 
 
 def new_plugin(
@@ -41,7 +39,7 @@ def new_plugin(
         raise MotionkitError(f"{folder} exists already.", fix="choose another name, or remove it.")
     *_, name = _names(package, kind)
     _refuse_known(kind, name, package, taken)
-    template = TEMPLATES / _template(kind, gives)
+    template = template_folder(_template(kind, gives))
     names = dict(zip(_names(template.name, kind), _names(package, kind), strict=True))
     written = []
     for source in sorted(template.rglob("*")):
@@ -51,6 +49,16 @@ def new_plugin(
             file.write_text(_renamed(source.read_text(encoding="utf-8"), names), encoding="utf-8")
             written.append(file)
     return written
+
+
+def template_folder(template: str) -> Path:
+    """Return the folder of a template.
+
+    Args:
+        template: ``MODULE:PACKAGE``, a whole package in ``templates/`` beside a module.
+    """
+    module, _, package = template.partition(":")
+    return Path(str(files(module))) / "templates" / package
 
 
 def _names(package: str, kind: Kind) -> tuple[str, str, str, str]:

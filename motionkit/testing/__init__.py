@@ -8,7 +8,7 @@ Each check raises one ``AssertionError`` that lists all violations, a sentence e
         check_reward("my-reward")
 
 Kinds and types of plugins that one system brings have their checks in its module ``checks``, such as
-`motionkit.success.checks.check_environment`.
+`motionkit_success.checks.check_environment`.
 """
 
 from motionkit.testing._component import Findings, check_component, component_of, options_of

@@ -10,7 +10,7 @@ KINDS = (
         gives={"algorithm": "motionkit.text_to_motion.grpo.algorithms.base:Algorithm"},
         runtime=("policy", "reference", "rewards", "seed", "precision", "shuffle", "world"),
         check="motionkit.text_to_motion.checks:check_algorithm",
-        scaffold="motionkit-algorithm-demo",
+        scaffold="motionkit.plugins:motionkit-algorithm-demo",
         after="trainers",
     ),
     Kind(

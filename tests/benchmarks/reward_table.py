@@ -21,17 +21,17 @@ import torch
 from numpy.typing import NDArray
 
 from motionkit.config import resolve
-from motionkit.success.collect import RewardCollect
-from motionkit.success.collect_settings import RewardCollectSettings
-from motionkit.success.environments.arm import open_reach
-from motionkit.success.environments.base import Frames, Step
-from motionkit.success.environments.tasks import ReachSettings
-from motionkit.success.ppo.settings import PpoSettings
-from motionkit.success.ppo.train import PpoTrainer
-from motionkit.success.train import RewardTrain
-from motionkit.success.train_settings import RewardModelSettings, RewardTrainSettings
-from motionkit.success.true_success import start_seeds
 from motionkit.training.execute import run_trainer
+from motionkit_success.collect import RewardCollect
+from motionkit_success.collect_settings import RewardCollectSettings
+from motionkit_success.environments.arm import open_reach
+from motionkit_success.environments.base import Frames, Step
+from motionkit_success.environments.tasks import ReachSettings
+from motionkit_success.ppo.settings import PpoSettings
+from motionkit_success.ppo.train import PpoTrainer
+from motionkit_success.train import RewardTrain
+from motionkit_success.train_settings import RewardModelSettings, RewardTrainSettings
+from motionkit_success.true_success import start_seeds
 
 
 class NextEpisodeCollect(RewardCollect):

@@ -17,12 +17,12 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from motionkit.success.classifier import Card, SuccessClassifier
-from motionkit.success.environments.arm import Reach
-from motionkit.success.environments.tasks import ReachSettings
-from motionkit.success.episodes import Collector, Episodes, export_trajectories, open_episodes
-from motionkit.success.step import loss_of
-from motionkit.success.train_data import Augmentation, FrameBatches, Images
+from motionkit_success.classifier import Card, SuccessClassifier
+from motionkit_success.environments.arm import Reach
+from motionkit_success.environments.tasks import ReachSettings
+from motionkit_success.episodes import Collector, Episodes, export_trajectories, open_episodes
+from motionkit_success.step import loss_of
+from motionkit_success.train_data import Augmentation, FrameBatches, Images
 
 from .ratios import Ratios
 

@@ -19,11 +19,11 @@ import pytest
 import torch
 
 from motionkit.config import resolve
-from motionkit.success.episodes import Collector
-from motionkit.success.resnet10 import ResNet10
-from motionkit.success.train import RewardTrain
-from motionkit.success.train_settings import RewardTrainSettings
 from motionkit.training.execute import run_trainer
+from motionkit_success.episodes import Collector
+from motionkit_success.resnet10 import ResNet10
+from motionkit_success.train import RewardTrain
+from motionkit_success.train_settings import RewardTrainSettings
 
 from .ratios import Ratios
 

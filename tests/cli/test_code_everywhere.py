@@ -26,7 +26,7 @@ from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 from motionkit.tuning import worker
 
-from ..conftest import Idle
+from ..made.idle import Idle
 
 Cli = Callable[..., Result]
 ROOT = Path(__file__).parents[2]

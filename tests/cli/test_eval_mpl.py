@@ -13,11 +13,11 @@ from typer.testing import Result
 
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.motion import Clip
-from motionkit.predictor.data import _motion
-from motionkit.regions.evaluation.result import FIGURES
-from motionkit.regions.self_play.settings import Sa2vaRlSettings
-from motionkit.regions.self_play.train import Sa2vaRl
 from motionkit.starter import Order, perform
+from motionkit_predictor.data import _motion
+from motionkit_regions.evaluation.result import FIGURES
+from motionkit_regions.self_play.settings import Sa2vaRlSettings
+from motionkit_regions.self_play.train import Sa2vaRl
 
 from ..made.training import run_trainer
 
@@ -25,7 +25,7 @@ Cli = Callable[..., Result]
 
 PREDICTOR = """
 from motionkit.config import Group
-from motionkit.predictor.evaluation.baselines import Extrapolation
+from motionkit_predictor.evaluation.baselines import Extrapolation
 from motionkit.motion import HUMANML
 from motionkit.plugins import Component
 

@@ -21,10 +21,10 @@ from typer.testing import Result
 
 from motionkit import plugins
 from motionkit.cli._app import command_names, hoist, load_register
-from motionkit.cli.packages import module_exists
 from motionkit.cli.settings import options
 from motionkit.cli.table import example, rows
 from motionkit.config import Layer, concrete
+from motionkit.plugins.packages import module_exists
 
 from ..made.forks import Forks
 

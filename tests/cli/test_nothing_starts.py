@@ -28,7 +28,7 @@ from motionkit.config import Group, Settings, choose_from_file, leaves, slots_of
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 
-from ..conftest import Idle
+from ..made.idle import Idle
 from .test_code_everywhere import commands
 
 Cli = Callable[..., Result]

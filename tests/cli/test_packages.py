@@ -15,11 +15,12 @@ import pytest
 from typer.testing import Result
 
 from motionkit import plugins
-from motionkit.cli import packages, unknown
+from motionkit.cli import unknown
 from motionkit.cli.commands.export import ExportSettings
 from motionkit.cli.table import rows
+from motionkit.plugins import packages
 from motionkit.plugins.check import second_reading
-from motionkit.success.episodes.export import _FORMATS
+from motionkit_success.episodes.export import _FORMATS
 
 Cli = Callable[..., Result]
 LISTED: dict[str, Any] = json.loads(Path(packages.__file__).with_name("packages.json").read_text(encoding="utf-8"))
@@ -152,8 +153,8 @@ def test_a_command_whose_package_is_not_installed_names_it(cli: Cli, monkeypatch
     monkeypatch.setattr("motionkit.cli.table.scan", lambda: less)
     done = cli("predict", "walk.bvh")
     assert done.exit_code == 2
-    assert "the package motionkit.predictor has it, and is not installed." in done.stderr
-    assert "pip install -e ." in done.stderr
+    assert "the package motionkit-predictor has it, and is not installed." in done.stderr
+    assert "-r packages.txt" in done.stderr
     assert "predict " not in cli("--help").stdout
 
 
@@ -161,22 +162,30 @@ def test_help_does_without_a_package_that_is_not_there(monkeypatch: pytest.Monke
     assert packages.default("tune") == "train-mpl"
     assert "train_grpo" in packages.words("other lines")
     packages._part.cache_clear()
-    gone = ("motionkit.predictor", "motionkit.guides")
+    gone = ("motionkit_predictor", "motionkit_guides")
     there = packages.module_exists
     monkeypatch.setattr(packages, "module_exists", lambda name: name not in gone and there(name))
     try:
         assert packages.default("tune") == packages.words("other lines") == packages.about("train-mpl", "summary") == ""
         assert "onnx" not in packages.formats()
         assert "predictor" not in packages.about_formats()
-        assert packages.owner_of("train-mpl") == "motionkit.predictor"
+        assert packages.owner_of("train-mpl") == "motionkit-predictor"
     finally:
         packages._part.cache_clear()
 
 
 def entry_points(root: Path) -> dict[str, dict[str, str]]:
-    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    found: dict[str, dict[str, str]] = project["entry-points"]
+    found: dict[str, dict[str, str]] = {}
+    for folder in (root, *(root / "plugins" / name for name in packages.names() - {"motionkit"})):
+        project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        for group, entries in project["entry-points"].items():
+            found.setdefault(group, {}).update(entries)
     return found
+
+
+def _package(value: str) -> str:
+    parts = value.partition(":")[0].split(".")
+    return ".".join(parts[:2]) if parts[0] == "motionkit" else parts[0]
 
 
 def test_the_file_lists_the_commands_of_the_entry_points_by_package(root: Path) -> None:
@@ -184,12 +193,12 @@ def test_the_file_lists_the_commands_of_the_entry_points_by_package(root: Path) 
     found = {name.replace(".", " "): value for name, value in groups["motionkit.trainers"].items()}
     found |= groups["motionkit.commands"]
     found |= {f"eval {name}": value for name, value in groups["motionkit.protocols"].items()}
-    package_of = {name: ".".join(value.split(".")[:2]) for name, value in found.items()}
+    package_of = {name: _package(value) for name, value in found.items()}
     listed = {name: package for package, facts in LISTED.items() for name in facts.get("commands", ())}
     prefixes = {name.partition(" ")[0] for name in found if " " in name} - {"eval"}
     assert listed.keys() - found.keys() == prefixes
     assert {name: listed[name] for name in found} == package_of
-    answers = {".".join(value.split(".")[:2]) for value in groups["motionkit.answers"].values()}
+    answers = {_package(value) for value in groups["motionkit.answers"].values()}
     assert LISTED.keys() == set(package_of.values()) | answers
 
 

@@ -15,14 +15,14 @@ import motionkit
 from motionkit.clips.motion_clip import MotionClip
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.motion import HUMANML, Clip, Motion
-from motionkit.predictor.data import _motion, starter_clip_set
-from motionkit.predictor.encoder import open_encoder
-from motionkit.predictor.features import Statistics
-from motionkit.predictor.network import PredictorNetwork
-from motionkit.predictor.policy import MplPredictor
-from motionkit.predictor.settings import PredictorSettings
 from motionkit.rigs import fix_feet
 from motionkit.starter import OFFSETS, PARENTS, Order, generate, perform
+from motionkit_predictor.data import _motion, starter_clip_set
+from motionkit_predictor.encoder import open_encoder
+from motionkit_predictor.features import Statistics
+from motionkit_predictor.network import PredictorNetwork
+from motionkit_predictor.policy import MplPredictor
+from motionkit_predictor.settings import PredictorSettings
 
 from ..made.own_runs import write_clip
 

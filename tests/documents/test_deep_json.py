@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from motionkit.errors import MotionkitError
-from motionkit.predictor.evaluation.kept import Predictions
-from motionkit.regions.sa2va.sizes import weight_shapes
 from motionkit.text_to_motion.evaluation.heldout import Shown
 from motionkit.tracking import last_metrics
+from motionkit_predictor.evaluation.kept import Predictions
+from motionkit_regions.sa2va.sizes import weight_shapes
 
 DEEP = 2_000 * "[" + 2_000 * "]"
 

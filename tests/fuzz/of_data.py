@@ -19,15 +19,15 @@ from motionkit.clips.convert.targets import Piece
 from motionkit.clips.walk import ClipOutcome
 from motionkit.motion import HUMANML, Caption, Normalizer, joints_to_features, read_caption_table, read_captions
 from motionkit.runs import write_bytes_atomic
-from motionkit.success.episodes import Collector, export_lerobot, open_episodes
-from motionkit.success.episodes.lerobot import read_info
-from motionkit.success.episodes.lerobot_read import _exported_manifest, _plan
 from motionkit.text import StoredEncoder, write_table
 from motionkit.text_to_motion.data.composite import KIND, CompositeOptions
 from motionkit.text_to_motion.data.composite import component as composite
 from motionkit.text_to_motion.data.composite_set import Arrays, pack
 from motionkit.text_to_motion.data.humanml import HumanMLOptions, humanml
 from motionkit.text_to_motion.tmr.model import TokenFolder
+from motionkit_success.episodes import Collector, export_lerobot, open_episodes
+from motionkit_success.episodes.lerobot import read_info
+from motionkit_success.episodes.lerobot_read import _exported_manifest, _plan
 
 from ..made.bodies import walker
 from .mutate import Files

@@ -11,7 +11,6 @@ import torch
 
 from motionkit.motion import HUMANML, Normalizer
 from motionkit.nn import stock_keys
-from motionkit.predictor.encoder import EncoderSizes, MotionEncoder, Scales, open_encoder, save_encoder
 from motionkit.text import CachedEncoder, TextFeatures
 from motionkit.text_to_motion.evaluator.files import load_evaluator, save_evaluator
 from motionkit.text_to_motion.evaluator.model import EvaluatorSizes, WordTable, new_evaluator
@@ -22,6 +21,7 @@ from motionkit.text_to_motion.mdm.settings import MDMOptions, MDMSettings
 from motionkit.text_to_motion.tmr.files import load_tmr, save_tmr
 from motionkit.text_to_motion.tmr.files import read_stats as read_tmr_stats
 from motionkit.text_to_motion.tmr.model import ActorSizes, new_tmr
+from motionkit_predictor.encoder import EncoderSizes, MotionEncoder, Scales, open_encoder, save_encoder
 
 from ..made.plain import plain_dataset
 from .reader import Reader

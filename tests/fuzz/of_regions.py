@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from motionkit.regions.datasets.base import RegionDataset
-from motionkit.regions.datasets.settings import (
+from motionkit_regions.datasets.base import RegionDataset
+from motionkit_regions.datasets.settings import (
     CocoOptions,
     FinetuneOptions,
     GraspOptions,

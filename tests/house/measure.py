@@ -71,12 +71,16 @@ def read(folder: Path, root: Path) -> list[Module]:
     return found
 
 
+def _is_ours(name: str) -> bool:
+    return name.partition(".")[0].partition("_")[0] == PACKAGE
+
+
 def imports(module: Module, known: set[str]) -> Iterator[tuple[str, str]]:
     """Yield (module, name) of every import of the package; the name is empty if a module itself is imported."""
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, "") for alias in node.names if alias.name.partition(".")[0] == PACKAGE)
-        elif isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").partition(".")[0] == PACKAGE:
+            yield from ((alias.name, "") for alias in node.names if _is_ours(alias.name))
+        elif isinstance(node, ast.ImportFrom) and not node.level and _is_ours(node.module or ""):
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
                 yield (whole, "") if whole in known else (str(node.module), alias.name)
@@ -111,11 +115,10 @@ def exported(module: Module) -> int:
 def named_systems(package: list[Module], known: set[str]) -> int:
     """Return how many names the platform imports from systems."""
     return sum(
-        target.split(".")[1] in SYSTEMS
+        any(part in SYSTEMS for part in target.replace("motionkit_", "motionkit.").split(".")[1:2])
         for module in package
         if module.room in PLATFORM
         for target, _ in imports(module, known)
-        if "." in target
     )
 
 

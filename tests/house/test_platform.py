@@ -5,7 +5,7 @@ Imports are checked by import-linter (`pyproject.toml`); this is about texts, su
 A text names a system where it holds the name of one of its plugins or commands, or of its folder, as a word: ``mpl``
 in ``"mpl/"``, ``pretrain tmr`` in a sentence. Some of these names are also words of English or of the field. They may
 be in sentences, and name a system only where nothing else can be meant: the whole text, in quotes, as a module
-(``motionkit.regions``) or as a command (``motionkit ppo``, ``motionkit eval retrieval``).
+(``motionkit_regions``) or as a command (``motionkit ppo``, ``motionkit eval retrieval``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ import pytest
 ROOMS = ("cli", "contracts", "plugins", "report", "runs", "testing", "tracking", "training", "tuning")
 """Rooms of the platform."""
 
-SYSTEMS = ("text_to_motion", "predictor", "success", "regions")
+PACKAGES = ("predictor", "success", "regions")
+SYSTEMS = ("text_to_motion", *PACKAGES)
 
 WORDS = {
     "brevity", "contrast", "distinct", "length", "mixed", "physics", "predictor",
@@ -51,8 +52,9 @@ FORMATS = {"cli/commands/convert.py": {"humanml", "kit", "mpl"}, "cli/table.py":
 @cache
 def names(root: Path) -> frozenset[str]:
     """Return the names of systems: their folders, plugins and commands, also ``mdm`` of ``pretrain.mdm``."""
-    groups = tomllib.loads((root / "pyproject.toml").read_text())["project"]["entry-points"]
-    plugins = {name for group in groups.values() for name in group}
+    files = [root / "pyproject.toml", *(root / "plugins" / f"motionkit-{name}" / "pyproject.toml" for name in PACKAGES)]
+    projects = [tomllib.loads(file.read_text())["project"]["entry-points"] for file in files]
+    plugins = {name for groups in projects for group in groups.values() for name in group}
     return frozenset({*SYSTEMS, *plugins, *(name.rpartition(".")[2] for name in plugins)})
 
 
@@ -69,7 +71,7 @@ def named(text: str, known: frozenset[str]) -> list[str]:
         *found(r"^NAME$", alone & WORDS),
         *found(r"['`\"]NAME(?=['`\"])", alone & WORDS),
         *found(r"\bmotionkit NAME", alone),
-        *found(r"\bmotionkit(?:\.| eval )NAME", known),
+        *found(r"\bmotionkit(?:[._]| eval )NAME", known),
     ]
 
 
@@ -100,7 +102,7 @@ def test_no_text_of_the_platform_names_a_system(room: str, root: Path) -> None:
         ("grpo", "grpo"), ("pretrain.tmr", "pretrain.tmr"), ("pretrain tmr", "tmr"), ("mpl/", "mpl"),
         ("for grpo, which", "grpo"), ("--dataset humanml", "humanml"), ("regions", "regions"),
         ("no 'regions' here", "regions"), ("motionkit eval retrieval RUN", "retrieval"),
-        ("motionkit eval reward RUN", "reward"), ("motionkit.success.next:after", "success"),
+        ("motionkit eval reward RUN", "reward"), ("motionkit_success.next:after", "success"),
         ("`motionkit ppo`", "ppo"), ("text_to_motion", "text_to_motion"),
     ],
 )  # fmt: skip
@@ -120,4 +122,5 @@ def test_a_word_is_no_name(text: str, root: Path) -> None:
 def test_the_lists_name_what_is_there(root: Path) -> None:
     assert WORDS | PLATFORM.keys() <= names(root)
     assert not WORDS & PLATFORM.keys()
-    assert all((root / "motionkit" / name).is_dir() for name in (*SYSTEMS, *ROOMS))
+    assert all((root / "motionkit" / name).is_dir() for name in ("text_to_motion", *ROOMS))
+    assert all((root / "plugins" / f"motionkit-{name}").is_dir() for name in PACKAGES)

@@ -9,7 +9,7 @@ from pathlib import Path
 import nltk
 from nltk.corpus.reader.wordnet import WordNetCorpusReader
 
-from motionkit.regions.meteor.score import load_lexicon
+from motionkit_regions.meteor.score import load_lexicon
 
 DEBIAN = Path("/usr/share/wordnet")
 """Where the package wordnet-base of Debian puts WordNet 3.0."""

@@ -15,7 +15,7 @@ SIDE = 24
 
 @dataclass(frozen=True)
 class MadeRecord:
-    """Follows `motionkit.success.episodes.EpisodeRecord`."""
+    """Follows `motionkit_success.episodes.EpisodeRecord`."""
 
     id: str
     frames: int
@@ -28,7 +28,7 @@ class MadeRecord:
 
 @dataclass(frozen=True)
 class MadeEpisodes:
-    """Follows `motionkit.success.episodes.Episodes`, in memory."""
+    """Follows `motionkit_success.episodes.Episodes`, in memory."""
 
     cameras: Mapping[str, tuple[int, int]]
     records: Sequence[MadeRecord]

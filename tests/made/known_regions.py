@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from motionkit.contracts.dataset import Split
-from motionkit.regions.datasets.base import RegionDataset, Regions
-from motionkit.regions.policy import Captions, WordScores
+from motionkit_regions.datasets.base import RegionDataset, Regions
+from motionkit_regions.policy import Captions, WordScores
 
 from .plain import plain
 

@@ -10,8 +10,8 @@ from typer.testing import CliRunner, Result
 from motionkit.cli import get_app
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.motion import Clip
-from motionkit.predictor.data import _motion
 from motionkit.starter import Order, perform
+from motionkit_predictor.data import _motion
 
 from .regions import write_jsonl
 from .toy_clips import write_toy

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from motionkit.regions.datasets.scenes import Shapes
-from motionkit.regions.datasets.settings import ShapesOptions
+from motionkit_regions.datasets.scenes import Shapes
+from motionkit_regions.datasets.settings import ShapesOptions
 
 SIDE = 48
 

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from motionkit import load_environment, load_reward
-from motionkit.success.actor import Actor
-from motionkit.success.actor_settings import spec_of
-from motionkit.success.ppo.backend import Sb3Ppo
-from motionkit.success.ppo.scored_env import ScoredEnv, Scorer, Term
-from motionkit.success.ppo.settings import PpoSettings
+from motionkit_success.actor import Actor
+from motionkit_success.actor_settings import spec_of
+from motionkit_success.ppo.backend import Sb3Ppo
+from motionkit_success.ppo.scored_env import ScoredEnv, Scorer, Term
+from motionkit_success.ppo.settings import PpoSettings
 
 from .pages import run
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from motionkit.predictor.step import MplTraining
-from motionkit.predictor.train import TrainMpl
-from motionkit.predictor.train_settings import TrainMplSettings
+from motionkit_predictor.step import MplTraining
+from motionkit_predictor.train import TrainMpl
+from motionkit_predictor.train_settings import TrainMplSettings
 
 from .pages import run
 

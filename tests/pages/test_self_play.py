@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from motionkit.regions.self_play.settings import Sa2vaRlSettings
-from motionkit.regions.self_play.step import SelfPlay
-from motionkit.regions.self_play.train import Sa2vaRl
+from motionkit_regions.self_play.settings import Sa2vaRlSettings
+from motionkit_regions.self_play.step import SelfPlay
+from motionkit_regions.self_play.train import Sa2vaRl
 
 from .pages import run
 

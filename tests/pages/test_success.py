@@ -9,10 +9,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from motionkit.success.classification import classifier_auroc
-from motionkit.success.classifier import Card, SuccessClassifier
-from motionkit.success.step import ClassifierTraining
-from motionkit.success.train_data import Augmentation, FrameBatches, Images
+from motionkit_success.classification import classifier_auroc
+from motionkit_success.classifier import Card, SuccessClassifier
+from motionkit_success.step import ClassifierTraining
+from motionkit_success.train_data import Augmentation, FrameBatches, Images
 
 from .pages import run
 

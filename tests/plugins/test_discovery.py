@@ -21,7 +21,7 @@ from motionkit.config import Chosen, Group, Settings, slot
 from motionkit.errors import MotionkitError
 from motionkit.plugins import KINDS, fitting, require_fit
 from motionkit.plugins._discovery import Entry
-from motionkit.plugins.scaffold import TEMPLATES
+from motionkit.plugins.scaffold import template_folder
 from motionkit.testing import check_policy
 
 from . import broken_packages as broken
@@ -36,7 +36,16 @@ def test_builtins_are_found_through_the_installed_metadata() -> None:
     assert {"starter", "humanml", "kit"} <= set(names("datasets"))
     assert "mdm" in names("policies")
     assert {"grpo", "pretrain.mdm", "pretrain.tmr"} <= set(names("trainers"))
-    assert all(entry.builtin == (entry.distribution == "motionkit") for entry in plugins.available("rewards"))
+    own = {entry.distribution for entry in plugins.available("rewards") if entry.builtin}
+    assert own == {"motionkit", "motionkit-regions", "motionkit-success"}
+    assert plugins.find("rewards", "motionkit:iou").distribution == "motionkit-regions"
+
+
+def test_an_installation_of_older_code_says_so(site: Any) -> None:
+    site.install("motionkit", "[motionkit.rewards]\niou = motionkit.regions.rewards:iou\n")
+    with pytest.raises(MotionkitError, match="older than its code") as error:
+        plugins.available("rewards")
+    assert "packages.txt" in error.value.fix
 
 
 def test_installed_metadata_equals_pyproject(root: Path) -> None:
@@ -165,7 +174,7 @@ def test_a_bare_checkout_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> Non
     plugins.forget()
     with pytest.raises(MotionkitError, match="motionkit is not installed") as caught:
         plugins.get("rewards", "physics")
-    assert "pip install -e ." in caught.value.fix
+    assert "-r packages.txt" in caught.value.fix
     plugins.forget()
 
 
@@ -242,8 +251,8 @@ def test_every_row_names_what_exists(kind: str) -> None:
         if path:
             module, _, name = path.partition(":")
             assert hasattr(importlib.import_module(module), name), path
-    for template in (row.scaffold, *row.scaffolds.values()):
-        assert (TEMPLATES / template).is_dir(), template
+    for template in filter(None, (row.scaffold, *row.scaffolds.values())):
+        assert template_folder(template).is_dir(), template
 
 
 @pytest.mark.parametrize("kind", list(KINDS))

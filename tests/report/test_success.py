@@ -13,10 +13,10 @@ import pytest
 from motionkit.report.page import run_page
 from motionkit.runs import next_commands, peek
 from motionkit.runs._record import RunRecord
-from motionkit.success.collect import RewardCollect
-from motionkit.success.collect_settings import RewardCollectSettings
-from motionkit.success.ppo.settings import PpoSettings
-from motionkit.success.ppo.train import PpoTrainer
+from motionkit_success.collect import RewardCollect
+from motionkit_success.collect_settings import RewardCollectSettings
+from motionkit_success.ppo.settings import PpoSettings
+from motionkit_success.ppo.train import PpoTrainer
 
 from ..made.training import run_trainer
 

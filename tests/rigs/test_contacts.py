@@ -15,8 +15,6 @@ from motionkit.errors import MotionkitError
 from motionkit.formats.mpl.npz import mpl_arrays
 from motionkit.geometry import rotate_yaw, unwrap
 from motionkit.motion import HUMANML, KIT, Clip, JointMotion, Skeleton
-from motionkit.predictor.clips import motion_state
-from motionkit.predictor.data import _motion
 from motionkit.rigs import (
     GAITS,
     ContactSpec,
@@ -31,6 +29,8 @@ from motionkit.rigs import (
 from motionkit.rigs.bodymap import body_to_kit, front_of
 from motionkit.rigs.roles import find_roles
 from motionkit.starter import OFFSETS, PARENTS, Order, StarterClip, generate, perform
+from motionkit_predictor.clips import motion_state
+from motionkit_predictor.data import _motion
 
 from ..clips.profile.sets import Source
 from ..made.persons import person

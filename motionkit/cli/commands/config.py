@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from motionkit.cli.output import JsonFlag, emit, table, warn, write
-from motionkit.cli.packages import words as words_of
 from motionkit.cli.unknown import key_of
 from motionkit.errors import MotionkitError
+from motionkit.plugins.packages import words as words_of
 
 CommandWords = Annotated[list[str], typer.Argument(help=f"The command{words_of('a command')}.", metavar="COMMAND...")]
 

@@ -16,10 +16,10 @@ import typer
 
 from motionkit import plugins
 from motionkit.cli.output import JsonFlag, finish, write
-from motionkit.cli.packages import words
 from motionkit.errors import MotionkitError, did_you_mean
 from motionkit.page.wording import count
 from motionkit.plugins.check import ImportOutcome, diagnose, try_imports
+from motionkit.plugins.packages import words
 from motionkit.version import __version__
 
 

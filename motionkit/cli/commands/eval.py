@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from motionkit import plugins
-from motionkit.cli import output, packages
+from motionkit.cli import output
 from motionkit.cli._app import LazyCommand
 from motionkit.cli._command import Terminal, present
 from motionkit.cli.settings import add_command, show_plan
@@ -26,6 +26,7 @@ from motionkit.contracts.protocol import (
     measured,
 )
 from motionkit.errors import MotionkitError
+from motionkit.plugins import packages
 
 
 def _place(name: str) -> int:

@@ -11,11 +11,10 @@ import typer
 from pydantic import Field
 
 from motionkit import plugins, runs
-from motionkit.cli import packages
 from motionkit.config import Cli, Settings
 from motionkit.contracts.console import Command, Console
 from motionkit.errors import MotionkitError
-from motionkit.plugins import either
+from motionkit.plugins import either, packages
 
 if TYPE_CHECKING:
     Format = str

@@ -146,9 +146,9 @@ def new_plugin(
     json: JsonFlag = False,
 ) -> None:
     """Start a plugin in a pip package of its own: code that works, tests, README."""
-    from motionkit.cli.packages import commands
     from motionkit.cli.table import rows
     from motionkit.plugins import scaffold as _scaffold
+    from motionkit.plugins.packages import commands
 
     if len(words) > 2:
         raise MotionkitError(f"one package at a time, not {' '.join(words)}.", fix="motionkit plugins new KIND NAME")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from motionkit.cli.output import JsonFlag, emit, open_page, say, table, tables, warn, write
-from motionkit.cli.packages import words
 from motionkit.errors import MotionkitError
+from motionkit.plugins.packages import words
 
 if TYPE_CHECKING:
     from motionkit.runs import RunInfo

@@ -15,10 +15,10 @@ import typer
 from motionkit import plugins
 from motionkit.cli._command import present
 from motionkit.cli.commands.tune_bayes import TuneBayesSettings, run_search
-from motionkit.cli.packages import words
 from motionkit.cli.settings import add_command
 from motionkit.config import Resolved
 from motionkit.errors import MotionkitError
+from motionkit.plugins.packages import words
 from motionkit.runs import peek
 
 _WITH_METRICS = ("base", "write_config")

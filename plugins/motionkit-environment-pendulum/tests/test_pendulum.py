@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from motionkit.success.checks import check_environment
 from motionkit_environment_pendulum import PendulumOptions
 from motionkit_environment_pendulum.environment import CAMERA, GRAVITY, ROD, STEP, Pendulum
+from motionkit_success.checks import check_environment
 
 COPIES = np.arange(1)
 

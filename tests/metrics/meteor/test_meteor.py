@@ -15,7 +15,7 @@ from nltk.corpus.reader.wordnet import WordNetCorpusReader
 from nltk.translate.meteor_score import meteor_score
 
 from motionkit.errors import MotionkitError
-from motionkit.regions.meteor.score import Meteor, load_lexicon, read_wordnet
+from motionkit_regions.meteor.score import Meteor, load_lexicon, read_wordnet
 
 from ...made.captions import DEBIAN, caption_pairs, wordnet_reader
 

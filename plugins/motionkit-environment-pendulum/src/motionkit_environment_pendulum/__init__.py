@@ -30,7 +30,7 @@ class PendulumOptions(Group):
 
     @classmethod
     def usual(cls, command: str, given: Mapping[str, Any], policy: str) -> Mapping[str, Any]:
-        """Return settings by default; see `motionkit.success.environments.base.Environment`."""
+        """Return settings by default; see `motionkit_success.environments.base.Environment`."""
         steps = {"run.num_steps": 80} if command == "ppo" else {}
         return {**steps, "episodes.num_envs": 64, "episodes.steps": 32}
 

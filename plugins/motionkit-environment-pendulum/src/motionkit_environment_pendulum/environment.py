@@ -9,9 +9,9 @@ import numpy as np
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
-from motionkit.success.environments.base import Floats, Frames, Step
-from motionkit.success.environments.canvas import Canvas
 from motionkit_environment_pendulum import PendulumOptions
+from motionkit_success.environments.base import Floats, Frames, Step
+from motionkit_success.environments.canvas import Canvas
 
 Values = NDArray[np.float64]
 
@@ -27,7 +27,7 @@ _START = 0.3  # largest angle at the start, radians
 
 
 class Pendulum:
-    """N pendulums on a wall; see `motionkit.success.environments.base.Environment`.
+    """N pendulums on a wall; see `motionkit_success.environments.base.Environment`.
 
     The action is the torque of a motor in the pivot. Below 1 the motor cannot hold the pendulum level: a mark that is
     higher than it can lift is reached by swinging. With the angle a from the lowest place, counterclockwise, the
@@ -53,7 +53,7 @@ class Pendulum:
         self._over = np.ones(num_envs, np.bool_)
 
     def reset(self, copies: NDArray[np.int64], seeds: NDArray[np.int64]) -> None:
-        """Begin episodes at rest; see `motionkit.success.environments.base.Environment.reset`."""
+        """Begin episodes at rest; see `motionkit_success.environments.base.Environment.reset`."""
         for copy, seed in zip(copies.tolist(), seeds.tolist(), strict=True):
             draw = np.random.default_rng(seed)
             self._angle[copy] = draw.uniform(-_START, _START)

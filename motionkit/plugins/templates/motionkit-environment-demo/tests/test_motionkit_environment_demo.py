@@ -1,7 +1,0 @@
-"""The contract that every environment keeps."""
-
-from motionkit.success.checks import check_environment
-
-
-def test_contract() -> None:
-    check_environment("demo", options={"max_steps": 20})

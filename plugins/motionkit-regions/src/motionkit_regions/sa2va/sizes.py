@@ -1,0 +1,251 @@
+"""Sizes of a Sa2VA: parameters, memory and compute, and which variants can be used. Imports no torch."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from motionkit.documents import read_json
+from motionkit.errors import MotionkitError
+from motionkit_regions.sa2va import Sa2vaOptions
+
+PARTS = ("vision_model", "mlp1", "language_model", "text_hidden_fcs", "grounding_encoder")
+"""Parts of a network that captions regions and draws masks."""
+
+CONFIG_ERRORS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+"""Errors that reading sizes from an untrusted config.json can raise."""
+
+_HEADER = 64 << 20  # most bytes of the header of a safetensors file
+_META = "__metadata__"
+_LANGUAGE = ("Qwen2ForCausalLM", "Qwen3ForCausalLM", "InternLM2ForCausalLM")
+
+_SAM, _DECODER = 224_430_000, 4_210_000
+"""Parameters of SAM 2 (Hiera-L), which the published code always builds, and of its mask decoder."""
+
+_PROMPT = 256
+
+_COPIES = 3  # copies of what is trained: the partner, the start, the best
+_TEXT = 64  # tokens of a prompt without image and region, about
+_SPEED = 4e14  # operations per second: an H100 at 40 % in bfloat16
+
+
+def check_variant(folder: Path, config: Mapping[str, Any]) -> None:
+    """Refuse a model that self-play cannot use."""
+    names = weight_names(folder)
+    lacking = [part for part in PARTS if not any(name.startswith(f"{part}.") for name in names)]
+    if not isinstance(auto := config.get("auto_map"), dict) or "AutoModel" not in auto or "text_hidden_fcs" in lacking:
+        raise MotionkitError(
+            f"{folder} holds a model of type {str(config.get('model_type'))[:40]!r}, which is not a Sa2VA.",
+            fix="give a folder of Sa2VA, such as ByteDance/Sa2VA-4B on the hub.",
+        )
+    if lacking:
+        raise MotionkitError(
+            f"{folder} is a variant of Sa2VA that ignores regions.",
+            why=f"it has no {lacking[0]}: the variants on Qwen2.5-VL and Qwen3-VL take mask prompts and never read "
+            "them, so that no caption could be of a region.",
+            fix="take a variant on InternVL: Sa2VA-1B, -4B, -8B, -26B or Sa2VA-InternVL3-2B, -8B, -14B.",
+        )
+    language = config.get("llm_config")
+    kinds = language.get("architectures") if isinstance(language, dict) else None
+    kind = str(kinds[0])[:40] if isinstance(kinds, list) and kinds else "none"
+    if kind not in _LANGUAGE:
+        raise MotionkitError(
+            f"the language model of {folder} is {kind!r}, which is not supported.",
+            why="its code keeps what it has read in a way that current transformers dropped.",
+            fix="take a variant on Qwen2 or InternLM2: Sa2VA-1B, -4B, -8B, -26B or Sa2VA-InternVL3-2B, -8B, -14B.",
+        )
+
+
+def weight_names(folder: Path) -> set[str]:
+    """Return the names of the weights of a folder; empty if it has none that can be read."""
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        listed = read_json(index, dict, fix="copy the folder again.").get("weight_map")
+        return set(map(str, listed)) if isinstance(listed, dict) else set()
+    return set(weight_shapes(folder))
+
+
+def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each weight of a folder, from its files' headers; empty if one is damaged."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        try:
+            with path.open("rb") as file:
+                (length,) = struct.unpack("<Q", file.read(8))
+                header = json.loads(file.read(length)) if length <= _HEADER else {}
+            shapes |= {str(name): tuple(map(int, entry["shape"])) for name, entry in header.items() if name != _META}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error):
+            return {}
+    return shapes
+
+
+@dataclass(frozen=True)
+class Dims:
+    """Sizes of a language model and of its image tokens."""
+
+    width: int  # numbers of a state
+    layers: int
+    inner: int  # numbers inside a layer's network
+    queries: int  # numbers of all queries of a layer
+    keys: int  # numbers of all keys of a layer
+    vocabulary: int  # rows of the output
+    tied: bool  # whether input and output share them
+    tile: int  # tokens of a tile
+    seen: int  # numbers of a cell, as the projector reads it
+
+    def adapters(self, rank: int) -> int:
+        """Return the parameters of adapters on every linear layer."""
+        attention = 2 * (self.width + self.queries) + 2 * (self.width + self.keys)
+        return rank * self.layers * (attention + 3 * (self.width + self.inner))
+
+
+def no_model(where: str, error: Exception) -> MotionkitError:
+    """Return the error for a config.json from which no model can be built."""
+    why = f"it has no {error.args[0]}." if isinstance(error, KeyError) else f"{str(error).partition(chr(10))[0][:200]}."
+    return MotionkitError(
+        f"{where} describes no Sa2VA model.", why=why, fix="copy the folder again, or name the folder of a Sa2VA model."
+    )
+
+
+def dims_of(config: Mapping[str, Any]) -> Dims:
+    """Read the sizes from config.json."""
+    try:
+        words, vision = config["llm_config"], config["vision_config"]
+        heads = int(words["num_attention_heads"])
+        head = int(words.get("head_dim") or words["hidden_size"] // heads)
+        side = _integer(config.get("force_image_size") or vision["image_size"]) // _integer(vision["patch_size"])
+        factor = round(1 / float(config["downsample_ratio"]))
+        return Dims(
+            int(words["hidden_size"]), int(words["num_hidden_layers"]), int(words["intermediate_size"]), heads * head,
+            int(words.get("num_key_value_heads") or heads) * head, int(words["vocab_size"]),
+            bool(words.get("tie_word_embeddings", False)), (side // factor) ** 2,
+            factor**2 * int(vision["hidden_size"]),
+        )  # fmt: skip
+    except CONFIG_ERRORS as error:
+        raise no_model("config.json", error) from error
+
+
+def parameters(folder: Path, config: Mapping[str, Any]) -> dict[str, int]:
+    """Return the parameters of each part, and of ``mask_decoder``, which is inside the last of them.
+
+    They follow from the headers of the weight files if these are there, else from config.json.
+    """
+    shapes = weight_shapes(folder)
+    if not shapes:
+        return by_config(config)
+    counts = {part: sum(prod(shape) for name, shape in shapes.items() if name.startswith(f"{part}.")) for part in PARTS}
+    return {**counts, "mask_decoder": sum(prod(shape) for name, shape in shapes.items() if "mask_decoder." in name)}
+
+
+def by_config(config: Mapping[str, Any]) -> dict[str, int]:
+    """Return the parameters of each part of a published model by its config.json; small vectors are left out."""
+    dims, vision = dims_of(config), config["vision_config"]
+    width, inner = int(vision["hidden_size"]), int(vision["intermediate_size"])
+    patch = _integer(vision["patch_size"])
+    cells = (_integer(vision["image_size"]) // patch) ** 2 + 1
+    layer = 4 * width**2 + 2 * width * inner
+    attention = 2 * dims.width * dims.queries + 2 * dims.width * dims.keys
+    words = dims.layers * (attention + 3 * dims.width * dims.inner)
+    return {
+        "vision_model": int(vision["num_hidden_layers"]) * layer + (3 * patch**2 + cells) * width,
+        "mlp1": (dims.seen + dims.width) * dims.width,
+        "language_model": words + (1 if dims.tied else 2) * dims.vocabulary * dims.width,
+        "text_hidden_fcs": (dims.width + _PROMPT) * dims.width,
+        "grounding_encoder": _SAM,
+        "mask_decoder": _DECODER,
+    }
+
+
+def _integer(value: Any) -> int:
+    return int(value[0] if isinstance(value, (list, tuple)) else value)
+
+
+def plan(
+    folder: Path, config: Mapping[str, Any], options: Sa2vaOptions, *, regions: int, group: int, half: bool
+) -> list[str]:
+    """Estimate the memory of a device and the compute of a step before anything is loaded; returns the lines.
+
+    The estimate follows from config.json, the options and the size of a step. The encoders' activations (one image at a
+    time, some GB at 1024 pixels) and the overhead of the allocator are not counted.
+
+    Args:
+        folder: Folder of the model; its weights need not be there.
+        config: Its config.json.
+        options: Options of the policy.
+        regions: Regions of a step.
+        group: Samples of a region.
+        half: Whether frozen weights are bfloat16.
+    """
+    dims, counts = dims_of(config), parameters(folder, config)
+    adapters = dims.adapters(options.lora_rank)
+    trained = adapters + counts["mlp1"] + counts["text_hidden_fcs"] + counts["mask_decoder"]
+    total = sum(counts[part] for part in PARTS)
+    frozen = total - (trained - adapters)
+    size = 2 if half else 4
+    kept = {
+        f"{_many(frozen)} frozen weights": frozen * size,
+        f"{_many(trained)} trained ones": 4 * trained,
+        "their gradients": 4 * trained,
+        "AdamW": 8 * trained,
+        f"{_COPIES} copies of them": 4 * _COPIES * trained,
+    }
+    tokens = longest(dims, options)
+    rows = min(options.rows, regions * group)
+    cache = 2 * rows * tokens * dims.layers * dims.keys * size
+    row = _row(dims, options, tokens, size)
+    in_memory = rows if options.gradient_checkpointing else regions * group
+    most = sum(kept.values()) + max(cache, in_memory * row)
+    how = "with" if options.gradient_checkpointing else "without"
+    return [
+        f"{_many(total)} parameters: " + ", ".join(f"{part} {_many(counts[part])}" for part in PARTS),
+        "weights: " + ", ".join(f"{name} {_gb(value)}" for name, value in kept.items()),
+        f"sampling: up to {tokens:,} tokens in a row, {rows} rows at once, cache {_gb(cache)}",
+        f"training: {_gb(row)} of activations in a row, {in_memory} rows in memory {how} "
+        f"--policy.gradient-checkpointing, {_gb(in_memory * row)}",
+        f"in all about {_gb(most)}; --policy.rows, .max-tiles and .max-words make it smaller",
+        _compute(dims, options, tokens, regions, group),
+    ]
+
+
+def longest(dims: Dims, options: Sa2vaOptions) -> int:
+    """Return the tokens of the longest row: tiles, thumbnail, a region that fills it, question and caption."""
+    tiles = options.max_tiles + (options.max_tiles > 1)
+    return (tiles + 1) * dims.tile + _TEXT + options.max_words
+
+
+def _row(dims: Dims, options: Sa2vaOptions, tokens: int, size: int) -> int:
+    """Return the bytes of activations that one row of a training pass keeps for its backward pass.
+
+    Of each layer: its input, both norms' inputs (in float32) and outputs, queries, keys and values before and after the
+    rotation, the attention's output, four vectors inside the network, and those of the adapters.
+    """
+    numbers = 8 * dims.width + 3 * dims.queries + 4 * dims.keys + 4 * dims.inner + 7 * options.lora_rank
+    logits = 3 * 4 * options.max_words * dims.vocabulary  # float32: logits, log-probabilities, their gradient
+    return dims.layers * tokens * numbers * size + logits
+
+
+def _compute(dims: Dims, options: Sa2vaOptions, tokens: int, regions: int, group: int) -> str:
+    """Estimate the compute of a step: passes of the language model over whole rows, without the sampling of words.
+
+    Of each sample and loop: two passes that score (now, at the start), one that is trained, and the partner's. A
+    trained pass counts as three, with checkpointing as four.
+    """
+    layer = 2 * dims.width * (dims.queries + dims.keys) + 3 * dims.width * dims.inner + 2 * tokens * dims.queries
+    passes = 2 * (2 + 1 + (4 if options.gradient_checkpointing else 3)) * regions * group + regions
+    total = 2.0 * dims.layers * layer * tokens * passes
+    return f"compute: {total / 1e15:.3g} PFLOP a step and the sampled words, {total / _SPEED:.3g} s at 400 TFLOP/s"
+
+
+def _many(count: int) -> str:
+    if count < 1e6:
+        return f"{count:,}"
+    return f"{count / 1e9:.2f} B" if count >= 1e9 else f"{count / 1e6:.1f} M"
+
+
+def _gb(count: float) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"

@@ -1,0 +1,19 @@
+"""Kinds of plugins of learned success rewards, and what they add to those that are shared."""
+
+from motionkit.plugins import Kind
+
+KINDS = (
+    Kind("datasets", gives={"frames": "", "transitions": ""}),
+    Kind(
+        "environments",
+        "environment",
+        gives={"episodes": "motionkit_success.environments.base:Environment"},
+        runtime=("num_envs",),
+        check="motionkit_success.checks:check_environment",
+        alone=True,
+        scaffold="motionkit_success:motionkit-environment-demo",
+        after="datasets",
+    ),
+    Kind("protocols", reads={"classifier": ""}),
+    Kind("policies", gives={"actor": ""}),
+)
