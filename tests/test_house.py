@@ -80,7 +80,7 @@ def test_the_clips_of_a_data_set_are_called_reference(root: Path) -> None:
     word, of_clips = re.compile(r"\breals?\b", re.I), re.compile(r"\breal\s+(clip|motion|one)s?\b", re.I)
     found: dict[str, set[str]] = {}
     places = [root / "motionkit", *root.glob("plugins/motionkit-*/src")]
-    for place, path in ((place, path) for place in places for path in place.rglob("*")):
+    for place, path in [(folder, path) for folder in places for path in folder.rglob("*")]:
         if path.suffix == ".py":
             wrong = {text for text, alone in texts(path) if (of_clips if alone else word).search(text)}
         elif path.suffix in (".html", ".js"):
