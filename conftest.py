@@ -22,6 +22,7 @@ from tests.made.forks import Forks
 from tests.made.idle import Idle
 
 ROOT = Path(__file__).resolve().parent
+collect_ignore_glob = ["plugins/*/src/*"]  # templates of packages have tests
 
 # The same examples every time: what passes here passes everywhere.
 # HYPOTHESIS_PROFILE=search looks at new ones.

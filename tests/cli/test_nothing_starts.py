@@ -26,13 +26,14 @@ from typer.testing import Result
 from motionkit import plugins
 from motionkit.config import Group, Settings, choose_from_file, leaves, slots_of
 from motionkit.errors import MotionkitError
-from motionkit.plugins import Component
+from motionkit.plugins import Component, packages
 
 from ..made.idle import Idle
 from .test_code_everywhere import commands
 
 Cli = Callable[..., Result]
-PACKAGE = Path(__file__).parents[2] / "motionkit"
+ROOT = Path(__file__).parents[2]
+SOURCES = [ROOT / "motionkit", *(ROOT / "plugins" / name / "src" for name in sorted(packages.names() - {"motionkit"}))]
 EVIL, MARK = "evil.py:component", Path("ran")
 
 FOUND = {label: one for label, one in commands().items() if label != "tune"}  # `tune --bayes` is tune-bayes
@@ -345,6 +346,7 @@ PLACES = {
     "motion/corpus/tagger.py _spacy spacy.load": FIXED,
     "player/video/_film.py _encode Popen": FFMPEG,
     "player/video/_film.py _encoders subprocess.run": FFMPEG,
+    "plugins/_complete.py build import_module": "the protocol of a kind, which a row of `Kind` names",
     "plugins/_component.py _attribute import_module": ENTRY,
     "plugins/_discovery.py _rows_of import_module": ENTRY,
     "plugins/_lookup.py load import_module": ENTRY,
@@ -418,8 +420,8 @@ class Calls(ast.NodeVisitor):
 
 def test_every_place_that_starts_or_imports_something_is_known() -> None:
     found = Counter[str]()
-    for path in PACKAGE.rglob("*.py"):
-        calls = Calls(path.relative_to(PACKAGE).as_posix())
+    for folder, path in [(source, path) for source in SOURCES for path in source.rglob("*.py")]:
+        calls = Calls(path.relative_to(folder).as_posix().removeprefix("motionkit_"))
         calls.visit(ast.parse(path.read_text()))
         found += calls.found
     assert sorted(found.keys() - PLACES.keys()) == [], "say in PLACES why no file chooses what is started here"
