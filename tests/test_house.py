@@ -19,7 +19,7 @@ LIMIT = 700
 REAL = {
     # The key of JSON documents and archives, which stays (docs/evaluation.md defines it).
     "motionkit_predictor/evaluation/long/result.py": {"real"},
-    "motionkit_predictor/pages.py": {"real"},
+    "motionkit_predictor/evaluation/pages.py": {"real"},
     "text_to_motion/evaluation/pages.py": {"real"},
     "text_to_motion/evaluation/sensitivity/audit.py": {"real"},
     "text_to_motion/grpo/measurements.py": {"real"},

@@ -19,7 +19,7 @@ from motionkit.cli import get_app
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.motion import Clip
 from motionkit.starter import Order, perform
-from motionkit_predictor.data import _motion as motion
+from motionkit_predictor.data.files import _motion as motion
 
 pytestmark = pytest.mark.smoke
 

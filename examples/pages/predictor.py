@@ -15,12 +15,13 @@ import math
 import torch
 
 from motionkit.training.learner import cosine_rate
-from motionkit_predictor.batches import Augmentation, WindowBatches
-from motionkit_predictor.clips import cut_windows
-from motionkit_predictor.data import starter_clip_set
+from motionkit_predictor.data.clips import cut_windows
+from motionkit_predictor.data.files import starter_clip_set
 from motionkit_predictor.evaluation.measure import Body
-from motionkit_predictor.features import Course
-from motionkit_predictor.losses import (
+from motionkit_predictor.network.features import Course
+from motionkit_predictor.network.predictor import roll_out
+from motionkit_predictor.training.batches import Augmentation, WindowBatches
+from motionkit_predictor.training.losses import (
     Frames,
     Skeleton,
     contacts,
@@ -31,8 +32,7 @@ from motionkit_predictor.losses import (
     rot_ortho,
     rot_root,
 )
-from motionkit_predictor.network import roll_out
-from motionkit_predictor.start import new_network
+from motionkit_predictor.training.start import new_network
 
 SEED = 0
 UPDATES = 6  # the command: about 400, at least two epochs

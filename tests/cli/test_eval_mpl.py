@@ -14,7 +14,7 @@ from typer.testing import Result
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.motion import Clip
 from motionkit.starter import Order, perform
-from motionkit_predictor.data import _motion
+from motionkit_predictor.data.files import _motion
 from motionkit_regions.evaluation.result import FIGURES
 from motionkit_regions.self_play.settings import Sa2vaRlSettings
 from motionkit_regions.self_play.train import Sa2vaRl

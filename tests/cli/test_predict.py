@@ -17,10 +17,10 @@ from motionkit.formats.mpl import write_mpl_npz
 from motionkit.motion import HUMANML, Clip, Motion
 from motionkit.rigs import fix_feet
 from motionkit.starter import OFFSETS, PARENTS, Order, generate, perform
-from motionkit_predictor.data import _motion, starter_clip_set
-from motionkit_predictor.encoder import open_encoder
-from motionkit_predictor.features import Statistics
-from motionkit_predictor.network import PredictorNetwork
+from motionkit_predictor.data.files import _motion, starter_clip_set
+from motionkit_predictor.encoder.network import open_encoder
+from motionkit_predictor.network.features import Statistics
+from motionkit_predictor.network.predictor import PredictorNetwork
 from motionkit_predictor.policy import MplPredictor
 from motionkit_predictor.settings import PredictorSettings
 

@@ -12,7 +12,7 @@ from typer.testing import Result
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.motion import Clip
 from motionkit.starter import Order, perform
-from motionkit_predictor.data import _motion
+from motionkit_predictor.data.files import _motion
 
 from ..made.bvh_files import write_bvh
 

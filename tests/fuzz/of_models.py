@@ -21,7 +21,7 @@ from motionkit.text_to_motion.mdm.settings import MDMOptions, MDMSettings
 from motionkit.text_to_motion.tmr.files import load_tmr, save_tmr
 from motionkit.text_to_motion.tmr.files import read_stats as read_tmr_stats
 from motionkit.text_to_motion.tmr.model import ActorSizes, new_tmr
-from motionkit_predictor.encoder import EncoderSizes, MotionEncoder, Scales, open_encoder, save_encoder
+from motionkit_predictor.encoder.network import EncoderSizes, MotionEncoder, Scales, open_encoder, save_encoder
 
 from ..made.plain import plain_dataset
 from .reader import Reader

@@ -11,7 +11,7 @@ from motionkit.cli import get_app
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.motion import Clip
 from motionkit.starter import Order, perform
-from motionkit_predictor.data import _motion
+from motionkit_predictor.data.files import _motion
 
 from .regions import write_jsonl
 from .toy_clips import write_toy

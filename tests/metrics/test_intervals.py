@@ -13,7 +13,7 @@ from motionkit.metrics import interval
 from motionkit.metrics.paired import compare
 from motionkit.text_to_motion.evaluation.sensitivity.audit import Columns
 from motionkit.text_to_motion.evaluation.set_figures import pair_distances, pair_kinetic_fid, pair_npss
-from motionkit_predictor.encoder_probe import Probe, Sums
+from motionkit_predictor.encoder.probe import Probe, Sums
 from motionkit_success.classification import average_precision, classifier_auroc, episode_interval
 from motionkit_success.true_success import change_of, rate_interval
 

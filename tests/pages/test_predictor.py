@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from motionkit_predictor.step import MplTraining
-from motionkit_predictor.train import TrainMpl
-from motionkit_predictor.train_settings import TrainMplSettings
+from motionkit_predictor.training.settings import TrainMplSettings
+from motionkit_predictor.training.step import MplTraining
+from motionkit_predictor.training.trainer import TrainMpl
 
 from .pages import run
 

@@ -16,7 +16,7 @@ from motionkit.report.page import compare_page, run_page, write_report
 from motionkit.runs import next_commands, open_run, peek
 from motionkit.starter import generate
 from motionkit_predictor.evaluation.kept import KeptClip, KeptPath, Predictions
-from motionkit_predictor.pages import error_curves, predictor_sections, worst_table
+from motionkit_predictor.evaluation.pages import error_curves, predictor_sections, worst_table
 from tests.report.test_report import Markup, in_a_browser, parsed
 
 EVIL = "clip<script>alert(1)</script>"

@@ -29,8 +29,8 @@ from motionkit.rigs import (
 from motionkit.rigs.bodymap import body_to_kit, front_of
 from motionkit.rigs.roles import find_roles
 from motionkit.starter import OFFSETS, PARENTS, Order, StarterClip, generate, perform
-from motionkit_predictor.clips import motion_state
-from motionkit_predictor.data import _motion
+from motionkit_predictor.data.clips import motion_state
+from motionkit_predictor.data.files import _motion
 
 from ..clips.profile.sets import Source
 from ..made.persons import person

@@ -11,8 +11,8 @@ from torch import Tensor
 from motionkit.motion.prediction import MotionState
 from motionkit_predictor.checks import check_predictor
 from motionkit_predictor.evaluation.baselines import Extrapolation
-from motionkit_predictor.features import Statistics
-from motionkit_predictor.network import PredictorNetwork
+from motionkit_predictor.network.features import Statistics
+from motionkit_predictor.network.predictor import PredictorNetwork
 from motionkit_predictor.policy import MplPredictor
 from motionkit_predictor.settings import PredictorSettings
 

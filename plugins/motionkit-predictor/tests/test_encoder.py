@@ -13,7 +13,7 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.motion.prediction import MotionState
 from motionkit.runs import open_run, peek
-from motionkit_predictor.encoder import (
+from motionkit_predictor.encoder.network import (
     EncoderSizes,
     MotionEncoder,
     Scales,

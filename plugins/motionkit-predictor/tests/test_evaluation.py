@@ -20,8 +20,8 @@ from motionkit.motion.prediction import MotionState
 from motionkit.rigs import body_yaw
 from motionkit.starter import Order, perform
 from motionkit.tracking import definition
-from motionkit_predictor.clips import ClipSet, Windows, clip_set, cut_windows
-from motionkit_predictor.data import _motion
+from motionkit_predictor.data.clips import ClipSet, Windows, clip_set, cut_windows
+from motionkit_predictor.data.files import _motion
 from motionkit_predictor.evaluation.baselines import PENALTY, Extrapolation, Nearest, Ridge
 from motionkit_predictor.evaluation.data import EvalData, require_fit
 from motionkit_predictor.evaluation.measure import Body, Horizons, Measured, fit_baselines, measure, measure_row

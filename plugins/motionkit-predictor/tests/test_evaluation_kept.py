@@ -15,8 +15,8 @@ from motionkit.metrics import geodesic_degrees
 from motionkit.motion import Clip
 from motionkit.motion.prediction import MotionState
 from motionkit.starter import Order, perform
-from motionkit_predictor.clips import Windows, clip_set, cut_windows
-from motionkit_predictor.data import _motion
+from motionkit_predictor.data.clips import Windows, clip_set, cut_windows
+from motionkit_predictor.data.files import _motion
 from motionkit_predictor.evaluation.baselines import Extrapolation
 from motionkit_predictor.evaluation.data import EvalData
 from motionkit_predictor.evaluation.kept import Predictions

@@ -17,9 +17,9 @@ from motionkit.motion.prediction import MotionState, follow, motion_of, path_err
 from motionkit.rigs import body_yaw
 from motionkit.starter import Order, perform
 from motionkit.tracking import definition
-from motionkit_predictor.clips import ClipSet, clip_set, cut_windows
 from motionkit_predictor.continuation import continue_clip
-from motionkit_predictor.data import _motion
+from motionkit_predictor.data.clips import ClipSet, clip_set, cut_windows
+from motionkit_predictor.data.files import _motion
 from motionkit_predictor.evaluation.baselines import Extrapolation, Matching
 from motionkit_predictor.evaluation.data import EvalData
 from motionkit_predictor.evaluation.long.measure import DRAWN, LongSettings, looks, measure_long, real_labels
@@ -32,8 +32,8 @@ from motionkit_predictor.evaluation.long.result import (
 )
 from motionkit_predictor.evaluation.measure import Body, Horizons
 from motionkit_predictor.evaluation.run import evaluate
-from motionkit_predictor.features import Statistics
-from motionkit_predictor.network import PredictorNetwork
+from motionkit_predictor.network.features import Statistics
+from motionkit_predictor.network.predictor import PredictorNetwork
 from motionkit_predictor.policy import MplPredictor
 from motionkit_predictor.settings import PredictorSettings
 

@@ -21,14 +21,14 @@ from motionkit.geometry import matrix_from_6d, matrix_to_6d
 from motionkit.motion import HUMANML, Motion
 from motionkit.motion.prediction import follow
 from motionkit.starter import OFFSETS, PARENTS, generate
-from motionkit_predictor import runtime
-from motionkit_predictor.clips import ClipSet
-from motionkit_predictor.data import open_clip_set, starter_clip_set
-from motionkit_predictor.export import export_numpy, export_onnx, export_weights, legend
-from motionkit_predictor.features import Course, Statistics, pack
-from motionkit_predictor.network import PredictorNetwork
+from motionkit_predictor.data.clips import ClipSet
+from motionkit_predictor.data.files import open_clip_set, starter_clip_set
+from motionkit_predictor.export import runtime
+from motionkit_predictor.export.runtime import Predictor
+from motionkit_predictor.export.write import export_numpy, export_onnx, export_weights, legend
+from motionkit_predictor.network.features import Course, Statistics, pack
+from motionkit_predictor.network.predictor import PredictorNetwork
 from motionkit_predictor.policy import MplPredictor
-from motionkit_predictor.runtime import Predictor
 from motionkit_predictor.settings import PredictorSettings
 
 SHAPE = PredictorSettings(head="both", width=32, window=6, lags=(0.0333, 0.0667), shot=0.2, cosines=4, ahead=(0.2, 0.5))

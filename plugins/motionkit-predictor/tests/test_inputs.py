@@ -13,8 +13,8 @@ import pytest
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.motion import Clip
 from motionkit.starter import Order, perform
-from motionkit_predictor.data import _motion
-from motionkit_predictor.train import TrainMpl
+from motionkit_predictor.data.files import _motion
+from motionkit_predictor.training.trainer import TrainMpl
 
 TINY = {
     "train-mpl": (

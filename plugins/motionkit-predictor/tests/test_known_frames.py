@@ -20,14 +20,14 @@ from motionkit.geometry import matrix_to_6d, matrix_to_quaternion
 from motionkit.motion import HUMANML, Motion
 from motionkit.motion.prediction import MotionState
 from motionkit.starter import OFFSETS, PARENTS, generate
-from motionkit_predictor import bvh_file, known_frames
-from motionkit_predictor.bvh_file import parse_bvh, read_bvh
-from motionkit_predictor.clips import ClipSet, motion_state
-from motionkit_predictor.data import open_clip_set
-from motionkit_predictor.export import legend
-from motionkit_predictor.features import Statistics, pack
-from motionkit_predictor.known_frames import Body, Known
-from motionkit_predictor.network import PredictorNetwork
+from motionkit_predictor.data.clips import ClipSet, motion_state
+from motionkit_predictor.data.files import open_clip_set
+from motionkit_predictor.export import bvh_file, known_frames
+from motionkit_predictor.export.bvh_file import parse_bvh, read_bvh
+from motionkit_predictor.export.known_frames import Body, Known
+from motionkit_predictor.export.write import legend
+from motionkit_predictor.network.features import Statistics, pack
+from motionkit_predictor.network.predictor import PredictorNetwork
 from motionkit_predictor.policy import MplPredictor
 from motionkit_predictor.settings import PredictorSettings
 

@@ -14,8 +14,8 @@ import torch
 from motionkit.errors import MotionkitError
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.motion import Caption, Clip, Motion
-from motionkit_predictor.clips import ClipSet
-from motionkit_predictor.data import open_clip_set
+from motionkit_predictor.data.clips import ClipSet
+from motionkit_predictor.data.files import open_clip_set
 from tests.made.rigs import other_rig, starter_rig
 
 

@@ -13,13 +13,14 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.geometry import matrix_from_6d, matrix_to_6d
 from motionkit.motion.prediction import MotionState, follow
-from motionkit_predictor import runtime
-from motionkit_predictor.clips import ClipSet
-from motionkit_predictor.data import starter_clip_set
-from motionkit_predictor.encoder import EncoderSizes, MotionEncoder, Scales
-from motionkit_predictor.features import Course, Statistics, reading, reading_width
-from motionkit_predictor.heads import Delta, OneShot, cosines
-from motionkit_predictor.network import (
+from motionkit_predictor.data.clips import ClipSet
+from motionkit_predictor.data.files import starter_clip_set
+from motionkit_predictor.encoder.network import EncoderSizes, MotionEncoder, Scales
+from motionkit_predictor.export import runtime
+from motionkit_predictor.export.runtime import Predictor
+from motionkit_predictor.network.features import Course, Statistics, reading, reading_width
+from motionkit_predictor.network.heads import Delta, OneShot, cosines
+from motionkit_predictor.network.predictor import (
     HELD,
     LEVEL,
     PredictorNetwork,
@@ -30,10 +31,9 @@ from motionkit_predictor.network import (
     steered,
     teach,
 )
+from motionkit_predictor.network.unrolled import Film, WindowAttention
 from motionkit_predictor.policy import MplPredictor, open_predictor
-from motionkit_predictor.runtime import Predictor
 from motionkit_predictor.settings import Head, MplOptions, PredictorSettings
-from motionkit_predictor.unrolled import Film, WindowAttention
 
 SMALL = PredictorSettings(head="delta", width=32, window=6, lags=(0.0333, 0.0667, 0.1333), dropout=0.0)
 

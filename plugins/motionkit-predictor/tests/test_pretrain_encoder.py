@@ -18,10 +18,17 @@ from motionkit.motion import Clip, Motion
 from motionkit.rigs import leg_length, soft_gait, soft_period
 from motionkit.runs import next_commands, peek
 from motionkit.starter import Order, perform
-from motionkit_predictor.clips import clip_set, cut_windows
-from motionkit_predictor.data import _motion, open_clip_set
-from motionkit_predictor.encoder import EncoderSizes, MotionEncoder, Scales, encoder_inputs, load_encoder, open_encoder
-from motionkit_predictor.encoder_probe import (
+from motionkit_predictor.data.clips import clip_set, cut_windows
+from motionkit_predictor.data.files import _motion, open_clip_set
+from motionkit_predictor.encoder.network import (
+    EncoderSizes,
+    MotionEncoder,
+    Scales,
+    encoder_inputs,
+    load_encoder,
+    open_encoder,
+)
+from motionkit_predictor.encoder.probe import (
     Baseline,
     Frames,
     Probe,
@@ -32,8 +39,8 @@ from motionkit_predictor.encoder_probe import (
     probe_table,
     probe_verdict,
 )
-from motionkit_predictor.encoder_settings import PretrainEncoderSettings
-from motionkit_predictor.encoder_train import (
+from motionkit_predictor.encoder.settings import PretrainEncoderSettings
+from motionkit_predictor.encoder.train import (
     FrameBatches,
     PretrainEncoder,
     gait_loss,

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from motionkit.config import resolve
 from motionkit.errors import MotionkitError
-from motionkit_predictor.guide_figures import write_epoch
-from motionkit_predictor.recorded import LONGEST, Change, adjust, average, judge, run_metrics, value_in
-from motionkit_predictor.schedule import schedule_problems
-from motionkit_predictor.train_settings import TrainMplSettings
+from motionkit_predictor.training.guide_figures import write_epoch
+from motionkit_predictor.training.schedule import schedule_problems
+from motionkit_predictor.training.settings import TrainMplSettings
+from motionkit_predictor.tuning.recorded import LONGEST, Change, adjust, average, judge, run_metrics, value_in
 
 BASE = {"freerun_weight": 1.0, "freerun_horizon": 15.0, "w_fk_pos": 0.07, "w_rot_local": 0.07,
         "w_latent_consistency": 0.03}  # fmt: skip

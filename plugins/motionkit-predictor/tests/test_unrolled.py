@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from motionkit_predictor.unrolled import UnrolledLinear, unrolled
+from motionkit_predictor.network.unrolled import UnrolledLinear, unrolled
 
 
 def model() -> nn.Sequential:

@@ -12,7 +12,7 @@ import pytest
 from motionkit.clips.profile.measure import ClipRow
 from motionkit.clips.profile.page import profile_page
 from motionkit.clips.profile.statistics import Profile, find_outliers, uncompared
-from motionkit_predictor.advice import suggest
+from motionkit_predictor.tuning.advice import suggest
 
 from .sets import joints_only, profile_clips, walk
 

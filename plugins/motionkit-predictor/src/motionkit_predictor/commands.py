@@ -14,13 +14,13 @@ from motionkit.config import Cli, Settings
 from motionkit.contracts.console import Command, Console
 from motionkit.errors import MotionkitError
 from motionkit.page.wording import count
-from motionkit_predictor.own_clips import clips_of, retarget_of
+from motionkit_predictor.data.own import clips_of, retarget_of
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from motionkit.motion import Motion
-    from motionkit_predictor.clips import ClipSet, StateClip
+    from motionkit_predictor.data.clips import ClipSet, StateClip
     from motionkit_predictor.policy import Predictor
 
 _OWN = "own"
@@ -195,7 +195,7 @@ def _begin(
     Along a path it is the start that goes as the path does, unless the user named another; where none does, or the one
     that was named does not, a warning says so.
     """
-    from motionkit_predictor.data import open_clip_set
+    from motionkit_predictor.data.files import open_clip_set
     from motionkit_predictor.path_start import SPLITS, find_start, first_way, start_at
 
     fps = predictor.fps

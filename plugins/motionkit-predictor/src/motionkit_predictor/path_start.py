@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from motionkit.motion.corpus.ids import Split
-from motionkit_predictor.clips import ClipSet, StateClip
+from motionkit_predictor.data.clips import ClipSet, StateClip
 
 SPLITS: tuple[Split, ...] = ("val", "train")
 """Where a start is looked for, in this order: validation clips were not trained on."""

@@ -16,9 +16,9 @@ from motionkit.errors import MotionkitError
 from motionkit.motion.prediction import MotionState
 from motionkit.rigs import find_feet
 from motionkit.runs import find_model, fingerprint_tensors, write_model
-from motionkit_predictor.encoder import EncoderSizes, MotionEncoder, Scales
-from motionkit_predictor.features import Statistics
-from motionkit_predictor.network import PredictorNetwork, Standing
+from motionkit_predictor.encoder.network import EncoderSizes, MotionEncoder, Scales
+from motionkit_predictor.network.features import Statistics
+from motionkit_predictor.network.predictor import PredictorNetwork, Standing
 from motionkit_predictor.settings import MplOptions, PredictorSettings
 
 KIND, ARTIFACT, DOCUMENT = "mpl", "policy", "policy.json"

@@ -98,8 +98,8 @@ component = Component(
     factory="motionkit_predictor.policy:open_predictor",
     gives="predictor",
     exports={
-        "safetensors": "motionkit_predictor.export:export_weights",
-        "numpy": "motionkit_predictor.export:export_numpy",
-        "onnx": "motionkit_predictor.export:export_onnx",
+        "safetensors": "motionkit_predictor.export.write:export_weights",
+        "numpy": "motionkit_predictor.export.write:export_numpy",
+        "onnx": "motionkit_predictor.export.write:export_onnx",
     },
 )

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit_predictor.adaptive import DWA, Adaptive, GradNorm, Uncertainty, build_adaptive
-from motionkit_predictor.train_settings import AdaptiveSettings
+from motionkit_predictor.training.adaptive import DWA, Adaptive, GradNorm, Uncertainty, build_adaptive
+from motionkit_predictor.training.settings import AdaptiveSettings
 
 NAMES = ("one", "two")
 

@@ -11,9 +11,17 @@ import torch
 
 from motionkit.motion.prediction import MotionState, follow, state_positions
 from motionkit.rigs import mirror_order
-from motionkit_predictor.batches import Augmentation, WindowBatch, WindowBatches, bent, mirrored, off_heading, resampled
-from motionkit_predictor.clips import ClipSet, cut_windows
-from motionkit_predictor.data import starter_clip_set
+from motionkit_predictor.data.clips import ClipSet, cut_windows
+from motionkit_predictor.data.files import starter_clip_set
+from motionkit_predictor.training.batches import (
+    Augmentation,
+    WindowBatch,
+    WindowBatches,
+    bent,
+    mirrored,
+    off_heading,
+    resampled,
+)
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,10 @@ import torch
 
 from motionkit.config import resolve
 from motionkit.motion.prediction import MotionState
-from motionkit_predictor.checklist import DataFacts, as_lines, checklist
-from motionkit_predictor.clips import ClipSet, StateClip
-from motionkit_predictor.train import TrainMpl, data_facts
-from motionkit_predictor.train_settings import TrainMplSettings
+from motionkit_predictor.data.clips import ClipSet, StateClip
+from motionkit_predictor.training.checklist import DataFacts, as_lines, checklist
+from motionkit_predictor.training.settings import TrainMplSettings
+from motionkit_predictor.training.trainer import TrainMpl, data_facts
 
 FACTS = DataFacts(5_000, 40, {"walk": 0.6, "run": 0.35, "idle": 0.05}, 40, 8, "runs/enc")
 

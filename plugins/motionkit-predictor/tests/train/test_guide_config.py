@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from motionkit.config import Resolved, SettingsError, resolve
-from motionkit_predictor.train_settings import TrainMplSettings
+from motionkit_predictor.training.settings import TrainMplSettings
 
 GUIDE = "003-motion-predictor.md"
 

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from motionkit.geometry import matrix_from_6d, matrix_to_6d
 from motionkit.motion.prediction import MotionState, state_positions
-from motionkit_predictor.features import Predicted
-from motionkit_predictor.losses import (
+from motionkit_predictor.network.features import Predicted
+from motionkit_predictor.training.losses import (
     Frames,
     JointLoss,
     Skeleton,
@@ -23,7 +23,7 @@ from motionkit_predictor.losses import (
     latent_consistency,
     share_warnings,
 )
-from motionkit_predictor.train_settings import GROUPS, LossSettings
+from motionkit_predictor.training.settings import GROUPS, LossSettings
 
 PARENTS = (-1, 0, 1, 0, 3)
 SKELETON = Skeleton(PARENTS, {"left knee": 1, "left ankle": 2}, (2, 4), 30.0, torch.ones(4, dtype=torch.float64))

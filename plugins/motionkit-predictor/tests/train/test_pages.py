@@ -16,13 +16,13 @@ from motionkit.errors import MotionkitError
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.motion import Clip
 from motionkit.starter import Order, perform
-from motionkit_predictor.data import _motion
+from motionkit_predictor.data.files import _motion
 from motionkit_predictor.evaluation.kept import Predictions
 from motionkit_predictor.evaluation.long.measure import DRAWN
-from motionkit_predictor.features import Statistics
-from motionkit_predictor.network import PredictorNetwork
+from motionkit_predictor.network.features import Statistics
+from motionkit_predictor.network.predictor import PredictorNetwork
 from motionkit_predictor.settings import PredictorSettings
-from motionkit_predictor.start import initialise
+from motionkit_predictor.training.start import initialise
 
 NAMES = ("walk/normal", "wave/right", "run/normal", "jump/forward", "limp/left", "sneak/forward")
 

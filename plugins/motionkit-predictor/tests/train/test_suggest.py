@@ -15,9 +15,9 @@ from motionkit.clips.profile.document import profile_statistics
 from motionkit.clips.profile.measure import ClipRow, Moments
 from motionkit.clips.profile.statistics import Profile
 from motionkit.errors import MotionkitError
-from motionkit_predictor.advice import suggest
-from motionkit_predictor.schedule import schedule_problems, values_at
-from motionkit_predictor.train_settings import TrainMplSettings
+from motionkit_predictor.training.schedule import schedule_problems, values_at
+from motionkit_predictor.training.settings import TrainMplSettings
+from motionkit_predictor.tuning.advice import suggest
 
 ROW = ClipRow("a", "a", "", "", "BVH", 60.0, 75, 1.25, 1.0, 0.0, 0.5, 0.0, 0.0, 0, ())
 

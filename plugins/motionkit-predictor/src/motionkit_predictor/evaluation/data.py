@@ -12,8 +12,8 @@ from motionkit.contracts.open_model import FoundModel, open_giving
 from motionkit.errors import MotionkitError
 from motionkit.motion.corpus.ids import Split
 from motionkit.runs import TrainedOn
-from motionkit_predictor.clips import ClipSet, Windows, cut_windows, leave_out
-from motionkit_predictor.data import STARTER, open_clip_set
+from motionkit_predictor.data.clips import ClipSet, Windows, cut_windows, leave_out
+from motionkit_predictor.data.files import STARTER, open_clip_set
 from motionkit_predictor.policy import Predictor
 
 

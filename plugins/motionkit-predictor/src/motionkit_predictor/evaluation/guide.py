@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit_predictor.clips import ClipSet, Windows, cut_windows
+from motionkit_predictor.data.clips import ClipSet, Windows, cut_windows
 from motionkit_predictor.evaluation.measure import BATCH, Body, Horizons, Measured, predict_checked, window_terms
 from motionkit_predictor.policy import Predictor
 

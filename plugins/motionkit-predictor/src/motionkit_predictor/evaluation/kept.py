@@ -19,7 +19,7 @@ from motionkit.errors import MotionkitError
 from motionkit.metrics import geodesic_degrees
 from motionkit.motion.prediction import MotionState, follow, state_positions
 from motionkit.runs import Run, disk_errors, write_bytes_atomic
-from motionkit_predictor.clips import ClipSet, Windows
+from motionkit_predictor.data.clips import ClipSet, Windows
 from motionkit_predictor.evaluation.long.measure import ALONG, DRAWN, MODEL, LongRuns
 from motionkit_predictor.evaluation.long.result import middle
 from motionkit_predictor.evaluation.measure import (

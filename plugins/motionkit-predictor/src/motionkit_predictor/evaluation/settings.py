@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 from motionkit.config import Chosen, Cli, slot, split_commas
 from motionkit.contracts.protocol import DEVICE_HELP, Argument, ProtocolSettings, Split
 from motionkit.plugins import Component
-from motionkit_predictor.own_clips import clips_of
+from motionkit_predictor.data.own import clips_of
 
 
 class MplSettings(ProtocolSettings):
@@ -77,7 +77,7 @@ class MplSettings(ProtocolSettings):
 component = Component(
     summary="Measure a motion predictor beside five baselines",
     options=MplSettings,
-    factory="motionkit_predictor.evaluate:Mpl",
+    factory="motionkit_predictor.evaluation.protocol:Mpl",
     reads="predictor",
     metrics="motionkit_predictor.metrics:METRICS",
 )

@@ -17,7 +17,7 @@ from motionkit.geometry import matrix_to_6d
 from motionkit.metrics import SHORTEST, leading_joint, lower_slide, movement, movement_share, npss_terms
 from motionkit.motion.corpus.ids import Split
 from motionkit.motion.prediction import MotionState, extended, follow, path_errors, state_positions
-from motionkit_predictor.clips import ClipSet, StateClip, Windows, cut_windows
+from motionkit_predictor.data.clips import ClipSet, StateClip, Windows, cut_windows
 from motionkit_predictor.evaluation.baselines import Extrapolation, Matching
 from motionkit_predictor.evaluation.measure import Body, predict_checked
 from motionkit_predictor.policy import MplPredictor, Predictor

@@ -22,24 +22,24 @@ from motionkit.training.device import describe_device, set_up
 from motionkit.training.learner import Best
 from motionkit.training.supervised import fit
 from motionkit.training.world import OneProcess, World
-from motionkit_predictor.batches import WindowBatches
-from motionkit_predictor.checklist import DataFacts, as_lines, checklist
-from motionkit_predictor.clips import ClipSet, Windows, cut_windows
-from motionkit_predictor.data import TrainingData, open_data
+from motionkit_predictor.data.clips import ClipSet, Windows, cut_windows
+from motionkit_predictor.data.files import TrainingData, open_data
 from motionkit_predictor.evaluation.data import EvalData
 from motionkit_predictor.evaluation.guide import evaluate_teacher, free_figures
 from motionkit_predictor.evaluation.long.measure import LongSettings
 from motionkit_predictor.evaluation.long.result import long_metrics
 from motionkit_predictor.evaluation.measure import Body, Horizons, Measured, Row, fit_baselines, measure, measure_row
 from motionkit_predictor.evaluation.run import evaluate
-from motionkit_predictor.guide_figures import cut_back, write_epoch
-from motionkit_predictor.losses import share_warnings
-from motionkit_predictor.norm_template import FILE as TEMPLATE
-from motionkit_predictor.norm_template import write_template
 from motionkit_predictor.policy import ARTIFACT, Predictor
-from motionkit_predictor.start import find_encoder, model_inputs, new_predictor
-from motionkit_predictor.step import MplTraining
-from motionkit_predictor.train_settings import TrainMplSettings
+from motionkit_predictor.training.batches import WindowBatches
+from motionkit_predictor.training.checklist import DataFacts, as_lines, checklist
+from motionkit_predictor.training.guide_figures import cut_back, write_epoch
+from motionkit_predictor.training.losses import share_warnings
+from motionkit_predictor.training.norm_template import FILE as TEMPLATE
+from motionkit_predictor.training.norm_template import write_template
+from motionkit_predictor.training.settings import TrainMplSettings
+from motionkit_predictor.training.start import find_encoder, model_inputs, new_predictor
+from motionkit_predictor.training.step import MplTraining
 
 MILLISECONDS = (100.0, 200.0, 400.0, 1000.0)
 

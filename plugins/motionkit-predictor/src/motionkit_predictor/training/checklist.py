@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from motionkit_predictor.schedule import LAST_WEIGHT, schedule_problems, too_few_epochs, values_at
-from motionkit_predictor.train_settings import GROUPS, SIZES, TrainMplSettings, size_of
+from motionkit_predictor.training.schedule import LAST_WEIGHT, schedule_problems, too_few_epochs, values_at
+from motionkit_predictor.training.settings import GROUPS, SIZES, TrainMplSettings, size_of
 
 _EQUIVALENT = 0.1
 """Weight of the joints' rotations that makes the other key losses optional: positions and turns follow from them."""

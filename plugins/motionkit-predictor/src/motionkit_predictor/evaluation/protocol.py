@@ -9,15 +9,15 @@ from motionkit.contracts.open_model import trained_on
 from motionkit.contracts.protocol import Result
 from motionkit.errors import MotionkitError
 from motionkit.training.base import inputs_of
-from motionkit_predictor.clips import set_fingerprint
+from motionkit_predictor.data.clips import set_fingerprint
+from motionkit_predictor.data.own import clips_of, retarget_of
 from motionkit_predictor.evaluation.data import find_predictor, open_eval_data, open_predictor
 from motionkit_predictor.evaluation.kept import FILE, Predictions
 from motionkit_predictor.evaluation.long.measure import LongSettings
 from motionkit_predictor.evaluation.measure import Horizons
+from motionkit_predictor.evaluation.pages import evaluation_page
 from motionkit_predictor.evaluation.run import evaluate
 from motionkit_predictor.evaluation.settings import MplSettings
-from motionkit_predictor.own_clips import clips_of, retarget_of
-from motionkit_predictor.pages import evaluation_page
 
 _FPS = 30.0
 _ROWS = 5

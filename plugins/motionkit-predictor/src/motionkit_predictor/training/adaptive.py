@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from motionkit.errors import MotionkitError
 from motionkit.training.steps import State
-from motionkit_predictor.train_settings import AdaptiveSettings
+from motionkit_predictor.training.settings import AdaptiveSettings
 
 _LEAST = 1e-3  # smallest factor of a loss: none is switched off
 

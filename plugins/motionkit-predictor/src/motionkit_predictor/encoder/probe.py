@@ -14,8 +14,8 @@ from torch.nn.functional import one_hot
 from motionkit.geometry import matrix_from_6d, matrix_to_6d
 from motionkit.rigs import GAITS, soft_period
 from motionkit.tracking import FEWEST, TOO_FEW, decimals, moved, word_of
-from motionkit_predictor.clips import ClipSet, StateClip
-from motionkit_predictor.encoder import FEET, PERIOD, MotionEncoder, frame_features, turn_residual, with_history
+from motionkit_predictor.data.clips import ClipSet, StateClip
+from motionkit_predictor.encoder.network import FEET, PERIOD, MotionEncoder, frame_features, turn_residual, with_history
 
 Period = Literal["hilbert", "edges"]
 
@@ -38,7 +38,7 @@ _ROWS = (
 class Frames:
     """Frames of clips, one clip after the other, float32."""
 
-    features: Tensor  # [F, 2 + 9 J] of `motionkit_predictor.encoder.frame_features`
+    features: Tensor  # [F, 2 + 9 J] of `motionkit_predictor.encoder.network.frame_features`
     rows: Tensor  # [F, K] int64 frames that each is read with, its own first; they do not leave its clip
     period: Tensor  # [F, 4] soft period of the contacts
     confidence: Tensor  # [F, 2] of the period, left and right foot; 0 where contacts are not known

@@ -11,7 +11,7 @@ from motionkit.clips.profile.document import Suggestion
 from motionkit.clips.profile.statistics import Profile
 from motionkit.errors import MotionkitError
 from motionkit.page.wording import count, plain
-from motionkit_predictor.schedule import (
+from motionkit_predictor.training.schedule import (
     FULL_LATENT,
     FULL_POSTURE,
     LAST_WEIGHT,

@@ -9,8 +9,8 @@ from itertools import pairwise
 from pydantic import BaseModel
 
 from motionkit.config import Range, Search
-from motionkit_predictor.stages import Stage
-from motionkit_predictor.train_settings import TrainMplSettings
+from motionkit_predictor.training.settings import TrainMplSettings
+from motionkit_predictor.training.stages import Stage
 
 _COMMON: Mapping[str, Range] = {
     "optim.learning_rate": Range(1e-4, 4e-3, log=True),

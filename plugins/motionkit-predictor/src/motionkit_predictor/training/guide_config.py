@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from motionkit.config import Foreign, Problem, SettingsError, renamed, which_setting
-from motionkit_predictor.stages import TRAINER_KEYS
+from motionkit_predictor.training.stages import TRAINER_KEYS
 
 LOSSES = (
     "rot_geo", "rot_delta", "rot_ortho", "fk_pos", "rot_local", "attn_reg", "rot_delta_root", "rot_log", "limb_geo",

@@ -104,7 +104,7 @@ class PretrainEncoderSettings(TrainerSettings):
 component = Component(
     summary="Train a motion encoder for the motion predictor: phase, gait and next pose of each frame (MPL).",
     options=PretrainEncoderSettings,
-    factory="motionkit_predictor.encoder_train:PretrainEncoder",
+    factory="motionkit_predictor.encoder.train:PretrainEncoder",
     metrics="motionkit_predictor.metrics:METRICS",
     models="motionkit_predictor.models:MODELS",
     next="motionkit_predictor.next:after_encoder",

@@ -17,10 +17,10 @@ from motionkit.clips.profile.settings_file import merge_settings, read_settings
 from motionkit.config import resolve
 from motionkit.documents import read_json, value_at
 from motionkit.errors import MotionkitError
-from motionkit_predictor.guide_config import is_guide_config
-from motionkit_predictor.guide_figures import FOLDER, MODES, read_epochs
-from motionkit_predictor.schedule import LARGEST_STEP
-from motionkit_predictor.train_settings import TrainMplSettings
+from motionkit_predictor.training.guide_config import is_guide_config
+from motionkit_predictor.training.guide_figures import FOLDER, MODES, read_epochs
+from motionkit_predictor.training.schedule import LARGEST_STEP
+from motionkit_predictor.training.settings import TrainMplSettings
 
 Epochs = Mapping[int, Mapping[str, float]]
 """Figures by epoch and name."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from motionkit.training.learner import Learner, cosine_rate
 from motionkit.training.world import OneProcess, World, sum_over
-from motionkit_predictor.batches import Augmentation, WindowBatches
-from motionkit_predictor.clips import ClipSet
+from motionkit_predictor.data.clips import ClipSet
 from motionkit_predictor.evaluation.measure import Body
-from motionkit_predictor.objective import Objective
 from motionkit_predictor.policy import MplPredictor
-from motionkit_predictor.schedule import values_at
-from motionkit_predictor.train_settings import TrainMplSettings
+from motionkit_predictor.training.batches import Augmentation, WindowBatches
+from motionkit_predictor.training.objective import Objective
+from motionkit_predictor.training.schedule import values_at
+from motionkit_predictor.training.settings import TrainMplSettings
 
 
 class MplTraining:

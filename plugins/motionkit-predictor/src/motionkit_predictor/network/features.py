@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from motionkit.geometry import matrix_to_6d, rotate_yaw
 from motionkit.motion.prediction import MotionState, follow
-from motionkit_predictor.encoder import MotionEncoder, encoder_inputs, frame_features, with_history
+from motionkit_predictor.encoder.network import MotionEncoder, encoder_inputs, frame_features, with_history
 
 ROOT = 4
 """Features of the root's motion: its step per second (x, z, turn) and its height."""

@@ -18,10 +18,10 @@ from motionkit.training.device import autocast, describe_device, set_up
 from motionkit.training.learner import Learner, cosine_rate
 from motionkit.training.supervised import fit
 from motionkit.training.world import OneProcess, World, joined, share_of
-from motionkit_predictor.data import open_training_clips
-from motionkit_predictor.encoder import ARTIFACT, FEET, EncoderSizes, MotionEncoder, Scales, save_encoder
-from motionkit_predictor.encoder_probe import Baseline, Frames, Probe, frames_of, measure, probe_table, probe_verdict
-from motionkit_predictor.encoder_settings import PretrainEncoderSettings
+from motionkit_predictor.data.files import open_training_clips
+from motionkit_predictor.encoder.network import ARTIFACT, FEET, EncoderSizes, MotionEncoder, Scales, save_encoder
+from motionkit_predictor.encoder.probe import Baseline, Frames, Probe, frames_of, measure, probe_table, probe_verdict
+from motionkit_predictor.encoder.settings import PretrainEncoderSettings
 
 LAST = "encoder-last"
 HEADLINES = tuple(f"encoder/{name}" for name in ("skill", "period_deg", "gait_accuracy", "gait_balanced", "pose_deg"))

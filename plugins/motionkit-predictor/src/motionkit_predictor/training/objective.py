@@ -8,15 +8,22 @@ import torch
 from torch import Tensor
 
 from motionkit.training.steps import Parts
-from motionkit_predictor.adaptive import build_adaptive
-from motionkit_predictor.batches import WindowBatch, WindowBatches
 from motionkit_predictor.evaluation.measure import Body
-from motionkit_predictor.features import Course, Predicted, periods
-from motionkit_predictor.heads import Delta, OneShot, Trunk
-from motionkit_predictor.losses import Frames, JointLoss, Skeleton, frame_weights, group_shares, latent_consistency
-from motionkit_predictor.network import PredictorNetwork, roll_out, teach
-from motionkit_predictor.schedule import Values, values_at
-from motionkit_predictor.train_settings import GROUPS, TrainMplSettings
+from motionkit_predictor.network.features import Course, Predicted, periods
+from motionkit_predictor.network.heads import Delta, OneShot, Trunk
+from motionkit_predictor.network.predictor import PredictorNetwork, roll_out, teach
+from motionkit_predictor.training.adaptive import build_adaptive
+from motionkit_predictor.training.batches import WindowBatch, WindowBatches
+from motionkit_predictor.training.losses import (
+    Frames,
+    JointLoss,
+    Skeleton,
+    frame_weights,
+    group_shares,
+    latent_consistency,
+)
+from motionkit_predictor.training.schedule import Values, values_at
+from motionkit_predictor.training.settings import GROUPS, TrainMplSettings
 
 _SHARES = "loss_group"
 

@@ -24,7 +24,7 @@ from motionkit.rigs import Retarget
 from motionkit.runs import TrainedOn
 from motionkit.starter import CATALOGUE, OFFSETS, PARENTS, Order, StarterClip, perform
 from motionkit.starter.plan import plan
-from motionkit_predictor.clips import (
+from motionkit_predictor.data.clips import (
     ClipSet,
     Windows,
     clip_fingerprint,
@@ -33,8 +33,8 @@ from motionkit_predictor.clips import (
     leave_out,
     set_fingerprint,
 )
+from motionkit_predictor.data.settings import WindowSettings
 from motionkit_predictor.settings import PredictorSettings
-from motionkit_predictor.train_settings import WindowSettings
 
 STARTER = "starter"
 

@@ -12,15 +12,15 @@ from torch import Tensor, nn
 from motionkit import weights
 from motionkit.errors import MotionkitError
 from motionkit.runs import find_model, fingerprint_files, fingerprint_tensors
-from motionkit_predictor.clips import ClipSet, Windows
-from motionkit_predictor.data import TrainingData
-from motionkit_predictor.encoder import COMMAND, MotionEncoder, newest_encoder_run, open_encoder
-from motionkit_predictor.features import Statistics
-from motionkit_predictor.network import PredictorNetwork
-from motionkit_predictor.norm_template import read_template, take_turn_scale
+from motionkit_predictor.data.clips import ClipSet, Windows
+from motionkit_predictor.data.files import TrainingData
+from motionkit_predictor.encoder.network import COMMAND, MotionEncoder, newest_encoder_run, open_encoder
+from motionkit_predictor.network.features import Statistics
+from motionkit_predictor.network.predictor import PredictorNetwork
 from motionkit_predictor.policy import ARTIFACT, DOCUMENT, MplPredictor
 from motionkit_predictor.settings import PredictorSettings
-from motionkit_predictor.train_settings import TrainMplSettings
+from motionkit_predictor.training.norm_template import read_template, take_turn_scale
+from motionkit_predictor.training.settings import TrainMplSettings
 
 _LISTED = 3
 

@@ -19,10 +19,22 @@ from motionkit.geometry import matrix_from_6d
 from motionkit.motion.prediction import MotionState
 from motionkit.rigs.roles import find_roles
 from motionkit.runs import TENSORS, OutputFolder
-from motionkit_predictor import bvh_file, known_frames, runtime
-from motionkit_predictor.features import FEET, ROOT, pack
-from motionkit_predictor.heads import POINT, Delta, OneShot
-from motionkit_predictor.network import ASTRAY, CURVE, GAIN, HELD, LEVEL, LONGER, MOST, NEARER, POWER, SHARE, step_once
+from motionkit_predictor.export import bvh_file, known_frames, runtime
+from motionkit_predictor.network.features import FEET, ROOT, pack
+from motionkit_predictor.network.heads import POINT, Delta, OneShot
+from motionkit_predictor.network.predictor import (
+    ASTRAY,
+    CURVE,
+    GAIN,
+    HELD,
+    LEVEL,
+    LONGER,
+    MOST,
+    NEARER,
+    POWER,
+    SHARE,
+    step_once,
+)
 from motionkit_predictor.policy import MplPredictor, open_predictor
 from motionkit_predictor.settings import MplOptions
 

@@ -17,8 +17,8 @@ from torch.nn import functional as F
 
 from motionkit.metrics import CONTACT
 from motionkit.motion.prediction import MotionState, follow, state_positions
-from motionkit_predictor.features import Predicted
-from motionkit_predictor.train_settings import GROUPS, LossSettings
+from motionkit_predictor.network.features import Predicted
+from motionkit_predictor.training.settings import GROUPS, LossSettings
 
 _METRES = 0.5  # metres that a radian of heading counts as: what a body half a metre wide is off by
 _TINY = 1e-14

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from motionkit.geometry import matrix_from_6d, matrix_to_6d
 from motionkit.motion.prediction import MotionState
-from motionkit_predictor.encoder import PERIOD, MotionEncoder
-from motionkit_predictor.features import (
+from motionkit_predictor.encoder.network import PERIOD, MotionEncoder
+from motionkit_predictor.network.features import (
     FEET,
     ROOT,
     Predicted,
@@ -23,8 +23,8 @@ from motionkit_predictor.features import (
     reading_width,
     width_of,
 )
+from motionkit_predictor.network.unrolled import Film, UnrolledLinear, WindowAttention
 from motionkit_predictor.settings import PredictorSettings
-from motionkit_predictor.unrolled import Film, UnrolledLinear, WindowAttention
 
 POINT = 4
 """Features of a point of the commanded path."""

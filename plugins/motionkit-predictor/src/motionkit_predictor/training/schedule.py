@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from motionkit_predictor.train_settings import GROUPS, TrainMplSettings
+from motionkit_predictor.training.settings import GROUPS, TrainMplSettings
 
 _STAGES = ("stage1_teacher", "stage2_mixed", "stage3_freerun")
 _SHARES = (0.3, 0.4, 0.3)

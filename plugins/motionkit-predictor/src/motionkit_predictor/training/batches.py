@@ -12,7 +12,7 @@ from motionkit.geometry import matrix_from_6d, matrix_to_6d, rotate_yaw, yaw_mat
 from motionkit.motion.prediction import MotionState
 from motionkit.rigs import mirror_order
 from motionkit.rl import stable_hash
-from motionkit_predictor.clips import Windows
+from motionkit_predictor.data.clips import Windows
 
 _WAVE = 6.0  # seconds in which a bent path swings from side to side: nearly a circle over the second that is read ahead
 

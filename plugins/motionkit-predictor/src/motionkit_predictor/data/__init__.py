@@ -1,0 +1,1 @@
+"""Clips as the motion states that a predictor is trained and measured on."""

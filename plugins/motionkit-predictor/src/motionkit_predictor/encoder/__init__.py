@@ -1,0 +1,1 @@
+"""The motion encoder: its network, its training, and what it knows."""

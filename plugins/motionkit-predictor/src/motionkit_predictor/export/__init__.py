@@ -1,0 +1,1 @@
+"""A predictor for other programs."""

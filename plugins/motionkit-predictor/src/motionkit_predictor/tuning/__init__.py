@@ -1,0 +1,1 @@
+"""Settings that suit data, and searches for them."""
