@@ -60,9 +60,9 @@ class LazyCommand(TyperCommand):
         command = self.build(args)
         part, words = command, args
         path = f"{parent.command_path} {self.name}" if parent is not None else f"motionkit {self.name}"
-        if args and args[0] in getattr(command, "commands", {}):
+        if args and args[0] in _below(command):
             part, words, path = command.commands[args[0]], args[1:], f"{path} {args[0]}"
-        if not (wants_help or extra.get("resilient_parsing") or hasattr(part, "commands")):
+        if not (wants_help or extra.get("resilient_parsing") or _below(part)):
             options = options_of(part)
             # Packages are asked only if there is something to look up.
             if any(_is_foreign(word, options) for word in words):
@@ -90,7 +90,7 @@ class LazyCommand(TyperCommand):
             raw_arguments.reset(token)
         command.name = self.name
         self._describe(command)
-        for part in (command, *getattr(command, "commands", {}).values()):
+        for part in (command, *_below(command).values()):
             if part.callback is not None:
                 part.callback = aside()(part.callback)
         return command
@@ -99,12 +99,18 @@ class LazyCommand(TyperCommand):
         """Add an example and how to list all settings to the help of a command, or of each command of a group."""
         from motionkit.cli.settings import models
 
-        for name, part in {"": command, **getattr(command, "commands", {})}.items():
+        for name, part in {"": command, **_below(command)}.items():
             path = f"{self._path} {name}".strip()
             put_example(part, path, settings=path in models)
             for item in part.params:
                 one_style(item, panel="Settings" if path in models else None)
             part.get_help_option = partial(_help_option, part, part.get_help_option)
+
+
+def _below(command: Any) -> Mapping[str, Any]:
+    """Return the commands of a group by name; none of a single command, which click gives no such attribute."""
+    found: Mapping[str, Any] = getattr(command, "commands", {})
+    return found
 
 
 def _is_foreign(word: str, options: Mapping[str, bool]) -> bool:
@@ -235,7 +241,7 @@ def _single_names() -> list[str]:
 
 
 def _evaluations() -> dict[str, Any]:
-    return {f"eval {kind}": command for kind, command in getattr(built_in("eval"), "commands", {}).items()}
+    return {f"eval {kind}": command for kind, command in _below(built_in("eval")).items()}
 
 
 def built_in(name: str) -> Any:
@@ -244,7 +250,7 @@ def built_in(name: str) -> Any:
     for row in rows():
         if row.name == first:
             command = LazyCommand(first, "", "", partial(load_register, row)).build()
-            return getattr(command, "commands", {}).get(kind) if kind else command
+            return _below(command).get(kind) if kind else command
     for entry in plugins.scan().of("trainers"):
         if entry.builtin and entry.name == name.replace(" ", "."):
             return LazyCommand(name, "", "", partial(_trainer, f"motionkit:{entry.name}")).build()

@@ -76,7 +76,8 @@ def _named(model: BaseModel, path: tuple[str, ...]) -> Iterator[tuple[str, Place
         marks = {type(mark): mark for mark in field.metadata}
         place = marks.get(Place)
         if isinstance(place, Place):
-            flag = getattr(marks.get(Cli), "flag", "") or dotted((*path, name))
+            mark = marks.get(Cli)
+            flag = (mark.flag if isinstance(mark, Cli) else "") or dotted((*path, name))
             for item in value if isinstance(value, tuple) else (value,):
                 if isinstance(item, (str, Path)):
                     yield flag, place, str(item)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from motionkit.errors import MotionkitError
-from motionkit.runs._record import RECORD, RunRecord, read_record
+from motionkit.runs._record import NONBLOCK, RECORD, RunRecord, read_record
 from motionkit.runs.atomic import is_temporary, sweep, temporary
 from motionkit.runs.forms import model_forms
 
@@ -134,7 +134,7 @@ def still_holds(lock: IO[str], folder: Path) -> bool:
 
 def _open(folder: Path, flags: int) -> int:
     # A link is refused and a pipe does not block: the folder may come from another user.
-    return os.open(folder / LOCK, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o666)
+    return os.open(folder / LOCK, flags | getattr(os, "O_NOFOLLOW", 0) | NONBLOCK, 0o666)
 
 
 def _lock(descriptor: int) -> bool:

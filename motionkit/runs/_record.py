@@ -27,6 +27,7 @@ from motionkit.plugins import scan
 from motionkit.runs.atomic import is_inside, write_json
 from motionkit.tracking import finite
 
+NONBLOCK = getattr(os, "O_NONBLOCK", 0)  # so that opening a pipe does not wait; Windows has no such flag
 RECORD = "run.json"
 """Name of the file."""
 
@@ -270,7 +271,7 @@ def _as_hash(text: str) -> str | None:
 def _text(path: Path) -> str:
     """Return the text of a regular file, at most `_LIMIT` bytes of it; empty if it cannot be read."""
     try:
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | NONBLOCK)) as file:
             regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
             return file.read(_LIMIT).decode(errors="replace") if regular else ""
     except (OSError, ValueError):

@@ -196,8 +196,9 @@ def check_reward(
         built = reward
     batch = samples if samples is not None else sample_record(reads)
     questions = list(prompts) if prompts is not None else prompts_for(batch)
-    findings = Findings(f"reward {getattr(built, 'name', type(built).__name__)!r}")
-    findings.expect(isinstance(getattr(built, "name", None), str), "It needs a 'name'; metrics are logged under it.")
+    name = getattr(built, "name", None)
+    findings = Findings(f"reward {(name or type(built).__name__)!r}")
+    findings.expect(isinstance(name, str), "It needs a 'name'; metrics are logged under it.")
     everyone = range(len(batch))
     before = rows(batch, everyone)
     scores = _score(built, batch, questions)

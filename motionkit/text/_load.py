@@ -23,7 +23,7 @@ from motionkit.config import HUB_ID, OLD_HUB_ID
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError, first_line
 from motionkit.plugins import install_line
-from motionkit.text._prompt import CachedEncoder, TextEncoder, TextFeatures, pad_rows
+from motionkit.text._prompt import CachedEncoder, TextEncoder, TextFeatures, pad_rows, source_of
 from motionkit.text._stored import StoredEncoder
 
 Encoder = TypeVar("Encoder", bound=TextEncoder)
@@ -398,8 +398,7 @@ class TextRecord(BaseModel):
     @classmethod
     def of(cls, encoder: TextEncoder) -> TextRecord:
         """Describe an encoder."""
-        source = getattr(encoder, "source", "")
-        return cls(encoder=encoder.name, fingerprint=encoder.fingerprint, model=source)
+        return cls(encoder=encoder.name, fingerprint=encoder.fingerprint, model=source_of(encoder))
 
     def require(self, encoder: TextEncoder, *, origin: str, option: str) -> None:
         """Refuse an encoder of the same name with other weights.
@@ -409,7 +408,7 @@ class TextRecord(BaseModel):
         mine, theirs = proof(self.fingerprint), proof(encoder.fingerprint)
         if not mine or not theirs or mine == theirs or mine.partition(":")[0] != theirs.partition(":")[0]:
             return
-        source = getattr(encoder, "source", "") or "the default"
+        source = source_of(encoder) or "the default"
         raise MotionkitError(
             f"{origin}: trained with another {encoder.name} text model than this one ({source}).",
             why=f"its text model is {self.model or 'the default'}, fingerprint {mine}; this one has fingerprint "

@@ -52,6 +52,12 @@ class TextEncoder(Protocol):
         ...
 
 
+def source_of(encoder: TextEncoder) -> str:
+    """Return the folder or hub id that an encoder was opened from; empty for one that was opened from none."""
+    source: str = getattr(encoder, "source", "")
+    return source
+
+
 class CachedEncoder:
     """A `TextEncoder` that encodes each distinct text once; rows are those of the inner encoder bit for bit."""
 
@@ -60,7 +66,7 @@ class CachedEncoder:
         self.name = encoder.name
         self.width = encoder.width
         self.fingerprint = encoder.fingerprint
-        self.source: str = getattr(encoder, "source", "")
+        self.source = source_of(encoder)
         self._rows: dict[str, Tensor] = {}
 
     def encode(self, texts: Sequence[str]) -> TextFeatures:

@@ -19,8 +19,8 @@ from motionkit.text_to_motion.grpo.api import EmaSettings, GrpoObjective, GrpoRo
 from motionkit.text_to_motion.mdm.open import new_policy
 from motionkit.text_to_motion.mdm.settings import MDMSettings
 from motionkit.training.device import use_matmul
+from tests.made.plain import plain_dataset
 
-from ..made.plain import plain_dataset
 from .plain import PlainGRPO, PlainMDM, Switches
 from .ratios import Ratios
 

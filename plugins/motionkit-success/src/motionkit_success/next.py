@@ -44,7 +44,7 @@ def _environment(info: RunInfo) -> Mapping[str, Any] | None:
             continue
         if isinstance(table, Mapping):
             return table
-    table = getattr(info.record, "environment", None)
+    table = (info.record.model_extra or {}).get("environment") if info.record is not None else None
     named = table.get("name") if isinstance(table, Mapping) else None
     return table if isinstance(named, str) and not plugins.is_file(named) else None
 
