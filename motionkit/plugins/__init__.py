@@ -1,7 +1,16 @@
 """Plugin components and their discovery. Imports no torch."""
 
 from motionkit.plugins._complete import build, complete, missing
-from motionkit.plugins._component import FREE, Component, Direction, Metric, declared, install_line, short_ones
+from motionkit.plugins._component import (
+    FREE,
+    Component,
+    Direction,
+    Metric,
+    attribute_of,
+    declared,
+    install_line,
+    short_ones,
+)
 from motionkit.plugins._discovery import INSTALL_FIX, KINDS, Entry, Kind, either, forget, scan
 from motionkit.plugins._guard import catching, in_use, in_words, package_of
 from motionkit.plugins._lookup import (
@@ -39,6 +48,7 @@ __all__ = [
     "Entry",
     "Kind",
     "Metric",
+    "attribute_of",
     "available",
     "build",
     "builtin_metrics",

@@ -1,17 +1,16 @@
 """The optional part of a protocol, for objects of classes that do not derive from it.
 
 In a protocol of motionkit the abstract members are those that every plugin has; the others have defaults. A class that
-derives from the protocol inherits them. The class of a plugin need not: what it lacks is added where its objects come
-in, so that whoever uses them finds every attribute.
+derives from the protocol inherits the defaults. To a class that does not, `complete` adds those that it lacks.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
-from motionkit.plugins._component import Component
+from motionkit.plugins._component import Component, attribute_of
 from motionkit.plugins._discovery import KINDS
 from motionkit.plugins._lookup import gives_of
 
@@ -35,13 +34,22 @@ def complete(built: _Built, protocol: type) -> _Built:
     """
     cls = type(built)
     if built is not None and protocol not in cls.__mro__:
-        required, members = required_of(protocol), dict[str, Any]()
-        for base in reversed(protocol.__mro__):
-            members.update(vars(base))
-        for name, value in members.items():
-            if not (name.startswith("_") or name in required or hasattr(built, name)):
-                setattr(cls, name, _Default(value.fget) if isinstance(value, property) else value)
+        for name, value in _defaults(protocol).items():
+            if not hasattr(built, name):
+                setattr(cls, name, value)
     return built
+
+
+@cache
+def _defaults(protocol: type) -> dict[str, Any]:
+    """Return the members of a protocol that have a default, by name; once, since rewards are completed in each step."""
+    members = {name: value for base in reversed(protocol.__mro__) for name, value in vars(base).items()}
+    optional = {name for name in members if not name.startswith("_")} - required_of(protocol)
+    return {
+        name: _Default(value.fget) if isinstance(value, property) else value
+        for name, value in members.items()
+        if name in optional
+    }
 
 
 def required_of(protocol: type) -> frozenset[str]:
@@ -67,5 +75,5 @@ def build(kind: str, component: Component, options: Any, /, **runtime: Any) -> A
         MotionkitError: As `Component.build`.
     """
     built = component.build(options, **runtime)
-    module, _, name = KINDS[kind].gives.get(gives_of(kind, component), "").partition(":")
-    return complete(built, getattr(importlib.import_module(module), name)) if module else built
+    protocol = KINDS[kind].gives.get(gives_of(kind, component), "")
+    return complete(built, attribute_of(protocol)) if protocol else built

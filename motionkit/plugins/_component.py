@@ -200,7 +200,7 @@ class Component:
         if not isinstance(self.metrics, str):
             return tuple(self.metrics)
         with catching(self.metrics.partition(":")[0]):
-            return tuple(_attribute(self.metrics))
+            return tuple(attribute_of(self.metrics))
 
     def page_maker(self) -> Any:
         """Import and return the function that `page` names."""
@@ -218,7 +218,7 @@ class Component:
         if not self.next:
             return []
         with catching(self.next.partition(":")[0], code=1):
-            return [list(words) for words in _attribute(self.next)(info)]
+            return [list(words) for words in attribute_of(self.next)(info)]
 
     def exporter(self, to: str) -> Any:
         """Import and return the writer of a format in `exports`; None if there is no such format."""
@@ -233,7 +233,7 @@ class Component:
         if absent := self.missing():
             fix = install_line(self.extra) if self.extra else f"pip install {' '.join(absent)}"
             raise MotionkitError(f"{', '.join(absent)} is not installed.", why=f"{self.summary!r} needs it.", fix=fix)
-        return _attribute(name)
+        return attribute_of(name)
 
     def build(self, options: BaseModel, /, **runtime: Any) -> Any:
         """Import the heavy half and call it with `options` and the runtime objects of its kind."""
@@ -242,8 +242,12 @@ class Component:
             return factory(options, **runtime)
 
 
-def _attribute(name: str) -> Any:
-    """Import and return what ``"module:attribute"`` names."""
+def attribute_of(name: str) -> Any:
+    """Import and return what ``"module:attribute"`` names.
+
+    Raises:
+        MotionkitError: It cannot be imported.
+    """
     module, _, attribute = name.partition(":")
     try:
         return getattr(importlib.import_module(module), attribute)

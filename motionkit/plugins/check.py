@@ -18,7 +18,7 @@ from typing import Any
 
 from motionkit.errors import MotionkitError, did_you_mean
 from motionkit.plugins._complete import missing, required_of
-from motionkit.plugins._component import Component
+from motionkit.plugins._component import Component, attribute_of
 from motionkit.plugins._discovery import (
     HOME,
     INSTALL_FIX,
@@ -145,8 +145,7 @@ def _other_kind(kind: str, factory: type) -> str:
 
 
 def _methods(protocol: str) -> list[str]:
-    module, _, name = protocol.partition(":")
-    cls = getattr(importlib.import_module(module), name) if module else object
+    cls = attribute_of(protocol) if protocol else object
     required = required_of(cls)
     return [word for word in vars(cls) if word in required]
 

@@ -31,6 +31,7 @@ def _all() -> Mapping[str, Mapping[str, Any]]:
     return packages
 
 
+@cache
 def names() -> frozenset[str]:
     """Return the names of motionkit's own distributions, installed or not."""
     return frozenset(module.partition(".")[0].replace("_", "-") for module in _all())

@@ -45,7 +45,7 @@ class ModelForm:
     described: str = ""  # Word in what `motionkit.weights.describe` says of a file that this plugin opens
     protocol: str = ""  # Protocol of `eval` that measures it by default; empty for the one of what its plugin gives
     blind: str = "Its run kept no audit of a reward."  # What a card says where no audit of the run says what it misses
-    # Refuses a model that nobody else could open, given its path and document.
+    # Called with the path and the document of a model; raises if nobody else could open it.
     refuse: Callable[[str, Mapping[str, Any]], None] | None = None
 
     def find(self, folder: Path) -> SavedModel | None:

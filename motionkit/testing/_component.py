@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import subprocess
 import sys
 from collections.abc import Callable
@@ -49,8 +48,8 @@ def component_of(kind: str, subject: str | Component) -> Component:
 
 def other_check(kind: str, gives: str) -> Callable[..., None] | None:
     """Return the check of plugins that give a word, if it is not that of their kind; None if it is."""
-    module, _, name = plugins.KINDS[kind].checks.get(gives, "").partition(":")
-    check: Callable[..., None] | None = getattr(importlib.import_module(module), name) if module else None
+    name = plugins.KINDS[kind].checks.get(gives, "")
+    check: Callable[..., None] | None = plugins.attribute_of(name) if name else None
     return check
 
 

@@ -124,13 +124,10 @@ def named_systems(package: list[Module], known: set[str]) -> int:
 
 def optional(package: list[Module]) -> int:
     """Return the calls of ``getattr`` with a default and of ``hasattr``."""
-    calls = (
-        node for module in package for node in ast.walk(module.tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    )  # fmt: skip
     return sum(
-        (node.func.id == "getattr" and len(node.args) == 3) or node.func.id == "hasattr"  # type: ignore[attr-defined]
-        for node in calls
+        isinstance(node, ast.Call) and (ast.unparse(node.func), len(node.args)) in (("getattr", 3), ("hasattr", 2))
+        for module in package
+        for node in ast.walk(module.tree)
     )
 
 

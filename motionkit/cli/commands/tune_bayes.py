@@ -186,7 +186,6 @@ def _prepare(base: Base, plan: Plan) -> tuple[dict[str, object], dict[str, str],
         with plugins.catching():
             trainer.prepare()
             described = dict(trainer.describe())
-            # A trainer may set its length.
             settings = trainer.settings or resolved.settings  # a trainer may set its length
             return described, dict(trainer.inputs or {}), settings.run.num_steps or 0
     except OSError as error:

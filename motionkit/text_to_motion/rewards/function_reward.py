@@ -46,7 +46,7 @@ class FunctionReward(Reward):
         plain = getattr(function, "__name__", type(function).__name__)
         self.name = name or (plain.replace("_", "-") if plain.isidentifier() else "function")
         if inspect.iscoroutinefunction(function):
-            self.score = self._await_score  # type: ignore[assignment, method-assign]  # it is told by this
+            self.score = self._await_score  # type: ignore[assignment, method-assign]  # `is_async` asks the method
 
     def __repr__(self) -> str:
         return f"FunctionReward({self.name!r})"
