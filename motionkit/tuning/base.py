@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from motionkit.config import (
     Layer,
     Problem,
     Resolved,
+    Search,
     SettingsError,
     TrainerSettings,
     leaves,
@@ -32,6 +33,15 @@ from motionkit.plugins import Component
 
 _PLACE = {"out": None, "name": None, "overwrite": False, "resume": None}
 """Settings of the run folder, which differ between the trials of a search."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a trainer says before it trains."""
+
+    described: Mapping[str, object]  # Its plan
+    inputs: dict[str, str]  # Fingerprints of its inputs, by setting; see `motionkit.training.base.Trainer`
+    steps: int  # Steps of a training; 0 if unknown
 
 
 @dataclass(frozen=True)
@@ -68,9 +78,45 @@ class Base:
         layer = Layer(origin, table, from_file=True, code=self.code)
         return resolve_layers(self.model, [layer], command=self.command)
 
-    def fixed(self, values: Mapping[str, Any]) -> Base:
-        """Return the base with some settings fixed, which `changed` leaves out."""
-        return replace(self, table=self.with_values(values).snapshot(), given=self.table) if values else self
+    def values(self, keys: Iterable[str]) -> dict[str, Any]:
+        """Return the settings of some keys; those that the trainer does not have are refused."""
+        found = {}
+        for key in keys:
+            try:
+                found[key] = value_at(self.table, key)
+            except KeyError:
+                raise MotionkitError(
+                    f"{key} is not a setting of {self.trainer}.",
+                    fix=which_setting(key, [name for name, _ in flat(self.table)])
+                    or f"motionkit config show {self.trainer} lists them.",
+                ) from None
+        return found
+
+    def searched(self) -> tuple[Base, Search]:
+        """Return the base with the settings fixed that the trainer's search fixes, and that search, empty if none.
+
+        `changed` leaves the fixed ones out.
+        """
+        search: Search = self.component.searched(self.with_values({}).settings) or Search({}, value="")
+        if not search.base:
+            return self, search
+        return replace(self, table=self.with_values(search.base).snapshot(), given=self.table), search
+
+    def prepared(self, values: Mapping[str, Any]) -> Prepared:
+        """Open the trainer's inputs once with some settings replaced, so that their errors come first.
+
+        Raises:
+            OSError: An input cannot be read.
+        """
+        from motionkit.training.execute import build_trainer
+
+        settings = self.with_values(values).settings
+        trainer = build_trainer(self.command, self.component, settings)
+        with plugins.catching():
+            trainer.prepare()
+            described = dict(trainer.describe())
+            settings = trainer.settings or settings  # a trainer may set its length
+            return Prepared(described, dict(trainer.inputs or {}), settings.run.num_steps or 0)
 
     def read(self, sets: Sequence[str], *, repeated: str = "") -> tuple[Base, dict[str, Any]]:
         """Read ``key=value`` strings, in the types of the settings.
@@ -177,19 +223,6 @@ def _typed_with(flag: str, problem: Problem) -> Problem:
 def _differs(key: str, value: object, usual: Mapping[str, Any]) -> bool:
     inside = dict(flat(value, key))
     return any(name not in usual or usual[name] != part for name, part in inside.items())
-
-
-def require_known(keys: Mapping[str, Any], table: Mapping[str, Any], trainer: str) -> None:
-    """Refuse keys that are not settings of a trainer."""
-    known = [key for key, _ in flat(table)]
-    for key in keys:
-        try:
-            value_at(table, key)
-        except KeyError:
-            raise MotionkitError(
-                f"{key} is not a setting of {trainer}.",
-                fix=which_setting(key, known) or f"motionkit config show {trainer} lists them.",
-            ) from None
 
 
 def flat(table: object, prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -13,15 +13,16 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from motionkit.config import Choice, Range, Search, Space
+from motionkit.config import Choice, Range, Space
 from motionkit.documents import read_json, read_toml, read_yaml
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run, write_bytes_atomic
-from motionkit.tuning.base import Base, require_known, value_at
+from motionkit.tuning.base import Base, value_at
+from motionkit.tuning.settings import Pruner, Sampler, TuneBayesSettings
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -35,11 +36,6 @@ TRIALS, SEEDS, WORKERS = "trials", "seeds", "workers"
 
 HISTORY, BEST_JSON, BEST_TOML = "history.json", "best.json", "best.toml"
 """Files of the result: all trials, and the best settings."""
-
-Sampler = Literal["auto", "gp", "tpe", "random", "cmaes", "qmc"]
-Pruner = Literal["auto", "none", "hyperband", "median"]
-SAMPLERS: tuple[str, ...] = get_args(Sampler)
-PRUNERS: tuple[str, ...] = get_args(Pruner)
 
 _MOST_DIMENSIONS, _MOST_TRIALS = 20, 100
 """Largest search for which `auto` takes the Gaussian process; docs/tuning.md has the measurements."""
@@ -80,14 +76,23 @@ class Plan(BaseModel):
 
     @property
     def first(self) -> dict[str, Any]:
-        """The base's values: trial 0."""
-        return values_of(self.dimensions, self.base)
+        """The base's values in the types of the space: trial 0."""
+        values = {key: value_at(self.base, key) for key in self.space}
+        return {
+            key: values[key] if isinstance(axis, Choice) else int(values[key]) if axis.whole else float(values[key])
+            for key, axis in self.dimensions.items()
+        }
 
     @property
     def digest(self) -> str:
         """Fingerprint of everything that processes sharing a study must agree on."""
         common = self.model_dump(include={"trainer", "base", "space", "value", "watch", "direction", "trial", "inputs"})
         return hashlib.sha256(json.dumps(common, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def seeds_study(self) -> str:
+        """Name of the second study, with further seeds."""
+        return f"{self.study} (seeds)"
 
     def better(self, new: float, other: float) -> bool:
         """Whether one value is better than another."""
@@ -96,50 +101,53 @@ class Plan(BaseModel):
 
 def make_plan(
     base: Base,
+    settings: TuneBayesSettings,
     *,
     study: str,
-    trials: int,
-    space: Mapping[str, Range | Choice] | None = None,
-    value: str = "",
-    watch: str | None = None,
-    direction: Literal["maximize", "minimize"] = "maximize",
     trial: Mapping[str, Any] | None = None,
-    seeds: int = 3,
-    seed: int = 0,
-    sampler: Sampler = "auto",
-    pruner: Pruner = "auto",
-    storage: str = "",
-) -> tuple[Plan, Base, list[str]]:
-    """Decide everything that is left open; returns the plan, its base and notes for the user."""
-    searched: Search = base.component.searched(base.with_values({}).settings) or Search({}, value="")
-    base = base.fixed(searched.base)
+    space: Space | None = None,
+) -> tuple[Base, Plan, list[str]]:
+    """Decide everything that is left open.
+
+    Args:
+        base: Trainer and settings.
+        settings: What was asked for.
+        study: Name of the study.
+        trial: Settings of trials only, besides those of the trainer's own search.
+        space: The search space; None for the trainer's own.
+
+    Returns:
+        The base with what the trainer's search fixes in it, the plan, and notes for the user.
+    """
+    base, searched = base.searched()
     chosen = searched.space if space is None else space
     if not chosen:
         raise MotionkitError(
             f"trainer {base.trainer} has no search space.", fix="give one with --space FILE; docs/tuning.md"
         )
-    value = value or searched.value
+    value = settings.value or searched.value
     if not value:
         raise MotionkitError(
             f"trainer {base.trainer} does not name a value to improve.",
             fix="--value KEY, a number of its --json document such as heldout.reward.after",
         )
-    watch = searched.watch if watch is None else watch
+    watch = searched.watch if settings.watch is None else settings.watch
     short = {**searched.trial, **(trial or {})}
-    require_known({**chosen, **short}, base.table, base.trainer)
-    wide, notes = with_base(chosen, base.table)
-    sampler, pruner, why = choose_method(sampler, pruner, wide, trials, watched=bool(watch))
+    first = base.values([*chosen, *short])
     base.with_values(short)  # refuses what does not fit, before anything starts
+    wide, notes = with_base(chosen, first)
+    sampler, pruner, why = choose_method(settings.sampler, settings.pruner, wide, settings.trials, watched=bool(watch))
     plan = Plan(
         trainer=base.trainer, base=dict(base.table), space=written(wide), value=value, watch=watch,
-        direction=direction, trial=json.loads(json.dumps(short)), patience=searched.patience,
-        trials=trials, seeds=seeds, seed=seed, sampler=sampler, pruner=pruner, why=why, study=study, storage=storage,
+        direction=settings.direction, trial=json.loads(json.dumps(short)), patience=searched.patience,
+        trials=settings.trials, seeds=settings.seeds, seed=settings.seed, sampler=sampler, pruner=pruner, why=why,
+        study=study, storage=settings.storage,
     )  # fmt: skip
-    return plan, base, notes
+    return base, plan, notes
 
 
 def choose_method(
-    sampler: Sampler, pruner: Pruner, space: Mapping[str, Range | Choice], trials: int, *, watched: bool
+    sampler: Sampler, pruner: Pruner, space: Space, trials: int, *, watched: bool
 ) -> tuple[Sampler, Pruner, str]:
     """Choose the sampler and the pruner if they are ``auto``, and return why."""
     numbers = all(isinstance(axis, Range) for axis in space.values())
@@ -261,13 +269,17 @@ def written(space: Space) -> dict[str, Any]:
     return table
 
 
-def with_base(space: Space, base: Mapping[str, Any]) -> tuple[dict[str, Range | Choice], list[str]]:
-    """Return the space widened to include the base's values, and a sentence for each change."""
+def with_base(space: Space, first: Mapping[str, Any]) -> tuple[dict[str, Range | Choice], list[str]]:
+    """Return the space widened to include the base's values, and a sentence for each change.
+
+    Args:
+        space: The space.
+        first: The base's values, by key.
+    """
     wide: dict[str, Range | Choice] = {}
     notes = []
     for key, axis in space.items():
-        value = value_at(base, key)
-        new = axis
+        value, new = first[key], axis
         if isinstance(axis, Choice):
             if value not in axis.values:
                 new = Choice((*axis.values, value))
@@ -305,15 +317,6 @@ def distributions(space: Space) -> dict[str, BaseDistribution]:
         else:
             by_key[key] = FloatDistribution(axis.low, axis.high, log=axis.log)
     return by_key
-
-
-def values_of(space: Space, base: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the base's values of the searched settings, in the types of the space."""
-    values = {}
-    for key, axis in space.items():
-        value = value_at(base, key)
-        values[key] = value if isinstance(axis, Choice) else int(value) if axis.whole else float(value)
-    return values
 
 
 def _is_number(value: object) -> bool:

@@ -1,6 +1,6 @@
 """A further process of a search: ``python -m motionkit.tuning.worker FOLDER search|seeds [CODE...]``.
 
-`motionkit.tuning.search.search` starts it. It ends with its parent, so that a killed search leaves no training behind.
+`motionkit.tuning.processes` starts it. It ends with its parent, so that a killed search leaves no training behind.
 CODE names the files and options that were typed and may run code: the folder alone runs none.
 """
 
@@ -12,17 +12,10 @@ import sys
 from collections.abc import Collection
 from pathlib import Path
 
-from motionkit import plugins
 from motionkit.errors import MotionkitError
-from motionkit.tuning.base import Base
-from motionkit.tuning.plan import Plan, read_plan
-from motionkit.tuning.work import Worker
-
-
-def base_of(plan: Plan, code: Collection[str] = ()) -> Base:
-    """Return trainer and settings of a plan."""
-    component = plugins.get("trainers", plan.trainer, typed=plan.trainer in code)
-    return Base(plan.trainer, component, plan.base, code=frozenset(code))
+from motionkit.tuning.study import Study
+from motionkit.tuning.trials import Repeated
+from motionkit.tuning.work import work
 
 
 def main(folder: Path, phase: str, code: Collection[str] = ()) -> int:
@@ -30,9 +23,9 @@ def main(folder: Path, phase: str, code: Collection[str] = ()) -> int:
     parent = os.getppid()
     logging.getLogger("motionkit").addHandler(logging.StreamHandler())
     try:
-        plan = read_plan(folder)
-        worker = Worker(plan, base_of(plan, code), folder, alive=lambda: os.getppid() == parent)
-        signal = worker.repeat() if phase == "seeds" else worker.search()
+        study = Study.read(folder, code)
+        trials = study.seeds if phase == Repeated.phase else study.trials
+        signal = work(trials, study.base, alive=lambda: os.getppid() == parent)
     except MotionkitError as error:
         logging.getLogger("motionkit.tuning").error("%s", error.sentence())
         return error.code

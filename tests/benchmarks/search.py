@@ -19,7 +19,7 @@ from typing import Any
 
 from motionkit.config import Range
 from motionkit.tuning.plan import Plan, distributions, written
-from motionkit.tuning.storage import make_sampler
+from motionkit.tuning.samplers import make_sampler
 
 SPACE = {
     "lr": Range(1e-5, 1e-2, log=True),
@@ -64,6 +64,7 @@ def place(name: str, value: float) -> float:
 def surrogate(sampler: str, trials: int, repeat: int) -> list[float]:
     """Return the true skill of the best trial so far, after each trial; what is seen is noisy, what counts is not."""
     import optuna
+    from optuna.trial import TrialState
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     plan = Plan(
@@ -75,7 +76,7 @@ def surrogate(sampler: str, trials: int, repeat: int) -> list[float]:
     noise = random.Random(repeat)
     best, found = (-math.inf, -math.inf), []
     for number in range(trials):
-        study.sampler = make_sampler(plan, number)
+        study.sampler = make_sampler(plan, number, study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)))
         trial = study.ask(distributions(SPACE))
         true = skill(trial.params)
         seen = true + noise.gauss(0, NOISE)

@@ -377,7 +377,7 @@ PLACES = {
     "tracking/_trackers.py _clearml_without_a_fork import_module": FIXED,
     "tracking/_trackers.py _show_tensorboard import_module": FIXED,
     "tracking/_trackers.py _show_wandb import_module": FIXED,
-    "tuning/search.py run_processes Popen": SELF,
+    "tuning/processes.py run_processes Popen": SELF,
     "tuning/storage.py open_storage RDBStorage": "SQLAlchemy imports its dialects, and drivers by their names",
     "tuning/storage.py open_storage get_storage": "the same",
 }

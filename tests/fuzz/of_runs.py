@@ -24,9 +24,9 @@ from motionkit.runs._resume import cut_metrics, refuse_changes, refuse_command, 
 from motionkit.text_to_motion.grpo.settings import GrpoSettings
 from motionkit.tuning.base import Base, open_base
 from motionkit.tuning.plan import PLAN, Plan, make_plan, read_plan
-from motionkit.tuning.result import StudyResult
-from motionkit.tuning.storage import open_study
-from motionkit.tuning.work import Worker, best_trial, hopeless, list_seeds, open_seeds, recover, seed_values
+from motionkit.tuning.settings import TuneBayesSettings
+from motionkit.tuning.study import Study
+from motionkit.tuning.trials import Ended, count_states
 
 from .mutate import Files, Special
 from .reader import Reader
@@ -201,58 +201,52 @@ def _read_trained(folder: Path) -> None:
 
 
 @cache
-def _search() -> tuple[Plan, Base]:
-    """Return a search and its base, whose inputs are none of these files."""
+def _search() -> tuple[Base, Plan]:
+    """Return a search's base and plan, whose inputs are none of these files."""
     space = {"optim.learning_rate": Range(1e-4, 4e-3, log=True), "model.width": Choice((128, 256))}
-    plan, base, _ = make_plan(
-        open_base("train-mpl"), study="s", trials=9, space=space, seeds=1, sampler="random", pruner="none"
-    )
-    return plan, base
+    settings = TuneBayesSettings(trials=9, seeds=1, sampler="random", pruner="none")
+    base, plan, _ = make_plan(open_base("train-mpl"), settings, study="s", space=space)
+    return base, plan
 
 
 def _make_studies(scratch: Path) -> None:
     """Make a study with a trial that ended, one that failed and one that was cut off, and one that repeats seeds."""
-    from optuna.trial import TrialState
-
     for name in ("search", "seeds"):
-        plan, base = _search()
+        base, plan = _search()
         folder = scratch / name / "study"
         folder.mkdir(parents=True)
         (folder / PLAN).write_text(plan.model_dump_json())
-        study, worker = open_study(plan, folder), Worker(plan, base, folder)
+        study = Study(base, plan, folder)
         for value in (0.5, None, 0.7):
-            trial = worker._claim(study)
+            trial = study.trials.claim("7-00000000")
             assert trial is not None
-            trial.set_user_attr("worker", "7-00000000")
             trial.report(0.4, 1)
-            study.tell(trial, value, state=TrialState.FAIL if value is None else None)
+            study.trials.tell(trial, Ended("failed") if value is None else Ended("complete", value))
         if name == "seeds":
-            list_seeds(plan, folder)
-            trial = worker._claim_seed(open_seeds(plan, folder))
+            study.seeds.begin()
+            trial = study.seeds.claim("7-00000000")
             assert trial is not None
-            open_seeds(plan, folder).tell(trial, 0.6)
+            study.seeds.tell(trial, Ended("complete", 0.6))
         else:
-            worker._claim(study)
+            study.trials.claim("7-00000000")
 
 
 def _read_study(folder: Path) -> None:
     """Do what ``tune-bayes --resume`` does with a study, but for the training."""
     folder = folder / "study"
-    plan, base = _search()
-    plan = plan.model_copy(update={"study": read_plan(folder).study})
-    study = open_study(plan, folder)
-    recover(study, folder)
-    recover(open_seeds(plan, folder), folder)
-    found = study.get_trials(deepcopy=False)
-    if not hopeless(found):
-        Worker(plan, base, folder)._claim(study)
-    if best_trial(study, plan) is not None:
-        list_seeds(plan, folder)
-        result = StudyResult(plan, base, [*study.get_trials(deepcopy=False)], seed_values(plan, folder), folder)
+    base, plan = _search()
+    study = Study(base, plan.model_copy(update={"study": read_plan(folder).study}), folder)
+    study.trials.recover()
+    study.trials.begin()
+    study.trials.claim("8-00000000")
+    if study.trials.best is not None:
+        study.seeds.recover()
+        study.seeds.begin()
+        result = study.result
         json.dumps(result.document(), allow_nan=False)
         result.write()
         result.tables()
-        result.counts()
+        count_states(result.trials)
 
 
 _ENTRY_POINTS = """[console_scripts]

@@ -12,9 +12,10 @@ import pytest
 from motionkit.config import Choice, Range
 from motionkit.errors import MotionkitError
 from motionkit.tuning.base import flat, open_base, value_at, with_values
-from motionkit.tuning.plan import JOURNAL, Plan, choose_method, dimension, distributions, make_plan, written
-from motionkit.tuning.storage import LOST, make_sampler, open_study
-from motionkit.tuning.work import KILLED, Worker, requeue
+from motionkit.tuning.plan import JOURNAL, WORKERS, Plan, choose_method, dimension, distributions, make_plan, written
+from motionkit.tuning.samplers import make_sampler
+from motionkit.tuning.settings import TuneBayesSettings
+from motionkit.tuning.trials import Ended, Searched
 
 NUMBERS = {f"x{number}": Range(0.0, 1.0) for number in range(5)}
 CHOICES = {**NUMBERS, "kind": Choice(("a", "b"))}
@@ -80,7 +81,7 @@ def test_keys_lead_into_tables_and_lists() -> None:
 
 
 def test_the_base_of_train_mpl_is_in_its_own_space() -> None:
-    plan, base, _ = make_plan(open_base("train-mpl"), study="s", trials=50)
+    base, plan, _ = make_plan(open_base("train-mpl"), TuneBayesSettings(), study="s")
     assert plan.value == "heldout.skill.after"
     for key, value in plan.first.items():
         one = plan.dimensions[key]
@@ -91,13 +92,14 @@ def test_the_base_of_train_mpl_is_in_its_own_space() -> None:
 
 
 def test_the_length_of_trials_on_the_starter_is_not_in_the_result() -> None:
-    plan, base, _ = make_plan(open_base("train-mpl"), study="s", trials=50)
+    base, plan, _ = make_plan(open_base("train-mpl"), TuneBayesSettings(), study="s")
     assert plan.trial["run.epochs"] == 6
     assert base.changed({}) == {}
     assert base.changed({"model.width": 192}) == {"model": {"width": 192}}
     # An epoch of a training of that length: with another one it means nothing.
     assert "teacher.end_epoch" not in plan.space
-    asked, base, _ = make_plan(open_base("train-mpl", values={"run.epochs": 10}), study="s", trials=50)
+    longer = open_base("train-mpl", values={"run.epochs": 10})
+    base, asked, _ = make_plan(longer, TuneBayesSettings(), study="s")
     assert asked.first["teacher.end_epoch"] == 6
     assert "run.epochs" not in asked.trial
     assert base.changed({"teacher.end_epoch": 4}) == {"run": {"epochs": 10}, "teacher": {"end_epoch": 4}}
@@ -115,7 +117,7 @@ def test_schedules_that_are_drawn_only_rise() -> None:
          "loss_groups": {"core": {"w_fk_pos": 0.4025}}},
     ]  # fmt: skip
     base = open_base("train-mpl", values={"stages": stages, "run.epochs": 30})
-    plan, base, _ = make_plan(base, study="s", trials=50)
+    base, plan, _ = make_plan(base, TuneBayesSettings(), study="s")
     assert plan.first["stages.2.trainer.freerun_weight"] == 0.325
     assert "stages.1.loss_groups.core.w_fk_pos" in plan.space
     assert "loss.fk_pos" not in plan.space
@@ -154,7 +156,8 @@ def test_trials_follow_from_seed_and_history(sampler: str) -> None:
 
     def run(study: Any, trials: int) -> list[dict[str, float]]:
         for number in range(sum(one.state.is_finished() for one in study.trials), trials):
-            study.sampler = make_sampler(plan, number)
+            done = [one for one in study.trials if one.state.name == "COMPLETE"]
+            study.sampler = make_sampler(plan, number, done)
             trial = study.ask(distributions(plan.dimensions))
             study.tell(trial, -((trial.params["x"] - 1) ** 2) - (math.log10(trial.params["y"]) + 1) ** 2)
         return [one.params for one in study.trials]
@@ -183,41 +186,37 @@ def test_trials_that_were_lost_change_no_other_trial(sampler: str, pruner: str, 
     """A search whose process was killed in trials 0, 4 and 9 has the trials of one that nothing disturbed."""
     import math
 
-    import optuna
-
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
     plan = plan_of(sampler).model_copy(update={"pruner": pruner, "trials": 24 if pruner == "hyperband" else 13})
 
-    def run(kills: tuple[int, ...]) -> list[tuple[dict[str, float], str, int]]:
-        study = optuna.create_study(direction="maximize", study_name="s")
-        study.enqueue_trial(plan.first, user_attrs={"place": 0})
-        worker = Worker(plan, None, tmp_path)  # type: ignore[arg-type]
+    def run(folder: Path, kills: tuple[int, ...]) -> list[tuple[dict[str, float], str, int]]:
+        folder.mkdir()
+        trials = Searched(plan, folder)
+        trials.begin()
         left = list(kills)
-        while (trial := worker._claim(study)) is not None:
+        while (trial := trials.claim("7-00000000")) is not None:
             value = -((trial.params["x"] - 1) ** 2) - (math.log10(trial.params["y"]) + 1) ** 2
+            report = trials.report_of(trial)
             killed = trial.number in left
-            for step in range(1, 4 if killed else 28):
-                trial.report(value + step / 100, step)
-                if trial.should_prune():
-                    break
+            going = all(report(step, value + step / 100) for step in range(1, 4 if killed else 28))
             if killed:
-                requeue(study, study.trials[trial.number], KILLED)
+                left.remove(trial.number)
+                (folder / WORKERS / "7-00000000").mkdir(exist_ok=True)
+                assert trials.recover() == [trial.number]
             else:
-                state = optuna.trial.TrialState
-                study.tell(trial, state=state.PRUNED) if step < 27 else study.tell(trial, value)
-        shown = [one for one in study.trials if LOST not in one.user_attrs]
-        return [(one.params, one.state.name, len(one.intermediate_values)) for one in shown]
+                trials.tell(trial, Ended("complete", value) if going else Ended("pruned"))
+        return [(one.params, one.state.name, len(one.intermediate_values)) for one in trials.all]
 
-    straight = run(())
+    straight = run(tmp_path / "straight", ())
     assert len(straight) == plan.trials
-    assert run((0, 4, 9)) == straight
+    assert run(tmp_path / "killed", (0, 4, 9)) == straight
     if pruner == "hyperband":
         assert {"COMPLETE", "PRUNED"} <= {state for _, state, _ in straight}
 
 
 @pytest.fixture
 def plan() -> Plan:
-    return make_plan(open_base("train-mpl"), study="s", trials=4, sampler="random", pruner="none")[0]
+    settings = TuneBayesSettings(trials=4, sampler="random", pruner="none")
+    return make_plan(open_base("train-mpl"), settings, study="s")[1]
 
 
 @pytest.mark.parametrize("name", [JOURNAL, f"{JOURNAL}.lock"])
@@ -227,12 +226,12 @@ def test_a_journal_that_is_a_link_is_refused(plan: Plan, tmp_path: Path, name: s
     study.mkdir()
     (study / name).symlink_to(mine)
     with pytest.raises(MotionkitError, match="not a regular file"):
-        open_study(plan, study)
+        Searched(plan, study)
     assert mine.read_text() == "half a line, which a journal would lose"
     (study / name).unlink()
     os.mkfifo(study / name)
     with pytest.raises(MotionkitError, match="not a regular file"):
-        open_study(plan, study)
+        Searched(plan, study)
 
 
 @pytest.mark.parametrize(
@@ -243,8 +242,8 @@ def test_a_journal_that_is_a_link_is_refused(plan: Plan, tmp_path: Path, name: s
     ],
 )  # fmt: skip
 def test_a_damaged_journal_is_refused(plan: Plan, tmp_path: Path, line: str) -> None:
-    open_study(plan, tmp_path)
+    Searched(plan, tmp_path)
     with (tmp_path / JOURNAL).open("a", encoding="utf-8", errors="surrogateescape") as file:
         file.write(f"{line}\n")
     with pytest.raises(MotionkitError, match=r"journal\.log cannot be used"):
-        open_study(plan, tmp_path)
+        Searched(plan, tmp_path)

@@ -14,12 +14,13 @@ import typer
 
 from motionkit import plugins
 from motionkit.cli._command import present
-from motionkit.cli.commands.tune_bayes import TuneBayesSettings, run_search
+from motionkit.cli.commands.tune_bayes import run_search
 from motionkit.cli.settings import add_command
 from motionkit.config import Resolved
 from motionkit.errors import MotionkitError
 from motionkit.plugins.packages import words
 from motionkit.runs import peek
+from motionkit.tuning.settings import TuneBayesSettings
 
 _WITH_METRICS = ("base", "write_config")
 """Settings of the search that act with ``--metrics`` too."""
