@@ -28,11 +28,6 @@ def present(folder: Path) -> Iterator[str]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def is_busy(folder: Path) -> bool:
-    """Whether another process holds the run folder of a study."""
-    return (folder / "run.json").is_file() and is_held(folder)
-
-
 def is_held(folder: Path) -> bool:
     """Whether another process holds a folder."""
     try:

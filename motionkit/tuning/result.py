@@ -109,6 +109,28 @@ class StudyResult:
         first = self.plan.first
         return [(key, first[key], value) for key, value in self.best.params.items() if value != first[key]]
 
+    @property
+    def done(self) -> list[tuple[FrozenTrial, float]]:
+        """The trials with a value, and the values."""
+        return [
+            (trial, trial.value) for trial in self.trials if state_of(trial) == "complete" and trial.value is not None
+        ]
+
+    def counts(self) -> str:
+        """Return how many trials ended in each state, in words."""
+        states = [state for trial in self.trials if (state := state_of(trial)) not in ("lost", "waiting")]
+        return ", ".join(f"{states.count(name)} {name}" for name in dict.fromkeys(states))
+
+    def figures(self) -> list[tuple[str, str]]:
+        """Return the figures of the result and their names."""
+        figures = [("best trial", f"{self.best.value:.4f} (trial {self.best.number})")]
+        if self.baseline is not None:
+            figures.append(("base, trial 0", f"{self.baseline:.4f}"))
+        for who, name in (("best", "best, further seeds"), ("base", "base, further seeds")):
+            if (spread := self.spread(who)) is not None:
+                figures.append((name, f"{spread.mean:.4f}"))
+        return figures
+
     def rows(self) -> list[dict[str, Any]]:
         """Return all trials as JSON."""
         return [

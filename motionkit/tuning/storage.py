@@ -47,8 +47,7 @@ def open_storage(plan: Plan, folder: Path) -> BaseStorage:
         mend(path)
         from optuna.storages.journal import JournalFileBackend
 
-        lock: Any = _KernelLock(path)
-        journal: BaseStorage = optuna.storages.JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
+        journal: BaseStorage = optuna.storages.JournalStorage(JournalFileBackend(str(path), lock_obj=_lock_of(path)))
         return journal
 
 
@@ -108,7 +107,7 @@ def _raised_in(error: Exception) -> str:
 def _unusable(where: str, error: Exception) -> MotionkitError:
     text = " ".join(str(error).split())
     shown = _without_password(where)
-    if "locked" in text.lower():
+    if "locked" in text.lower() or isinstance(error, TimeoutError):
         return MotionkitError(
             f"the storage {shown} is locked by another process.",
             why=f"it stayed so for {WAIT:g} s.",
@@ -145,45 +144,16 @@ def mend(path: Path) -> None:
     """Cut off an incomplete last line, left by a killed process: the next record would be appended to it."""
     if not path.exists():
         return
-    lock = _KernelLock(path)
-    lock.acquire()
-    try:
-        with path.open("rb+") as file:
-            size = file.seek(0, os.SEEK_END)
-            end = size
-            while end:
-                start = max(0, end - 65536)
-                file.seek(start)
-                place = file.read(end - start).rfind(b"\n")
-                if place >= 0:
-                    end = start + place + 1
-                    break
-                end = start
-            if end < size:
-                logging.getLogger("motionkit.tuning").warning("%s ended in half a line, which is cut off", path)
-                file.truncate(end)
-    finally:
-        lock.release()
+    with _lock_of(path), path.open("rb+") as file:
+        text = file.read()
+        end = text.rfind(b"\n") + 1
+        if end < len(text):
+            logging.getLogger("motionkit.tuning").warning("%s ended in half a line, which is cut off", path)
+            file.truncate(end)
 
 
-class _KernelLock:
-    """A lock that the system frees when its process dies; Optuna's own locks stay behind."""
+def _lock_of(path: Path) -> Any:
+    """Return the lock of a journal, which the system frees when its process dies; Optuna's own locks stay behind."""
+    from filelock import FileLock
 
-    def __init__(self, path: Path) -> None:
-        from filelock import FileLock
-
-        self._lock = FileLock(f"{path}.lock", timeout=WAIT)
-
-    def acquire(self) -> bool:
-        """Wait for the lock; RuntimeError after the timeout."""
-        from filelock import Timeout
-
-        try:
-            self._lock.acquire()
-        except Timeout as error:
-            raise RuntimeError("the journal is locked") from error
-        return True
-
-    def release(self) -> None:
-        """Release the lock."""
-        self._lock.release()
+    return FileLock(f"{path}.lock", timeout=WAIT)

@@ -23,13 +23,13 @@ from motionkit.runs import PAGE, Run, folder_of, locate, write_bytes_atomic
 from motionkit.tuning.base import Base, open_base
 from motionkit.tuning.page import study_page
 from motionkit.tuning.plan import BEST_TOML, PLAN, TRIALS, Plan, make_plan, read_plan, read_space, save_plan
-from motionkit.tuning.presence import is_busy
+from motionkit.tuning.presence import is_held
 from motionkit.tuning.processes import default_jobs, run_processes
 from motionkit.tuning.progress import Progress
 from motionkit.tuning.result import Merge, StudyResult, require_mergeable
 from motionkit.tuning.settings import TuneBayesSettings
 from motionkit.tuning.storage import delete_studies
-from motionkit.tuning.trials import Repeated, Searched, Trials, age, count_states
+from motionkit.tuning.trials import Repeated, Searched, Trials, age
 from motionkit.tuning.work import tidy, work
 
 COMMAND = "tune-bayes"
@@ -45,9 +45,9 @@ Say = Callable[[str], None]
 class Answer:
     """What a search says at its end."""
 
-    document: Mapping[str, Any]  # The summary document of ``--json``
+    document: Mapping[str, Any] | None  # The summary document of ``--json``; None if another process has it
     exit_code: int  # 0, or 130 and 143 when a signal stopped it
-    tables: Sequence[Mapping[str, Any]] = ()  # For people; empty if it was stopped, as is all below
+    tables: Sequence[Mapping[str, Any]] = ()  # For people; empty without a result, as is all below
     lines: Sequence[str] = ()  # The verdict, and what was done
     changes: Sequence[str] = ()  # Changes of the settings file
     next: Sequence[Sequence[str]] = ()  # Commands to type now, each as words
@@ -87,11 +87,6 @@ class Study:
         return Repeated(self.trials)
 
     @property
-    def is_busy(self) -> bool:
-        """Whether another process searches in the folder."""
-        return is_busy(self.folder)
-
-    @property
     def result(self) -> StudyResult:
         """The result of the trials so far, of which one at least has a value."""
         best = self.trials.best
@@ -108,19 +103,8 @@ class Study:
             **{f"{plan.trainer}: {key}": value for key, value in self.described.items()},
         }  # fmt: skip
 
-    def join(self, say: Say) -> int:
-        """Take trials of a search that another process is running; returns the signal that stopped it, or 0."""
-        running = replace(self, plan=read_plan(self.folder))
-        if running.plan.digest != self.plan.digest:
-            raise MotionkitError(
-                f"{self.folder} is searched by another process, with other settings or data.",
-                fix="choose another --name",
-            )
-        say(f"{self.folder} is searched by another process; this one takes trials of it, and that one ends it")
-        return work(running.trials, self.base) or work(running.seeds, self.base)
-
     def ask(self, resolved: Resolved[TuneBayesSettings], say: Say) -> Answer:
-        """Search, write the result into the folder, and return it.
+        """Search, write the result into the folder, and return it; or help another process that searches there.
 
         Args:
             resolved: What was asked for.
@@ -129,11 +113,9 @@ class Study:
         Raises:
             MotionkitError: No trial succeeds, or the storage fails (exit code 1).
         """
+        if (self.folder / "run.json").is_file() and is_held(self.folder):
+            return self._join(say)
         settings = resolved.settings
-        if self.plan.storage:  # before the study folder is made: it may be locked, or hold another study of that name
-            if settings.run.overwrite:
-                delete_studies(self.plan, self.folder)
-            _ = self.trials
         with self._opened(resolved) as run:
             save_plan(run, self.plan)
             self._announce(say)
@@ -145,12 +127,28 @@ class Study:
             merged = result.merge_into(settings.write_config) if settings.write_config is not None else Merge()
             run.annotate(tables=result.stored_tables())
             document = run.finish({**result.document(), **merged.document()})
-        lines = [result.verdict, count_states(result.trials), *merged.notes]
+        lines = [result.verdict, result.counts(), *merged.notes]
         return Answer(document, run.exit_code, result.tables(), lines, merged.lines(), self._next(settings))
+
+    def _join(self, say: Say) -> Answer:
+        """Take trials of a search that another process is running, and that one ends."""
+        running = replace(self, plan=read_plan(self.folder))
+        if running.plan.digest != self.plan.digest:
+            raise MotionkitError(
+                f"{self.folder} is searched by another process, with other settings or data.",
+                fix="choose another --name",
+            )
+        say(f"{self.folder} is searched by another process; this one takes trials of it, and that one ends it")
+        number = work(running.trials, self.base) or work(running.seeds, self.base)
+        return Answer(None, 128 + number if number else 0)
 
     def _opened(self, resolved: Resolved[TuneBayesSettings]) -> Run:
         """Create the run of the search, or open it again."""
         place = resolved.settings.run
+        if self.plan.storage:  # before the study folder is made: it may be locked, or hold another study of that name
+            if place.overwrite:
+                delete_studies(self.plan, self.folder)
+            _ = self.trials
         arguments: dict[str, Any] = {"argv": sys.argv, "origins": resolved.origins, "inputs": self.plan.inputs}
         if place.resume is not None or ((self.folder / "run.json").is_file() and not place.overwrite):
             return Run.resume(self.folder, resolved.snapshot(), command=COMMAND, **arguments)

@@ -7,7 +7,7 @@ the queue with its number and its settings, so it is run again as it was.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -356,7 +356,7 @@ class Repeated(Trials):
                 by_seed[trial.params[_WHO]][trial.params[_SEED]] = trial.value
         return {who: dict(sorted(values.items())) for who, values in by_seed.items()}
 
-    def _space(self) -> Mapping[str, Any]:
+    def _space(self) -> dict[str, Any]:
         from optuna.distributions import CategoricalDistribution
 
         first = int(self.plan.base.get("seed", 0))
@@ -377,9 +377,3 @@ def state_of(trial: FrozenTrial) -> str:
     if trial.user_attrs.get("ended") == "diverged":
         return "diverged"
     return {"FAIL": "failed"}.get(trial.state.name, trial.state.name.lower())
-
-
-def count_states(trials: Sequence[FrozenTrial]) -> str:
-    """Return how many trials are in each state, in words."""
-    states = [state for trial in trials if (state := state_of(trial)) not in ("lost", "waiting")]
-    return ", ".join(f"{states.count(name)} {name}" for name in dict.fromkeys(states))

@@ -26,7 +26,7 @@ from motionkit.tuning.base import Base, open_base
 from motionkit.tuning.plan import PLAN, Plan, make_plan, read_plan
 from motionkit.tuning.settings import TuneBayesSettings
 from motionkit.tuning.study import Study
-from motionkit.tuning.trials import Ended, count_states
+from motionkit.tuning.trials import Ended
 
 from .mutate import Files, Special
 from .reader import Reader
@@ -246,7 +246,7 @@ def _read_study(folder: Path) -> None:
         json.dumps(result.document(), allow_nan=False)
         result.write()
         result.tables()
-        count_states(result.trials)
+        result.counts()
 
 
 _ENTRY_POINTS = """[console_scripts]

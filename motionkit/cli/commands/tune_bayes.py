@@ -46,10 +46,6 @@ def run_search(resolved: Resolved[TuneBayesSettings], dry_run: bool, as_json: bo
     if dry_run:
         show_plan(COMMAND, resolved, study.facts(), as_json=as_json)
         return
-    if study.is_busy:
-        if number := study.join(output.say):
-            raise typer.Exit(128 + number)
-        return
     answer = study.ask(resolved, output.say)
     with logging_into(study.folder):
         if not as_json:
@@ -62,6 +58,7 @@ def run_search(resolved: Resolved[TuneBayesSettings], dry_run: bool, as_json: bo
             output.say(f"page: {study.folder / PAGE}")
         for line in output.as_next([shlex.join(["motionkit", *words]) for words in answer.next]):
             output.say(line, whole=True)
-    output.emit(answer.document, json=as_json)
+    if answer.document is not None:
+        output.emit(answer.document, json=as_json)
     if answer.exit_code:
         raise typer.Exit(answer.exit_code)
