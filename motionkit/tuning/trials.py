@@ -154,7 +154,7 @@ class Trials(ABC):
         Settings whose process is killed a second time have failed, since they may be the cause.
         """
         lost = []
-        with alone(self.folder):
+        with storage_errors(self.plan, self.folder), alone(self.folder):
             for trial in self.running:
                 name, killed = trial.user_attrs.get(_WORKER), trial.user_attrs.get(_KILLED)
                 if not self._is_dead(name, trial):
