@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from motionkit import plugins
 from motionkit.config import (
@@ -31,17 +31,11 @@ from motionkit.config import (
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 
+if TYPE_CHECKING:
+    from motionkit.training.base import Trainer
+
 _PLACE = {"out": None, "name": None, "overwrite": False, "resume": None}
 """Settings of the run folder, which differ between the trials of a search."""
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """What a trainer says before it trains."""
-
-    described: Mapping[str, object]  # Its plan
-    inputs: dict[str, str]  # Fingerprints of its inputs, by setting; see `motionkit.training.base.Trainer`
-    steps: int  # Steps of a training; 0 if unknown
 
 
 @dataclass(frozen=True)
@@ -102,21 +96,20 @@ class Base:
             return self, search
         return replace(self, table=self.with_values(search.base).snapshot(), given=self.table), search
 
-    def prepared(self, values: Mapping[str, Any]) -> Prepared:
-        """Open the trainer's inputs once with some settings replaced, so that their errors come first.
+    def prepared(self, values: Mapping[str, Any]) -> tuple[Resolved[TrainerSettings], Trainer]:
+        """Return the settings with some replaced, and a trainer of them whose inputs are open.
 
         Raises:
+            MotionkitError: The settings or the inputs are refused.
             OSError: An input cannot be read.
         """
         from motionkit.training.execute import build_trainer
 
-        settings = self.with_values(values).settings
-        trainer = build_trainer(self.command, self.component, settings)
+        resolved = self.with_values(values)
+        trainer = build_trainer(self.command, self.component, resolved.settings)
         with plugins.catching():
             trainer.prepare()
-            described = dict(trainer.describe())
-            settings = trainer.settings or settings  # a trainer may set its length
-            return Prepared(described, dict(trainer.inputs or {}), settings.run.num_steps or 0)
+        return resolved, trainer
 
     def read(self, sets: Sequence[str], *, repeated: str = "") -> tuple[Base, dict[str, Any]]:
         """Read ``key=value`` strings, in the types of the settings.

@@ -10,12 +10,11 @@ from __future__ import annotations
 import hashlib
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from motionkit.config import Choice, Range
 from motionkit.tuning.plan import Plan
-from motionkit.tuning.storage import quiet_optuna
 
 if TYPE_CHECKING:
     from optuna.pruners import BasePruner
@@ -26,43 +25,40 @@ _STARTUP = 10
 """Random trials before a sampler learns from the others."""
 
 
-def make_sampler(plan: Plan, number: int, trials: Sequence[FrozenTrial]) -> BaseSampler:
+def make_sampler(plan: Plan, number: int, done: Sequence[FrozenTrial]) -> BaseSampler:
     """Return the sampler for the trial of a number.
 
     Args:
         plan: The search.
         number: The number.
-        trials: The trials so far.
+        done: The trials with a value so far.
     """
-    optuna = quiet_optuna()
+    import optuna
+
     seed = int.from_bytes(hashlib.blake2b(f"tune/{plan.seed}/{number}".encode(), digest_size=4).digest(), "little")
     if plan.sampler == "gp":
-        gp: BaseSampler = optuna.samplers.GPSampler(seed=seed, n_startup_trials=_STARTUP, deterministic_objective=False)
-        return gp
+        return optuna.samplers.GPSampler(seed=seed, n_startup_trials=_STARTUP, deterministic_objective=False)
     if plan.sampler == "tpe":
-        tpe: BaseSampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP)
-        return tpe
-    point: Mapping[str, Any] = {}
+        return optuna.samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP)
+    point: dict[str, Any] = {}
     if plan.sampler == "qmc":
         point = _sobol(plan, max(0, number - 1))  # trial 0 is the base
     elif plan.sampler == "cmaes":
-        point = _cma(plan, seed, [trial for trial in trials if trial.state.name == "COMPLETE"])
+        point = _cma(plan, seed, done)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        drawn: BaseSampler = optuna.samplers.PartialFixedSampler(point, optuna.samplers.RandomSampler(seed=seed))
-    return drawn
+        return optuna.samplers.PartialFixedSampler(point, optuna.samplers.RandomSampler(seed=seed))
 
 
 def make_pruner(plan: Plan) -> BasePruner:
     """Return the pruner of a search."""
-    pruners = quiet_optuna().pruners
+    from optuna.pruners import HyperbandPruner, MedianPruner, NopPruner
+
     if plan.pruner == "hyperband":
-        pruner: BasePruner = pruners.HyperbandPruner(min_resource=plan.patience, reduction_factor=3)
-    elif plan.pruner == "median":
-        pruner = pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=plan.patience - 1)
-    else:
-        pruner = pruners.NopPruner()
-    return pruner
+        return HyperbandPruner(min_resource=plan.patience, reduction_factor=3)
+    if plan.pruner == "median":
+        return MedianPruner(n_startup_trials=5, n_warmup_steps=plan.patience - 1)
+    return NopPruner()
 
 
 def _sobol(plan: Plan, index: int) -> dict[str, Any]:

@@ -23,40 +23,30 @@ _PACKAGES = ("sqlalchemy", "optuna", "redis", "grpc", "filelock")
 """Packages whose errors are those of a storage."""
 
 
-def quiet_optuna() -> Any:
-    """Import optuna and silence its log."""
+def open_storage(plan: Plan, folder: Path) -> BaseStorage:
+    """Open the storage of a search, that of its URL or the journal in the study folder, and silence Optuna's log."""
     import optuna
+    from optuna.storages.journal import JournalFileBackend
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    return optuna
-
-
-def open_storage(plan: Plan, folder: Path) -> BaseStorage:
-    """Open the storage of a search: that of its URL, or the journal in the study folder."""
-    optuna = quiet_optuna()
     with storage_errors(plan, folder):
         if plan.storage.startswith("redis"):
-            redis: BaseStorage = optuna.storages.get_storage(plan.storage)
-            return redis
+            return optuna.storages.get_storage(plan.storage)
         if plan.storage:
             options = {"connect_args": {"timeout": WAIT}} if plan.storage.startswith("sqlite") else {}
-            database: BaseStorage = optuna.storages.RDBStorage(plan.storage, engine_kwargs=options)
-            return database
+            return optuna.storages.RDBStorage(plan.storage, engine_kwargs=options)
         path = folder / JOURNAL
         _refuse_links(path)
         mend(path)
-        from optuna.storages.journal import JournalFileBackend
-
-        journal: BaseStorage = optuna.storages.JournalStorage(JournalFileBackend(str(path), lock_obj=_lock_of(path)))
-        return journal
+        return optuna.storages.JournalStorage(JournalFileBackend(str(path), lock_obj=_lock_of(path)))
 
 
 def open_study(storage: BaseStorage, plan: Plan, folder: Path, name: str) -> Study:
     """Open or create one of the two studies of a search: its trials, or those with further seeds."""
+    import optuna
+
     with storage_errors(plan, folder):
-        study: Study = quiet_optuna().create_study(
-            study_name=name, storage=storage, direction=plan.direction, load_if_exists=True
-        )
+        study = optuna.create_study(study_name=name, storage=storage, direction=plan.direction, load_if_exists=True)
         known = study.user_attrs.get("plan")
         if known is None:
             study.set_user_attr("plan", plan.digest)
@@ -71,7 +61,8 @@ def open_study(storage: BaseStorage, plan: Plan, folder: Path, name: str) -> Stu
 
 def delete_studies(plan: Plan, folder: Path) -> None:
     """Delete the studies of a search from its storage."""
-    optuna = quiet_optuna()
+    import optuna
+
     with storage_errors(plan, folder):
         storage = open_storage(plan, folder)
         names = [study.study_name for study in optuna.get_all_study_summaries(storage)]

@@ -259,9 +259,13 @@ def open_study(resolved: Resolved[TuneBayesSettings], say: Say) -> Study:
     if settings.write_config is not None:
         require_mergeable(settings.write_config)
     say(f"sampler {plan.sampler}, pruner {plan.pruner}: {plan.why}")
-    first = base.prepared(plan.trial)
-    jobs = settings.jobs or default_jobs(str(first.described.get("device", "")))
-    return Study(base, plan.model_copy(update={"inputs": first.inputs}), folder, first.described, first.steps, jobs)
+    first, trainer = base.prepared(plan.trial)
+    with plugins.catching():
+        described = dict(trainer.describe())
+    plan = plan.model_copy(update={"inputs": dict(trainer.inputs or {})})
+    jobs = settings.jobs or default_jobs(str(described.get("device", "")))
+    steps = (trainer.settings or first.settings).run.num_steps or 0  # a trainer may set its length
+    return Study(base, plan, folder, described, steps, jobs)
 
 
 def _file_of(resolved: Resolved[TuneBayesSettings], key: str) -> str:

@@ -10,11 +10,10 @@ import logging
 import math
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from motionkit import plugins
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run, peek
 from motionkit.tuning.base import Base, flat, value_at
@@ -82,7 +81,7 @@ def run_trial(
         report: Called with these.
         alive: Whether the result is still wanted; asked at each logged step. Its log lines go to the study's log.
     """
-    from motionkit.training.execute import build_trainer, run_trainer
+    from motionkit.training.execute import run_trainer
 
     place = {"run.out": str(folder), "run.overwrite": folder.exists(), "checkpoint.every": 0, "checkpoint.keep": 1}
     count, stopped = 0, ""
@@ -112,11 +111,8 @@ def run_trial(
         yield
 
     try:
-        with apart():
-            resolved = base.with_values({**values, **place})
-            trainer = build_trainer(base.command, base.component, resolved.settings)
-            with plugins.catching():
-                trainer.prepare()
+        with heard_by([logging.NullHandler()]):  # the log of a trial goes to its own log.txt
+            resolved, trainer = base.prepared({**values, **place})
             outcome = run_trainer(base.command, trainer, resolved, component=None, watch=watched)
     except MotionkitError as error:
         state = "diverged" if error.code == 1 and "finite" in error.sentence() else "failed"
@@ -150,11 +146,6 @@ def tidy(folder: Path, *, keep_model: bool) -> None:
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
-
-
-def apart() -> AbstractContextManager[None]:
-    """Keep the log of a trial out of the console and the study's log; it goes to the trial's log.txt."""
-    return heard_by([logging.NullHandler()])
 
 
 @contextmanager
