@@ -15,7 +15,7 @@ from motionkit.tuning.base import flat, open_base, value_at, with_values
 from motionkit.tuning.plan import JOURNAL, WORKERS, Plan, choose_method, dimension, distributions, make_plan, written
 from motionkit.tuning.samplers import make_sampler
 from motionkit.tuning.settings import TuneBayesSettings
-from motionkit.tuning.trials import Ended, Searched
+from motionkit.tuning.trials import Ended, Searched, state_of
 
 NUMBERS = {f"x{number}": Range(0.0, 1.0) for number in range(5)}
 CHOICES = {**NUMBERS, "kind": Choice(("a", "b"))}
@@ -247,3 +247,21 @@ def test_a_damaged_journal_is_refused(plan: Plan, tmp_path: Path, line: str) -> 
         file.write(f"{line}\n")
     with pytest.raises(MotionkitError, match=r"journal\.log cannot be used"):
         Searched(plan, tmp_path)
+
+
+def test_a_trial_that_an_older_study_lost_does_not_count(tmp_path: Path) -> None:
+    """Such studies have the settings of a trial that was cut off in another one, which goes on."""
+    import optuna
+
+    plan = plan_of("random").model_copy(update={"trials": 3})
+    trials = Searched(plan, tmp_path)
+    trials.begin()
+    first = trials.claim("7-00000000")
+    assert first is not None
+    trials.study.enqueue_trial(first.params, user_attrs={"again": 0, "place": 0})
+    first.set_user_attr("lost", "its process was killed")
+    trials.study.tell(first, state=optuna.trial.TrialState.FAIL)
+    taken = [trial for _ in range(4) if (trial := trials.claim("8-00000000")) is not None]
+    assert [trial.number for trial in taken] == [1, 2, 3]
+    assert taken[0].params == plan.first
+    assert [state_of(trial) for trial in trials.all] == ["lost", "running", "running", "running"]
