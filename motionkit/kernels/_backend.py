@@ -13,7 +13,7 @@ import threading
 from collections.abc import Mapping
 from functools import lru_cache
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -100,20 +100,6 @@ class NotNowError(MotionkitError):
     """A kernel cannot be loaded now, but may be later."""
 
 
-class Driver(Protocol):
-    """Loads and launches kernels; `CudaDriver` is the one that ships."""
-
-    def load(self, spec: Spec, device: torch.device) -> None:
-        """Make the kernels of `spec` ready for `device`; quick if they are already."""
-        ...
-
-    def launch(
-        self, spec: Spec, kernel: str, grid: int, threads: int, arguments: ctypes.Array[Any], device: torch.device
-    ) -> None:
-        """Launch `kernel` on the current stream of `device` with ``void*[]`` `arguments`; does not wait for it."""
-        ...
-
-
 class CudaDriver:
     """NVRTC's cubins, launched by `cuLaunchKernel` (cuda-bindings 12 or 13)."""
 
@@ -153,7 +139,7 @@ class CudaDriver:
     def launch(
         self, spec: Spec, kernel: str, grid: int, threads: int, arguments: ctypes.Array[Any], device: torch.device
     ) -> None:
-        """Launch `kernel`; see `Driver.launch`."""
+        """Launch `kernel` on the current stream of `device` with ``void*[]`` `arguments`; does not wait for it."""
         index = _index(device)
         if (spec, index) not in self._functions:
             self.load(spec, device)
@@ -191,13 +177,13 @@ def _index(device: torch.device) -> int:
 
 
 _log = logging.getLogger("motionkit.kernels")
-_drivers: dict[str, Driver] = {"cuda": CudaDriver()}
+_drivers: dict[str, CudaDriver] = {"cuda": CudaDriver()}
 _failed: set[tuple[object, ...]] = set()
 _logged: set[str] = set()
 _ready: set[tuple[object, ...]] = set()
 
 
-def driver_of(device: torch.device) -> Driver:
+def driver_of(device: torch.device) -> CudaDriver:
     """Return the driver that launches kernels on `device`."""
     if device.type not in _drivers:
         raise MotionkitError(

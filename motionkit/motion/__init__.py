@@ -4,7 +4,6 @@ from motionkit.motion._data_record import DataRecord
 from motionkit.motion.clip import Clip, ReadOptions, read_joint_map
 from motionkit.motion.corpus.captions import Caption, CaptionTable, read_caption_table, read_captions
 from motionkit.motion.corpus.ids import original, plain_id
-from motionkit.motion.corpus.real_actions import RealActions, segments_of
 from motionkit.motion.corpus.tagger import evaluator_words, tag_caption
 from motionkit.motion.features.extract import joints_to_features
 from motionkit.motion.features.layout import (
@@ -34,7 +33,6 @@ __all__ = [
     "MotionBatch",
     "Normalizer",
     "ReadOptions",
-    "RealActions",
     "Skeleton",
     "evaluator_words",
     "feature_layout",
@@ -53,7 +51,6 @@ __all__ = [
     "read_joint_map",
     "resize_features",
     "root_trajectory",
-    "segments_of",
     "tag_caption",
     "with_frame_after",
 ]

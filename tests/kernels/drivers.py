@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from motionkit.kernels import _backend
-from motionkit.kernels._backend import Driver
 
 
 @contextmanager
-def use_driver(device_type: str, driver: Driver) -> Iterator[None]:
+def use_driver(device_type: str, driver: Any) -> Iterator[None]:
     """Run kernels for tensors on `device_type` through another driver, for as long as the context lasts."""
     before, failures = dict(_backend._drivers), set(_backend._failed)
     _backend._drivers[device_type] = driver

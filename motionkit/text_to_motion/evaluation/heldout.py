@@ -129,7 +129,7 @@ class Measured:
 
     # By name: ``reward`` (the weighted mix), ``judge`` (when there is one), ``skate`` (m/s), ``jerk`` (m/s^3),
     # ``speed`` (mean of the joints, m/s), ``path`` (of the root over the ground, m), where reference motions are known
-    # ``movement``, ``statues`` and ``side`` (see `motionkit.motion.RealActions.measure`), with an evaluator
+    # ``movement``, ``statues`` and ``side`` (see `RealActions.measure`), with an evaluator
     # ``r_precision_3`` and ``style`` (see `ByEvaluator.columns`) and, with several samples per prompt, ``diversity``
     # (see `motionkit.metrics.sample_spread`, of normalised features).
     quantities: dict[str, NDArray[np.float64]]

@@ -13,10 +13,10 @@ from motionkit.contracts.dataset import TextClip
 from motionkit.contracts.reward import Reward
 from motionkit.kernels import physics_sums
 from motionkit.metrics import frechet
-from motionkit.motion import RealActions
 from motionkit.rl import NoiseSource, StepPlan
 from motionkit.text import Prompt
 from motionkit.text_to_motion.crops import Crop, JointSpace
+from motionkit.text_to_motion.data.real_actions import RealActions
 from motionkit.text_to_motion.evaluation.heldout import Shown
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions as RealMotions  # was imported from here
 from motionkit.text_to_motion.generating import sample
@@ -39,7 +39,7 @@ class Quality:
     count: int
     shown: Shown  # some of the motions
     # Mean ``movement``, ``statues`` and ``side`` of the motions and of the reference clips
-    # (`motionkit.motion.RealActions.measure`), if both are finite.
+    # (`RealActions.measure`), if both are finite.
     moving: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     jerk: tuple[float, float] = (math.nan, math.nan)  # mean jerk of the motions and of the reference clips, m/s^3
 

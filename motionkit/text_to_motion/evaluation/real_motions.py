@@ -13,10 +13,11 @@ from motionkit.config import choose_one
 from motionkit.contracts.dataset import TextClip, TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.metrics import body_positions, kinetic_features
-from motionkit.motion import MotionBatch, RealActions, Skeleton
+from motionkit.motion import MotionBatch, Skeleton
 from motionkit.motion.corpus.ids import Split
 from motionkit.text import Prompt
 from motionkit.text_to_motion.data.joined import reference_features, reference_joints
+from motionkit.text_to_motion.data.real_actions import RealActions
 
 _STARTER = "starter"
 _MOST = 512  # clips of a split that kinetic features are compared with

@@ -16,8 +16,9 @@ from torch import Tensor
 
 from motionkit.metrics import KernelDistance, KineticReference, body_positions, kinetic_features, npss_rows
 from motionkit.metrics.paired import RESAMPLES, Paired
-from motionkit.motion import MotionBatch, segments_of
+from motionkit.motion import MotionBatch
 from motionkit.text import Prompt
+from motionkit.text_to_motion.data.real_actions import segments_of
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions
 
 _RESAMPLES = 200  # of distances between sets, whose every resample takes a covariance or a mean over pairs

@@ -14,8 +14,9 @@ from motionkit.contracts.reward import Reward, RewardScores
 from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
 from motionkit.metrics import band_power
-from motionkit.motion import MotionBatch, Normalizer, RealActions, Skeleton, features_to_joints, segments_of
+from motionkit.motion import MotionBatch, Normalizer, Skeleton, features_to_joints
 from motionkit.text import Prompt
+from motionkit.text_to_motion.data.real_actions import RealActions, segments_of
 from motionkit.text_to_motion.rewards.components import MovementOptions, PhysicsOptions
 
 BANDS = ((0.5, 1.25), (1.25, 2.5), (2.5, 5.0))  # hz
@@ -28,7 +29,7 @@ class Movement(Reward):
 
     The energy of a limb in a band is `motionkit.metrics.band_power` of its last joint, plus that of a swing of 1 cm,
     and x its logarithm. ``d = max(0, low - x) + max(0, x - high)`` with the least and the greatest x of the training
-    clips of the action (see `motionkit.motion.RealActions`): within the range of reference clips the gradient is zero.
+    clips of the action (see `RealActions`): within the range of reference clips the gradient is zero.
     Differentiable.
 
     A segment of less than a second, or of an action without a reference clip, is left out; without any other segment

@@ -38,11 +38,12 @@ from motionkit import load_dataset, load_policy
 from motionkit.contracts.dataset import TextClip, TextMotionDataset
 from motionkit.kernels import physics_sums
 from motionkit.metrics import QUIET, frechet, movement, r_precision
-from motionkit.motion import MotionBatch, RealActions
+from motionkit.motion import MotionBatch
 from motionkit.page import drawing
 from motionkit.starter import weights_path
 from motionkit.text import Prompt
 from motionkit.text_to_motion.crops import Crop, encode_clips
+from motionkit.text_to_motion.data.real_actions import RealActions
 from motionkit.text_to_motion.evaluation.judge import open_judge
 from motionkit.text_to_motion.evaluator.files import open_evaluator
 from motionkit.text_to_motion.generating import generate_motions, plan_steps

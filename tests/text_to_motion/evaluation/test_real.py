@@ -14,8 +14,9 @@ from torch import Tensor
 from motionkit import load_dataset, load_policy
 from motionkit.contracts.reward import RewardScores
 from motionkit.metrics.paired import Paired
-from motionkit.motion import MotionBatch, RealActions
+from motionkit.motion import MotionBatch
 from motionkit.text import Prompt
+from motionkit.text_to_motion.data.real_actions import RealActions
 from motionkit.text_to_motion.evaluation.heldout import HeldOut, compare_measured
 from motionkit.text_to_motion.evaluation.judge import open_judge
 from motionkit.text_to_motion.evaluation.quality import measure_quality

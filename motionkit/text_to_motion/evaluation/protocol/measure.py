@@ -19,11 +19,12 @@ from motionkit.contracts.dataset import TextClip, TextMotionDataset
 from motionkit.contracts.open_model import STARTER, FoundModel
 from motionkit.errors import MotionkitError
 from motionkit.metrics import kinetic_features
-from motionkit.motion import MotionBatch, RealActions
+from motionkit.motion import MotionBatch
 from motionkit.motion.corpus.ids import Split
 from motionkit.rl import DDIM, NoiseSource, StepPlan, length_mask, stable_hash
 from motionkit.runs import TrainedOn, fingerprint
 from motionkit.text import Prompt
+from motionkit.text_to_motion.data.real_actions import RealActions
 from motionkit.text_to_motion.evaluation.protocol.figures import (
     EMBEDDED,
     MOVING,

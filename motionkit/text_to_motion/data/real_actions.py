@@ -6,15 +6,14 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from motionkit.contracts.dataset import TextClip
 from motionkit.metrics import joint_range, leading_joint, movement, movement_share, moves_more, statues
-from motionkit.motion.features.recover import MotionBatch
-from motionkit.motion.skeleton import Skeleton
+from motionkit.motion import MotionBatch, Skeleton
 from motionkit.text import NearestTexts, Prompt, named_limbs
 
 _MOST = 8
@@ -25,20 +24,6 @@ _NEAR = 0.5
 
 _BATCH = 64
 _SIDES = re.compile(r"\b(?:left|right)|[左右]", re.IGNORECASE | re.ASCII)
-
-
-class CaptionedClip(Protocol):
-    """What this module needs of a reference clip."""
-
-    @property
-    def features(self) -> Tensor:
-        """``[T, D]``, not normalised."""
-        ...
-
-    @property
-    def captions(self) -> tuple[str, ...]:
-        """At least one."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -104,7 +89,7 @@ class RealActions:
 
     def __init__(
         self,
-        clips: Sequence[CaptionedClip],
+        clips: Sequence[TextClip],
         skeleton: Skeleton,
         fps: float,
         *,

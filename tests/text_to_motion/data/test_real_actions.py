@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import pytest
 import torch
 from torch import Tensor
 
+from motionkit.contracts.dataset import TextClip
 from motionkit.metrics import joint_range, movement
-from motionkit.motion import HUMANML, MotionBatch, RealActions, joints_to_features
+from motionkit.motion import HUMANML, MotionBatch, joints_to_features
 from motionkit.starter import generate
 from motionkit.text import Prompt
-
-
-@dataclass(frozen=True)
-class _Clip:
-    features: Tensor
-    captions: tuple[str, ...]
+from motionkit.text_to_motion.data.real_actions import RealActions
 
 
 def _features(action: str, frames: int, seed: int = 0) -> Tensor:
@@ -26,12 +21,16 @@ def _features(action: str, frames: int, seed: int = 0) -> Tensor:
     return joints_to_features(joints, HUMANML, target=False).float()
 
 
+def _clip(features: Tensor, captions: tuple[str, ...]) -> TextClip:
+    return TextClip(captions[0], features, captions)
+
+
 CLIPS = [
-    _Clip(_features("wave/left", 60), ("a man waves with the left hand", "left hand waves")),
-    _Clip(_features("wave/left", 48, 1), ("she waves the left hand",)),
-    _Clip(_features("wave/right", 60), ("a man waves with the right hand",)),
-    _Clip(_features("walk/normal", 60), ("a man walks",)),
-    _Clip(_features("nod/yes", 60), ("a man nods",)),
+    _clip(_features("wave/left", 60), ("a man waves with the left hand", "left hand waves")),
+    _clip(_features("wave/left", 48, 1), ("she waves the left hand",)),
+    _clip(_features("wave/right", 60), ("a man waves with the right hand",)),
+    _clip(_features("walk/normal", 60), ("a man walks",)),
+    _clip(_features("nod/yes", 60), ("a man nods",)),
 ]
 
 
