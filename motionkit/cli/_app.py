@@ -73,6 +73,7 @@ class LazyCommand(TyperCommand):
         try:
             return command.make_context(info_name, args, parent, obj=Terminal(self.name or ""), **extra)
         except typer.TyperException as error:
+            # Only errors of options have one.
             if option := getattr(error, "option_name", ""):
                 # setattr: a name of motionkit, for the message
                 setattr(error, "others", _commands_with(option))  # noqa: B010
@@ -123,6 +124,7 @@ def _help_option(command: Any, make: Callable[[Any], Any], ctx: Any) -> Any:
     """Return the option ``--help`` in the style of the others: no type, and in an existing panel."""
     option = make(ctx)
     if option is not None:
+        # Parameters of click alone have none.
         panels = {getattr(item, "rich_help_panel", None) for item in command.params}
         option.metavar, option.help = "", "Show this help."
         option.rich_help_panel = "Output" if "Output" in panels else None

@@ -101,6 +101,7 @@ def _tell_traceback(error: BaseException) -> None:
 
 
 def _usage(error: typer.TyperException) -> MotionkitError:
+    # Only some of typer's errors have a context and an option; `others` is set in motionkit.cli._app.
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "motionkit"
     option = getattr(error, "option_name", "")

@@ -66,6 +66,7 @@ def trainer_command(name: str, app: typer.Typer) -> None:
             if dry_run:
                 show_plan(label, resolved, plan, as_json=as_json)
                 return
+            # A setting of the trainers that can check their data.
             if getattr(resolved.settings, "check", False):
                 _check(label, trainer, as_json=as_json)
                 return

@@ -33,6 +33,7 @@ class Talk(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print one record; warnings and errors are marked, in colour on a terminal."""
+        # Whoever logs may add this and `whole` to a record; others have neither.
         if getattr(record, "log_only", False):
             return
         if record.levelno >= logging.ERROR and record.name == "motionkit.runs":

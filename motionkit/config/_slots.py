@@ -89,6 +89,7 @@ class Chosen:
         """Return the option of a dotted key; `default` for a plugin that has none of that name."""
         value: Any = self.options
         for part in key.split("."):
+            # Options are models of many plugins: which have a key is not known here.
             value = getattr(value, part, None)
         return default if value is None else value
 

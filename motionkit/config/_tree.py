@@ -82,6 +82,7 @@ class Leaf:
     def limits(self) -> str:
         """Limits of a number, for help: ``>= 2``. Upper ones of `_NONSENSE` and above are left out."""
         signs = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+        # Each mark of annotated_types has its own limit alone.
         bounds = [(sign, getattr(mark, name, None)) for mark in self.field.metadata for name, sign in signs.items()]
         return ", ".join(f"{sign} {bound}" for sign, bound in bounds if bound is not None and bound < _NONSENSE)
 
@@ -214,6 +215,7 @@ def type_name(annotation: Any) -> str:
             names.append(type_name(arguments[0]))
         else:
             plain = {"str": "TEXT", "dict": "JSON"}
+            # Special forms of typing have no name.
             name = getattr(origin or kind, "__name__", "VALUE")
             names.append(plain.get(name, name.upper()))
     return "|".join(names) or "VALUE"

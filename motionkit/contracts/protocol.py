@@ -139,6 +139,7 @@ def explained(name: str, component: Component) -> Result:
     Raises:
         ProtocolError: It has no `explain`, or that returns no `Result`; or as `Component.load`.
     """
+    # A protocol's module or class is a stranger's, before anything was completed.
     explain = getattr(component.load(), "explain", None)
     if not callable(explain):
         raise ProtocolError(

@@ -150,6 +150,7 @@ class CudaDriver:
             with torch.cuda.device(index):
                 status = self._enqueue(function, grid, threads, arguments, index)
         if status:
+            # A code of cuda-bindings, or a plain number.
             name = getattr(status, "name", status)
             raise MotionkitError(f"the CUDA driver refuses {kernel}: {name}.", fix=_FIX)
 

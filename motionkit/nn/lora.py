@@ -74,6 +74,7 @@ def add_adapters(
 
 
 def _layers(module: nn.Module) -> list[tuple[str, nn.Module]]:
+    # As peft finds its own layers, which have several classes.
     return [(name, child) for name, child in module.named_modules() if hasattr(child, "lora_A")]
 
 

@@ -35,6 +35,7 @@ def complete(built: _Built, protocol: type) -> _Built:
     cls = type(built)
     if built is not None and protocol not in cls.__mro__:
         for name, value in _defaults(protocol).items():
+            # The class is a stranger's: which members it has is the question.
             if not hasattr(built, name):
                 setattr(cls, name, value)
     return built
@@ -58,12 +59,14 @@ def required_of(protocol: type) -> frozenset[str]:
         name
         for base in protocol.__mro__
         for name, value in vars(base).items()
+        # As abc marks methods; other members have no such mark.
         if getattr(value, "__isabstractmethod__", False)
     )
 
 
 def missing(built: object, methods: Sequence[str], attributes: Sequence[str] = ()) -> list[str]:
     """Return which methods, with ``()``, and attributes an object of a plugin lacks."""
+    # The object is a stranger's: what it has is the question.
     absent = [f"{name}()" for name in methods if not callable(getattr(built, name, None))]
     return absent + [name for name in attributes if not hasattr(built, name)]
 

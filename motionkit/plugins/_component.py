@@ -259,7 +259,7 @@ def attribute_of(name: str) -> Any:
 
 def _install_fix(error: BaseException, module: str) -> str:
     """Return how to install a package that an import did not find; empty if it is a module of the plugin."""
-    absent = (getattr(error, "name", None) or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    absent = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     if not absent or absent == module.partition(".")[0]:
         return ""
     return f"pip install {absent}, or the package that contains that module."

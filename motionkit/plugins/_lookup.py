@@ -305,6 +305,7 @@ def _from_file(kind: str, name: str) -> Component:
     if not path.is_file():
         raise MotionkitError(f"plugin file {path_text} does not exist.", fix="give ./file.py:attribute")
     module = _module_of(path)
+    # Name and module are the user's.
     if not hasattr(module, attribute):
         defined = {
             key: value for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__
@@ -341,6 +342,7 @@ def _of_function(kind: str, module: ModuleType, attribute: str, name: str) -> Co
 
 def check_signature(function: object) -> None:
     """Refuse an object that cannot be called with samples and their prompts."""
+    # An object that can be called need not have a name.
     name = getattr(function, "__name__", type(function).__name__)
     called = name if name.isidentifier() else "my_reward"
     fix = f"def {called}(motions, prompts): ... return a tensor, a number per motion"

@@ -268,6 +268,7 @@ def _in_words(error: Exception, path: Path) -> str:
     if lines:
         number, line = lines[0]
         return f"{path}, line {number}: {line} is not 'name = module:attribute'"
+    # Some errors of the parser have a line.
     number = getattr(error, "lineno", None)
     place = f"{path}, line {number}" if number else str(path)
     return f"{place}: {' '.join(str(error).split())}"

@@ -196,6 +196,7 @@ def check_reward(
         built = reward
     batch = samples if samples is not None else sample_record(reads)
     questions = list(prompts) if prompts is not None else prompts_for(batch)
+    # What is checked may lack it.
     name = getattr(built, "name", None)
     findings = Findings(f"reward {(name or type(built).__name__)!r}")
     findings.expect(isinstance(name, str), "It needs a 'name'; metrics are logged under it.")

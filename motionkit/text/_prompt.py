@@ -54,6 +54,7 @@ class TextEncoder(Protocol):
 
 def source_of(encoder: TextEncoder) -> str:
     """Return the folder or hub id that an encoder was opened from; empty for one that was opened from none."""
+    # Encoders of other packages need not have one.
     source: str = getattr(encoder, "source", "")
     return source
 

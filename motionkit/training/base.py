@@ -122,6 +122,7 @@ def inputs_of(parts: Mapping[str, object], chosen: Mapping[str, Chosen] | None =
     """
     result: dict[str, str] = {}
     for key, part in parts.items():
+        # Components of all kinds, before they are completed.
         inputs = getattr(part, "inputs", None)
         if isinstance(inputs, Mapping):
             result |= {f"{key}.{name}": str(mark) for name, mark in inputs.items()}

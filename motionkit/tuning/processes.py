@@ -22,6 +22,7 @@ _GRACE = 60.0
 
 def cores() -> int:
     """Return how many cores this process may use."""
+    # macOS and Windows have none.
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

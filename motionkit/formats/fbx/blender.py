@@ -237,6 +237,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     """End Blender, and what it started, if it still runs."""
     if process.poll() is None:
         with suppress(OSError):
+            # Windows has no process groups.
             if hasattr(os, "killpg"):
                 os.killpg(process.pid, signal.SIGKILL)
             else:

@@ -152,6 +152,7 @@ def join_stacks() -> None:
 
 def skeletons(thing: Any) -> list[Any]:
     """Return the armatures that bend a mesh."""
+    # Only some kinds of Blender's objects have modifiers.
     return [modifier.object for modifier in getattr(thing, "modifiers", ()) if modifier.type == "ARMATURE"]
 
 

@@ -125,6 +125,7 @@ def find_preset(given: Mapping[str, Any], options: Mapping[str, Sequence[type[Ba
             why=f"the run would be on {result}." if result else f"--device {device} is not on this machine.",
             fix="--preset cpu, or --preset auto, which chooses by the device",
         )
+    # Sizes for a GPU are a class attribute that an algorithm's options may bring.
     values = {key: value for model in options.get("algorithm", ()) for key, value in getattr(model, "gpu", {}).items()}
     note = "--preset cpu keeps the small sizes" if preset == "auto" else "sizes that were given win"
     return Preset("preset gpu", values, note) if result == "cuda" else None
@@ -191,6 +192,7 @@ class GrpoOptimSettings(OptimSettings):
     @classmethod
     def of(cls, algorithm: BaseModel) -> GrpoOptimSettings:
         """Return the optimiser in the options of an algorithm, or the default one of those that bring none."""
+        # The options are those of any algorithm, of any package.
         own = getattr(algorithm, "optim", None)
         return own if isinstance(own, GrpoOptimSettings) else cls()
 

@@ -64,6 +64,7 @@ def ask(reward: Reward, samples: Record, prompts: Sequence[Prompt]) -> RewardSco
 
 def try_reward(reward: Reward, samples: Record, prompts: Sequence[Prompt]) -> None:
     """Score a few samples, to refuse a reward that does not return scores before a run (exit code 2)."""
+    # A stranger's reward may lack it.
     if not isinstance(getattr(reward, "name", None), str):
         raise MotionkitError(
             f"{type(reward).__name__}{place_of(reward)} has no name.",

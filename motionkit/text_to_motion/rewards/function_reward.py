@@ -43,6 +43,7 @@ class FunctionReward(Reward):
     def __init__(self, function: Function, name: str = "") -> None:
         check_signature(function)
         self.function = function
+        # An object that can be called need not have a name.
         plain = getattr(function, "__name__", type(function).__name__)
         self.name = name or (plain.replace("_", "-") if plain.isidentifier() else "function")
         if inspect.iscoroutinefunction(function):
@@ -75,12 +76,14 @@ class FunctionReward(Reward):
         )
 
     def _place(self) -> str:
+        # Only functions have code; other objects can be called, too.
         code = getattr(self.function, "__code__", None)
         return f" ({Path(code.co_filename).name}:{code.co_firstlineno})" if code is not None else ""
 
 
 def as_reward(reward: Reward | Function) -> Reward:
     """Return a reward, complete (`motionkit.plugins.complete`); a plain function is wrapped in a `FunctionReward`."""
+    # A reward is what has a score: a stranger's has no base class of ours.
     given = reward if hasattr(reward, "score") and not isinstance(reward, type) else FunctionReward(cast("Any", reward))
     return cast("Reward", complete(given, Reward))
 

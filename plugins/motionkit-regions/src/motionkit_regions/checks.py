@@ -233,6 +233,7 @@ def check_region_dataset(
         component = component_of("datasets", dataset)
         dataset = cast("RegionDataset", plugins.build("datasets", component, options_of(component, options)))
     plugins.complete(dataset, RegionDataset)
+    # What is checked may lack it.
     findings = Findings(f"dataset {getattr(dataset, 'name', type(dataset).__name__)!r}")
     owners: dict[int, str] = {}
     total = 0

@@ -36,6 +36,7 @@ class CriticReward:
                 fix="--reward.weights motioncritic_pre.pth",
             )  # fmt: skip
         if dataset is not None:
+            # A dataset of regions, or of episodes, has neither.
             _require(getattr(dataset, "skeleton", HUMANML).name, getattr(dataset, "fps", FPS))
         self.options = options
         self.network = read_critic(options.weights.expanduser(), options.heads).to(options.device or device)

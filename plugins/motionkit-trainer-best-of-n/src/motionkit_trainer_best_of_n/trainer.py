@@ -61,6 +61,7 @@ class BestOfN:
         rewards = [(chosen, open_reward(chosen, dataset, device=self.device)) for chosen in settings.reward]
         self.mix = RewardMix([(reward, chosen.weight) for chosen, reward in rewards])
         self.judge, _ = open_judge(settings.judge, dataset, device=self.device, trained=rewards)
+        # Options of a policy of any package: few have a checkpoint.
         self.items = trained_on(str(getattr(settings.policy.options, "checkpoint", "")))
         self.items |= trained_items(dataset, "train", self.prompts)
         asked = list(dataset.prompts("val", k_segments=count, seed=0)) if settings.heldout.prompts else []

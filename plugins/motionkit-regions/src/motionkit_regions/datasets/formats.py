@@ -267,5 +267,6 @@ class Lines:
                 text = file.read(size).decode("utf-8-sig")
             row: dict[str, Any] = parse_json(text, "it", dict, bulk=True)
         except (MotionkitError, OSError, UnicodeDecodeError) as error:
+            # Only a MotionkitError has a message.
             raise UnusableError(BAD_ROW, getattr(error, "message", "") or str(error)) from error
         return row

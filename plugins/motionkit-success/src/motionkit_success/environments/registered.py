@@ -135,6 +135,7 @@ class Adapter:
                 for _ in range(num_envs):
                     self.envs.append(make())
             first = self.envs[0]
+            # An environment that was not registered has no spec.
             self.max_steps = max_steps or getattr(first.spec, "max_episode_steps", None) or _LONG
             self.action_space, self._action = _actions(first.action_space, self.name)
             self._states_of = Observed(first.observation_space, hidden)
@@ -285,6 +286,7 @@ def _make(options: GymnasiumSettings) -> Env:
         module, colon, name = options.id.partition(":")
         if isinstance(error, TypeError) and not module.startswith("."):  # of the environment itself
             raise
+        # Only a ModuleNotFoundError names its module.
         missing = getattr(error.__cause__ or error, "name", None) or module
         why, fix = f"{error}", "pip install the package that brings it, and name its module: --env.id module:ID"
         path = Path(module if module.endswith(".py") else f"{module.replace('.', '/')}.py")

@@ -187,6 +187,7 @@ class MappedPages:
     def let_go(self) -> None:
         """Release all pages, if the system supports it."""
         for file in self._files.values():
+            # numpy has no public name for it.
             mapping = getattr(file, "_mmap", None)
             if isinstance(mapping, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
                 # The mapping is shared: data written to the file are kept.

@@ -237,6 +237,7 @@ def read_file(path: Path) -> Trajectory | None:
     for name, values in images.items():
         good = isinstance(name, str) and isinstance(values, np.ndarray) and values.dtype.kind in "uif"
         if not good or values.ndim != 4 or values.shape[1] != 3 or len(values) != len(labels) or not values.size:
+            # They are whatever the file holds.
             shape = getattr(values, "shape", type(values).__name__)
             raise MotionkitError(f"{path} is not a trajectory: {name} is {shape}, with {len(labels)} labels.", fix=fix)
         if not np.isfinite(values).all() or values.min() < 0 or values.max() > 255:

@@ -291,6 +291,7 @@ class ScoredEnv(VecEnv):
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         """Return an attribute for every copy: there are no single environments."""
+        # stable-baselines3 asks by name for attributes that need not be there, such as render_mode.
         return [getattr(self, attr_name, None)] * self.num_envs
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:

@@ -317,6 +317,7 @@ def usual_settings(
     policy, env = given.get("policy"), given.get("env")
     kind = policy.get("kind") if isinstance(policy, Mapping) else None
     for model in options.get("env", ()):
+        # A class method that the options of an environment may bring.
         if (usual := getattr(model, "usual", None)) is not None:
             table = env if isinstance(env, Mapping) else {}
             values = usual(command, table, "pixels" if kind == "pixels" else "mlp")
