@@ -201,7 +201,7 @@ def dry(monkeypatch: pytest.MonkeyPatch, cli: Callable[..., Result]) -> Callable
     monkeypatch.setattr(Component, "build", lambda *_, **__: Idle())
     for caller in ("_trainer", "_command"):  # what the commands name is the reader's, and not here
         monkeypatch.setattr(f"motionkit.cli.{caller}.require_places", lambda settings: None)
-    monkeypatch.setattr("motionkit.formats.fbx.find_blender", lambda given: None)
+    monkeypatch.setattr("motionkit_fbx.blender.require_blender", lambda settings: None)
     monkeypatch.chdir(ROOT)
 
     def run(words: list[str]) -> tuple[str, Result]:

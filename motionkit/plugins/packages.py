@@ -7,6 +7,8 @@ A package has there
 - ``defaults``: what a command takes if nothing is named;
 - ``exports``: its formats of `motionkit export`, each with the options that act with it alone, and ``words`` on them;
   ``"of": "data"`` where they are not of models;
+- ``formats``: the formats of motions that it brings, each with the endings of its files; ``settings``: what these
+  formats need to know, and ``variables``: names of environment variables that hold such settings;
 - ``examples`` of motionkit's own commands, and ``words``: parts of their help and messages that name something of it.
 
 A package that is not installed adds nothing. Other packages need no such file: listings have the summary of their
@@ -47,6 +49,30 @@ def owner_of(command: str) -> str:
     """Return the distribution that has a command, installed or not; empty if none of motionkit's has."""
     modules = (module for module, package in _all().items() if command in package.get("commands", ()))
     return next(modules, "").partition(".")[0].replace("_", "-")
+
+
+def owner_of_format(name: str) -> str:
+    """Return the distribution that has a format of motions, installed or not; empty if none of motionkit's has.
+
+    Args:
+        name: The format, or the ending of a file.
+    """
+    for module, package in _all().items():
+        for word, endings in package.get("formats", {}).items():
+            if name == word or name.lower().endswith(tuple(endings)):
+                return module.replace("_", "-")
+    return ""
+
+
+def owner_of_setting(name: str) -> str:
+    """Return the distribution whose formats have a setting, installed or not; empty if none of motionkit's has."""
+    modules = (module for module, package in _all().items() if name in package.get("settings", ()))
+    return next(modules, "").replace("_", "-")
+
+
+def variables() -> tuple[str, ...]:
+    """Return the environment variables with settings of formats."""
+    return tuple(name for package in _all().values() for name in package.get("variables", ()))
 
 
 def commands() -> list[str]:

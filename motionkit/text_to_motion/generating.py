@@ -16,10 +16,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from motionkit.clips.convert.targets import SEAMS
 from motionkit.clips.motion_clip import MotionClip, Motions
 from motionkit.errors import MotionkitError
 from motionkit.motion import Caption, JointMotion, MotionBatch
+from motionkit.player.files import SEAMS
 from motionkit.rl import (
     DDIM,
     DDPM,

@@ -13,7 +13,6 @@ import numpy as np
 from motionkit.clips.convert import (
     ConvertReport,
     Edits,
-    FileKind,
     FileSource,
     FileTarget,
     claim_folder,
@@ -23,11 +22,12 @@ from motionkit.clips.convert import (
     kind_of,
     require_file,
 )
-from motionkit.clips.convert.targets import WORDING
 from motionkit.clips.motion_clip import MotionClip
 from motionkit.documents import read_json
+from motionkit.formats import WriteOptions
 from motionkit.motion import ReadOptions, plain_id
 from motionkit.player import MAX_TRACKS, track_of, write_player
+from motionkit.player.files import WORDING
 from motionkit.rl import StepPlan
 from motionkit.runs import OutputFolder
 from motionkit.text import Prompt
@@ -143,7 +143,7 @@ def _entry(name: str, prompt: Prompt, sample: int, fps: float) -> dict[str, Any]
     }
 
 
-def require_places(out: Path, kinds: Sequence[FileKind], count: int, *, overwrite: bool = False) -> None:
+def require_places(out: Path, kinds: Sequence[str], count: int, *, overwrite: bool = False) -> None:
     """Check that the output can be written, before motions are sampled."""
     if (kind := kind_of(out)) is not None:
         require_file(out, kind, count, overwrite=overwrite)
@@ -153,12 +153,12 @@ def require_places(out: Path, kinds: Sequence[FileKind], count: int, *, overwrit
 
 def export_motions(
     folder: Path,
-    kinds: Sequence[FileKind],
+    kinds: Sequence[str],
     *,
     fps: float = 0.0,
     edits: Edits = _NONE,
     overwrite: bool = False,
-    blender: str = "",
+    settings: Mapping[str, str] | None = None,
 ) -> dict[str, ConvertReport]:
     """Write the motions of a folder of `generate` in further formats, and a page that plays them.
 
@@ -170,7 +170,7 @@ def export_motions(
         fps: Frames per second of the files and the page; 0 keeps the policy's.
         edits: Changes of each motion in files and page; the arrays of the folder stay as they are.
         overwrite: Replace earlier files.
-        blender: The Blender that writes FBX files.
+        settings: Settings of formats.
 
     Returns:
         A report for each format; if rotations had to be fitted, it has their residual.
@@ -180,7 +180,7 @@ def export_motions(
     model = edits.rig.model if edits.rig is not None else ""
     reports: dict[str, ConvertReport] = {}
     for kind in dict.fromkeys(kinds):
-        target = FileTarget(kind, fps, model=model, blender=blender)
+        target = FileTarget(kind, fps, options=WriteOptions(model=model, settings=settings or {}))
         reports[kind] = convert(named, folder / kind, target, edits=edits, overwrite=overwrite)
     _write_page(folder, folder / PAGE, sources[:MAX_TRACKS], fps, edits)
     return reports
