@@ -22,7 +22,7 @@ import pytest
 ROOMS = ("cli", "contracts", "plugins", "report", "runs", "testing", "tracking", "training", "tuning")
 """Rooms of the platform."""
 
-PACKAGES = ("predictor", "success", "regions", "fbx")
+PACKAGES = ("predictor", "success", "regions", "fbx", "lerobot")
 SYSTEMS = ("text_to_motion", *PACKAGES)
 
 WORDS = {

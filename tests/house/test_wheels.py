@@ -79,11 +79,12 @@ def test_the_core_alone_lists_what_is_there(wheels: dict[str, Path], tmp_path: P
         ("convert", "take.fbx", "take.bvh"), ("convert", "starter", "out.fbx"),
         ("convert", "starter", "out", "--to", "fbx"),
         ("view", "take.fbx", "--blender", "blender"), ("generate", "a person walks", "out", "--to", "fbx"),
-        ("convert", "starter", "out.bvh", "--rig", "take.fbx"),
+        ("convert", "starter", "out.bvh", "--rig", "take.fbx"), ("export", "starter", "out", "--to", "lerobot"),
     ):  # fmt: skip
         absent = alone.run(*words)
         assert absent.returncode == 2, words
-        assert "the package motionkit-fbx" in absent.stderr, (words, absent.stderr)
+        package = "motionkit-lerobot" if words[0] == "export" else "motionkit-fbx"
+        assert f"the package {package}" in absent.stderr, (words, absent.stderr)
         assert "packages.txt" in absent.stderr
     assert "blender" not in alone.run("convert", "--help").stdout
     listed = alone.run("plugins", "list", "--check")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from motionkit.clips.convert.feature_target import FeatureTarget
 from motionkit.clips.convert.targets import FileTarget, LongClips, writer_of
@@ -85,8 +85,8 @@ def plan_conversion(
     """
     options = options or OutputOptions()
     kind = _kind(to, out, inputs)
-    if kind == "humanml" or kind == "kit":
-        feature = FeatureTarget(kind, options.mirror, options.long)
+    if kind in get_args(DatasetKind):
+        feature = FeatureTarget(cast("DatasetKind", kind), options.mirror, options.long)
         _refuse_for_datasets(feature, options)
         return Request(out, feature, None, options, options.edits)
     single = kind_of(out) is not None and not out.is_dir()

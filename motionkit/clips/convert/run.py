@@ -18,12 +18,12 @@ from motionkit.clips.convert.feature_target import FeatureTarget
 from motionkit.clips.convert.options import Request
 from motionkit.clips.convert.report import ConvertReport
 from motionkit.clips.convert.resumable import ResumableFolder, refuse_sources
-from motionkit.clips.convert.targets import FileTarget, Fit, Piece, Target, write_file, writer_of
+from motionkit.clips.convert.targets import FileTarget, Piece, Target, write_file, writer_of
 from motionkit.clips.edits import UNEDITED, Edits, edited, trimmed
 from motionkit.clips.sources import FileSource
 from motionkit.clips.walk import walk
 from motionkit.errors import MotionkitError
-from motionkit.formats.format import WriteOptions
+from motionkit.formats.format import Fit, WriteOptions
 from motionkit.motion.clip import Clip, ClipSource
 from motionkit.motion.corpus.captions import Caption, CaptionTable
 from motionkit.page.wording import count, joined
