@@ -100,7 +100,7 @@ def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> O
         for file in _files_of(path, opened, locked, options.settings):
             by_path.setdefault(Path(os.path.realpath(file.path)), file)
     for form in {file.format.name: file.format for file in by_path.values()}.values():
-        form.prepare([file.path for file in by_path.values() if file.format == form], options)
+        form.prepare([file.path for file in by_path.values() if file.format.name == form.name], options)
     files = [(file.path, file.base) for file in by_path.values()]
     keys = unique_keys([*files, *((path, path.parent) for path in locked)])
     groups = shared_takes([path for path, _ in files], keys[: len(files)])

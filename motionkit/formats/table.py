@@ -108,12 +108,12 @@ def problems() -> tuple[str, ...]:
 
 def readers() -> list[Format]:
     """Return the formats that are read."""
-    return [entry for entry in FORMATS.values() if entry.reader is not None]
+    return [entry for entry in _found().formats.values() if entry.reader is not None]
 
 
 def others() -> list[Format]:
     """Return the formats that are not of `motionkit` itself."""
-    return [entry for entry in FORMATS.values() if entry.name not in _found().ours]
+    return [entry for entry in _found().formats.values() if entry.name not in _found().ours]
 
 
 def listed(*names: str, what: Literal["reader", "writer"] = "writer") -> list[Format]:
@@ -138,7 +138,7 @@ def endings(*names: str) -> list[str]:
 def settings(use: Literal["reading", "writing"]) -> list[Setting]:
     """Return the settings that formats need to read or to write, each once."""
     found: dict[str, Setting] = {}
-    for entry in FORMATS.values():
+    for entry in _found().formats.values():
         for one in entry.settings:
             if one.reading if use == "reading" else one.writing:
                 found.setdefault(one.name, one)
@@ -150,7 +150,7 @@ def kind_of(path: Path) -> str | None:
 
     Of several endings the longest counts, so that a package may write ``.mine.npz``.
     """
-    written = [entry for entry in FORMATS.values() if entry.writer is not None and not entry.writer.named]
+    written = [entry for entry in _found().formats.values() if entry.writer is not None and not entry.writer.named]
     name = path.name.lower()
     fitting = [entry for entry in written if name.endswith(entry.suffix) and name != entry.suffix]
     return max(fitting, key=lambda entry: len(entry.suffix)).name if fitting else None

@@ -19,7 +19,7 @@ from motionkit.config import Cli, Group
 from motionkit.contracts.console import Command, Console
 from motionkit.errors import MotionkitError, did_you_mean
 from motionkit.formats.table import listed, others
-from motionkit.plugins import either, packages
+from motionkit.plugins import INSTALL_FIX, either, packages
 
 if TYPE_CHECKING:
     from motionkit.clips.convert import Edits
@@ -110,7 +110,7 @@ class ConvertSettings(InputSettings):
         """Refuse a format whose package is not installed, by the package."""
         known = [*_DATASETS, *(form.name for form in _FILES)]
         if isinstance(value, str) and value not in known and (owner := packages.owner_of_format(value)):
-            raise ValueError(f"the package {owner} has it, and is not installed")
+            raise ValueError(f"the package {owner} has it, and is not installed: {INSTALL_FIX}")
         return value
 
     @field_validator("fix", mode="before")

@@ -14,7 +14,7 @@ from motionkit import plugins, runs
 from motionkit.config import Cli, Settings
 from motionkit.contracts.console import Command, Console
 from motionkit.errors import MotionkitError
-from motionkit.plugins import either, packages
+from motionkit.plugins import INSTALL_FIX, either, packages
 
 if TYPE_CHECKING:
     Format = str
@@ -61,7 +61,7 @@ class ExportSettings(Settings):
     def _of_a_package(cls, value: object) -> object:
         """Refuse a format whose package is not installed, by the package."""
         if isinstance(value, str) and value not in packages.formats() and (owner := packages.owner_of_export(value)):
-            raise ValueError(f"the package {owner} has it, and is not installed")
+            raise ValueError(f"the package {owner} has it, and is not installed: {INSTALL_FIX}")
         return value
 
 
