@@ -18,7 +18,7 @@ from motionkit.formats import FORMATS, WriteOptions, kind_of
 from motionkit.formats.settings import FormatSettings, with_format_settings
 from motionkit.formats.table import endings, listed
 from motionkit.page.wording import count
-from motionkit.plugins import INSTALL_FIX, either, packages
+from motionkit.plugins import either
 from motionkit.runs import made_by
 from motionkit.text_to_motion.typed import STDIN, list_prompts, read_prompts, read_seconds, refuse_loose_words
 
@@ -272,10 +272,8 @@ def generate(
         motions = write_motions(
             policy, asked, out, plan, **how, readings=readings, facts=facts, overwrite=overwrite, progress=step
         )
-    asked_of_formats = settings.files.of_formats()
-    reports = export_motions(
-        out, kinds, fps=settings.files.fps, edits=edits, overwrite=overwrite, settings=asked_of_formats
-    )
+    told = settings.files.of_formats()
+    reports = export_motions(out, kinds, fps=settings.files.fps, edits=edits, overwrite=overwrite, settings=told)
     for kind, report in reports.items():
         console.say(f"wrote {out / kind}{_fit(report, console)}")
     console.say(f"wrote {count(len(motions), 'motion')} to {out}; open {out / 'motions.html'} to see them")
@@ -360,15 +358,12 @@ def _seam_table(seams: Sequence[Seams], count: int) -> list[dict[str, Any]]:
 
 def _kinds(to: Sequence[str], out: Path) -> list[str]:
     """Return the formats to write beside the motions."""
+    from motionkit.clips.convert import no_kind
+
     if to and kind_of(out) is not None:
         raise MotionkitError("--to needs a folder as OUT.", why=f"{out} is a single file.")
     if unknown := [name for name in to if name not in EXPORTS]:
-        absent = packages.owner_of_format(unknown[0])
-        raise MotionkitError(
-            f"--to {unknown[0]} is not a format that motions are written in.",
-            why=f"the package {absent} has it, and is not installed." if absent else "",
-            fix=INSTALL_FIX if absent else f"one of {', '.join(EXPORTS)}",
-        )
+        raise no_kind(unknown[0], EXPORTS)
     return list(to)
 
 

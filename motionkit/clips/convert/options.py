@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, cast, get_args
@@ -104,7 +104,7 @@ def _kind(to: str | None, out: Path, inputs: Sequence[str]) -> str:
     by_name = kind_of(out)
     if to is not None:
         if to not in kinds():
-            raise no_kind(to)
+            raise no_kind(to, kinds())
         ending = FORMATS[to].suffix if to in FORMATS else ""
         if by_name is not None and ending != FORMATS[by_name].suffix and not out.is_dir():
             raise MotionkitError(
@@ -128,12 +128,12 @@ def kinds() -> list[str]:
     return [*get_args(DatasetKind), *(form.name for form in files)]
 
 
-def no_kind(to: str) -> MotionkitError:
-    """Return the error for a word of ``--to`` that is no format."""
+def no_kind(to: str, known: Iterable[str]) -> MotionkitError:
+    """Return the error for a word of ``--to`` that is none of the known ones."""
     if absent := packages.owner_of_format(to):
         why, fix = f"the package {absent} has it, and is not installed.", INSTALL_FIX
     else:
-        why, fix = "", f"one of {', '.join(kinds())}"
+        why, fix = "", f"one of {', '.join(known)}"
     return MotionkitError(f"--to {to} is not a format that motions are written in.", why=why, fix=fix)
 
 
