@@ -35,6 +35,7 @@ class Fit:
     # skeleton with bones of one length follows joints.
     figures: dict[str, float] = field(default_factory=dict)
     worst: str = ""  # Joint and frame of the largest residual
+    warnings: tuple[str, ...] = ()  # What a person should know, such as how far the file is from the motion
 
 
 @dataclass(frozen=True)

@@ -255,7 +255,7 @@ def generate(
         seams = [item for _, item in made]
         writing = WriteOptions(settings=settings.files.of_formats())
         report = save_clips(clips, out, fps=settings.files.fps, options=writing, edits=edits, overwrite=overwrite)
-        console.say(f"wrote {out}{_fit(report, console)}")
+        _say_written(report, out, console)
         fps = settings.files.fps or policy.fps
         measured = [item for item in seams if item is not None]
         written = {"out": str(out), "fps": fps, "frames": report.frames, "figures": report.figures}
@@ -275,7 +275,7 @@ def generate(
     told = settings.files.of_formats()
     reports = export_motions(out, kinds, fps=settings.files.fps, edits=edits, overwrite=overwrite, settings=told)
     for kind, report in reports.items():
-        console.say(f"wrote {out / kind}{_fit(report, console)}")
+        _say_written(report, out / kind, console)
     console.say(f"wrote {count(len(motions), 'motion')} to {out}; open {out / 'motions.html'} to see them")
     figures = {kind: report.figures for kind, report in reports.items()}
     table = [row for report in reports.values() for row in _table(report)][:1]
@@ -367,12 +367,14 @@ def _kinds(to: Sequence[str], out: Path) -> list[str]:
     return list(to)
 
 
-def _fit(report: ConvertReport, console: Console) -> str:
-    """Return the fit of solved rotations in brackets, where it is worth a word or ``-v`` was given."""
+def _say_written(report: ConvertReport, out: Path, console: Console) -> None:
+    """Say what was written, with the fit of solved rotations where it is worth a word or ``-v`` was given."""
     from motionkit.clips.convert import fit_text
 
     fit = fit_text(report, always=console.verbose)
-    return f" ({fit})" if fit else ""
+    console.say(f"wrote {out}{f' ({fit})' if fit else ''}")
+    for text in report.warnings:
+        console.warn(text)
 
 
 def _with_own_prompts(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -74,7 +75,7 @@ def write(path, clips, options):
     (clip,) = clips
     rows = clip.motion.positions()[:, :12].flatten(1).numpy()
     np.savetxt(path, rows, delimiter=",", header=options.settings["robot"], comments="#")
-    return Fit({"robot_error": 0.25}, "link 3")
+    return Fit({"robot_error": 0.25}, "link 3", ("its joints are 0.25 m off.",))
 """
 ENTRIES = "[motionkit.formats]\ngantry = gantry:FORMATS\n"
 
@@ -119,6 +120,7 @@ def test_a_motion_is_read_and_written_with_what_the_format_needs(gantry: Any, mo
     assert Path("again.csv").read_text().startswith("#arm.xml")
     report = motionkit.convert("walk.npy", "walk.csv", robot=Path("arm.xml"))
     assert report.figures["robot_error"] == 0.25
+    assert report.warnings == ["walk: its joints are 0.25 m off."]
     with pytest.raises(MotionkitError, match="no robot is named"):
         motionkit.convert("walk.npy", "more.csv")
     with pytest.raises(MotionkitError, match="no format has the setting 'robt'"):
@@ -171,6 +173,11 @@ def test_the_command_line_knows_formats_of_packages(gantry: Any, tmp_path: Path)
     done = run("convert", "walk.npy", "out", "--to", "qpos", "--robot", "arm.xml")
     assert done.returncode == 0, done.stderr
     assert Path("out/walk.csv").read_text().startswith("#arm.xml")
+    assert "its joints are 0.25 m off." in done.stderr
+    done = run("generate", "a person walks", "made.csv", "--robot", "arm.xml")
+    assert done.returncode == 0, done.stderr
+    assert Path("made.csv").read_text().startswith("#arm.xml")
+    assert "its joints are 0.25 m off." in done.stderr
     Path("settings.toml").write_text('[read]\nrobot = "arm.xml"\n')
     done = run("convert", "walk.npy", "more", "--to", "qpos", "--config", "settings.toml")
     assert done.returncode == 2
@@ -196,6 +203,16 @@ def test_a_file_whose_package_is_not_installed_names_it(tmp_path: Path, monkeypa
         assert "packages.txt" in caught.value.fix
         assert caught.value.code == 2
     assert [path.name for path in Path().iterdir() if path.is_dir()] == []
+
+
+def test_the_document_s_format_is_one(root: Path, tmp_path: Path) -> None:
+    text = (root / "docs" / "plugins.md").read_text(encoding="utf-8")
+    (source,) = (one for one in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "Format(" in one)
+    made: dict[str, Any] = {}
+    exec(source, made)
+    (tmp_path / "a.csv").write_text(",".join("0" * 36))
+    assert made["QPOS"].matches(tmp_path / "a.csv")
+    assert made["has_36_columns"](tmp_path / "a.csv")
 
 
 def test_every_format_names_what_exists() -> None:

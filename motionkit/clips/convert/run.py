@@ -321,8 +321,8 @@ def convert_file(
             raise MotionkitError(f"{out} cannot be written: {error.strerror or error}.", code=1) from error
         report.written = [item.title for item in shown]
         report.frames = sum(item.clip.motion.frames for item in shown)
-        first = Piece(report.written[0], report.frames, figures=fit.figures, worst=fit.worst)
-        report.conclude([first, *(replace(first, figures=item.figures, worst="") for item in shown)])
+        first = Piece(report.written[0], report.frames, figures=fit.figures, worst=fit.worst, warnings=fit.warnings)
+        report.conclude([first, *(replace(first, figures=item.figures, worst="", warnings=()) for item in shown)])
     return report
 
 

@@ -41,7 +41,7 @@ def write_file(path: Path, kind: str, clips: Sequence[Clip], options: WriteOptio
     solved = [_with_rotations(clip.motion) for clip in clips]
     rotated = [replace(clip, motion=motion) for clip, (motion, _) in zip(clips, solved, strict=True)]
     written, fit = FORMATS[kind].write(path, rotated, options), solved[0][1]
-    return Fit({**fit.figures, **written.figures}, written.worst or fit.worst)
+    return Fit({**fit.figures, **written.figures}, written.worst or fit.worst, written.warnings)
 
 
 def writer_of(kind: str) -> Writer:
@@ -84,6 +84,7 @@ class Piece:
     motion: str = ""  # Fingerprint of the features, for datasets: copies of a motion share it
     # Frames of the motion, for datasets, if it was longer than `MAX_FRAMES`: this is a part of it, or it was left out.
     long: int = 0
+    warnings: tuple[str, ...] = ()  # What its writer says
     copied: int = 0  # Captions without times of a motion that was cut: each of its parts has them
 
 
@@ -159,4 +160,4 @@ class FileTarget:
         skeleton = skeleton_mark(clip.motion.names, clip.motion.parents) if writer_of(self.kind).apart else ""
         captions = len(clip.captions)
         piece = Piece(key, frames, (name,), clip.split, clip.group, captions, fit.figures, skeleton=skeleton)
-        return [replace(piece, worst=f"{fit.worst} of {key}" if fit.worst else "")]
+        return [replace(piece, worst=f"{fit.worst} of {key}" if fit.worst else "", warnings=fit.warnings)]
