@@ -107,7 +107,7 @@ def _usage(error: typer.TyperException) -> MotionkitError:
     message = error.message if option else error.format_message()
     if option and type(error).__name__ == "NoSuchOption":
         command = path.removeprefix("motionkit ")
-        owner = packages.owner_of_setting(option.lstrip("-"))
+        owner = packages.owner_of_setting(option.lstrip("-").replace("-", "_"))
         if owner and not packages.module_exists(owner.replace("-", "_")):
             why = f"the package {owner} has it, and is not installed."
             return MotionkitError(f"{path}: no such option: {option}", why=why, fix=INSTALL_FIX)

@@ -24,7 +24,7 @@ _STARTER_CLIPS = 512
 _TEXT = "Captions and splits"
 
 
-@with_format_settings("reading", "Reading")
+@with_format_settings("Reading")
 class _Facts(FormatSettings):
     """Facts that files may lack."""
 

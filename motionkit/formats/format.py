@@ -55,8 +55,8 @@ class Setting:
     """
 
     name: str  # Such as ``blender``: the option ``--blender``, ``read.blender`` in settings files
-    reading: str  # Its help in commands that read motions; empty if only the writer needs it
-    writing: str  # Its help in commands that only write them; empty if only the reader needs it
+    help: str  # Its help
+    writing: str = ""  # Its help in commands that write files and read none; empty for the same
     variable: str = ""  # Environment variable whose value is taken where none is given
     # Why a value counts only where it is typed, such as that it is a program that is started; see `Group.code`.
     code: str = ""

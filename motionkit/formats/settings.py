@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, create_model
 
@@ -18,43 +18,37 @@ class FormatSettings(Group):
 
     def of_formats(self) -> dict[str, str]:
         """Return the settings of formats by name; those that are empty are left out."""
-        names = {one.name for use in ("reading", "writing") for one in table.settings(use)}
+        names = table.settings()
         return {name: value for name, value in self if name in names and value}
 
     def code(self) -> Mapping[str, str]:
         """Such as a program that is started; see `Group.code`."""
         given = self.of_formats()
-        return {
-            one.name: one.code
-            for use in ("reading", "writing")
-            for one in table.settings(use)
-            if one.code and one.name in given
-        }
+        return {name: one.code for name, one in table.settings().items() if one.code and name in given}
 
 
 Model = TypeVar("Model", bound=FormatSettings)
 
 
-def with_format_settings(use: Literal["reading", "writing"], panel: str) -> Callable[[type[Model]], type[Model]]:
+def with_format_settings(panel: str, *, writing: bool = False) -> Callable[[type[Model]], type[Model]]:
     """Add the settings that formats need to a group, after its own fields.
 
     Args:
-        use: What the command does with files.
-        panel: Heading of the options in its help.
+        panel: Heading of the options in the help of the command.
+        writing: Whether the command writes files and reads none.
     """
 
     def extended(model: type[Model]) -> type[Model]:
         fields: dict[str, Any] = {
-            one.name: (
-                Annotated[str, Cli(f"--{one.name.replace('_', '-')}", panel)],
-                Field("", description=one.reading if use == "reading" else one.writing),
+            name: (
+                Annotated[str, Cli(f"--{name.replace('_', '-')}", panel)],
+                Field("", description=(writing and one.writing) or one.help),
             )
-            for one in table.settings(use)
-            if one.name not in model.model_fields
+            for name, one in table.settings().items()
+            if name not in model.model_fields
         }
-        return create_model(
-            model.__name__, __base__=model, __module__=model.__module__, __doc__=model.__doc__, **fields
-        )
+        module, about = model.__module__, model.__doc__
+        return create_model(model.__name__, __base__=model, __module__=module, __doc__=about, **fields)
 
     return extended
 
@@ -65,7 +59,7 @@ def as_texts(settings: Mapping[str, object]) -> dict[str, str]:
     Raises:
         MotionkitError: No format has a setting of such a name.
     """
-    known = {one.name: one for use in ("reading", "writing") for one in table.settings(use)}
+    known = table.settings()
     for name in settings:
         if name not in known:
             absent = packages.owner_of_setting(name)

@@ -135,14 +135,12 @@ def endings(*names: str) -> list[str]:
     return list(dict.fromkeys(entry.suffix for entry in listed(*names)))
 
 
-def settings(use: Literal["reading", "writing"]) -> list[Setting]:
-    """Return the settings that formats need to read or to write, each once."""
+def settings() -> dict[str, Setting]:
+    """Return the settings that formats need by name; of two with one name the first counts."""
     found: dict[str, Setting] = {}
-    for entry in _found().formats.values():
-        for one in entry.settings:
-            if one.reading if use == "reading" else one.writing:
-                found.setdefault(one.name, one)
-    return list(found.values())
+    for one in (one for entry in _found().formats.values() for one in entry.settings):
+        found.setdefault(one.name, one)
+    return found
 
 
 def kind_of(path: Path) -> str | None:

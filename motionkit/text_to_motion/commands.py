@@ -74,7 +74,7 @@ class GenerateSampler(SamplerSettings):
     )
 
 
-@with_format_settings("writing", "Files")
+@with_format_settings("Files", writing=True)
 class _NamedFiles(FormatSettings):
     """Rate, names and rig of files."""
 

@@ -46,7 +46,7 @@ FORMATS = (
     Format(
         "qpos", "qpos CSV", (".csv",), Reader("gantry_files:read", ("fps",), claims="gantry:has_36_columns"),
         Writer("gantry_files:write", rotations=False), help="Reads and writes qpos.",
-        settings=(Setting("robot", reading="File of the robot.", writing="The robot's file.", variable="GANTRY_ROBOT",
+        settings=(Setting("robot", "File of the robot.", writing="The robot's file.", variable="GANTRY_ROBOT",
                           code="it is read as code.", needed="qpos, which needs --robot"),),
         ready="gantry:require_robot", after="glb",
     ),
@@ -169,7 +169,7 @@ def test_the_command_line_knows_formats_of_packages(gantry: Any, tmp_path: Path)
     shown = run("convert", "--help").stdout
     for part in ("|qpos|", "--robot", "File of the robot.", "Reads and writes qpos."):
         assert part in shown
-    assert "--robot" in run("generate", "--help").stdout
+    assert "The robot's file." in run("generate", "--help").stdout
     done = run("convert", "walk.npy", "out", "--to", "qpos", "--robot", "arm.xml")
     assert done.returncode == 0, done.stderr
     assert Path("out/walk.csv").read_text().startswith("#arm.xml")

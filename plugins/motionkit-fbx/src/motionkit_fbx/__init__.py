@@ -19,7 +19,7 @@ FBX = Format(
     settings=(
         Setting(
             "blender",
-            reading="Your Blender, or a Python with bpy, which reads FBX; default: MOTIONKIT_BLENDER.",
+            "Your Blender, or a Python with bpy, which reads FBX; default: MOTIONKIT_BLENDER.",
             writing="Your Blender, or a Python with bpy, for FBX; default: MOTIONKIT_BLENDER.",
             variable="MOTIONKIT_BLENDER",
             code="it is a program that is started.",
