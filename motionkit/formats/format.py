@@ -77,7 +77,7 @@ class Reader:
     read: str
     options: tuple[str, ...] = ()  # Which of the `ReadOptions` it uses
     # ``attribute(path)`` returns whether a file of one of the suffixes is of this format, by its first bytes, columns
-    # or keys; it imports no torch. Empty: each one is that no other format claims.
+    # or keys; it imports no torch. Empty: every file is that no other format claims.
     claims: str = ""
     tables: tuple[str, ...] = ()  # Names of files that it looks for in the folder of a file
     retimed: bool = False  # Frames are counted, so that a rate that is given replaces the file's after reading
@@ -86,7 +86,7 @@ class Reader:
     # ``attribute(path, options)`` returns the skeleton with one frame, in the file's unit and axes, as a `Motion`. Unit
     # and direction of up are then decided once for all files of a skeleton.
     pose: str = ""
-    metres: bool = False  # With `pose`: the format's unit is the metre, which few files do not keep to
+    metres: bool = False  # With `pose`: its unit is the metre; files in another one are known by the length of legs
     # ``attribute(path, settings)`` returns the skeleton that ``--rig FILE`` brings clips to, a `RigFile`.
     rig: str = ""
 

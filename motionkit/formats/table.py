@@ -146,7 +146,7 @@ def settings() -> dict[str, Setting]:
 def kind_of(path: Path) -> str | None:
     """Return the name of the format that the ending of a file asks to write, or None for a folder.
 
-    Of several endings the longest counts, so that a package may write ``.mine.npz``.
+    Of several endings the longest counts, so that a package may write ``.mine.npz``; of equal ones the first format.
     """
     written = [entry for entry in _found().formats.values() if entry.writer is not None and not entry.writer.named]
     name = path.name.lower()
