@@ -19,7 +19,7 @@ from torch import Tensor
 from motionkit.clips.convert.targets import SEAMS
 from motionkit.clips.motion_clip import MotionClip, Motions
 from motionkit.errors import MotionkitError
-from motionkit.motion import Caption, JointMotion, MotionBatch
+from motionkit.motion import Caption, MotionBatch
 from motionkit.rl import (
     DDIM,
     DDPM,
@@ -146,12 +146,12 @@ def plan_steps(
         sampler: ``ddpm``, ancestral, or ``ddim``.
         steps: Number of steps; 0 takes the policy's number, else all that it was trained with.
         eta: Noise of ddim, 0 to 1.
-        spacing: Timesteps visited, see `motionkit.rl.Schedule.visited`; None is early for the policy's number of
-            steps and even for any other.
+        spacing: Timesteps visited, see `motionkit.rl.Schedule.visited`; None is the policy's own
+            for its number of steps, and even for any other.
     """
     stored = None if steps else policy.sampling_steps
     count = steps or stored or len(policy.schedule)
-    visited = policy.schedule.visited(spacing or ("early" if stored else "even"), count)
+    visited = policy.schedule.visited(spacing or (policy.spacing if stored else "even"), count)
     return StepPlan.build(policy.schedule, DDPM() if sampler == "ddpm" else DDIM(eta), steps=visited)
 
 
@@ -233,8 +233,8 @@ def _clips(
     joints, features = made.joints.float().cpu(), made.features.float().cpu()
     body, fps = policy.skeleton, policy.fps
     for row, prompt in enumerate(prompts):
-        motion = JointMotion(body.joint_names, body.parents, joints[row, : prompt.length].double(), fps)
-        seams = seams_of(policy, prompt, motion.joints)
+        motion = body.motion(features[row, : prompt.length], joints[row, : prompt.length], fps)
+        seams = seams_of(policy, prompt, joints[row, : prompt.length])
         told = {} if seams is None else {SEAMS: seams.sentence(fps)}
         clip = MotionClip(
             motion,

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, Self
 import torch
 from torch import Tensor, nn
 
-from motionkit.motion import DataRecord, Normalizer, Skeleton
+from motionkit.motion import DataRecord, Normalizer, Representation
 from motionkit.rl import Schedule
 from motionkit.text import KnownTexts, Prompt
 
@@ -40,14 +40,16 @@ class DiffusionPolicy(Protocol):
         network: The trainable module, always in eval mode (no dropout, no condition dropout).
         schedule: The noise schedule it was trained with.
         normalizer: Statistics of its feature space.
-        skeleton: Body of its features.
+        skeleton: What its features are: `motionkit.motion.HUMANML`, or a representation of its own.
         fps: Frames per second.
         max_length: Longest motion in frames.
         autocast: Type of the network's body under mixed precision, None for float32; its head stays float32.
         guidance: Guidance scale for sampling that is stored with it; None if there is none.
-        sampling_steps: Number of steps for sampling that is stored with it, spaced as by
-            `motionkit.rl.Schedule.early`; None takes all that it was trained with.
+        sampling_steps: Number of steps for sampling that is stored with it; None takes all that it was trained with.
+        spacing: How its own number of steps is spaced, see `motionkit.rl.Schedule.visited`.
         padding: ``exact`` if the frames past a motion's length change nothing, ``full`` if they are attended to.
+        joins: Whether predictions of overlapping blocks may be averaged, for motions longer than `max_length`. They
+            may not where features hold places in the world: the path would tear.
         block: Frames of a block, for a policy that samples a motion block by block (DiP): `predict` is called with
             whole blocks. 0 for all others.
         trained_on: Dataset it was trained on, if known.
@@ -56,12 +58,14 @@ class DiffusionPolicy(Protocol):
     network: nn.Module
     schedule: Schedule
     normalizer: Normalizer
-    skeleton: Skeleton
+    skeleton: Representation
     fps: float
     max_length: int
     autocast: torch.dtype | None
     guidance: float | None = None
     sampling_steps: int | None = None
+    spacing: Literal["early", "even"] = "early"
+    joins: bool = True
     padding: Literal["exact", "full"] = "exact"
     block: int = 0
     trained_on: DataRecord | None = None

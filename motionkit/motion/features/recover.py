@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import cached_property
 
 import torch
@@ -10,8 +9,8 @@ from torch import Tensor
 
 from motionkit import kernels
 from motionkit.geometry import rotate_yaw
-from motionkit.kernels.definitions import root_path, sanitise
-from motionkit.motion.features.layout import Normalizer, check_width, feature_layout
+from motionkit.motion.features.layout import Normalizer, feature_layout
+from motionkit.motion.representation import Representation
 from motionkit.motion.skeleton import Skeleton
 
 
@@ -51,7 +50,7 @@ def features_to_joints(
         >>> bool(((again - joints[:-1])[..., 1].abs() < 1e-9).all())  # the path starts at x = z = 0
         True
     """
-    check_width(features, skeleton)
+    skeleton.check_width(features)
     return kernels.features_to_joints(
         features,
         joints=skeleton.joints,
@@ -61,15 +60,6 @@ def features_to_joints(
         std=None if normalizer is None else normalizer.std,
         backend=backend,
     )
-
-
-def root_trajectory(features: Tensor, skeleton: Skeleton, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Return the heading ``[..., T]`` (radians about +Y) and root position ``[..., T, 3]`` (metres) of features."""
-    check_width(features, skeleton)
-    clean, broken = sanitise(features[..., : feature_layout(skeleton).root_height.stop], lengths)
-    angle, root = root_path(clean)
-    gone = broken.cummax(dim=-1).values
-    return angle.masked_fill(gone, math.nan), (root * skeleton.unit).masked_fill(gone[..., None], math.nan)
 
 
 def with_frame_after(features: Tensor, skeleton: Skeleton) -> Tensor:
@@ -88,7 +78,7 @@ def with_frame_after(features: Tensor, skeleton: Skeleton) -> Tensor:
         ``[..., T + 1, J, 3]`` metres.
     """
     joints = features_to_joints(features, skeleton)
-    angle, _ = root_trajectory(features, skeleton)
+    angle = skeleton.headings(features)
     # The stored velocities are in the heading of their own frame: turn them back into the world.
     moved = features[..., -1, feature_layout(skeleton).velocities].unflatten(-1, (skeleton.joints, 3)).to(joints)
     step: Tensor = rotate_yaw(moved, angle[..., -1, None]) * skeleton.unit
@@ -96,12 +86,12 @@ def with_frame_after(features: Tensor, skeleton: Skeleton) -> Tensor:
 
 
 class MotionBatch:
-    """N motions of one skeleton, unnormalised.
+    """N motions of one body, unnormalised.
 
     Args:
-        features: ``[N, T, D]`` HumanML3D- or KIT-style features, not normalised; padding may hold anything.
+        features: ``[N, T, D]`` features, not normalised; padding may hold anything.
         lengths: ``[N]`` int64, on the device of `features`.
-        skeleton: Body that the features describe (fixes D and J).
+        skeleton: What the features are: a `Skeleton` for HumanML3D's and KIT-ML's, else a policy's own representation.
         fps: Frames per second.
 
     Example:
@@ -111,7 +101,7 @@ class MotionBatch:
         (torch.Size([2, 40, 22, 3]), [40, 25])
     """
 
-    def __init__(self, features: Tensor, lengths: Tensor, *, skeleton: Skeleton, fps: float) -> None:
+    def __init__(self, features: Tensor, lengths: Tensor, *, skeleton: Representation, fps: float) -> None:
         self.features = features
         self.lengths = lengths
         self.skeleton = skeleton
@@ -133,12 +123,12 @@ class MotionBatch:
     @cached_property
     def joints(self) -> Tensor:
         """``[N, T, J, 3]`` joint positions in metres, Y up, recovered from the features; padding is finite."""
-        return features_to_joints(self.features, self.skeleton, self.lengths)
+        return self.skeleton.positions(self.features, self.lengths)
 
     @cached_property
     def headings(self) -> Tensor:
         """``[N, T]`` radians about +Y, 0 for +Z, as the features have them; padding is finite."""
-        return root_trajectory(self.features, self.skeleton, self.lengths)[0]
+        return self.skeleton.headings(self.features, self.lengths)
 
     def detach(self) -> MotionBatch:
         """Return the same motions without a graph; the batch itself if there is none."""
