@@ -34,7 +34,7 @@ from motionkit.rl import (
 )
 from motionkit.text import Prompt, shortened, usual_seconds
 from motionkit.text_to_motion.blocks import Seams, blocks_of, is_long, sample_blocks, seams_of, with_spare
-from motionkit.text_to_motion.policy import Condition, DiffusionPolicy, guidance_of
+from motionkit.text_to_motion.policy import Condition, DiffusionPolicy, guidance_of, refuse_extras
 from motionkit.text_to_motion.wording import Reading, read_all
 
 _log = logging.getLogger("motionkit.policies")
@@ -82,6 +82,7 @@ def sample(
         step: Part of the noise key; 0 everywhere outside training.
         walk: An algorithm's rollout, which may record states; by default a plain rollout that records none.
     """
+    refuse_extras(policy, prompts)
     device = policy.normalizer.mean.device
     groups = torch.arange(len(prompts), device=device).repeat_interleave(samples)
     numbers = torch.arange(samples, device=device).repeat(len(prompts))
@@ -201,6 +202,7 @@ def generate_with_seams(
     batch: int = BATCH,
 ) -> Iterator[tuple[MotionClip, Seams | None]]:
     """Yield what `generate_motions` yields, each with what was measured at its seams; None if it has none."""
+    refuse_extras(policy, prompts)
     # Refuses a bad prompt before anything is sampled; encoded prompts stay cached.
     policy.condition(asked_of(policy, prompts))
     noise = NoiseSource(seed)

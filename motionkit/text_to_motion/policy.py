@@ -10,7 +10,9 @@ from typing import Any, Literal, Protocol, Self
 import torch
 from torch import Tensor, nn
 
+from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord, Normalizer, Representation
+from motionkit.page.wording import joined
 from motionkit.rl import Schedule
 from motionkit.text import KnownTexts, Prompt
 
@@ -52,6 +54,7 @@ class DiffusionPolicy(Protocol):
             may not where features hold places in the world: the path would tear.
         block: Frames of a block, for a policy that samples a motion block by block (DiP): `predict` is called with
             whole blocks. 0 for all others.
+        extras: What it reads of `motionkit.text.Prompt.extras`; prompts with others are refused.
         trained_on: Dataset it was trained on, if known.
     """
 
@@ -68,6 +71,7 @@ class DiffusionPolicy(Protocol):
     joins: bool = True
     padding: Literal["exact", "full"] = "exact"
     block: int = 0
+    extras: tuple[str, ...] = ()
     trained_on: DataRecord | None = None
 
     @abstractmethod
@@ -143,6 +147,17 @@ class DiffusionPolicy(Protocol):
     def read_as(self, captions: Mapping[str, str]) -> None:
         """From now on read a text (key) as a known one; what was given before is forgotten."""
         return
+
+
+def refuse_extras(policy: DiffusionPolicy, prompts: Sequence[Prompt]) -> None:
+    """Refuse prompts that ask for what the policy does not read."""
+    for prompt in prompts:
+        if unread := [name for name in prompt.extras if name not in policy.extras]:
+            raise MotionkitError(
+                f"{prompt.text!r} asks for {joined(unread)} too, which the policy does not read.",
+                why=f"it reads {joined(policy.extras) if policy.extras else 'the text alone'}.",
+                fix="leave that out of the prompts, or choose a policy that reads it.",
+            )
 
 
 def guidance_of(policy: DiffusionPolicy) -> float:

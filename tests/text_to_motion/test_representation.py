@@ -152,3 +152,17 @@ def test_a_motion_of_several_blocks_is_refused() -> None:
     policy = PolePolicy()
     with pytest.raises(MotionkitError, match="33 frames"):
         list(generate_motions(policy, [Prompt(("rise",), (33,))], plan_steps(policy)))
+
+
+def test_extras_of_a_prompt_reach_a_policy_that_reads_them_and_are_refused_by_others() -> None:
+    policy, asked = PolePolicy(), Prompt(("rise",), (8,), extras={"heading": 1.5})
+    with pytest.raises(MotionkitError, match="heading"):
+        list(generate_motions(policy, [asked], plan_steps(policy)))
+    with pytest.raises(MotionkitError, match="heading"):
+        engine(policy, High()).step([asked])
+    seen: list[object] = []
+    policy.extras = ("heading",)
+    policy.condition = lambda prompts: seen.extend(prompts) or PolePolicy.condition(policy, prompts)  # type: ignore[assignment, func-returns-value, method-assign]
+    made = list(generate_motions(policy, [asked], plan_steps(policy)))
+    assert len(made) == 1
+    assert [prompt.extras["heading"] for prompt in seen] == [1.5, 1.5]  # type: ignore[attr-defined]
