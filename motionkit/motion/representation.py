@@ -18,6 +18,8 @@ class Representation(ABC):
         name: Its name in files of motions and in messages.
         joint_names: J names, the root first.
         parents: Parent of each joint, -1 for the root.
+        humanml: Its joints that are HumanML3D's 22, in the order of those; None if it has no such joints. Rewards that
+            read HumanML3D's features then get these motions as such.
         feet: Joints that touch the floor, such as left ankle, left toe, right ankle, right toe.
 
     Example:
@@ -39,6 +41,7 @@ class Representation(ABC):
     joint_names: tuple[str, ...]
     parents: tuple[int, ...]
     feet: tuple[int, ...]
+    humanml: tuple[int, ...] | None = None
 
     @property
     def joints(self) -> int:

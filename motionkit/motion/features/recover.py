@@ -8,10 +8,12 @@ import torch
 from torch import Tensor
 
 from motionkit import kernels
+from motionkit.errors import MotionkitError
 from motionkit.geometry import rotate_yaw
+from motionkit.motion.features.extract import joints_to_features
 from motionkit.motion.features.layout import Normalizer, feature_layout
 from motionkit.motion.representation import Representation
-from motionkit.motion.skeleton import Skeleton
+from motionkit.motion.skeleton import HUMANML, Skeleton
 
 
 def features_to_joints(
@@ -129,6 +131,33 @@ class MotionBatch:
     def headings(self) -> Tensor:
         """``[N, T]`` radians about +Y, 0 for +Z, as the features have them; padding is finite."""
         return self.skeleton.headings(self.features, self.lengths)
+
+    @cached_property
+    def humanml(self) -> MotionBatch:
+        """The same motions in HumanML3D's features at 20 frames per second, differentiably; itself if it is in them.
+
+        The shared joints are taken by name, resampled linearly, and put onto the bones of `HUMANML`; the last frame
+        gives way to velocities, as in HumanML3D.
+
+        Raises:
+            MotionkitError: The body has no such joints.
+        """
+        if self.skeleton is HUMANML:
+            return self
+        if self.skeleton.humanml is None:
+            raise MotionkitError(f"the {self.skeleton.name} body has no joints that stand for HumanML3D's.")
+        joints = self.joints[:, :, list(self.skeleton.humanml)]
+        # [N] samples at k / 20 s from the first frame on, while a motion lasts; [S] their places among the frames.
+        counts = ((self.lengths - 1) * (HUMANML.fps / self.fps) + 1e-6).long() + 1
+        place = torch.arange(int(counts.max()), device=self.device) * (self.fps / HUMANML.fps)
+        before = (place + 1e-6).long()
+        last = (self.lengths - 1)[:, None]
+        start, end = (
+            torch.take_along_dim(joints, torch.minimum(index, last)[..., None, None], dim=1)
+            for index in (before, before + 1)
+        )
+        even = torch.lerp(start, end, (place - before).to(joints)[:, None, None])
+        return MotionBatch(joints_to_features(even, HUMANML, counts), counts - 1, skeleton=HUMANML, fps=HUMANML.fps)
 
     def detach(self) -> MotionBatch:
         """Return the same motions without a graph; the batch itself if there is none."""

@@ -48,13 +48,14 @@ class Movement(Reward):
         self, options: MovementOptions, *, dataset: TextMotionDataset | None = None, device: torch.device | str = "cpu"
     ) -> None:
         source = None if dataset is None else dataset.source or (dataset if dataset.splits is None else None)
-        if source is None:
+        if source is None or not source.has_clips:
             raise MotionkitError(
                 "the movement reward has no reference clips of single actions.",
                 why="motions are compared with clips whose captions are like the prompt's.",
                 fix="give a dataset of single clips; of composite data --dataset.root DIR.",
             )
         self._skeleton, self._fps = source.skeleton, source.fps
+        self.features = source.skeleton.name  # its limbs are those of this body
         self._ends = [joint for pair in source.skeleton.limbs.values() for joint in pair]
         self._real = RealActions(
             source.clips("train"),
