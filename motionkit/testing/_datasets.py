@@ -47,7 +47,7 @@ def check_dataset(
             return other(dataset, options=options, clips=clips)
         dataset = cast("TextMotionDataset", plugins.build("datasets", component, options_of(component, options)))
     findings = Findings(f"dataset {dataset.name!r}")
-    _check_motions(findings, dataset, clips)
+    _check_motions(findings, plugins.complete(dataset, TextMotionDataset), clips)
     findings.close()
 
 
