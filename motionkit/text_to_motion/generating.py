@@ -20,6 +20,7 @@ from motionkit.clips.convert.targets import SEAMS
 from motionkit.clips.motion_clip import MotionClip, Motions
 from motionkit.errors import MotionkitError
 from motionkit.motion import Caption, MotionBatch
+from motionkit.plugins import complete
 from motionkit.rl import (
     DDIM,
     DDPM,
@@ -82,6 +83,7 @@ def sample(
         step: Part of the noise key; 0 everywhere outside training.
         walk: An algorithm's rollout, which may record states; by default a plain rollout that records none.
     """
+    complete(policy, DiffusionPolicy)
     refuse_extras(policy, prompts)
     device = policy.normalizer.mean.device
     groups = torch.arange(len(prompts), device=device).repeat_interleave(samples)
@@ -150,6 +152,7 @@ def plan_steps(
         spacing: Timesteps visited, see `motionkit.rl.Schedule.visited`; None is the policy's own
             for its number of steps, and even for any other.
     """
+    complete(policy, DiffusionPolicy)
     stored = None if steps else policy.sampling_steps
     count = steps or stored or len(policy.schedule)
     visited = policy.schedule.visited(spacing or (policy.spacing if stored else "even"), count)
@@ -202,6 +205,7 @@ def generate_with_seams(
     batch: int = BATCH,
 ) -> Iterator[tuple[MotionClip, Seams | None]]:
     """Yield what `generate_motions` yields, each with what was measured at its seams; None if it has none."""
+    complete(policy, DiffusionPolicy)
     refuse_extras(policy, prompts)
     # Refuses a bad prompt before anything is sampled; encoded prompts stay cached.
     policy.condition(asked_of(policy, prompts))
