@@ -179,7 +179,7 @@ def test_one_class_is_said(tmp_path: Path) -> None:
 
 
 def test_an_unknown_policy_is_refused() -> None:
-    with pytest.raises(MotionkitError, match="no policy 'best'") as said:
+    with pytest.raises(MotionkitError, match="best") as said:
         RewardCollect(settings(policy="best")).prepare()
     assert "ppo, random, scripted" in said.value.fix
 

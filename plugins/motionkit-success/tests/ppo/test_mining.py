@@ -118,15 +118,23 @@ def test_a_run_that_was_stopped_ends_in_the_same_bits(
     assert metric_lines(out) == metric_lines(parts)
 
 
-def test_what_mining_needs_is_said(trained: Path, tmp_path: Path) -> None:
-    save_classifier(tmp_path / "alone", load_classifier(trained))
-    with pytest.raises(MotionkitError, match="does not say what it was trained on") as said:
-        PpoTrainer(settings(tmp_path / "alone")).prepare()
-    assert (said.value.code, "reward-train" in said.value.fix) == (2, True)
-    with pytest.raises(MotionkitError, match="no classifier"):
-        PpoTrainer(settings(trained, reward={"env": {"weight": 1.0}})).prepare()
-    with pytest.raises(MotionkitError, match="does not fit into 4 updates"):
-        PpoTrainer(settings(trained, mine={"rounds": 4})).prepare()
+@pytest.mark.parametrize(
+    ("alone", "changes", "word"),
+    [
+        (True, {}, "trained on"),
+        (False, {"reward": {"env": {"weight": 1.0}}}, "classifier"),
+        (False, {"mine": {"rounds": 4}}, "4 updates"),
+    ],
+)
+def test_what_mining_needs_is_said(
+    trained: Path, tmp_path: Path, alone: bool, changes: dict[str, Any], word: str
+) -> None:
+    if alone:
+        save_classifier(tmp_path / "alone", load_classifier(trained))
+    with pytest.raises(MotionkitError, match=word) as said:
+        PpoTrainer(settings(tmp_path / "alone" if alone else trained, **changes)).prepare()
+    assert said.value.code == 2
+    assert said.value.fix
 
 
 def test_data_that_changed_are_refused(tmp_path: Path) -> None:
