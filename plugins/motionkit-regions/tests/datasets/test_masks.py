@@ -69,17 +69,19 @@ def test_rle_against_pycocotools() -> None:
 
 
 @pytest.mark.parametrize(
-    "coded",
+    "mask",
     [
         {"size": [4, 4], "counts": "0"}, {"size": [4, 4], "counts": "\x00"}, {"size": [4, 4], "counts": "P"},
         {"size": [4, 4], "counts": [8, 9]}, {"size": [4, 4], "counts": [8, 7]}, {"size": [4, 4], "counts": None},
         {"size": [0, 4], "counts": []}, {"size": [4], "counts": [4]}, {"counts": [16]}, {"size": [4, 4], "counts": ""},
         {"size": [4, 4], "counts": [1.5]}, {"size": ["4", 4], "counts": [16]}, {"size": [4, 4], "counts": "é"},
+        [[1, 2, 3, 4]], [[1, 2, 3, 4, 5, 6, 7]], [[1, 2, 3, 4, 5, float("nan")]], [[[1, 2], [3, 4], [5, 6]]],
+        [["a"] * 6], [5], [[10**400, 0, 1, 1, 2, 2]], [[True] * 6],
     ],
 )  # fmt: skip
-def test_rle_that_is_none_is_unusable(coded: dict[str, object]) -> None:
+def test_rle_and_polygons_that_are_none_are_unusable(mask: object) -> None:
     with pytest.raises(UnusableError, match="mask"):
-        draw_mask(coded, facts(4, 4), max_pixels=100, size=(4, 4))
+        draw_mask(mask, facts(4, 4), max_pixels=100, size=(4, 4))
 
 
 def test_limits_of_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,15 +152,6 @@ def test_polygons_have_their_area_and_are_joined() -> None:
     assert fill_polygons([square, [4, 4, 8, 4, 8, 8, 4, 8]], (10, 10)).sum() == 9 + 16 - 1
     mask = blob(30, 40, 0.4)
     np.testing.assert_array_equal(fill_polygons(rectangles(mask), mask.shape), mask)
-
-
-@pytest.mark.parametrize(
-    "ring", [[1, 2, 3, 4], [1, 2, 3, 4, 5, 6, 7], [1, 2, 3, 4, 5, float("nan")], [[1, 2], [3, 4], [5, 6]], ["a"] * 6, 5,
-             [10**400, 0, 1, 1, 2, 2], [True] * 6]
-)  # fmt: skip
-def test_a_polygon_that_is_none_is_unusable(ring: object) -> None:
-    with pytest.raises(UnusableError, match="mask"):
-        draw_mask([ring], facts(4, 4), max_pixels=100, size=(4, 4))
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "RGB", "RGBA", "P"])

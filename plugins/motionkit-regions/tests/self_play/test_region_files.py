@@ -109,7 +109,7 @@ def of_another_size(folder: Path) -> Path:
 
 def test_images_that_the_policy_does_not_see_are_refused_before_the_start(tmp_path: Path) -> None:
     folder = of_another_size(tmp_path / "data")
-    with pytest.raises(MotionkitError, match="48 x 48 pixels, and one is 64 x") as error:
+    with pytest.raises(MotionkitError) as error:
         Sa2vaRl(settings(folder, batch_size=2)).prepare()
     assert error.value.code == 2
     assert "--policy.resize" in error.value.fix
@@ -177,7 +177,7 @@ def settings(folder: Path, **rollout: Any) -> Sa2vaRlSettings:
 
 
 def test_fewer_regions_than_a_step_takes(tmp_path: Path) -> None:
-    with pytest.raises(MotionkitError, match="3 training regions, a step takes 8"):
+    with pytest.raises(MotionkitError, match="a step takes 8"):
         Sa2vaRl(settings(write_jsonl(tmp_path / "data", 5))).prepare()
 
 

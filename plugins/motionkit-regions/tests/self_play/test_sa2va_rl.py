@@ -112,14 +112,18 @@ def test_the_frozen_judge_sees_a_gain_and_no_gain_with_shuffled_advantages(tmp_p
     assert control < gain / 2
 
 
-def test_rewards_that_read_something_else_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(MotionkitError, match="physics"):
-        train(tmp_path / "run", loop1_reward="physics")
-
-
-def test_data_without_an_end_have_no_epochs(tmp_path: Path) -> None:
-    with pytest.raises(MotionkitError, match="have no end"):
-        train(tmp_path / "run", run={"num_steps": 0, "epochs": 1}, dataset={"name": "shapes", "scenes": "simple"})
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"loop1_reward": "physics"}, "physics"),
+        ({"run": {"num_steps": 0, "epochs": 1}, "dataset": {"name": "shapes", "scenes": "simple"}}, "no end"),
+    ],
+)
+def test_rewards_of_something_else_and_epochs_of_endless_data_are_refused(
+    tmp_path: Path, changes: dict[str, Any], word: str
+) -> None:
+    with pytest.raises(MotionkitError, match=word):
+        train(tmp_path / "run", **changes)
 
 
 def test_a_policy_is_trained_from_nothing(tmp_path: Path) -> None:
