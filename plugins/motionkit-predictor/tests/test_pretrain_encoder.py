@@ -364,15 +364,17 @@ def test_clips_without_contacts_or_without_validation_train_too(tmp_path: Path, 
 
 def test_clips_of_other_splits_only_are_refused(tmp_path: Path) -> None:
     write_mpl_npz(tmp_path / "a.npz", Clip(moved("walk/normal", 30, 0), split="test"), source_hash="")
-    with pytest.raises(MotionkitError, match="no train clip"):
+    with pytest.raises(MotionkitError, match="train"):
         PretrainEncoder(settings(tmp_path)).prepare()
 
 
-def test_settings_without_a_loss_are_refused() -> None:
-    with pytest.raises(ValueError, match="nothing to learn"):
-        PretrainEncoderSettings(loss={"period": 0, "gait": 0, "pose": 0})  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="too many weights"):
-        PretrainEncoderSettings(model={"width": 16_384, "layers": 64})  # type: ignore[arg-type]
+def test_settings_without_a_loss_and_of_too_many_weights_are_refused() -> None:
+    for given, word in (
+        ({"loss": {"period": 0, "gait": 0, "pose": 0}}, "nothing to learn"),
+        ({"model": {"width": 16_384, "layers": 64}}, "too many weights"),
+    ):
+        with pytest.raises(ValueError, match=word):
+            PretrainEncoderSettings.model_validate(given)
 
 
 def test_contract(folder: Path, tmp_path: Path) -> None:
