@@ -48,7 +48,7 @@ from motionkit_predictor.encoder.train import (
     period_loss,
     pose_loss,
 )
-from tests.made.training import run_trainer
+from tests.made.training import run_in_parts, run_trainer
 
 NAMES = ("walk/normal", "run/normal", "jump/high", "wave/right", "jog/forward", "walk/fast")
 
@@ -130,10 +130,9 @@ def test_epochs_become_steps(finished: tuple[Path, Any, Any], folder: Path) -> N
 def test_resume_gives_the_same_bits(folder: Path, tmp_path: Path) -> None:
     short = {"epochs": 2}
     every = {"batch_size": 8, "val_every": 1}
-    whole, first = trained(settings(folder, run=short, train=every), tmp_path / "whole")
-    trained(settings(folder, run=short, train=every), tmp_path / "parts", stop_after=3)
-    again = settings(folder, run={**short, "resume": tmp_path / "parts"}, train=every)
-    parts, second = trained(again, None)
+    config = settings(folder, run=short, train=every)
+    whole, first = trained(config, tmp_path / "whole")
+    parts, second = run_in_parts(PretrainEncoder, "pretrain mpl-encoder", config, tmp_path / "parts", stop_after=3)
     for name, value in whole.encoder.state_dict().items():
         assert torch.equal(value, parts.encoder.state_dict()[name]), name
     assert first == second

@@ -21,7 +21,7 @@ from motionkit_regions.self_play.settings import Sa2vaRlSettings
 from motionkit_regions.self_play.train import Sa2vaRl
 from motionkit_regions.small import open_regions
 from motionkit_regions.small_settings import RegionOptions
-from tests.made.training import run_trainer
+from tests.made.training import run_in_parts, run_trainer
 
 
 def settings(out: Path | None = None, **changes: Any) -> Sa2vaRlSettings:
@@ -89,12 +89,7 @@ def test_what_a_run_leaves_behind(finished: tuple[Path, Mapping[str, Any]]) -> N
 def test_a_run_that_was_stopped_ends_in_the_same_bits(
     finished: tuple[Path, Mapping[str, Any]], tmp_path: Path, stop_after: int
 ) -> None:
-    train(tmp_path / "parts", stop_after=stop_after)
-    resumed = settings(None)
-    again = resumed.model_copy(
-        update={"run": resumed.run.model_copy(update={"resume": tmp_path / "parts", "out": None})}
-    )
-    run_trainer(Sa2vaRl, "sa2va-rl", again, tmp_path / "parts")
+    run_in_parts(Sa2vaRl, "sa2va-rl", settings(tmp_path / "parts"), tmp_path / "parts", stop_after=stop_after)
     for name in ("policy", "policy-last"):
         one, two = ((run / name / "model.safetensors").read_bytes() for run in (finished[0], tmp_path / "parts"))
         assert one == two

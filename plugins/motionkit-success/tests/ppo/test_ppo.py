@@ -21,7 +21,7 @@ from motionkit_success.ppo import train as trainer_module
 from motionkit_success.ppo.settings import PpoSettings
 from motionkit_success.ppo.train import PpoTrainer
 from motionkit_success.true_success import Episodes
-from tests.made.training import metric_lines, run_trainer
+from tests.made.training import metric_lines, run_in_parts, run_trainer
 
 
 def settings(out: Path | None = None, **changes: Any) -> PpoSettings:
@@ -107,10 +107,7 @@ def test_a_run_that_was_stopped_ends_in_the_same_bits(
     train(tmp_path / "whole", **changes)
     for stop_after in stops:
         out = tmp_path / f"parts{stop_after}"
-        train(out, stop_after=stop_after, **changes)
-        resumed = settings(None, **changes)
-        again = resumed.model_copy(update={"run": resumed.run.model_copy(update={"resume": out, "out": None})})
-        run_trainer(PpoTrainer, "ppo", again, out)
+        run_in_parts(PpoTrainer, "ppo", settings(out, **changes), out, stop_after=stop_after)
         one, two = load_actor(tmp_path / "whole"), load_actor(out)
         assert all(torch.equal(one.tensors()[name], two.tensors()[name]) for name in one.tensors())
         assert metric_lines(tmp_path / "whole") == metric_lines(out)
