@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -89,7 +88,7 @@ def test_a_path_is_never_asked_for(hub: Hub, tmp_path: Path) -> None:
 
 
 def test_what_the_hub_does_not_have_is_an_error(hub: Hub) -> None:
-    with pytest.raises(MotionkitError, match="someone/nothing does not exist, and the Hugging Face hub") as caught:
+    with pytest.raises(MotionkitError) as caught:
         load_policy("someone/nothing")
     assert caught.value.code == 2
     assert "hf download someone/nothing" in caught.value.fix
@@ -104,7 +103,7 @@ def test_without_a_network_the_cache_is_used(hub: Hub, monkeypatch: pytest.Monke
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     hub.asked.clear()
     assert weights.located("someone/tmr") == first
-    with pytest.raises(MotionkitError, match="someone/other does not exist"):
+    with pytest.raises(MotionkitError, match="someone/other"):
         weights.located("someone/other")
     assert hub.asked == []
 
@@ -120,13 +119,17 @@ def test_an_export_is_sent_and_opened_again(hub: Hub, tmp_path: Path) -> None:
     assert all(map(torch.equal, ours.network.state_dict().values(), theirs.network.state_dict().values()))
 
 
-def test_nothing_is_sent_without_a_login_or_offline(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("offline", "token", "word"),
+    [("", None, "logged in"), ("1", None, "nothing"), ("1", "hf", "nothing")],
+)
+def test_nothing_is_sent_without_a_login_or_offline(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offline: str, token: str | None, word: str
+) -> None:
     write_hub_folder("starter", tmp_path / "out")
-    monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
-    with pytest.raises(MotionkitError, match="no one is logged in"):
-        weights.push(tmp_path / "out", "me/walks", ["README.md"])
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(MotionkitError, match="nothing is sent"):
+    monkeypatch.setattr("huggingface_hub.get_token", lambda: token)
+    monkeypatch.setenv("HF_HUB_OFFLINE", offline)
+    with pytest.raises(MotionkitError, match=word):
         weights.push(tmp_path / "out", "me/walks", ["README.md"])
     assert hub.asked == []
 
@@ -149,21 +152,24 @@ def test_what_is_no_id_is_refused_before_anything_is_looked_at(
     assert hub.asked == []
 
 
-def test_a_folder_with_something_else_is_not_sent(tmp_path: Path) -> None:
+def _link(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/etc/hostname")
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        (lambda out: (out / "handler.py").write_text("print()"), "handler.py"),
+        (lambda out: (out / "model.safetensors").unlink(), "model.safetensors"),
+        (lambda out: _link(out / "model.safetensors"), "damaged: model.safetensors"),
+        (lambda out: [path.unlink() for path in out.iterdir()], "export.json"),
+    ],
+)
+def test_a_folder_with_something_else_is_not_sent(tmp_path: Path, change: Callable[[Path], object], word: str) -> None:
     out = tmp_path / "out"
     write_hub_folder("starter", out)
     assert hub_files(out) == ["README.md", "model.safetensors", "policy.json"]
-    (out / "handler.py").write_text("print()")
-    with pytest.raises(MotionkitError, match=r"holds handler\.py, which the export did not write"):
-        hub_files(out)
-    (out / "handler.py").unlink()
-    (out / "model.safetensors").unlink()
-    with pytest.raises(MotionkitError, match=r"damaged: model\.safetensors"):
-        hub_files(out)
-    (out / "model.safetensors").symlink_to("/etc/hostname")
-    with pytest.raises(MotionkitError, match=r"damaged: model\.safetensors"):
-        hub_files(out)
-    shutil.rmtree(out)
-    out.mkdir()
-    with pytest.raises(MotionkitError):
+    change(out)
+    with pytest.raises(MotionkitError, match=word):
         hub_files(out)
