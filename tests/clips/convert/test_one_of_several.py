@@ -71,7 +71,7 @@ def test_the_error_names_them_and_the_option(cli):
     assert "hero.glb holds 3 motions: Armature|walk, Armature|Run fast and Armature|Idle (1)" in words
     assert "--clip NAME" in words
     assert not Path("one.bvh").exists()
-    with pytest.raises(MotionkitError, match="holds 3 motions: Armature") as caught:
+    with pytest.raises(MotionkitError) as caught:
         motionkit.read("hero.glb")
     assert "clip=NAME" in caught.value.fix
 
@@ -92,7 +92,7 @@ def test_a_name_that_is_not_there(cli):
 
 
 def test_two_of_one_short_name_are_not_guessed():
-    with pytest.raises(MotionkitError, match="no motion called 'walk'"):
+    with pytest.raises(MotionkitError, match="'walk'"):
         choose_part(["A|walk", "B|walk"], "walk", "x.glb")
     assert choose_part(["A|walk", "B|walk"], "B", "x.glb") == 1
     assert choose_part(["walk", "A|walk"], "walk", "x.glb") == 0
