@@ -262,7 +262,7 @@ def handled() -> Any:
 def test_a_call_that_fails_names_plugin_package_and_line(
     called: ModuleType, handled: None, function: str, said: str
 ) -> None:
-    with pytest.raises(PluginError, match="reward 'called' of package 'called' raised ") as caught, plugins.catching():
+    with pytest.raises(PluginError, match="'called' of package 'called'") as caught, plugins.catching():
         getattr(called, function)()
     assert caught.value.message.endswith(said)
     assert f"in {function}, " in caught.value.why
@@ -277,7 +277,7 @@ def test_a_call_that_fails_names_plugin_package_and_line(
 
 def test_the_constructor_is_a_call_too(called: ModuleType) -> None:
     component = plugins.get("rewards", "called")
-    with pytest.raises(PluginError, match="reward 'called' of package 'called' raised SystemExit: 0"):
+    with pytest.raises(PluginError, match=r"'called'.*SystemExit: 0"):
         component.build(component.options())
 
 

@@ -146,26 +146,26 @@ def test_a_bad_protocol_ends_in_one_error(wrong: dict[str, str], code: int, said
 def test_the_check_passes_a_good_one_and_lists_what_is_wrong(site: Any) -> None:
     install(site)
     assert check_protocol("steps", "r", []).figures == {"steps/count": 6.0}
-    with pytest.raises(AssertionError, match="takes 2 words beside options; the check got 1"):
+    with pytest.raises(AssertionError, match="2 words"):
         check_protocol("steps", "r")
 
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"result": "return 3"}, "Protocol 'steps' returned int"),
-        ({"name": "pass"}, "Protocol 'steps' has no name"),
-        ({"text": "pass"}, "Its settings need a docstring"),
-        ({"base": "Group"}, "must extend ProtocolSettings"),
-        ({"result": "return Result(figures={'my/x': float('nan')})"}, "The figure 'my/x' is nan"),
-        ({"result": "return Result(figures={'other': 1.0})"}, "Metric 'other' is not defined"),
-        ({"result": "return Result(tables=[{'columns': ['a'], 'rows': [(1, 2)]}])"}, "a row of another width"),
+        ({"result": "return 3"}, "returned int"),
+        ({"name": "pass"}, "no name"),
+        ({"text": "pass"}, "docstring"),
+        ({"base": "Group"}, "ProtocolSettings"),
+        ({"result": "return Result(figures={'my/x': float('nan')})"}, "'my/x' is nan"),
+        ({"result": "return Result(figures={'other': 1.0})"}, "'other'"),
+        ({"result": "return Result(tables=[{'columns': ['a'], 'rows': [(1, 2)]}])"}, "another width"),
         ({"result": "import random; return Result(figures={'my/x': random.random()})"}, "Measuring again"),
     ],
 )
 def test_the_check_says_what_is_wrong(wrong: dict[str, str], said: str, site: Any) -> None:
     install(site, **wrong)
-    with pytest.raises(AssertionError, match=re.escape(said)):
+    with pytest.raises(AssertionError, match=said):
         check_protocol("steps", "r", [])
 
 
