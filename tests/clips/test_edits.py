@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import roma
 import torch
-from typer.testing import CliRunner
 
 import motionkit
 from motionkit.clips.convert import Edits
@@ -24,11 +23,7 @@ from motionkit.motion.motion import JointMotion, Motion
 from motionkit.rigs import mirror_order, solve
 from motionkit.starter import generate
 
-
-def run(*words: object):
-    from motionkit.cli import get_app
-
-    return CliRunner().invoke(get_app(), [str(word) for word in words])
+from ..made.commands import run
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from typer.testing import CliRunner
 
 import motionkit
 from motionkit.errors import MotionkitError
@@ -27,14 +26,9 @@ from motionkit.starter import generate
 
 from ..formats.test_glb import Player
 from ..formats.test_glb_read import pack, parts
+from ..made.commands import run
 
 METRES = ReadOptions(up="y", unit="m")
-
-
-def run(*words: object):
-    from motionkit.cli import get_app
-
-    return CliRunner().invoke(get_app(), [str(word) for word in words])
 
 
 @pytest.fixture(scope="module")

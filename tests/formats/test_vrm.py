@@ -20,10 +20,10 @@ from motionkit.motion.clip import BODY
 from motionkit.rigs import named_rig, onto_rig
 from motionkit.rigs.roles import find_roles
 
+from ..made.commands import run
 from ..made.glb_files import as_text, data_uri, edit, parts
 from ..made.rigs import starter_rig
 from .test_glb import moving
-from .test_glb_read import run
 
 METRES = ReadOptions(up="y", unit="m")
 BONES = {bone: BODY[role] for bone, role in VRM_BONES.items()}

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import roma
 import torch
-from typer.testing import CliRunner
 
 from motionkit.errors import MotionkitError
 from motionkit.formats.bvh import read_bvh
@@ -47,17 +46,12 @@ from motionkit.starter import generate
 from ..made.blender import stand_in
 from ..made.bodies import walker
 from ..made.bvh_files import NAMES, Dialect, write_bvh, write_dialect
+from ..made.commands import run
 from ..made.samples import write_sample
 from ..rigs.rig_names import RIGS
 
 STRANGE = [f"b{number:02d}" for number in range(22)]
 """Names that say nothing; the pelvis is found all the same, as the root."""
-
-
-def run(*words: object):
-    from motionkit.cli import get_app
-
-    return CliRunner().invoke(get_app(), [str(word) for word in words])
 
 
 def table(path: Path, **names: str) -> Path:

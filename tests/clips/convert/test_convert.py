@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import roma
 import torch
-from typer.testing import CliRunner
 
 from motionkit.clips import walk as _pool
 from motionkit.clips.convert import (
@@ -36,6 +35,7 @@ from motionkit.text_to_motion.data.humanml import HumanMLOptions, humanml
 
 from ...made.bodies import mirror_features, walker
 from ...made.bvh_files import write_bvh
+from ...made.commands import run
 
 
 @pytest.fixture
@@ -46,12 +46,6 @@ def clips(tmp_path: Path) -> Path:
         write_bvh(folder / f"clip{number}.bvh", 150 + 6 * number, speed=0.5 + 0.3 * number)
     write_bvh(folder / "more/turned.BVH", 180)
     return folder
-
-
-def run(*words: object):
-    from motionkit.cli import get_app
-
-    return CliRunner().invoke(get_app(), [str(word) for word in words])
 
 
 def opened(*paths: Path) -> tuple[FileSource, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from motionkit.clips.convert import FileTarget, convert, convert_file, open_sources
 from motionkit.clips.convert.feature_target import FeatureTarget
@@ -30,6 +30,7 @@ from motionkit.weights import read_array
 
 from ...made.bodies import walker
 from ...made.bvh_files import write_bvh
+from ...made.commands import run
 from ...made.glb_files import keyed
 from ...made.mpl_files import exported, save, starter_motion
 
@@ -322,12 +323,6 @@ def exported_json(folder: Path) -> Path:
     document = exported(starter_motion("walk/normal", 80, 20.0), np.zeros(80))
     document["Frames"][GAP]["RootVelocityXY"][0] = float("nan")
     return save(folder / "gap.json", document)
-
-
-def run(*words: object):
-    from motionkit.cli import get_app
-
-    return CliRunner().invoke(get_app(), [str(word) for word in words])
 
 
 @pytest.fixture(params=[bvh, features, exported_json])

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import motionkit
 from motionkit.clips.convert import (
@@ -27,12 +26,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion import read_caption_table
 
 from ...made.bvh_files import write_bvh
-
-
-def run(*words: object):
-    from motionkit.cli import get_app
-
-    return CliRunner().invoke(get_app(), [str(word) for word in words])
+from ...made.commands import run
 
 
 def converted(place: Path, text: str, *recordings: str, out: str = "out", **options: object) -> ConvertReport:
