@@ -106,7 +106,7 @@ def test_a_run_keeps_its_sizes_elsewhere(tmp_path: Path, monkeypatch: pytest.Mon
 )
 def test_without_a_gpu_it_is_refused(here: str, device: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     put(monkeypatch, here)
-    with pytest.raises(MotionkitError, match="--preset gpu needs a CUDA device") as caught:
+    with pytest.raises(MotionkitError) as caught:
         ask(preset="gpu", device=device)
     assert caught.value.code == 2
     assert why in caught.value.why
