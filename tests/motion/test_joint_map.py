@@ -46,7 +46,7 @@ from motionkit.starter import generate
 from ..made.blender import stand_in
 from ..made.bodies import walker
 from ..made.bvh_files import NAMES, Dialect, write_bvh, write_dialect
-from ..made.commands import run
+from ..made.commands import assert_refused, run
 from ..made.samples import write_sample
 from ..rigs.rig_names import RIGS
 
@@ -148,13 +148,12 @@ def test_from_check_to_a_dataset(tmp_path):
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["bodies"][0]["unit"] == "cm"
     path.write_text(text.replace('"b04"', '"b44"'))
-    result = run("convert", strange, tmp_path / "two", "--joint-map", path, "--jobs", 1)
-    assert result.exit_code == 2
-    assert "there is no joint 'b44' in the file" in result.stderr
+    assert_refused(
+        run("convert", strange, tmp_path / "two", "--joint-map", path, "--jobs", 1),
+        "there is no joint 'b44' in the file",
+    )
     table(path, left_hip="nowhere")
-    result = run("convert", strange, tmp_path / "two", "--joint-map", path)
-    assert result.exit_code == 2
-    assert "names no joint of these files" in result.stderr
+    assert_refused(run("convert", strange, tmp_path / "two", "--joint-map", path), "names no joint of these files")
 
 
 def test_japanese_names_in_their_own_code_page(tmp_path):

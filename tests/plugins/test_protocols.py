@@ -17,6 +17,8 @@ from motionkit.contracts.open_model import FoundModel
 from motionkit.contracts.protocol import build_protocol, figure_table, measured
 from motionkit.testing import check_component, check_protocol
 
+from ..made.commands import assert_refused
+
 Cli = Callable[..., Result]
 ROOT = Path(__file__).parents[2]
 
@@ -199,9 +201,7 @@ def test_a_model_chooses_the_protocol_that_reads_it(
 
 def test_what_is_neither_a_protocol_nor_a_model_is_refused_with_the_names(cli: Cli, site: Any) -> None:
     install(site)
-    done = cli("eval", "stesp")
-    assert done.exit_code == 2
-    assert "text-to-motion, compare, retrieval, sensitivity, mpl, reward, sa2va, steps" in " ".join(done.stderr.split())
+    assert_refused(cli("eval", "stesp"), "text-to-motion, compare, retrieval, sensitivity, mpl, reward, sa2va, steps")
 
 
 def test_explain_is_offered_where_the_settings_say_so(cli: Cli, site: Any) -> None:
@@ -214,9 +214,7 @@ def test_explain_is_offered_where_the_settings_say_so(cli: Cli, site: Any) -> No
 
 def test_explain_without_the_method_is_refused(cli: Cli, site: Any) -> None:
     install(site, doc="explains: ClassVar[bool] = True")
-    done = cli("eval", "steps", "--explain")
-    assert done.exit_code == 2
-    assert "protocol 'steps' has no explain()." in done.stderr
+    assert_refused(cli("eval", "steps", "--explain"), "protocol 'steps' has no explain().")
     with pytest.raises(AssertionError, match=r"has no explain\(\)"):
         check_protocol("steps", "r", [])
 

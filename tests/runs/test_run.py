@@ -23,6 +23,7 @@ from motionkit.config import RunSettings, TrainerSettings
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run, open_run
 
+from ..made.commands import assert_refused
 from .faults import faults
 
 
@@ -411,10 +412,7 @@ def test_list_and_show(cli: Cli, folders: tuple[Path, Path]) -> None:
     document = json.loads(cli("runs", "list", "pretrain mdm", "--json").stdout)
     assert [run["status"] for run in document["runs"]] == ["done", "damaged"]
     assert "config.json" in document["runs"][1]["problem"]
-    shown = cli("runs", "show", bad)
-    assert shown.exit_code == 2
-    assert f"{bad} is damaged" in shown.stderr
-    assert "config.json" in shown.stderr
+    assert_refused(cli("runs", "show", bad), f"{bad} is damaged", "config.json")
     assert cli("runs", "show", good).exit_code == 0
     assert json.loads(cli("runs", "show", bad, "--json").stdout)["error"]["code"] == 2
 

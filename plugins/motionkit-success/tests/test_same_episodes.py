@@ -21,6 +21,7 @@ from motionkit_success.episodes.trajectories import Trajectories
 from motionkit_success.train import RewardTrain
 from motionkit_success.train_data import held_out
 from motionkit_success.train_settings import RewardTrainSettings
+from tests.made.commands import assert_refused
 
 Cli = Callable[..., Result]
 SIZE = 16
@@ -150,9 +151,7 @@ def test_frames_that_changed_are_refused(cli: Cli) -> None:
     # Whole episodes, but others than the run began with.
     shutil.rmtree(data)
     collect(data, first=60)
-    found = cli(*again)
-    assert found.exit_code == 2
-    assert "data.path" in found.stderr
+    assert_refused(cli(*again), "data.path")
     shutil.rmtree(data)
     shutil.copytree("kept", data)
     assert cli(*again).exit_code == 0
@@ -192,9 +191,7 @@ def test_an_evaluation_leaves_out_what_the_classifier_was_trained_on(cli: Cli) -
     train = set(trainer.split.train)
     only = [record.id for record in trainer.episodes.records if record.content in train]
     path.write_text("".join(line + "\n" for line in path.read_text().splitlines() if json.loads(line)["id"] in only))
-    found = cli("eval", "reward", "alone", "A")
-    assert found.exit_code == 2
-    assert "trained on all 16 episodes of A" in found.stderr
+    assert_refused(cli("eval", "reward", "alone", "A"), "trained on all 16 episodes of A")
 
 
 def test_a_classifier_of_before_says_that_nothing_is_known(cli: Cli) -> None:

@@ -26,6 +26,7 @@ from motionkit.text_to_motion.tmr.settings import PretrainTMRSettings
 from motionkit.text_to_motion.tmr.step import contrastive, kl_latents, reconstruction
 from motionkit.text_to_motion.tmr.train import PretrainTMR
 
+from ...made.commands import assert_refused
 from ...made.toy_clips import ACTIONS, write_toy
 from ...made.training import run_in_parts, run_trainer
 
@@ -332,10 +333,11 @@ def test_a_default_that_was_typed_is_refused_where_it_does_not_fit(finished, dat
 
 
 def test_the_command_line_says_which_settings_were_typed(cli):
-    done = cli("pretrain", "tmr", "--init", "starter", "--model.layers", 3, "--dry-run", "--device", "cpu")
-    assert done.exit_code == 2
-    assert "the layers of this TMR is 2, not 3" in done.stderr
-    assert "leave model.layers out" in done.stderr
+    assert_refused(
+        cli("pretrain", "tmr", "--init", "starter", "--model.layers", 3, "--dry-run", "--device", "cpu"),
+        "the layers of this TMR is 2, not 3",
+        "leave model.layers out",
+    )
 
 
 @pytest.mark.parametrize(
