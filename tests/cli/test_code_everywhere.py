@@ -26,6 +26,7 @@ from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 from motionkit.tuning import worker
 
+from ..made.commands import assert_refused
 from ..made.idle import Idle
 
 Cli = Callable[..., Result]
@@ -232,9 +233,7 @@ def test_the_name_of_a_folder_is_not_trust(folder: str, cli: Cli) -> None:
     Path(folder).mkdir()
     table = {"policy": {"name": "sa2va", "checkpoint": "anywhere", "trust_remote_code": True}}
     Path(folder, "config.json").write_text(json.dumps(table))
-    done = cli("sa2va-rl", "--config", folder, "--dry-run")
-    assert done.exit_code == 2
-    assert "counts only where it is typed" in " ".join(done.stderr.split())
+    assert_refused(cli("sa2va-rl", "--config", folder, "--dry-run"), "counts only where it is typed")
 
 
 def test_the_lookup_refuses_code_unless_it_is_told(evil: None) -> None:

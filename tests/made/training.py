@@ -28,6 +28,15 @@ def run_trainer(
     return trainer, parts
 
 
+def run_in_parts(
+    make: Callable[[Any], Any], command: str, config: Any, out: Path, *, stop_after: int
+) -> tuple[Any, Mapping[str, Any]]:
+    """Train until a step, as SIGTERM ends it, and resume to the end; returns what the second part gave."""
+    run_trainer(make, command, config, out, stop_after=stop_after)
+    rest = config.run.model_copy(update={"resume": out, "out": None})
+    return run_trainer(make, command, config.model_copy(update={"run": rest}), out)
+
+
 def metric_lines(folder: Path) -> list[dict[str, float]]:
     """The metrics of a run without how long they took."""
     found = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]

@@ -104,7 +104,7 @@ def test_a_sliding_window_goes_from_noisy_to_clean_and_starts_over() -> None:
 def test_an_snr_window_holds_the_noisiest_steps_up_to_its_share(share: float, expected: int) -> None:
     settings = WindowSampler(window="snr", window_share=share)
     if not expected:
-        with pytest.raises(MotionkitError, match="no step to train") as error:
+        with pytest.raises(MotionkitError) as error:
             Plans(SCHEDULE, DDIM(1.0), settings)
         assert "sampler.window_share" in error.value.fix
         return
