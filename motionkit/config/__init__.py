@@ -9,24 +9,6 @@ from motionkit.config._picks import installed, owners_of, split_choice
 from motionkit.config._places import HUB_ID, OLD_HUB_ID, Place, require_places
 from motionkit.config._problems import Problem, SettingsError
 from motionkit.config._resolve import Preset, Resolved, Settings, concrete, resolve, resolve_layers
-from motionkit.config._shared import (
-    CheckpointSettings,
-    Choice,
-    Decay,
-    EpochRunSettings,
-    LoraSettings,
-    LoraTarget,
-    OptimSettings,
-    PlaceSettings,
-    PromptSettings,
-    Range,
-    RunSettings,
-    SamplerSettings,
-    Search,
-    Space,
-    TrainerSettings,
-    split_commas,
-)
 from motionkit.config._slots import Chosen, Cli, Group, Slot, slot, slots, slots_of
 from motionkit.config._sources import (
     NOT_SETTINGS,
@@ -38,7 +20,7 @@ from motionkit.config._sources import (
     variable,
     with_later,
 )
-from motionkit.config._tree import Leaf, dotted, leaves
+from motionkit.config._tree import Leaf, dotted, leaves, split_commas
 from motionkit.config._words import slot_words, words_for
 
 __all__ = [
@@ -47,34 +29,19 @@ __all__ = [
     "OLD_HUB_ID",
     "OTHER_WORDS",
     "PREFIX",
-    "CheckpointSettings",
-    "Choice",
     "Chosen",
     "Cli",
-    "Decay",
-    "EpochRunSettings",
     "Foreign",
     "Group",
     "Layer",
     "Leaf",
-    "LoraSettings",
-    "LoraTarget",
-    "OptimSettings",
     "Place",
-    "PlaceSettings",
     "Preset",
     "Problem",
-    "PromptSettings",
-    "Range",
     "Resolved",
-    "RunSettings",
-    "SamplerSettings",
-    "Search",
     "Settings",
     "SettingsError",
     "Slot",
-    "Space",
-    "TrainerSettings",
     "as_recorded",
     "cache_folder",
     "choose_from_file",

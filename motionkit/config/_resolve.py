@@ -125,8 +125,12 @@ def resolve(
     """Read files, variables, ``key=value`` and flags, and resolve them (`read_layers`, `resolve_layers`).
 
     Example:
-        >>> from motionkit.config import TrainerSettings, resolve
-        >>> resolved = resolve(TrainerSettings, sets=["run.num_steps=20"])
+        >>> from motionkit.config import Group, Settings, resolve
+        >>> class Run(Group):
+        ...     num_steps: int = 100
+        >>> class Train(Settings):
+        ...     run: Run = Run()
+        >>> resolved = resolve(Train, sets=["run.num_steps=20"])
         >>> resolved.settings.run.num_steps, resolved.origins["run.num_steps"]
         (20, 'command line')
     """

@@ -178,6 +178,18 @@ def _split(item: Any) -> list[Any]:
     return [part.strip() for part in item.split(",")] if isinstance(item, str) else [item]
 
 
+def split_commas(value: object) -> object:
+    """Accept ``"a,b"`` and ``["a,b", "c"]`` as well as ``("a", "b", "c")``; drop repeats, keep the order."""
+    if isinstance(value, str):
+        value = [value]
+    if not isinstance(value, Iterable):
+        return value
+    parts: list[object] = []
+    for item in value:
+        parts += [part.strip() for part in item.split(",") if part.strip()] if isinstance(item, str) else [item]
+    return tuple(part for index, part in enumerate(parts) if part not in parts[:index])
+
+
 def choices(annotation: Any) -> tuple[str, ...]:
     """Return the words a field accepts, if it accepts only certain words."""
     words: list[str] = []

@@ -167,7 +167,7 @@ class Component:
     # ``attribute(summary)`` returns words.
     chosen_by: str = ""
     # ``"module:attribute"`` of the search space of a trainer for `motionkit tune --bayes`: ``attribute(settings)``
-    # returns a `motionkit.config.Search`, and imports no torch.
+    # returns a `motionkit.contracts.search.Search`, and imports no torch.
     search: str = ""
     # ``"module:attribute"`` of what adjusts a trainer's settings by the figures of a run, for `tune --metrics RUN`:
     # ``attribute(run, *, base, write_config, dry_run)`` returns the document of the command.

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 from pydantic import Field, field_validator
 
-from motionkit.config import Chosen, Cli, Group, PromptSettings, SamplerSettings, Settings, choose_from_file, slot
+from motionkit.config import Chosen, Cli, Group, Settings, choose_from_file, slot
 from motionkit.contracts.console import Command, Console
 from motionkit.errors import MotionkitError
 from motionkit.page.wording import count
 from motionkit.runs import made_by
+from motionkit.text_to_motion.settings import PromptSettings, SamplerSettings
 from motionkit.text_to_motion.typed import STDIN, list_prompts, read_prompts, read_seconds, refuse_loose_words
 
 if TYPE_CHECKING:

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from motionkit import plugins
-from motionkit.config import Resolved, TrainerSettings
+from motionkit.config import Resolved
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 from motionkit.runs import PAGE, Run, open_run, write_bytes_atomic
 from motionkit.tracking import result_table, results
 from motionkit.training.base import Trainer
 from motionkit.training.device import matmul_in_use
+from motionkit.training.settings import TrainerSettings
 from motionkit.training.world import OneProcess, asked_to_stop, open_together
 
 _logger = logging.getLogger("motionkit.trainers")

@@ -16,28 +16,12 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, Field
 
 from motionkit import plugins
-from motionkit.config import (
-    Chosen,
-    Cli,
-    Decay,
-    Group,
-    LoraSettings,
-    LoraTarget,
-    OptimSettings,
-    Preset,
-    PromptSettings,
-    RunSettings,
-    SamplerSettings,
-    TrainerSettings,
-    leaves,
-    slot,
-    slots,
-    split_commas,
-    with_later,
-)
+from motionkit.config import Chosen, Cli, Group, Preset, leaves, slot, slots, split_commas, with_later
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 from motionkit.text_to_motion.evaluation.settings import NONE, OptionalEvaluator
+from motionkit.text_to_motion.settings import LoraSettings, LoraTarget, PromptSettings, SamplerSettings
+from motionkit.training.settings import Decay, OptimSettings, RunSettings, TrainerSettings
 
 AUTO = "auto"
 _REMOVED = {"rwr": "awm"}  # replacement: the same loss, with weights that add up to zero

@@ -5,18 +5,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from motionkit.config import (
-    CheckpointSettings,
-    Chosen,
-    Cli,
-    Group,
-    OptimSettings,
-    RunSettings,
-    TrainerSettings,
-    slot,
-    with_later,
-)
+from motionkit.config import Chosen, Cli, Group, slot, with_later
 from motionkit.plugins import Component
+from motionkit.training.settings import CheckpointSettings, OptimSettings, RunSettings, TrainerSettings
 from motionkit_regions.small_settings import BEFORE, RegionSettings
 
 

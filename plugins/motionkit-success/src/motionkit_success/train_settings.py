@@ -12,21 +12,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
-from motionkit.config import (
-    CheckpointSettings,
-    Cli,
-    EpochRunSettings,
-    Foreign,
-    Group,
-    OptimSettings,
-    Preset,
-    Problem,
-    TrainerSettings,
-    interpolate,
-    split_commas,
-)
+from motionkit.config import Cli, Foreign, Group, Preset, Problem, interpolate, split_commas
 from motionkit.plugins import Component
 from motionkit.training.guide_yaml import Reading, closed, leaves, reading
+from motionkit.training.settings import CheckpointSettings, EpochRunSettings, OptimSettings, TrainerSettings
 
 Architecture = Literal["auto", "small", "resnet10"]
 

@@ -9,19 +9,9 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
-from motionkit.config import (
-    Cli,
-    EpochRunSettings,
-    Foreign,
-    Group,
-    OptimSettings,
-    Place,
-    Preset,
-    TrainerSettings,
-    split_commas,
-    with_later,
-)
+from motionkit.config import Cli, Foreign, Group, Place, Preset, split_commas, with_later
 from motionkit.plugins import Component
+from motionkit.training.settings import EpochRunSettings, OptimSettings, TrainerSettings
 from motionkit_predictor.data.settings import WindowSettings
 from motionkit_predictor.settings import PredictorSettings
 from motionkit_predictor.training.guide_config import is_refused, translate, translate_sets

@@ -12,24 +12,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BaseModel, Field, model_validator
 
 from motionkit import plugins
-from motionkit.config import (
-    Chosen,
-    Cli,
-    Foreign,
-    Group,
-    Layer,
-    Preset,
-    RunSettings,
-    TrainerSettings,
-    slot,
-    slots,
-    slots_of,
-    split_choice,
-    with_later,
-)
+from motionkit.config import Chosen, Cli, Foreign, Group, Layer, Preset, slot, slots, slots_of, split_choice, with_later
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component, reads_of
+from motionkit.training.settings import RunSettings, TrainerSettings
 from motionkit_success.actor_settings import ActorSettings
 from motionkit_success.environments.tasks import as_recorded
 from motionkit_success.ppo.guide import Command, is_foreign, translate_stage, translate_words
