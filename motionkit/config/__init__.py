@@ -2,13 +2,13 @@
 
 from motionkit.config._choose import choose_from_file, choose_one
 from motionkit.config._code import typed_flags
-from motionkit.config._foreign import Foreign, interpolate, renamed
-from motionkit.config._layer import Layer, flag_layer, nested
+from motionkit.config._layer import Foreign, Layer, flag_layer, nested
 from motionkit.config._other_words import OTHER_WORDS, which_setting
 from motionkit.config._picks import installed, owners_of, split_choice
 from motionkit.config._places import HUB_ID, OLD_HUB_ID, Place, require_places
 from motionkit.config._problems import Problem, SettingsError
-from motionkit.config._resolve import Preset, Resolved, Settings, concrete, resolve, resolve_layers
+from motionkit.config._references import interpolate
+from motionkit.config._resolve import Resolved, Settings, concrete, resolve_layers
 from motionkit.config._slots import Chosen, Cli, Group, Slot, slot, slots, slots_of
 from motionkit.config._sources import (
     NOT_SETTINGS,
@@ -17,6 +17,7 @@ from motionkit.config._sources import (
     cache_folder,
     read_file,
     read_layers,
+    resolve,
     variable,
     with_later,
 )
@@ -36,7 +37,6 @@ __all__ = [
     "Layer",
     "Leaf",
     "Place",
-    "Preset",
     "Problem",
     "Resolved",
     "Settings",
@@ -56,7 +56,6 @@ __all__ = [
     "owners_of",
     "read_file",
     "read_layers",
-    "renamed",
     "require_places",
     "resolve",
     "resolve_layers",

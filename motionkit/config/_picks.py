@@ -178,21 +178,21 @@ class Picks:
                 fields[name] = (Any, None) if slot.spread or not by_plugin else by_plugin[self.of[name][0].name]
         return create_model(self.declared.__name__, __base__=self.declared, **fields) if fields else self.declared
 
-    def table(self, index: int) -> dict[str, Any]:
-        """Return the values of layer `index` as a table of `model`."""
-        table = dict(self.layers[index].table)
+    def table(self, layer: Layer) -> dict[str, Any]:
+        """Return the values of a layer as a table of `model`."""
+        table = dict(layer.table)
         for name in [name for name in self.slots if name in table]:
             del table[name]
             try:
-                if options := self._options(name, index):
+                if options := self._options(name, layer):
                     table[name] = options
             except MotionkitError as error:
                 self.errors.append(error)
         return table
 
-    def _options(self, name: str, index: int) -> dict[str, Any]:
-        """Return the options that layer `index` sets for the plugins in slot `name`."""
-        slot, layer, picks = self.slots[name], self.layers[index], self.of[name]
+    def _options(self, name: str, layer: Layer) -> dict[str, Any]:
+        """Return the options that a layer sets for the plugins in slot `name`."""
+        slot, picks = self.slots[name], self.of[name]
         choice, table = split_choice(slot, layer.table.get(name))
         if slot.many:
             return self._by_plugin(name, table, layer)
@@ -201,7 +201,7 @@ class Picks:
                 f"{name}.{next(iter(table))} is set, but no {name} is chosen.",
                 fix=f"choose one with {dotted((name,))} NAME",
             )
-        if not table or self.belongs(name, index):
+        if not table or self.belongs(name, layer):
             return table
         if choice:  # its options are another plugin's
             return {}
@@ -250,11 +250,11 @@ class Picks:
         fix = f"it belongs to {' and '.join(others)}: --{name} {' or '.join(others)}" if others else hint
         return Problem(key, f"no chosen {name} ({', '.join(names)}) has this option", origin, repr(value), fix)
 
-    def belongs(self, name: str, index: int) -> bool:
-        """Whether layer `index` applies to the picked plugin: it is not below the choice, or has the same source."""
-        since, layer = self.of[name][0].since, self.layers[index]
+    def belongs(self, name: str, layer: Layer) -> bool:
+        """Whether a layer applies to the picked plugin: it is not below the choice, or has the same source."""
+        since = self.of[name][0].since
         named = split_choice(self.slots[name], layer.table.get(name))[0] is not None
-        return index >= since or (not named and layer.name == self.layers[since].name)
+        return self.layers.index(layer) >= since or (not named and layer.name == self.layers[since].name)
 
     def warn_idle(self, name: str, key: str, origin: str) -> None:
         """Warn of an option that the plugin in slot `name` does not have."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from motionkit.config._tree import dotted
+from motionkit.config._tree import at_or_above, dotted
 from motionkit.errors import MotionkitError
 
 _SHOWN = 12
@@ -65,11 +65,10 @@ def from_validation(error: ValidationError, origins: Mapping[str, str]) -> list[
         if item["type"] == "missing":
             message = f"it has no default; give {dotted(path)}"
         # Pydantic's location may go deeper than a key (an item of a list) or stop above it (a whole group).
-        above = (".".join(path[:end]) for end in range(len(path), 0, -1))
-        origin = next((origins[key] for key in above if key in origins), "default")
+        origin = at_or_above(origins, ".".join(path))
         # Pydantic names the words of a choice only in prose: 'a', 'b' or 'c'.
         words = re.findall("'([^']*)'", item["ctx"]["expected"]) if item["type"] == "literal_error" else ()
-        origin = "" if origin == "default" else origin
+        origin = origin if origin and origin != "default" else ""
         problems.append(Problem(".".join(path), message, origin, value, choices=tuple(words)))
     return problems
 

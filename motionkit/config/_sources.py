@@ -15,9 +15,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from motionkit.config._foreign import Translated, interpolate
-from motionkit.config._layer import Layer, dotted_keys, flag_layer, nested, put
+from motionkit.config._layer import Layer, dotted_keys, flag_layer, nested
 from motionkit.config._other_words import which_setting
+from motionkit.config._references import interpolate
+from motionkit.config._resolve import Resolved, S, Settings, resolve_layers
+from motionkit.config._tree import put
 from motionkit.documents import parse_yaml, read_json, read_toml, read_yaml
 from motionkit.errors import MotionkitError
 
@@ -41,8 +43,31 @@ _LATER: tuple[tuple[str, str, str, Any], ...] = (
 """Field of a plugin, name of the plugin, its later option, and the value that keeps the earlier behaviour."""
 
 
+def resolve(
+    model: type[S],
+    flags: Mapping[tuple[str, ...], Any] | None = None,
+    sets: Sequence[str] = (),
+    files: Sequence[Path] = (),
+    *,
+    command: str = "",
+) -> Resolved[S]:
+    """Read files, variables, ``key=value`` and flags, and resolve them (`read_layers`, `resolve_layers`).
+
+    Example:
+        >>> from motionkit.config import Group, Settings, resolve
+        >>> class Run(Group):
+        ...     num_steps: int = 100
+        >>> class Train(Settings):
+        ...     run: Run = Run()
+        >>> resolved = resolve(Train, sets=["run.num_steps=20"])
+        >>> resolved.settings.run.num_steps, resolved.origins["run.num_steps"]
+        (20, 'command line')
+    """
+    return resolve_layers(model, read_layers(model, flags, sets, files), command=command)
+
+
 def read_layers(
-    model: type[Translated],
+    model: type[Settings],
     flags: Mapping[tuple[str, ...], Any] | None = None,
     sets: Sequence[str] = (),
     files: Sequence[Path] = (),
@@ -84,7 +109,7 @@ def _typed(key: str, text: str) -> Any:
         return text
 
 
-def _read(model: type[Translated], path: Path, theirs: Mapping[str, Any]) -> tuple[Layer, bool]:
+def _read(model: type[Settings], path: Path, theirs: Mapping[str, Any]) -> tuple[Layer, bool]:
     """Return a file's layer, and whether `theirs`, typed keys of another tool, were merged into it."""
     layer = read_file(path)
     root = layer.table.get("root")

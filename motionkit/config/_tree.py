@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -14,6 +14,8 @@ from pydantic.fields import FieldInfo
 from motionkit.config._slots import Cli
 from motionkit.documents import parse_json
 from motionkit.errors import MotionkitError
+
+V = TypeVar("V")
 
 
 class _Missing:
@@ -144,6 +146,22 @@ def default_table(model: type[BaseModel], parent: BaseModel | None = None) -> di
         elif default is not MISSING:
             table[name] = default
     return table
+
+
+def put(tables: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    """Set a value in nested tables; tables on the way are made."""
+    for part in path[:-1]:
+        if not isinstance(tables.get(part), dict):
+            tables[part] = {}
+        tables = tables[part]
+    tables[path[-1]] = value
+
+
+def at_or_above(table: Mapping[str, V], key: str) -> V | None:
+    """Return the value at a dotted key, or at the nearest key above it that there is."""
+    parts = key.split(".")
+    above = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
+    return next((table[key] for key in above if key in table), None)
 
 
 def from_text(annotation: Any, value: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BaseModel, Field, model_validator
 
 from motionkit import plugins
-from motionkit.config import Chosen, Cli, Foreign, Group, Layer, Preset, slot, slots, slots_of, split_choice, with_later
+from motionkit.config import Chosen, Cli, Foreign, Group, Layer, slot, slots, slots_of, split_choice, with_later
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component, reads_of
@@ -174,13 +174,13 @@ class ActingSettings(TrainerSettings):
         return environment_of_inputs(cls, layers, typed)
 
     @classmethod
-    def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
+    def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Layer | None:
         """Return the environment's defaults; see `Settings.preset_of`."""
         return usual_settings(cls.command, given, options)
 
     @classmethod
     def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a run's settings with the environment as it was then; see `Translated.recorded`."""
+        """Return a run's settings with the environment as it was then; see `Settings.recorded`."""
         return with_recorded_environment(table)
 
     @classmethod
@@ -240,7 +240,7 @@ class PpoSettings(ActingSettings):
 
     @classmethod
     def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a run's settings with the environment as it was then; see `Translated.recorded`.
+        """Return a run's settings with the environment as it was then; see `Settings.recorded`.
 
         Older runs had neither cloning nor shifted pictures, and kept the policy of highest true success.
         """
@@ -299,7 +299,7 @@ def environment_of_inputs(
 
 def usual_settings(
     command: str, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]
-) -> Preset | None:
+) -> Layer | None:
     """Return the defaults of a command for an environment; see `Settings.preset_of`."""
     policy, env = given.get("policy"), given.get("env")
     kind = policy.get("kind") if isinstance(policy, Mapping) else None
@@ -309,7 +309,7 @@ def usual_settings(
             values = usual(command, table, "pixels" if kind == "pixels" else "mlp")
             if isinstance(policy, str) and policy != "ppo":  # of reward-collect: nothing is learned
                 values = {key: value for key, value in values.items() if key.partition(".")[0] not in _LEARNED}
-            return Preset("the environment", values, "a flag sets another") if values else None
+            return Layer.of("the environment", values, off="a flag sets another") if values else None
     return None
 
 
