@@ -119,7 +119,7 @@ def _usage(error: typer.TyperException) -> MotionkitError:
 
 def _no_option(option: str, path: str, context: Any, others: Sequence[str]) -> MotionkitError:
     """Return the error for an unknown option, with the most similar option, or else the panels of options."""
-    from motionkit.config import OTHER_WORDS
+    from motionkit.config import other_words
 
     options = (
         [item for item in context.command.params if item.param_type_name == "option"] if context is not None else []
@@ -128,7 +128,7 @@ def _no_option(option: str, path: str, context: Any, others: Sequence[str]) -> M
     names = [name for item in options for name in (*item.opts, *item.secondary_opts) if name.startswith("--")]
     group = option.partition(".")[0]
     shown = [name for name in names if name not in hidden or "." in option]
-    near = nearest(option, shown, synonyms=OTHER_WORDS)
+    near = nearest(option, shown, synonyms=other_words())
     if "." in option:
         near = [name for name in near if name.startswith(f"{group}.")]
     if near:

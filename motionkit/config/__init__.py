@@ -3,10 +3,9 @@
 from motionkit.config._choose import choose_from_file, choose_one
 from motionkit.config._code import typed_flags
 from motionkit.config._layer import Foreign, Layer, flag_layer, nested
-from motionkit.config._other_words import OTHER_WORDS, which_setting
 from motionkit.config._picks import installed, owners_of, split_choice
 from motionkit.config._places import HUB_ID, OLD_HUB_ID, Place, require_places
-from motionkit.config._problems import Problem, SettingsError
+from motionkit.config._problems import Problem, SettingsError, other_words, which_setting
 from motionkit.config._references import interpolate
 from motionkit.config._resolve import Resolved, Settings, concrete, resolve_layers
 from motionkit.config._slots import Chosen, Cli, Group, Slot, slot, slots, slots_of
@@ -28,7 +27,6 @@ __all__ = [
     "HUB_ID",
     "NOT_SETTINGS",
     "OLD_HUB_ID",
-    "OTHER_WORDS",
     "PREFIX",
     "Chosen",
     "Cli",
@@ -53,6 +51,7 @@ __all__ = [
     "interpolate",
     "leaves",
     "nested",
+    "other_words",
     "owners_of",
     "read_file",
     "read_layers",

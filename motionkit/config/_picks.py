@@ -22,8 +22,7 @@ from pydantic import AfterValidator, BaseModel, Field, create_model
 
 from motionkit import plugins
 from motionkit.config._layer import Layer, dotted_keys
-from motionkit.config._other_words import which_setting
-from motionkit.config._problems import Problem
+from motionkit.config._problems import Problem, which_setting
 from motionkit.config._slots import Chosen, Group, Slot, slots_of
 from motionkit.config._tree import dotted, group_of, leaves
 from motionkit.errors import MotionkitError, did_you_mean

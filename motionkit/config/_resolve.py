@@ -17,9 +17,8 @@ from pydantic import BaseModel, SerializerFunctionWrapHandler, ValidationError, 
 from motionkit import plugins
 from motionkit.config._code import code_in, groups
 from motionkit.config._layer import Foreign, Layer
-from motionkit.config._other_words import which_setting
 from motionkit.config._picks import Picks, owners_of, split_choice
-from motionkit.config._problems import Problem, SettingsError, from_validation
+from motionkit.config._problems import Problem, SettingsError, from_validation, which_setting
 from motionkit.config._slots import Chosen, Group, slots_of
 from motionkit.config._tree import at_or_above, default_table, dotted, from_text, group_of, leaves
 from motionkit.documents import value_at

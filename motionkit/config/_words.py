@@ -60,6 +60,7 @@ def slot_words(field: str, table: object, kind: str, *, default: str = "") -> li
     words = [] if name == default else [dotted((field,)), name]
     with suppress(MotionkitError):  # a plugin may be gone; a file of code is not run to learn its options
         if not plugins.is_file(name):
+            table = plugins.recorded(kind, name, table)
             for leaf in leaves(plugins.get(kind, name).options):
                 hidden = leaf.cli is not None and leaf.cli.hidden
                 flag = "" if hidden else dotted((field, *leaf.path))

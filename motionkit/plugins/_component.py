@@ -183,6 +183,8 @@ class Component:
     # ``attribute(root, config)`` returns what was found of each below a folder (release, state, path, text), and the
     # command to type when all are there.
     released: str = ""
+    # Options that were added after runs had been recorded, each with the value that keeps what those did.
+    later: Mapping[str, Any] = field(default_factory=dict)
     # Metrics it logs other than motionkit's and those under ``my/``, which need no definition: a tuple, or the
     # ``"module:attribute"`` of one, which imports no torch.
     metrics: tuple[Metric, ...] | str = ()

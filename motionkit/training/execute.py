@@ -6,11 +6,12 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from motionkit import plugins
-from motionkit.config import Resolved
+from motionkit.config import Resolved, as_recorded
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 from motionkit.runs import PAGE, Run, open_run, write_bytes_atomic
@@ -89,7 +90,7 @@ def run_trainer(
             argv=argv,
             origins=origins,
             inputs=trainer.inputs,
-            recorded=type(trainer.settings).recorded,
+            recorded=partial(as_recorded, type(trainer.settings)),
         )
 
     run = open_together(command, snapshot, opened, world)
