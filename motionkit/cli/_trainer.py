@@ -17,10 +17,11 @@ import typer
 from motionkit import plugins
 from motionkit.cli import output
 from motionkit.cli._errors import as_motionkit_error, unreadable
+from motionkit.cli._places import require_places
 from motionkit.cli._stop import ending_together, refuse_unshared
 from motionkit.cli.progress import follow
 from motionkit.cli.settings import add_command, show_plan
-from motionkit.config import Resolved, require_places
+from motionkit.config import Resolved
 from motionkit.errors import MotionkitError
 from motionkit.training.launch import Launch, launch_of, require_launch
 from motionkit.training.settings import TrainerSettings

@@ -1,14 +1,13 @@
 """Settings: models, files, precedence, and the origin of each value. Imports no torch."""
 
 from motionkit.config._choose import choose_from_file, choose_one
-from motionkit.config._code import typed_flags
+from motionkit.config._code import code_in
 from motionkit.config._layer import Foreign, Layer, flag_layer, nested
 from motionkit.config._picks import installed, owners_of, split_choice
-from motionkit.config._places import HUB_ID, OLD_HUB_ID, Place, require_places
 from motionkit.config._problems import Problem, SettingsError, other_words, which_setting
 from motionkit.config._references import interpolate
 from motionkit.config._resolve import Resolved, Settings, concrete, resolve_layers
-from motionkit.config._slots import Chosen, Cli, Group, Slot, slot, slots, slots_of
+from motionkit.config._slots import HUB_ID, OLD_HUB_ID, Chosen, Cli, Group, Place, Slot, slot, slots, slots_of
 from motionkit.config._sources import (
     NOT_SETTINGS,
     PREFIX,
@@ -20,11 +19,11 @@ from motionkit.config._sources import (
     variable,
     with_later,
 )
-from motionkit.config._tree import Leaf, dotted, leaves, split_commas
-from motionkit.config._words import slot_words, words_for
+from motionkit.config._tree import MISSING, Leaf, as_text, dotted, group_of, leaves, split_commas
 
 __all__ = [
     "HUB_ID",
+    "MISSING",
     "NOT_SETTINGS",
     "OLD_HUB_ID",
     "PREFIX",
@@ -41,12 +40,15 @@ __all__ = [
     "SettingsError",
     "Slot",
     "as_recorded",
+    "as_text",
     "cache_folder",
     "choose_from_file",
     "choose_one",
+    "code_in",
     "concrete",
     "dotted",
     "flag_layer",
+    "group_of",
     "installed",
     "interpolate",
     "leaves",
@@ -55,18 +57,14 @@ __all__ = [
     "owners_of",
     "read_file",
     "read_layers",
-    "require_places",
     "resolve",
     "resolve_layers",
     "slot",
-    "slot_words",
     "slots",
     "slots_of",
     "split_choice",
     "split_commas",
-    "typed_flags",
     "variable",
     "which_setting",
     "with_later",
-    "words_for",
 ]

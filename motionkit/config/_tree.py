@@ -1,7 +1,8 @@
-"""Walk a settings model: its leaves, their defaults in context, and what a text means to them (`from_text`)."""
+"""Walk a settings model: its leaves, their defaults in context, and values as text (`from_text`, `as_text`)."""
 
 from __future__ import annotations
 
+import json
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -194,6 +195,17 @@ def from_text(annotation: Any, value: Any) -> Any:
 def _split(item: Any) -> list[Any]:
     """Split text at commas; anything else is one part."""
     return [part.strip() for part in item.split(",")] if isinstance(item, str) else [item]
+
+
+def as_text(value: Any) -> str:
+    """Return a value as it is written after a flag or in ``--set``."""
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "true", False: "false"}[value]
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(as_text, value))
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, Mapping) else str(value)
 
 
 def split_commas(value: object) -> object:
