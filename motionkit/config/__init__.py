@@ -3,7 +3,7 @@
 from motionkit.config._choose import choose_from_file, choose_one
 from motionkit.config._code import code_in
 from motionkit.config._layer import Foreign, Layer, flag_layer, nested
-from motionkit.config._picks import installed, owners_of, split_choice
+from motionkit.config._picks import installed, owners_of
 from motionkit.config._problems import Problem, SettingsError, other_words, which_setting
 from motionkit.config._references import interpolate
 from motionkit.config._resolve import Resolved, Settings, concrete, resolve_layers
@@ -62,7 +62,6 @@ __all__ = [
     "slot",
     "slots",
     "slots_of",
-    "split_choice",
     "split_commas",
     "variable",
     "which_setting",

@@ -85,9 +85,7 @@ class Picks:
                 self._decide(name, slot, typed)
             except MotionkitError as error:
                 self.errors.append(error)
-                try:  # keep the flags of typed plugins, so that Typer raises no other error before this one
-                    self._fill(name, slot, [layer for layer in layers[-1:] if not layer.from_file])
-                except MotionkitError:
+                if name not in self.of:
                     self._fill(name, slot, ())
         self.model = self._model()
 
@@ -97,7 +95,7 @@ class Picks:
         typed = {*slot.default}
         by_default = True
         for index, layer in enumerate(layers):
-            choice, table = split_choice(slot, layer.table.get(name))
+            choice, table = slot.split(layer.table.get(name))
             tables = [word for word, value in table.items() if isinstance(value, Mapping)]
             origin = layer.origin_of((name,))
             typed |= layer.code or set()
@@ -117,13 +115,14 @@ class Picks:
             )
         if slot.many and slot.default and not picks:
             raise MotionkitError(f"no {name} is chosen.", fix=f"--{name} {slot.default[0]}")
-        self.of[name] = picks
         for pick in picks:
             pick.typed = pick.given is not None or pick.name in typed
             if plugins.is_file(pick.name) and not pick.typed:
                 # Weights in tables still apply to typed names; weights in a list have to be typed again.
                 words = [item.name + (f"={item.weight:g}" if item.listed else "") for item in picks]
-                raise plugins.code_error(f"{pick.origin}: {name}", pick.name, typed_again(name, words))
+                flags = [part for word in words for part in (dotted((name,)), word)]
+                raise plugins.code_error(f"{pick.origin}: {name}", pick.name, flags)
+        self.of[name] = picks
 
     def _decide(self, name: str, slot: Slot, typed: Iterable[str]) -> None:
         """Replace names such as ``auto``."""
@@ -192,7 +191,7 @@ class Picks:
     def _options(self, name: str, layer: Layer) -> dict[str, Any]:
         """Return the options that a layer sets for the plugins in slot `name`."""
         slot, picks = self.slots[name], self.of[name]
-        choice, table = split_choice(slot, layer.table.get(name))
+        choice, table = slot.split(layer.table.get(name))
         if slot.many:
             return self._by_plugin(name, table, layer)
         if table and not picks:
@@ -252,7 +251,7 @@ class Picks:
     def belongs(self, name: str, layer: Layer) -> bool:
         """Whether a layer applies to the picked plugin: it is not below the choice, or has the same source."""
         since = self.of[name][0].since
-        named = split_choice(self.slots[name], layer.table.get(name))[0] is not None
+        named = self.slots[name].split(layer.table.get(name))[0] is not None
         return self.layers.index(layer) >= since or (not named and layer.name == self.layers[since].name)
 
     def warn_idle(self, name: str, key: str, origin: str) -> None:
@@ -283,23 +282,6 @@ def _read_weight(value: Any) -> float:
     return weight
 
 
-def split_choice(slot: Slot, raw: Any) -> tuple[list[Any] | None, dict[str, Any]]:
-    """Split a layer's value for a slot into the choice (None if it makes none) and the options."""
-    table = dict(raw) if isinstance(raw, Mapping) else {"": raw}
-    choice = table.pop("", None)
-    if not slot.many:
-        named = table.pop("name", None)
-        return [choice or named] if choice or named else None, table
-    if isinstance(choice, str):
-        return [part.strip() for part in choice.split(",") if part.strip()], table
-    return choice if choice is None else list(choice) if isinstance(choice, (list, tuple)) else [choice], table
-
-
-def typed_again(name: str, words: Iterable[str]) -> list[str]:
-    """Return the flags that choose plugins for a slot."""
-    return [part for word in words for part in (dotted((name,)), word)]
-
-
 def installed(slot: Slot, *, builtin: bool = False) -> Iterator[tuple[str, type[BaseModel]]]:
     """Yield name and options model of the installed plugins for a slot (only built-in ones with `builtin`)."""
     for entry in plugins.available(slot.kind):
@@ -328,7 +310,7 @@ def _naming(name: str, slot: Slot, pick: Pick, error: MotionkitError) -> Motionk
 
 
 def _as_tuple(group: BaseModel) -> tuple[Any, ...]:
-    return tuple(getattr(group, name) for name in type(group).model_fields)
+    return tuple(value for _, value in group)
 
 
 def _spread(model: type[BaseModel], options: type[BaseModel]) -> dict[str, Any]:

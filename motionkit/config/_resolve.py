@@ -17,7 +17,7 @@ from pydantic import BaseModel, SerializerFunctionWrapHandler, ValidationError, 
 from motionkit import plugins
 from motionkit.config._code import code_in, groups
 from motionkit.config._layer import Foreign, Layer
-from motionkit.config._picks import Picks, owners_of, split_choice
+from motionkit.config._picks import Picks, owners_of
 from motionkit.config._problems import Problem, SettingsError, from_validation, which_setting
 from motionkit.config._slots import Chosen, Group, slots_of
 from motionkit.config._tree import at_or_above, default_table, dotted, from_text, group_of, leaves
@@ -233,7 +233,7 @@ class _Merged(Picks):
         for name, slot in self.slots.items():
             if slot.spread and (owners := owners_of(slot, path)):
                 if not self.belongs(name, layer):
-                    if split_choice(slot, layer.table.get(name))[0] is None:
+                    if slot.split(layer.table.get(name))[0] is None:
                         self.warn_idle(name, key, origin)
                     return
                 fix = f"it is an option of {name} {' and '.join(owners)}: {dotted((name,))} {' or '.join(owners)}"

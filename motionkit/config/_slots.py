@@ -127,6 +127,17 @@ class Slot:
     spread: bool = False
     decide: Decide | None = None
 
+    def split(self, raw: Any) -> tuple[list[Any] | None, dict[str, Any]]:
+        """Split a layer's value for the slot into the choice (None if it makes none) and the options."""
+        table = dict(raw) if isinstance(raw, Mapping) else {"": raw}
+        choice = table.pop("", None)
+        if not self.many:
+            named = table.pop("name", None)
+            return [choice or named] if choice or named else None, table
+        if isinstance(choice, str):
+            return [part.strip() for part in choice.split(",") if part.strip()], table
+        return choice if choice is None else list(choice) if isinstance(choice, (list, tuple)) else [choice], table
+
     def write(self, value: Chosen | tuple[Chosen, ...] | None) -> Any:
         """Return `value` in the JSON-able form of files."""
         if isinstance(value, tuple):

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
 
 from motionkit.config._slots import Cli
 from motionkit.documents import parse_json
@@ -18,15 +19,8 @@ from motionkit.errors import MotionkitError
 
 V = TypeVar("V")
 
-
-class _Missing:
-    """The default of a required field."""
-
-    def __repr__(self) -> str:
-        return "(required)"
-
-
-MISSING = _Missing()
+MISSING = PydanticUndefined
+"""The default of a required setting."""
 
 _NONSENSE = 4096
 """Upper limits from which help does not show them."""
@@ -116,9 +110,7 @@ def field_default(name: str, field: FieldInfo, parent: BaseModel | None) -> Any:
     """Return the default of a field: the parent's default instance wins over the class."""
     if parent is not None:
         return getattr(parent, name)
-    if field.is_required():
-        return MISSING
-    return field.get_default(call_default_factory=True, validated_data={})
+    return field.get_default(call_default_factory=True, validated_data={})  # `MISSING` if there is none
 
 
 def leaves(model: type[BaseModel], parent: BaseModel | None = None, path: tuple[str, ...] = ()) -> Iterator[Leaf]:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BaseModel, Field, model_validator
 
 from motionkit import plugins
-from motionkit.config import Chosen, Cli, Foreign, Group, Layer, slot, slots, slots_of, split_choice, with_later
+from motionkit.config import Chosen, Cli, Foreign, Group, Layer, slot, slots, slots_of, with_later
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component, reads_of
@@ -332,7 +332,7 @@ def _chosen(model: type[BaseModel], layers: Sequence[Layer], name: str) -> list[
     """Return the choices for a slot; None if no layer has any."""
     slot, chosen = slots_of(model)[name], None
     for layer in layers:
-        words, table = split_choice(slot, layer.table.get(name))
+        words, table = slot.split(layer.table.get(name))
         tables = [word for word, value in table.items() if isinstance(value, Mapping)] if slot.many else []
         chosen = words or (tables if layer.from_file and tables else chosen)
     return chosen
