@@ -269,28 +269,23 @@ class _Merged(Picks):
 
     def check_code(self, settings: BaseModel, values: Mapping[str, Any]) -> None:
         """Refuse values that run code and come from a file, of every group and plugin."""
-        typed = {text for layer in self.layers for text in layer.code or ()}
-        found = [*code_in(settings)]
+        marks = {text for layer in self.layers for text in layer.code or ()}
+        typed, found = dict(self.given), [*code_in(settings)]
         for name, slot in self.slots.items():
+            for pick in self.of[name]:
+                if pick.given is not None:  # a plugin with its options, from Python
+                    typed[f"{name}.{pick.name}" if slot.many else name] = True
             if slot.spread:  # its groups are among those of the settings
                 found += code_in(values[name].options, plugin=True)
         for one in {one.key: one for one in reversed(found)}.values():
             mark = f"{one.key}={one.value}"
-            if self._is_typed(one.key) or mark in typed:
+            if at_or_above(typed, one.key) or mark in marks:  # the setting, or the table or plugin that holds it
                 self.code.add(mark)
             else:
                 origin = self.origins.get(one.key, "default")
                 fix = f"if you trust it, add to the command: {one.words}"
                 message = f"counts only where it is typed: {one.why.rstrip('.')}"
                 self.problems.append(Problem(one.key, message, origin, repr(one.value), fix))
-
-    def _is_typed(self, key: str) -> bool:
-        """Whether a setting, or the table or plugin that holds it, was typed or given in Python."""
-        for name, slot in self.slots.items():
-            for pick in self.of[name]:
-                if pick.given is not None and key.startswith(f"{name}.{pick.name}." if slot.many else f"{name}."):
-                    return True
-        return bool(at_or_above(self.given, key))
 
     def refuse(self, command: str) -> None:
         """Raise the error of a plugin, or one error with all problems."""
