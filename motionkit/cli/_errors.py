@@ -14,7 +14,7 @@ from motionkit.cli import _streams
 from motionkit.cli.output import as_json, marked, printable, wrapped
 from motionkit.cli.table import ELSEWHERE, example
 from motionkit.errors import MotionkitError, nearest
-from motionkit.plugins import in_use, in_words, packages
+from motionkit.plugins import INSTALL_FIX, in_use, in_words, packages
 
 
 def as_motionkit_error(error: BaseException) -> MotionkitError | None:
@@ -107,6 +107,10 @@ def _usage(error: typer.TyperException) -> MotionkitError:
     message = error.message if option else error.format_message()
     if option and type(error).__name__ == "NoSuchOption":
         command = path.removeprefix("motionkit ")
+        owner = packages.owner_of_setting(option.lstrip("-").replace("-", "_"))
+        if owner and not packages.module_exists(owner.replace("-", "_")):
+            why = f"the package {owner} has it, and is not installed."
+            return MotionkitError(f"{path}: no such option: {option}", why=why, fix=INSTALL_FIX)
         if other := _of_another_choice(option, command) or _setting(option, command):
             return MotionkitError(f"{path}: no such option: {option}", why=other[0], fix=other[1])
         return _no_option(option, path, context, getattr(error, "others", ()))

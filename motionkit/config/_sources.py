@@ -23,11 +23,14 @@ from motionkit.config._slots import slots_of
 from motionkit.config._tree import put
 from motionkit.documents import parse_yaml, read_json, read_toml, read_yaml
 from motionkit.errors import MotionkitError
+from motionkit.plugins import packages
 
 PREFIX = "MOTIONKIT_"
 """Prefix of the variables that hold settings."""
 
-NOT_SETTINGS = ("MOTIONKIT_PLUGINS", "MOTIONKIT_DEBUG", "MOTIONKIT_CACHE", "MOTIONKIT_KERNELS", "MOTIONKIT_BLENDER")
+NOT_SETTINGS = (
+    "MOTIONKIT_PLUGINS", "MOTIONKIT_DEBUG", "MOTIONKIT_CACHE", "MOTIONKIT_KERNELS", *packages.variables(),
+)  # fmt: skip
 """Variables with that prefix that hold no setting."""
 
 

@@ -11,9 +11,10 @@ from motionkit.plugins._component import (
     install_line,
     short_ones,
 )
-from motionkit.plugins._discovery import INSTALL_FIX, KINDS, Entry, Kind, either, forget, scan
-from motionkit.plugins._guard import catching, in_use, in_words, package_of
+from motionkit.plugins._discovery import HOME, INSTALL_FIX, KINDS, Entry, Kind, either, forget, scan
+from motionkit.plugins._guard import catching, claim, in_use, in_words, package_of
 from motionkit.plugins._lookup import (
+    NOT_INSTALLED,
     CodeError,
     available,
     builtin_metrics,
@@ -41,8 +42,10 @@ from motionkit.plugins._lookup import (
 
 __all__ = [
     "FREE",
+    "HOME",
     "INSTALL_FIX",
     "KINDS",
+    "NOT_INSTALLED",
     "CodeError",
     "Component",
     "Direction",
@@ -56,6 +59,7 @@ __all__ = [
     "catching",
     "check_of",
     "check_signature",
+    "claim",
     "code_error",
     "complete",
     "declared",

@@ -298,8 +298,8 @@ def load(entry: Entry) -> Any:
 
 
 def _title(entry: Entry) -> str:
-    singular = OBJECTS.get(entry.kind) or KINDS[entry.kind].singular
-    return f"{singular} {entry.name!r} of package {entry.distribution!r}"
+    row = OBJECTS.get(entry.kind) or KINDS[entry.kind]
+    return f"{row.singular} {entry.name!r} of package {entry.distribution!r}"
 
 
 def _load(entry: Entry) -> Component:

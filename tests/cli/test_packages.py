@@ -20,7 +20,7 @@ from motionkit.cli.commands.export import ExportSettings
 from motionkit.cli.table import rows
 from motionkit.plugins import packages
 from motionkit.plugins.check import second_reading
-from motionkit_success.episodes.export import _FORMATS
+from motionkit_success.episode_formats import formats
 
 Cli = Callable[..., Result]
 LISTED: dict[str, Any] = json.loads(Path(packages.__file__).with_name("packages.json").read_text(encoding="utf-8"))
@@ -198,12 +198,16 @@ def test_the_file_lists_the_commands_of_the_entry_points_by_package(root: Path) 
     prefixes = {name.partition(" ")[0] for name in found if " " in name} - {"eval"}
     assert listed.keys() - found.keys() == prefixes
     assert {name: listed[name] for name in found} == package_of
-    answers = {_package(value) for value in groups["motionkit.answers"].values()}
-    assert LISTED.keys() == set(package_of.values()) | answers
+    others = {
+        _package(value)
+        for group in ("answers", "formats", "episodes")
+        for value in groups[f"motionkit.{group}"].values()
+    }
+    assert LISTED.keys() == set(package_of.values()) | others - {"motionkit.formats"}
 
 
 def test_every_listed_command_has_what_listings_show() -> None:
-    parts = {"commands", "defaults", "exports", "examples", "words", "synonyms"}
+    parts = {"commands", "defaults", "exports", "examples", "words", "synonyms", "formats", "settings", "variables"}
     ours = {row.name for row in rows()}
     for facts in LISTED.values():
         assert facts.keys() <= parts
@@ -230,7 +234,7 @@ def test_the_formats_are_those_of_the_components() -> None:
         for to in facts.get("exports", {}).get("formats", ())
     }  # fmt: skip
     assert found == of_models
-    assert set(packages.formats()) - of_models == set(_FORMATS)
+    assert set(packages.formats()) - of_models == set(formats())
     assert {
         option for options in packages.formats().values() for option in options
     } <= ExportSettings.model_fields.keys()

@@ -22,7 +22,7 @@ import pytest
 ROOMS = ("cli", "config", "contracts", "plugins", "report", "runs", "testing", "tracking", "training", "tuning")
 """Rooms of the platform."""
 
-PACKAGES = ("predictor", "success", "regions")
+PACKAGES = ("predictor", "success", "regions", "fbx", "lerobot")
 SYSTEMS = ("text_to_motion", *PACKAGES)
 
 WORDS = {
@@ -54,7 +54,7 @@ def names(root: Path) -> frozenset[str]:
     """Return the names of systems: their folders, plugins and commands, also ``mdm`` of ``pretrain.mdm``."""
     files = [root / "pyproject.toml", *(root / "plugins" / f"motionkit-{name}" / "pyproject.toml" for name in PACKAGES)]
     projects = [tomllib.loads(file.read_text())["project"]["entry-points"] for file in files]
-    plugins = {name for groups in projects for group in groups.values() for name in group}
+    plugins = {name for groups in projects for group in groups.values() for name in group} - {"motionkit"}
     return frozenset({*SYSTEMS, *plugins, *(name.rpartition(".")[2] for name in plugins)})
 
 

@@ -19,6 +19,8 @@ from typer.testing import Result
 from motionkit.errors import MotionkitError
 from motionkit.plugins import KINDS, get
 from motionkit.plugins import _component as _metrics
+from motionkit.plugins._discovery import OBJECTS
+from motionkit.plugins.scaffold import startable
 from motionkit.report.card import write_hub_folder
 from motionkit.report.page import compare_page, run_page
 from motionkit.runs import next_commands, peek, write_model
@@ -258,7 +260,7 @@ def test_a_new_plugin_with_a_name_that_is_taken_is_refused(
     assert not list(Path().iterdir())
 
 
-STARTED = [(row.singular, "", "my-own") for row in KINDS.values() if row.scaffold]
+STARTED = [(row.singular, "", "my-own") for row in startable()]
 STARTED += [(row.singular, gives, f"my-{gives}") for row in KINDS.values() for gives in row.scaffolds]
 
 
@@ -304,10 +306,10 @@ def test_new_packages_pass_their_own_tests(
     assert "--dataset.root is not given" in shown.stdout + shown.stderr, "why a data set was not built"
     listed = {(each["name"], each["package"]) for each in json.loads(shown.stdout)["plugins"]}
     found = outcomes(tmp_path / "tests.xml")
-    for (*_, name), folder in folders.items():
+    for (kind, _, name), folder in folders.items():
         with subtests.test(folder.name):
             assert set(found[f"test_{folder.name.replace('-', '_')}"]) == {"passed"}, ran.stdout + ran.stderr
-            assert (name, folder.name) in listed
+            assert (name, folder.name) in listed or kind in {row.singular for row in OBJECTS.values()}
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
@@ -315,7 +317,9 @@ def test_the_kind_is_asked_for(cli: Cli) -> None:
     done = cli("plugins", "new", "motionkit-bounce")
     assert done.exit_code == 2
     assert "'motionkit-bounce' does not say what kind of plugin it is." in done.stderr
-    assert "motionkit plugins new reward|trainer|algorithm|dataset|environment|protocol|policy NAME" in done.stderr
+    assert (
+        "motionkit plugins new reward|trainer|algorithm|dataset|environment|protocol|policy|format NAME" in done.stderr
+    )
     assert "'Not-A-Name' is not a package name." in cli("plugins", "new", "reward", "Not-A-Name").stderr
     assert not list(Path().iterdir())
 

@@ -138,7 +138,7 @@ def test_the_name_of_the_only_animation_is_known():
 
 
 def test_a_name_goes_from_file_to_file(tmp_path):
-    write_file(tmp_path / "a.glb", "glb", Clip(starter_rig("walk"), part="Take 001"))
+    write_file(tmp_path / "a.glb", "glb", [Clip(starter_rig("walk"), part="Take 001")])
     assert motionkit.read(tmp_path / "a.glb").part == "Take 001"
     assert motionkit.read(motionkit.read(tmp_path / "a.glb").save(tmp_path / "b.npz")).part == "Take 001"
     assert motionkit.read(motionkit.read(tmp_path / "b.npz").save(tmp_path / "c.glb")).part == "Take 001"

@@ -13,9 +13,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
 from motionkit.config import Cli, Foreign, Group, Layer, Problem, interpolate, split_commas
-from motionkit.plugins import Component
+from motionkit.plugins import Component, either
 from motionkit.training.guide_yaml import Reading, closed, leaves, reading
 from motionkit.training.settings import CheckpointSettings, EpochRunSettings, OptimSettings, TrainerSettings
+from motionkit_success.episode_formats import folders
 
 Architecture = Literal["auto", "small", "resnet10"]
 
@@ -28,8 +29,8 @@ class RewardDataSettings(Group):
 
     path: Annotated[tuple[str, ...], BeforeValidator(split_commas), Cli("--data")] = Field(
         (),
-        description="Run of reward-collect, folder of episodes or LeRobot dataset, repeatable; default: the newest "
-        "finished run.",
+        description=f"{either(['Run of reward-collect', 'folder of episodes', *folders()])}, repeatable; default: the "
+        "newest finished run.",
     )
     positive_dir: Annotated[Path | None, Cli("--data.positive-dir")] = Field(
         None, description="The guide's folder of .npy trajectories that succeed."

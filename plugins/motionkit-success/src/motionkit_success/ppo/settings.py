@@ -15,10 +15,11 @@ from motionkit import plugins
 from motionkit.config import Chosen, Cli, Foreign, Group, Layer, slot, slots, slots_of, with_later
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
-from motionkit.plugins import Component, reads_of
+from motionkit.plugins import Component, either, reads_of
 from motionkit.training.settings import RunSettings, TrainerSettings
 from motionkit_success.actor_settings import ActorSettings
 from motionkit_success.environments.tasks import as_recorded
+from motionkit_success.episode_formats import folders, formats
 from motionkit_success.ppo.guide import Command, is_foreign, translate_stage, translate_words
 
 STEPS = {"mlp": 16, "pixels": 40}
@@ -212,7 +213,8 @@ class PpoSettings(ActingSettings):
     init: Annotated[Path | None, Cli("--init")] = Field(
         None,
         description="Run or folder whose actor is trained on, its shape wins over the policy's settings; or episodes, "
-        "such as a run of reward-collect --policy scripted or a LeRobot dataset, which are cloned first.",
+        f"such as {either(['a run of reward-collect --policy scripted', *(f'a {it}' for it in folders())])}, which are "
+        "cloned first.",
     )
     clone: CloneSettings = CloneSettings()
     episodes: EpisodesSettings = EpisodesSettings()
@@ -271,7 +273,7 @@ _LEARNED = ("actor", "objective", "optim")  # groups of settings
 _ARTIFACT, _DOCUMENT = "classifier", "classifier.json"  # as motionkit_success.classifier has them, which imports torch
 _TRAINED = "reward-train"
 _OF_RUNS = ("actor", "episodes")  # folders of runs
-_MANIFESTS = ("manifest.json", "meta/motionkit.json")  # of episodes, and of those that were exported to LeRobot
+_MANIFEST = "manifest.json"  # of episodes, as motionkit_success.episodes.read has it
 
 
 def environment_of_inputs(
@@ -365,7 +367,8 @@ def _of_run(place: Path) -> Mapping[str, Any] | None:
 
 def _of_episodes(place: Path) -> Mapping[str, Any] | None:
     """Return the environment that episodes were collected in; None if it is not known."""
-    for path in (place.expanduser() / name for name in _MANIFESTS):
+    exported = [form.manifest for form in formats().values() if form.manifest]
+    for path in (place.expanduser() / name for name in (_MANIFEST, *exported)):
         if path.is_file():
             table = read_json(path, dict).get("environment")
             return table if isinstance(table, Mapping) and isinstance(table.get("name"), str) else None

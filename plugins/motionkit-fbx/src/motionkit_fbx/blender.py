@@ -62,7 +62,7 @@ class Blender:
 
 @dataclass(frozen=True)
 class Job:
-    """A file to read and the file to make of it; see `motionkit.formats.fbx.inside`."""
+    """A file to read and the file to make of it; see `motionkit_fbx.inside`."""
 
     read: Path
     write: Path
@@ -96,6 +96,11 @@ def find_blender(given: str = "") -> Blender:
         why = "it cannot be executed." if Path(name).exists() else "there is no such program."
         raise MotionkitError(f"--blender {name} cannot be started.", why=why, fix=f"check the path; or {_GET}.")
     return _asked(str(Path(program).absolute()), name)
+
+
+def require_blender(settings: Mapping[str, str]) -> None:
+    """Raise MotionkitError if there is no Blender; see `find_blender`."""
+    find_blender(settings.get("blender", ""))
 
 
 @lru_cache

@@ -1,4 +1,4 @@
-"""FBX by a Blender in a process of its own. A stand-in plays Blender; `tests/blender` checks the real one."""
+"""FBX by a Blender in a process of its own. A stand-in plays Blender; `real/check.py` checks the real one."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ import torch
 
 from motionkit.documents import open_file
 from motionkit.errors import MotionkitError
-from motionkit.formats.fbx import blender as blenders
-from motionkit.formats.fbx import files, find_blender, prepare_fbx, read_fbx, read_fbx_pose, read_fbx_rig, write_fbx
-from motionkit.formats.fbx.inside import last_line, stretch
 from motionkit.formats.glb import read_glb, write_glb
 from motionkit.formats.glb.container import open_glb
 from motionkit.motion import ReadOptions
-
-from ..made.blender import MAGIC, as_fbx, stand_in
-from ..made.rigs import starter_rig
+from motionkit_fbx import blender as blenders
+from motionkit_fbx import files
+from motionkit_fbx.blender import find_blender
+from motionkit_fbx.files import prepare_fbx, read_fbx, read_fbx_pose, read_fbx_rig, write_fbx
+from motionkit_fbx.inside import last_line, stretch
+from tests.made.blender import MAGIC, as_fbx, stand_in
+from tests.made.rigs import starter_rig
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +40,10 @@ def walk(tmp_path_factory) -> Path:
     return path
 
 
+def reading(program: Path | str) -> ReadOptions:
+    return ReadOptions(settings={"blender": str(program)})
+
+
 def calls(program: Path) -> list[list[str]]:
     """Return the arguments of each start, without those that asked for the version."""
     lines = (program.parent / "calls.txt").read_text().splitlines()
@@ -54,7 +59,7 @@ def broken(folder: Path, name: str, content: bytes) -> Path:
 def test_a_file_is_read_by_way_of_glb(tmp_path, walk):
     program = stand_in(tmp_path / "bin")
     path = as_fbx(walk, tmp_path / "take.fbx")
-    (clip,) = read_fbx(path, ReadOptions(blender=str(program)))
+    (clip,) = read_fbx(path, reading(program))
     (same,) = read_glb(walk)
     assert clip.motion.names == same.motion.names
     assert clip.motion.fps == same.motion.fps
@@ -65,7 +70,7 @@ def test_a_file_is_read_by_way_of_glb(tmp_path, walk):
 
 def test_blender_starts_without_what_the_user_or_the_file_would_run(tmp_path, walk):
     program = stand_in(tmp_path / "bin")
-    read_fbx(as_fbx(walk, tmp_path / "take.fbx"), ReadOptions(blender=str(program)))
+    read_fbx(as_fbx(walk, tmp_path / "take.fbx"), reading(program))
     (arguments,) = calls(program)
     assert {"--background", "--factory-startup", "--disable-autoexec"} <= set(arguments)
     folder = arguments[arguments.index("--") + 1]
@@ -76,15 +81,15 @@ def test_blender_starts_without_what_the_user_or_the_file_would_run(tmp_path, wa
 
 def test_blender_starts_once_for_a_file_and_once_for_many(tmp_path, walk):
     program = stand_in(tmp_path / "bin")
-    options = ReadOptions(blender=str(program))
+    options = reading(program)
     paths = [as_fbx(walk, tmp_path / "one.fbx"), tmp_path / "two.fbx", tmp_path / "three.fbx"]
     for number, path in enumerate(paths):
         path.write_bytes(paths[0].read_bytes() + b"\0" * number)
-    prepare_fbx(paths, str(program))
+    prepare_fbx(paths, reading(program))
     for path in paths * 2:
         read_fbx(path, options)
     assert len(calls(program)) == 1
-    read_fbx_rig(paths[0], str(program))
+    read_fbx_rig(paths[0], {"blender": str(program)})
     assert len(calls(program)) == 2, "with meshes it is another file"
     copy = tmp_path / "copy.fbx"
     copy.write_bytes(paths[0].read_bytes())
@@ -94,11 +99,11 @@ def test_blender_starts_once_for_a_file_and_once_for_many(tmp_path, walk):
 
 def test_a_file_is_hashed_once_until_it_changes(tmp_path, walk, monkeypatch):
     program = stand_in(tmp_path / "bin")
-    options = ReadOptions(blender=str(program))
+    options = reading(program)
     path = as_fbx(walk, tmp_path / "take.fbx")
     opened = []
     monkeypatch.setattr(files, "open_file", lambda path, limit: opened.append(path) or open_file(path, limit))
-    prepare_fbx([path], str(program))
+    prepare_fbx([path], reading(program))
     read_fbx_pose(path, options)
     (clip,) = read_fbx(path, options)
     assert opened == [path]
@@ -111,7 +116,7 @@ def test_a_file_is_hashed_once_until_it_changes(tmp_path, walk, monkeypatch):
 
 def test_what_was_not_used_for_a_week_leaves_the_cache(tmp_path, walk):
     program = stand_in(tmp_path / "bin")
-    options = ReadOptions(blender=str(program))
+    options = reading(program)
     read_fbx(as_fbx(walk, tmp_path / "one.fbx"), options)
     (old,) = (tmp_path / "cache/fbx").iterdir()
     week = time.time() - 8 * 24 * 3600
@@ -125,7 +130,7 @@ def test_a_motion_comes_back_as_it_was_written(tmp_path):
     program = str(stand_in(tmp_path / "bin"))
     motion = starter_rig("walk")
     write_fbx(tmp_path / "walk.fbx", motion, blender=program)
-    (clip,) = read_fbx(tmp_path / "walk.fbx", ReadOptions(blender=program))
+    (clip,) = read_fbx(tmp_path / "walk.fbx", reading(program))
     assert clip.motion.frames == motion.frames
     torch.testing.assert_close(clip.motion.positions(), motion.positions(), rtol=0, atol=1e-4)
 
@@ -139,7 +144,7 @@ def test_joints_that_rounding_moves_have_no_channel_of_places(tmp_path):
     moved[:, 7] = motion.translations[:, 7] + torch.linspace(0, 0.01, motion.frames)[:, None]
     shaken = type(motion)(motion.names, motion.parents, motion.offsets, motion.rotations, moved, motion.fps)
     write_glb(tmp_path / "a.glb", shaken)
-    (clip,) = read_fbx(as_fbx(tmp_path / "a.glb"), ReadOptions(blender=program))
+    (clip,) = read_fbx(as_fbx(tmp_path / "a.glb"), reading(program))
     away = (clip.motion.translations - clip.motion.offsets).abs().amax((0, 2))
     assert [joint for joint, far in enumerate(away.tolist()) if far > 0] == [0, 7]
 
@@ -152,7 +157,7 @@ def test_errors_of_the_glb_reader_name_the_fbx_file(tmp_path, walk):
     data = (tmp_path / "still.glb").read_bytes().replace(b'"animations"', b'"animationz"')
     path.write_bytes(MAGIC + data)
     with pytest.raises(MotionkitError, match=r"still\.fbx: there is no animation of its skeleton") as caught:
-        read_fbx(path, ReadOptions(blender=program))
+        read_fbx(path, reading(program))
     assert "cache" not in caught.value.sentence()
 
 
@@ -170,7 +175,7 @@ def test_a_file_that_blender_cannot_read(tmp_path, walk, content, why):
     path = broken(tmp_path, "bad", content)
     for _ in range(2):
         with pytest.raises(MotionkitError, match=r"bad\.fbx cannot be read by Blender 4\.2\.0") as caught:
-            read_fbx(path, ReadOptions(blender=str(program)))
+            read_fbx(path, reading(program))
         assert why in caught.value.why
         assert "binary FBX" in caught.value.fix
     assert len(calls(program)) == 1, "the same file is not tried again"
@@ -178,9 +183,9 @@ def test_a_file_that_blender_cannot_read(tmp_path, walk, content, why):
 
 def test_files_after_one_that_ends_blender_are_read(tmp_path, walk):
     program = stand_in(tmp_path / "bin")
-    options = ReadOptions(blender=str(program))
+    options = reading(program)
     paths = [broken(tmp_path, "first", b"SEGV"), as_fbx(walk, tmp_path / "good.fbx"), broken(tmp_path, "last", b"EXIT")]
-    prepare_fbx(paths, str(program))
+    prepare_fbx(paths, reading(program))
     assert len(calls(program)) == 2
     assert read_fbx(paths[1], options)[0].motion.frames
     for path in (paths[0], paths[2]):
@@ -193,7 +198,7 @@ def test_blender_that_hangs_is_ended_with_what_it_started(tmp_path, walk, monkey
     program = stand_in(tmp_path / "bin")
     monkeypatch.setattr(blenders, "_LONGEST", 1.0)
     with pytest.raises(MotionkitError, match="cannot be read") as caught:
-        read_fbx(broken(tmp_path, "slow", b"HANG"), ReadOptions(blender=str(program)))
+        read_fbx(broken(tmp_path, "slow", b"HANG"), reading(program))
     assert "more than 1 s" in caught.value.why
     child = int((program.parent / "child.txt").read_text())
     for _ in range(100):
@@ -228,7 +233,7 @@ def test_what_is_no_binary_fbx_starts_no_blender(tmp_path, content, what):
     program = stand_in(tmp_path / "bin")
     (tmp_path / "a.fbx").write_bytes(content)
     with pytest.raises(MotionkitError, match=what):
-        read_fbx(tmp_path / "a.fbx", ReadOptions(blender=str(program)))
+        read_fbx(tmp_path / "a.fbx", reading(program))
     assert not calls(program)
 
 
@@ -318,7 +323,7 @@ def test_deep_json_among_the_answers_is_no_answer(tmp_path: Path, walk: Path) ->
     program.write_text(source.replace("json.dumps(said)", "2000 * '[' + 2000 * ']'"))
     path = as_fbx(walk, tmp_path / "take.fbx")
     with pytest.raises(MotionkitError, match=r"take.fbx cannot be read by Blender 4.2.0"):
-        read_fbx(path, ReadOptions(blender=str(program)))
+        read_fbx(path, reading(program))
 
 
 def test_a_python_is_not_asked_for_the_bpy_of_the_current_folder(

@@ -15,8 +15,8 @@ from motionkit.config import cache_folder
 from motionkit.documents import as_model, read_json
 from motionkit.errors import MotionkitError, first_line
 from motionkit.runs import write_bytes_atomic
-from motionkit_success.episodes.collector import Collector
-from motionkit_success.episodes.lerobot import (
+from motionkit_lerobot.film import FilmReader
+from motionkit_lerobot.layout import (
     ACTION,
     DATA,
     NEXT_REWARD,
@@ -26,12 +26,12 @@ from motionkit_success.episodes.lerobot import (
     STATE,
     SUCCESS,
     VIDEO,
-    FilmReader,
     Info,
     read_info,
     require_parquet,
 )
-from motionkit_success.episodes.parquet import column_sizes
+from motionkit_lerobot.parquet import column_sizes
+from motionkit_success.episodes.collector import Collector
 from motionkit_success.episodes.read import Manifest, Size, plain_name
 
 _READING = "2"  # version of the conversion; the cache of another version is not used

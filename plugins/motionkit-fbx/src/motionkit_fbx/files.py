@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -16,12 +16,14 @@ import torch
 from motionkit.config import cache_folder
 from motionkit.documents import open_file
 from motionkit.errors import MotionkitError
-from motionkit.formats.fbx.blender import SCRIPT, Blender, Job, find_blender, run_jobs
-from motionkit.formats.fbx.inside import NOMINAL
+from motionkit.formats import RigFile, WriteOptions
 from motionkit.formats.glb import read_glb, read_glb_pose, read_glb_rig, write_animated, write_glb
+from motionkit.formats.writers import rotations_of
 from motionkit.motion.clip import Clip, ReadOptions
 from motionkit.motion.motion import JointMotion, Motion
 from motionkit.runs import write_bytes_atomic
+from motionkit_fbx.blender import SCRIPT, Blender, Job, find_blender, run_jobs
+from motionkit_fbx.inside import NOMINAL
 
 _MAGIC = b"Kaydara FBX Binary  \0"
 
@@ -49,12 +51,12 @@ def read_fbx(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip, ...]:
         MotionkitError: There is no Blender (`find_blender`), it cannot read the file, or there is no skeleton or no
             animation in it.
     """
-    glb = fbx_as_glb(path, options.blender)
+    glb = fbx_as_glb(path, _blender(options.settings))
     try:
         clips = read_glb(glb, options)
     except MotionkitError as error:
         raise _about(path, glb, error) from error
-    by = f"Blender {find_blender(options.blender).version}"
+    by = f"Blender {find_blender(_blender(options.settings)).version}"
     return tuple(
         replace(clip, motion=_still(clip.motion), notes={**clip.notes, "format": "FBX", "read by": by})
         for clip in clips
@@ -72,20 +74,24 @@ def _still(motion: Motion | JointMotion) -> Motion | JointMotion:
 
 def read_fbx_pose(path: Path, options: ReadOptions = _PLAIN) -> Motion:
     """Read the skeleton and the first frame of an FBX file; see `motionkit.formats.glb.read_glb_pose`."""
-    glb = fbx_as_glb(path, options.blender)
+    glb = fbx_as_glb(path, _blender(options.settings))
     try:
         return read_glb_pose(glb, options)
     except MotionkitError as error:
         raise _about(path, glb, error) from error
 
 
-def read_fbx_rig(path: Path, blender: str = "") -> tuple[Motion, Path]:
-    """Return the skeleton of an FBX file as `read_glb_rig` does, and a GLB file with it and its meshes."""
-    glb = fbx_as_glb(path, blender, meshes=True)
+def read_fbx_rig(path: Path, settings: Mapping[str, str]) -> RigFile:
+    """Return the skeleton of an FBX file as `read_glb_rig` does, with a GLB file of it and its meshes."""
+    glb = fbx_as_glb(path, _blender(settings), meshes=True)
     try:
-        return read_glb_rig(glb), glb
+        return RigFile(read_glb_rig(glb), str(glb))
     except MotionkitError as error:
         raise _about(path, glb, error) from error
+
+
+def _blender(settings: Mapping[str, str]) -> str:
+    return settings.get("blender", "")
 
 
 def _about(path: Path, glb: Path, error: MotionkitError) -> MotionkitError:
@@ -110,9 +116,9 @@ def fbx_as_glb(path: Path, blender: str = "", *, meshes: bool = False) -> Path:
     return place
 
 
-def prepare_fbx(paths: Sequence[Path], blender: str = "") -> None:
+def prepare_fbx(paths: Sequence[Path], options: ReadOptions = _PLAIN) -> None:
     """Make the GLB files of many FBX files with one Blender; what cannot be read is left to `read_fbx` to say."""
-    program = find_blender(blender)
+    program = find_blender(_blender(options.settings))
     wanted: dict[Path, Job] = {}
     for path in paths:
         with suppress(MotionkitError):
@@ -191,6 +197,12 @@ def _sweep(folder: Path) -> None:
         for path in folder.iterdir():
             if time.time() - path.stat().st_mtime > _KEPT:
                 path.unlink()
+
+
+def write_fbx_clip(path: Path, clips: Sequence[Clip], options: WriteOptions) -> None:
+    """Write a clip; see `write_fbx`. The animation is called as the clip's part, else as the file."""
+    (clip,), blender = clips, _blender(options.settings)
+    write_fbx(path, rotations_of(clip), blender=blender, model=options.model, name=clip.part or path.stem)
 
 
 def write_fbx(path: Path, motion: Motion, *, blender: str = "", model: str = "", name: str = "motion") -> None:

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from motionkit.errors import MotionkitError
-from motionkit_success.episodes import Collector, Episodes, export_lerobot, open_episodes
+from motionkit_lerobot.write import export_lerobot
+from motionkit_success.episodes import Collector, Episodes, open_episodes
 
 pq = pytest.importorskip("pyarrow.parquet")
 pa = pytest.importorskip("pyarrow")
@@ -188,7 +189,7 @@ def test_damage_is_a_sentence(dataset: Path, damage: Callable[[Path], Any], said
 
 
 def test_it_is_decoded_once_and_anew_when_it_changes(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from motionkit_success.episodes import lerobot_read as module
+    from motionkit_lerobot import read as module
 
     first = open_episodes(dataset)
     monkeypatch.setattr(module, "_convert", lambda *_: pytest.fail("decoded again"))
@@ -219,7 +220,7 @@ def test_pyarrow_that_is_missing_is_said(dataset: Path, monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(MotionkitError, match="need pyarrow") as said:
         export_lerobot(open_episodes(tmp_path / "own"), tmp_path / "other")
-    assert said.value.fix == 'pip install "motionkit[lerobot]"'
+    assert "motionkit-lerobot[files]" in said.value.fix
 
 
 @pytest.mark.parametrize("fps", [0.4, 2.5, 12.5, 29.97, 1000.0, 0.0125])

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 import motionkit
-from motionkit.formats.fbx import files
 from motionkit.formats.glb import write_glb
-
-from ..made.blender import MAGIC, as_fbx, stand_in
-from ..made.rigs import other_rig, starter_rig
+from motionkit_fbx import files
+from tests.made.blender import MAGIC, as_fbx, stand_in
+from tests.made.rigs import other_rig, starter_rig
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from motionkit_success.episodes.parquet import column_sizes
+from motionkit_lerobot.parquet import column_sizes
 
 pq = pytest.importorskip("pyarrow.parquet")
 pa = pytest.importorskip("pyarrow")

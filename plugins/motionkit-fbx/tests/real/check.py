@@ -1,6 +1,6 @@
 """What Blender makes of motionkit's files: joints of GLB and FBX, and the vertices of a character.
 
-    python tests/blender/check.py FOLDER
+    python plugins/motionkit-fbx/tests/real/check.py FOLDER
 
 FOLDER gets an environment with bpy (Python 3.11, numpy below 2; 374 MB are downloaded, 1.6 GB on the disk) at the first
 call, files, figures.txt and pictures. ``--python PATH`` names a Python 3.11, ``--blender PATH`` a Blender that is there
@@ -24,9 +24,9 @@ import numpy as np
 import torch
 
 import motionkit
-from motionkit.formats.fbx import blender as blenders
-from motionkit.formats.fbx import find_blender
 from motionkit.formats.glb.container import open_glb
+from motionkit_fbx import blender as blenders
+from motionkit_fbx.blender import find_blender
 
 LIMIT = 1e-3
 """Metres."""
