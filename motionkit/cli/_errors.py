@@ -20,7 +20,7 @@ from motionkit.plugins import INSTALL_FIX, in_use, in_words, packages
 def as_motionkit_error(error: BaseException) -> MotionkitError | None:
     """Turn an exception of a command into a `MotionkitError`; None for a bug, which gets a traceback."""
     if isinstance(error, MotionkitError):  # of a plugin whose import such a library stopped
-        return (error.__cause__ and _malformed_package(error.__cause__)) or error
+        return error if error.__cause__ is None else _malformed_package(error.__cause__) or error
     if isinstance(error, typer.TyperException):
         return _usage(error)
     if isinstance(error, OSError):

@@ -20,7 +20,7 @@ from motionkit.config._layer import Foreign, Layer
 from motionkit.config._picks import Picks, owners_of
 from motionkit.config._problems import Problem, SettingsError, from_validation, which_setting
 from motionkit.config._slots import Chosen, Group, slots_of
-from motionkit.config._tree import at_or_above, default_table, dotted, from_text, group_of, leaves
+from motionkit.config._tree import at_or_above, default_table, dotted, flat, from_text, leaves, put
 from motionkit.documents import value_at
 from motionkit.errors import MotionkitError
 
@@ -160,6 +160,17 @@ def resolve_layers(model: type[S], layers: Sequence[Layer], *, command: str = ""
         SettingsError: One or several settings are wrong; all of them are named, with their origins.
     """
     merged = _Merged(model, layers)
+    preset = merged.preset(model)
+    for layer in layers if preset is None else (preset, *layers):
+        for path, declared, value in flat(merged.model, merged.table(layer)):
+            key = ".".join(path)
+            if declared is None:
+                merged.unknown(path, value, layer)
+                continue
+            put(merged.values, path, from_text(declared.annotation, value))
+            merged.origins[key] = layer.origin_of(path)
+            if layer is not preset:  # no file holds a group as an object: it was made in Python
+                merged.given[key] = layer.typed or isinstance(value, BaseModel)
     values: dict[str, Any] = {}
     try:
         validated = merged.model.model_validate(merged.values)
@@ -170,7 +181,7 @@ def resolve_layers(model: type[S], layers: Sequence[Layer], *, command: str = ""
     except ValidationError as error:
         merged.problems += from_validation(error, merged.origins)
     merged.refuse(command)
-    merged.finish()
+    merged.finish(preset)
     return Resolved(
         cast(S, model.model_construct(**values)),
         merged.origins,
@@ -182,7 +193,7 @@ def resolve_layers(model: type[S], layers: Sequence[Layer], *, command: str = ""
 
 
 class _Merged(Picks):
-    """The values of the layers over the defaults, with their origins."""
+    """The values of the layers over the defaults, with their origins, and what is wrong with them."""
 
     def __init__(self, declared: type[Settings], layers: Sequence[Layer]) -> None:
         super().__init__(declared, layers)
@@ -191,13 +202,9 @@ class _Merged(Picks):
         self.origins = dict.fromkeys(self.leaves, "default")
         self.given: dict[str, bool] = {}
         self.code: set[str] = set()  # Typed options and Python files that run code
-        self.preset = self._preset(declared)
-        if self.preset is not None:
-            self._lay(self.model, self.preset.table, self.values, self.preset)
-        for layer in layers:
-            self._lay(self.model, self.table(layer), self.values, layer)
 
-    def _preset(self, declared: type[Settings]) -> Layer | None:
+    def preset(self, declared: type[Settings]) -> Layer | None:
+        """Return the preset for what was given and picked, if any."""
         given: dict[str, Any] = {}
         for layer in self.layers:
             given |= layer.table
@@ -207,28 +214,8 @@ class _Merged(Picks):
                 options[name] = [pick.options for pick in picks]
         return declared.preset_of(given, options)
 
-    def _lay(
-        self, model: type[BaseModel], table: Mapping[str, Any], into: dict[str, Any], layer: Layer, *path: str
-    ) -> None:
-        """Lay a table of a layer over the values of `model` at `path`."""
-        for name, value in table.items():
-            here = (*path, str(name))
-            declared = model.model_fields.get(str(name))
-            if declared is None:
-                self._unknown(here, value, layer)
-                continue
-            group, below = group_of(declared), into.get(str(name))
-            if group is not None and isinstance(value, BaseModel) and not isinstance(value, group):
-                value = dict(value)  # a group of the settings, which the plugin's extends
-            if group is not None and isinstance(value, Mapping) and isinstance(below, dict):
-                self._lay(group, value, below, layer, *here)
-                continue
-            into[str(name)] = from_text(declared.annotation, value)
-            self.origins[".".join(here)] = layer.origin_of(here)
-            if layer is not self.preset:  # no file holds a group as an object: it was made in Python
-                self.given[".".join(here)] = layer.typed or isinstance(value, BaseModel)
-
-    def _unknown(self, path: tuple[str, ...], value: Any, layer: Layer) -> None:
+    def unknown(self, path: tuple[str, ...], value: Any, layer: Layer) -> None:
+        """Refuse a key that no setting has, or warn of it if it is an option of a plugin that was picked before."""
         key, origin, fix = ".".join(path), layer.origin_of(path), ""
         for name, slot in self.slots.items():
             if slot.spread and (owners := owners_of(slot, path)):
@@ -304,7 +291,7 @@ class _Merged(Picks):
                 [replace(problem, flag=flags.get(problem.key, "")) for problem in self.problems], command
             )
 
-    def finish(self) -> None:
+    def finish(self, preset: Layer | None) -> None:
         """Add the origins of the plugins and of their weights, and the note on a preset."""
         for name, slot in self.slots.items():
             for pick in self.of[name]:
@@ -312,7 +299,6 @@ class _Merged(Picks):
                 self.origins[name + part] = pick.weight_origin if slot.many else pick.origin
                 if plugins.is_file(pick.name):
                     self.code.add(pick.name)
-        preset = self.preset
         if preset and (kept := [key for key in preset.keys if self.origins[key] == preset.name]):
             shown = ", ".join(f"{key} {value_at(preset.table, *key.split('.'))}" for key in kept)
             self.notes.append(f"{preset.name}: {shown}; {preset.off}")

@@ -45,13 +45,11 @@ def resolve(
     """Read files, variables, ``key=value`` and flags, and resolve them (`read_layers`, `resolve_layers`).
 
     Example:
-        >>> from motionkit.config import Group, Settings, resolve
-        >>> class Run(Group):
-        ...     num_steps: int = 100
+        >>> from motionkit.config import Settings, resolve
         >>> class Train(Settings):
-        ...     run: Run = Run()
-        >>> resolved = resolve(Train, sets=["run.num_steps=20"])
-        >>> resolved.settings.run.num_steps, resolved.origins["run.num_steps"]
+        ...     num_steps: int = 100
+        >>> resolved = resolve(Train, sets=["num_steps=20"])
+        >>> resolved.settings.num_steps, resolved.origins["num_steps"]
         (20, 'command line')
     """
     return resolve_layers(model, read_layers(model, flags, sets, files), command=command)

@@ -141,6 +141,21 @@ def default_table(model: type[BaseModel], parent: BaseModel | None = None) -> di
     return table
 
 
+def flat(
+    model: type[BaseModel], table: Mapping[str, Any], path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], FieldInfo | None, Any]]:
+    """Yield path, declaration and value of each setting in nested tables; an unknown key has no declaration."""
+    for name, value in table.items():
+        here, declared = (*path, str(name)), model.model_fields.get(str(name))
+        group = None if declared is None else group_of(declared)
+        if group is not None and isinstance(value, BaseModel) and not isinstance(value, group):
+            value = dict(value)  # a group of the settings, which the plugin's extends
+        if group is not None and isinstance(value, Mapping):
+            yield from flat(group, value, here)
+        else:
+            yield here, declared, value
+
+
 def put(tables: dict[str, Any], path: Sequence[str], value: Any) -> None:
     """Set a value in nested tables; tables on the way are made."""
     for part in path[:-1]:
