@@ -263,7 +263,7 @@ def _sources(folder: Path) -> list[FileSource]:
     texts = generated_texts(folder)
     options = ReadOptions(up="y", unit="m", fps=float(document["fps"]))
     return [
-        FileSource(folder / entry["motion"], entry["id"], "motionkit")
+        FileSource(folder / entry["motion"], entry["id"], "npz")
         if "motion" in entry
         else FileSource(folder / entry["joints"], entry["id"], "joints", options, texts.get(entry["id"], ()))
         for entry in document["motions"]
