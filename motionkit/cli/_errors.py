@@ -19,8 +19,8 @@ from motionkit.plugins import INSTALL_FIX, in_use, in_words, packages
 
 def as_motionkit_error(error: BaseException) -> MotionkitError | None:
     """Turn an exception of a command into a `MotionkitError`; None for a bug, which gets a traceback."""
-    if isinstance(error, MotionkitError):
-        return error
+    if isinstance(error, MotionkitError):  # of a plugin whose import such a library stopped
+        return error if error.__cause__ is None else _malformed_package(error.__cause__) or error
     if isinstance(error, typer.TyperException):
         return _usage(error)
     if isinstance(error, OSError):
@@ -123,7 +123,7 @@ def _usage(error: typer.TyperException) -> MotionkitError:
 
 def _no_option(option: str, path: str, context: Any, others: Sequence[str]) -> MotionkitError:
     """Return the error for an unknown option, with the most similar option, or else the panels of options."""
-    from motionkit.config import OTHER_WORDS
+    from motionkit.config import other_words
 
     options = (
         [item for item in context.command.params if item.param_type_name == "option"] if context is not None else []
@@ -132,7 +132,7 @@ def _no_option(option: str, path: str, context: Any, others: Sequence[str]) -> M
     names = [name for item in options for name in (*item.opts, *item.secondary_opts) if name.startswith("--")]
     group = option.partition(".")[0]
     shown = [name for name in names if name not in hidden or "." in option]
-    near = nearest(option, shown, synonyms=OTHER_WORDS)
+    near = nearest(option, shown, synonyms=other_words())
     if "." in option:
         near = [name for name in near if name.startswith(f"{group}.")]
     if near:

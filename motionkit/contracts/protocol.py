@@ -9,11 +9,12 @@ from numbers import Real
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 from motionkit import plugins
-from motionkit.config import Cli, Settings, slot_words
+from motionkit.config import Cli, Settings
 from motionkit.contracts.console import Console
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 from motionkit.runs import made_by
+from motionkit.runs.words import slot_words
 from motionkit.tracking import definition, require_defined
 
 Split = Annotated[Literal["val", "test"], Cli("--split", panel="What")]

@@ -167,7 +167,7 @@ class Component:
     # ``attribute(summary)`` returns words.
     chosen_by: str = ""
     # ``"module:attribute"`` of the search space of a trainer for `motionkit tune --bayes`: ``attribute(settings)``
-    # returns a `motionkit.config.Search`, and imports no torch.
+    # returns a `motionkit.contracts.search.Search`, and imports no torch.
     search: str = ""
     # ``"module:attribute"`` of what adjusts a trainer's settings by the figures of a run, for `tune --metrics RUN`:
     # ``attribute(run, *, base, write_config, dry_run)`` returns the document of the command.
@@ -183,6 +183,8 @@ class Component:
     # ``attribute(root, config)`` returns what was found of each below a folder (release, state, path, text), and the
     # command to type when all are there.
     released: str = ""
+    # Options that were added after runs had been recorded, each with the value that keeps what those did.
+    later: Mapping[str, Any] = field(default_factory=dict)
     # Metrics it logs other than motionkit's and those under ``my/``, which need no definition: a tuple, or the
     # ``"module:attribute"`` of one, which imports no torch.
     metrics: tuple[Metric, ...] | str = ()

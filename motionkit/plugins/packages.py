@@ -9,7 +9,8 @@ A package has there
   ``"of": "data"`` where they are not of models, and the words of several packages make one sentence;
 - ``formats``: the formats of motions that it brings, each with the endings of its files; ``settings``: what these
   formats need to know, and ``variables``: names of environment variables that hold such settings;
-- ``examples`` of motionkit's own commands, and ``words``: parts of their help and messages that name something of it.
+- ``examples`` of motionkit's own commands, and ``words``: parts of their help and messages that name something of it;
+- ``synonyms``: other tools' words for its commands.
 
 A package that is not installed adds nothing. Other packages need no such file: listings have the summary of their
 metadata.
@@ -107,6 +108,15 @@ def example(command: str) -> str:
 def words(about_what: str) -> str:
     """Return what the packages add to a sentence of motionkit's."""
     return "".join(part.get(about_what, "") for part in _part("words"))
+
+
+def synonyms() -> dict[str, list[str]]:
+    """Return other tools' words for the packages' commands, each with the commands that may be meant."""
+    found: dict[str, list[str]] = {}
+    for part in _part("synonyms"):
+        for word, commands_meant in part.items():
+            found.setdefault(word, []).extend(commands_meant)
+    return found
 
 
 def formats() -> dict[str, list[str]]:

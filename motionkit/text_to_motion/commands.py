@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from pydantic import Field, field_validator
 
-from motionkit.config import Chosen, Cli, PromptSettings, SamplerSettings, Settings, choose_from_file, slot
+from motionkit.config import Chosen, Cli, Settings, choose_from_file, slot
 from motionkit.contracts.console import Command, Console
 from motionkit.errors import MotionkitError
 from motionkit.formats import FORMATS, WriteOptions, kind_of
@@ -20,6 +20,7 @@ from motionkit.formats.table import endings, listed
 from motionkit.page.wording import count
 from motionkit.plugins import either
 from motionkit.runs import made_by
+from motionkit.text_to_motion.settings import PromptSettings, SamplerSettings
 from motionkit.text_to_motion.typed import STDIN, list_prompts, read_prompts, read_seconds, refuse_loose_words
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ from motionkit.config import (
     Problem,
     Resolved,
     SettingsError,
-    TrainerSettings,
     leaves,
     nested,
     read_layers,
@@ -29,6 +28,7 @@ from motionkit.config import (
 )
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
+from motionkit.training.settings import TrainerSettings
 
 _PLACE = {"out": None, "name": None, "overwrite": False, "resume": None}
 """Settings of the run folder, which differ between the trials of a search."""

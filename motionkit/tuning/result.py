@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
-from motionkit.config import Range
+from motionkit.contracts.search import Range
 from motionkit.page.charts import bars
 from motionkit.page.curves import Curve, curves, hover_script, parallel
 from motionkit.page.html import details, figure, grid, note, result_page, table, tiles

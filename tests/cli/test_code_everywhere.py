@@ -21,9 +21,10 @@ from motionkit.cli import settings
 from motionkit.cli._app import load_register
 from motionkit.cli._trainer import trainer_command
 from motionkit.cli.table import rows
-from motionkit.config import TrainerSettings, leaves, slots_of
+from motionkit.config import leaves, slots_of
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
+from motionkit.training.settings import TrainerSettings
 from motionkit.tuning import worker
 
 from ..made.commands import assert_refused
@@ -40,7 +41,7 @@ def evil(cli: Cli) -> None:
     """A plugin file in the current folder that leaves a mark when it is imported."""
     Path("evil.py").write_text(
         "from pathlib import Path\nPath('ran').touch()\n"
-        "from motionkit.config import TrainerSettings\nfrom motionkit.plugins import Component\n"
+        "from motionkit.training.settings import TrainerSettings\nfrom motionkit.plugins import Component\n"
         "component = Component(summary='x', options=TrainerSettings, factory=f'{__name__}:x')\n"
     )
 

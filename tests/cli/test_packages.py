@@ -199,7 +199,7 @@ def test_the_file_lists_the_commands_of_the_entry_points_by_package(root: Path) 
 
 
 def test_every_listed_command_has_what_listings_show() -> None:
-    parts = {"commands", "defaults", "exports", "examples", "words", "formats", "settings", "variables"}
+    parts = {"commands", "defaults", "exports", "examples", "words", "synonyms", "formats", "settings", "variables"}
     ours = {row.name for row in rows()}
     for facts in LISTED.values():
         assert facts.keys() <= parts
@@ -209,6 +209,8 @@ def test_every_listed_command_has_what_listings_show() -> None:
             assert about.get("before", "view") in ours
         for command, named in facts.get("defaults", {}).items():
             assert packages.owner_of(named if command == "tune" else f"{command} {named}")
+        for names in facts.get("synonyms", {}).values():
+            assert set(names) <= facts["commands"].keys()
 
 
 def test_the_formats_are_those_of_the_components() -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-ROOMS = ("cli", "contracts", "plugins", "report", "runs", "testing", "tracking", "training", "tuning")
+ROOMS = ("cli", "config", "contracts", "plugins", "report", "runs", "testing", "tracking", "training", "tuning")
 """Rooms of the platform."""
 
 PACKAGES = ("predictor", "success", "regions", "fbx", "lerobot")

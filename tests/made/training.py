@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from motionkit.config import as_recorded
 from motionkit.runs import Run
 
 
@@ -17,7 +19,9 @@ def run_trainer(
     trainer = make(config)
     trainer.prepare()
     if config.run.resume:
-        run = Run.resume(config.run.resume, config.model_dump(mode="json"), shape_keys=trainer.shape_keys)
+        recorded = partial(as_recorded, type(config))
+        snapshot = config.model_dump(mode="json")
+        run = Run.resume(config.run.resume, snapshot, shape_keys=trainer.shape_keys, recorded=recorded)
     else:
         run = Run.create(command, config.model_dump(mode="json"), out=out)
     if stop_after:

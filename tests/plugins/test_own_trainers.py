@@ -34,7 +34,7 @@ from ..made.forks import Forks
 Cli = Callable[..., Result]
 
 DRILL = """
-from motionkit.config import TrainerSettings
+from motionkit.training.settings import TrainerSettings
 from motionkit.plugins import Component, Metric
 class Settings(TrainerSettings):
     pass

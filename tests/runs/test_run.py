@@ -19,9 +19,9 @@ import torch
 from typer.testing import Result
 
 from motionkit import runs
-from motionkit.config import RunSettings, TrainerSettings
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run, open_run
+from motionkit.training.settings import RunSettings, TrainerSettings
 
 from ..made.commands import assert_refused
 from .faults import faults

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from motionkit.config import OptimSettings
 from motionkit.errors import MotionkitError
 from motionkit.runs import FollowingRun, Run
 from motionkit.training.launch import Launch, launch_of, require_launch
 from motionkit.training.learner import Learner, constant_rate
+from motionkit.training.settings import OptimSettings
 from motionkit.training.together import own_device
 from motionkit.training.world import OneProcess, asked_to_stop, joined, of_main, open_together, rows_of, share_of
 

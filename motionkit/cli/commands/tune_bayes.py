@@ -20,11 +20,13 @@ from motionkit import plugins
 from motionkit.cli import output
 from motionkit.cli._errors import unreadable
 from motionkit.cli.settings import add_command, show_plan
-from motionkit.config import Cli, PlaceSettings, Resolved, Settings, typed_flags
+from motionkit.config import Cli, Resolved, Settings
 from motionkit.errors import MotionkitError
 from motionkit.page.wording import count, duration
 from motionkit.plugins import packages
 from motionkit.runs import PAGE, Run, folder_of, locate, logging_into, write_bytes_atomic
+from motionkit.runs.words import typed_flags
+from motionkit.training.settings import PlaceSettings
 from motionkit.tuning.base import Base, open_base
 from motionkit.tuning.plan import BEST_TOML, PLAN, Plan, Pruner, Sampler, make_plan, read_plan, read_space, save_plan
 from motionkit.tuning.result import StudyResult, diff_lines, study_page, write_config

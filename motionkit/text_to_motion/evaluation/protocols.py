@@ -14,7 +14,7 @@ from typing import Any, cast
 import torch
 
 from motionkit import plugins
-from motionkit.config import Chosen, choose_from_file, choose_one, words_for
+from motionkit.config import Chosen, choose_from_file, choose_one
 from motionkit.contracts.console import Console
 from motionkit.contracts.dataset import TextMotionDataset, called
 from motionkit.contracts.device import resolve_device
@@ -24,6 +24,7 @@ from motionkit.contracts.open_model import FoundModel, open_model, trained_on
 from motionkit.contracts.protocol import Result
 from motionkit.errors import MotionkitError
 from motionkit.runs import fingerprint_tensors, folder_of
+from motionkit.runs.words import words_for
 from motionkit.text_to_motion.evaluation.judge import open_judge, open_reward
 from motionkit.text_to_motion.evaluation.protocol.compare import (
     Comparison,

@@ -7,9 +7,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from motionkit.config import Cli, Group, OptimSettings
+from motionkit.config import Cli, Group
 from motionkit.plugins import Component
 from motionkit.text_to_motion.pairs.settings import PairSettings
+from motionkit.training.settings import OptimSettings
 
 
 class EvaluatorModelSettings(Group):

@@ -6,9 +6,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from motionkit.config import Cli, Group, OptimSettings
+from motionkit.config import Cli, Group
 from motionkit.plugins import Component
 from motionkit.text_to_motion.pairs.settings import PairSettings, refuse_size
+from motionkit.training.settings import OptimSettings
 
 
 class TmrModelSettings(Group):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.config import Chosen, RunSettings
+from motionkit.config import Chosen
 from motionkit.contracts.dataset import TextClip
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run, next_commands, peek
@@ -28,6 +28,7 @@ from motionkit.text_to_motion.evaluator.train import (
     caption_tokens,
     starter_words,
 )
+from motionkit.training.settings import RunSettings
 
 from ...made.evaluators import vocabulary
 from ...made.toy_clips import ACTIONS, write_toy

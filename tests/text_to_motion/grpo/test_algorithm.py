@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from motionkit.config import LoraSettings
 from motionkit.contracts.reward import RewardScores
 from motionkit.errors import MotionkitError
 from motionkit.motion import MotionBatch, Normalizer
@@ -20,6 +19,7 @@ from motionkit.text_to_motion.grpo.algorithms.options import GrpoObjective, Grpo
 from motionkit.text_to_motion.grpo.settings import EmaSettings, GrpoOptimSettings
 from motionkit.text_to_motion.grpo.step import GRPO
 from motionkit.text_to_motion.rewards.mix import RewardMix
+from motionkit.text_to_motion.settings import LoraSettings
 
 from .toy import PROMPTS, Height, TablePolicy, engine, hand_over, learns, make_policy, resumes, rise, same, weights
 

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from motionkit import plugins
-from motionkit.config import LoraSettings
 from motionkit.errors import MotionkitError
 from motionkit.rl import DDIM, FlowSDE, NoiseSource, Schedule, StepPlan
 from motionkit.text_to_motion.generating import sample
@@ -23,6 +22,7 @@ from motionkit.text_to_motion.grpo.algorithms.options import (
 )
 from motionkit.text_to_motion.grpo.settings import GrpoOptimSettings
 from motionkit.text_to_motion.grpo.step import GRPO
+from motionkit.text_to_motion.settings import LoraSettings
 
 from .toy import PROMPTS, Height, engine, learns, make_policy, resumes, rise, same, weights
 

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from motionkit import load_dataset, load_policy, load_reward
-from motionkit.config import LoraSettings
 from motionkit.contracts.reward import RewardScores
 from motionkit.errors import MotionkitError
 from motionkit.metrics import sample_spread
@@ -26,6 +25,7 @@ from motionkit.text_to_motion.grpo.algorithms.options import (
 )
 from motionkit.text_to_motion.grpo.algorithms.terms import log_spread
 from motionkit.text_to_motion.grpo.step import GRPO
+from motionkit.text_to_motion.settings import LoraSettings
 
 from .test_world import two_do_as_one
 from .toy import PROMPTS, Height, TablePolicy, engine, gain, make_policy, mask_of

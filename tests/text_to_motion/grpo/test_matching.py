@@ -12,13 +12,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from motionkit.config import LoraSettings
 from motionkit.errors import MotionkitError
 from motionkit.text_to_motion.generating import Samples
 from motionkit.text_to_motion.grpo.algorithms.credit import assign_credit, frame_weights
 from motionkit.text_to_motion.grpo.algorithms.dpo import find_pairs
 from motionkit.text_to_motion.grpo.step import GRPO
 from motionkit.text_to_motion.rewards.mix import Scored
+from motionkit.text_to_motion.settings import LoraSettings
 
 from .matching import OBJECTIVES, Random, frozen, gain, gradient, make, unclipped
 from .test_algorithm import Changed

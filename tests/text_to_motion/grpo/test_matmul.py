@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from motionkit import load_dataset, load_policy
-from motionkit.config import RunSettings, TrainerSettings
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run
 from motionkit.text_to_motion import matmul as _matmul
@@ -26,6 +25,7 @@ from motionkit.training.device import (
     set_up_matmul,
     use_matmul,
 )
+from motionkit.training.settings import RunSettings, TrainerSettings
 
 from .toy import PROMPTS, make_policy
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from motionkit.config import Chosen, RunSettings
+from motionkit.config import Chosen
 from motionkit.contracts.dataset import TextClip
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
@@ -32,6 +32,7 @@ from motionkit.text_to_motion.tmr.model import encode_captions, encode_clips
 from motionkit.text_to_motion.tmr.settings import PretrainTMRSettings
 from motionkit.text_to_motion.tmr.step import contrastive, scores
 from motionkit.text_to_motion.tmr.train import PretrainTMR
+from motionkit.training.settings import RunSettings
 
 from ...made.texts import HashEncoder
 from ...made.threads import Member, in_threads

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.config import Chosen, RunSettings
+from motionkit.config import Chosen
 from motionkit.contracts.dataset import record_of
 from motionkit.contracts.open_model import open_model, trained_on
 from motionkit.errors import MotionkitError
@@ -25,6 +25,7 @@ from motionkit.text_to_motion.tmr.model import Latent
 from motionkit.text_to_motion.tmr.settings import PretrainTMRSettings
 from motionkit.text_to_motion.tmr.step import contrastive, kl_latents, reconstruction
 from motionkit.text_to_motion.tmr.train import PretrainTMR
+from motionkit.training.settings import RunSettings
 
 from ...made.commands import assert_refused
 from ...made.toy_clips import ACTIONS, write_toy

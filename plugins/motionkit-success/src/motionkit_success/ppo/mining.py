@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from motionkit.config import OptimSettings
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run, TrainedOn
+from motionkit.training.settings import OptimSettings
 from motionkit.training.steps import Kept, ModelState, Parts
 from motionkit_success.classification import AtThreshold
 from motionkit_success.classifier import ARTIFACT as CLASSIFIER

@@ -1,43 +1,26 @@
-"""Settings that every trainer shares, with the flags they have on every command; and how settings are searched.
+"""Settings that every trainer shares, with the flags they have on every command. Imports no torch.
 
-`TrainerSettings` is the base of a trainer's settings. The component of a trainer names a function that returns its
-`Search`: the space, and the value that decides.
+`TrainerSettings` is the base of a trainer's settings.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
-from motionkit.config._resolve import Settings
-from motionkit.config._slots import Cli, Group
+from motionkit.config import Cli, Group, Settings, split_commas
 
 Tracker = Literal["tensorboard", "wandb", "clearml", "mlflow"]
-LoraTarget = Literal["attn", "ffn", "text"]
 Precision = Literal["fp32", "bf16"]
 Matmul = Literal["auto", "onednn", "default"]
 
 _DEVICE = re.compile(r"auto|cpu|mps|cuda(:[0-9]{1,3})?")
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
-
-
-def split_commas(value: object) -> object:
-    """Accept ``"a,b"`` and ``["a,b", "c"]`` as well as ``("a", "b", "c")``; drop repeats, keep the order."""
-    if isinstance(value, str):
-        value = [value]
-    if not isinstance(value, Iterable):
-        return value
-    parts: list[object] = []
-    for item in value:
-        parts += [part.strip() for part in item.split(",") if part.strip()] if isinstance(item, str) else [item]
-    return tuple(part for index, part in enumerate(parts) if part not in parts[:index])
 
 
 class PlaceSettings(Group):
@@ -128,44 +111,6 @@ class OptimSettings(Group):
     warmup_steps: int = Field(0, ge=0, description="Steps of linear warm-up.")
 
 
-class LoraSettings(Group):
-    """Low-rank adapters in place of full fine-tuning."""
-
-    enabled: Annotated[bool, Cli("--lora")] = Field(False, description="Train low-rank adapters, not all weights.")
-    r: Annotated[int, Cli("--lora.r")] = Field(16, ge=1, le=4096, description="Rank of the adapters.")
-    alpha: Annotated[float, Cli("--lora.alpha")] = Field(
-        32.0, gt=0, description="Scaling factor: the update is alpha / r times BA."
-    )
-    dropout: Annotated[float, Cli("--lora.dropout")] = Field(
-        0.0, ge=0, lt=1, description="Dropout before the adapters."
-    )
-    targets: Annotated[tuple[LoraTarget, ...], BeforeValidator(split_commas), Cli("--lora.targets")] = Field(
-        ("attn", "ffn"), min_length=1, description="Layers with adapters, comma-separated: attn, ffn, text."
-    )
-
-
-class PromptSettings(Group):
-    """Which prompts a policy gets."""
-
-    k_segments: Annotated[int, Cli("--k-segments")] = Field(
-        0, ge=0, le=1000, description="Segments per prompt; 0 takes the dataset's own (starter: two and three mixed)."
-    )
-
-
-class SamplerSettings(Group):
-    """How a policy is sampled; a command or an algorithm adds its own."""
-
-    inference_timesteps: Annotated[int, Cli("--inference-timesteps")] = Field(
-        0, ge=0, le=10_000, description="Sampling steps: a subset of the trained timesteps; 0 takes all of them."
-    )
-    spacing: Literal["early", "even"] = Field(
-        "even", description="Timesteps visited: early is densest at the noisy end, where a motion is decided."
-    )
-    guidance_scale: Annotated[float, Cli("--guidance-scale")] = Field(
-        2.5, ge=0, description="Classifier-free guidance scale; 1 is off."
-    )
-
-
 class TrainerSettings(Settings):
     """Base of every trainer's settings: subclass it and add the trainer's own groups."""
 
@@ -204,50 +149,3 @@ class TrainerSettings(Settings):
         if not _DEVICE.fullmatch(text):
             raise ValueError("must be auto, cpu, mps, cuda, cuda:N or N")
         return text
-
-
-@dataclass(frozen=True)
-class Range:
-    """A number between two ends, both included."""
-
-    low: float  # Lower end
-    high: float  # Upper end
-    log: bool = False  # Whether its logarithm is searched
-    whole: bool = False  # Whether it is a whole number
-    step: int = 1  # Step between whole numbers
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low <= self.high):
-            raise ValueError(f"{self.low:g} to {self.high:g} is not a range")
-        if self.log and self.low <= 0:
-            raise ValueError(f"a logarithmic range begins above 0, not at {self.low:g}")
-        if self.whole and (self.low != int(self.low) or self.high != int(self.high)):
-            raise ValueError(f"{self.low:g} and {self.high:g} are not whole numbers")
-        if self.step != 1 and (self.step < 1 or self.log or not self.whole):
-            raise ValueError("a step is a whole number above 0, for whole numbers on a linear scale")
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One of several values: words, numbers, true and false, or none."""
-
-    values: tuple[str | int | float | bool | None, ...]
-
-
-Space = Mapping[str, Range | Choice]
-"""A search space by dotted key; a number in a key is an index into a list: ``stages.1.trainer.freerun_weight``."""
-
-
-@dataclass(frozen=True)
-class Search:
-    """How a trainer's settings are searched."""
-
-    space: Space
-    value: str  # Dotted key of the value in the summary document of a run; higher is better
-    watch: str = ""  # Metric of metrics.jsonl that follows the value during training; empty if there is none
-    # Settings that the trainer would choose automatically and the search fixes in its base; only searched ones are part
-    # of the result.
-    base: Mapping[str, object] = field(default_factory=dict)
-    # Settings of trials only, which shorten them; not part of the result.
-    trial: Mapping[str, object] = field(default_factory=dict)
-    patience: int = 1  # Values of `watch` that a trial has before it may be pruned

@@ -1,18 +1,17 @@
-"""Settings as the words of a command line that sets them again."""
+"""The settings of a run as words of a command line: those that set them again, and those that must be typed again."""
 
 from __future__ import annotations
 
-import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic_core import to_jsonable_python
 
 from motionkit import plugins
-from motionkit.config._slots import slots_of
-from motionkit.config._tree import MISSING, Leaf, dotted, leaves
+from motionkit.config import MISSING, Leaf, as_text, code_in, dotted, group_of, leaves, slots_of
 from motionkit.errors import MotionkitError
 
 
@@ -60,6 +59,7 @@ def slot_words(field: str, table: object, kind: str, *, default: str = "") -> li
     words = [] if name == default else [dotted((field,)), name]
     with suppress(MotionkitError):  # a plugin may be gone; a file of code is not run to learn its options
         if not plugins.is_file(name):
+            table = plugins.recorded(kind, name, table)
             for leaf in leaves(plugins.get(kind, name).options):
                 hidden = leaf.cli is not None and leaf.cli.hidden
                 flag = "" if hidden else dotted((field, *leaf.path))
@@ -102,12 +102,43 @@ def _at(table: Mapping[str, Any], path: Sequence[str]) -> Any:
     return value
 
 
-def as_text(value: Any) -> str:
-    """Return a value as it is written after a flag or in ``--set``."""
-    if value is None or isinstance(value, bool):
-        return {None: "none", True: "true", False: "false"}[value]
-    if isinstance(value, (list, tuple)):
-        return ",".join(map(as_text, value))
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
-        return str(int(value))
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, Mapping) else str(value)
+def typed_flags(snapshot: Mapping[str, Any], command: str = "") -> str:
+    """Return the flags that must be typed again to use these settings, since they run code; usually empty.
+
+    Args:
+        snapshot: Settings as `Resolved.snapshot` returns them; values of other forms are skipped.
+        command: Command of a trainer, whose own groups are asked too; empty for plugins alone.
+    """
+    kinds = {row.singular: kind for kind, row in plugins.KINDS.items()}
+    own: dict[str, type[BaseModel]] = {}
+    with suppress(MotionkitError):  # the trainer may be gone
+        fields = plugins.get("trainers", command.replace(" ", ".")).options.model_fields if command else {}
+        own = {name: group for name, field in fields.items() if (group := group_of(field)) is not None}
+    flags: list[str] = []
+    for name, value in snapshot.items():
+        table = value if isinstance(value, Mapping) else {"name": value}
+        plugin = table.get("name")
+        words = (
+            [plugin]
+            if isinstance(plugin, str)
+            else [word for word, inner in table.items() if isinstance(inner, Mapping)]
+        )
+        if name in own:
+            flags += _code_again(own[name], table, name)
+        elif any(plugins.is_file(word) for word in words):
+            flags.append(shlex.join([part for word in words for part in (dotted((name,)), word)]))
+        elif name in kinds:
+            for word in words:
+                options, prefix = (table, name) if word == plugin else (table[word], f"{name}.{plugins.label(word)}")
+                options = {key: inner for key, inner in options.items() if key not in ("name", "weight")}
+                with suppress(MotionkitError):  # a plugin may be gone
+                    flags += _code_again(plugins.get(kinds[name], word).options, options, prefix, plugin=True)
+    return " ".join(flags)
+
+
+def _code_again(model: type[BaseModel], table: Mapping[str, Any], prefix: str, *, plugin: bool = False) -> list[str]:
+    """Return the words for each setting that runs code; none if another version wrote the table."""
+    try:
+        return [found.words for found in code_in(model.model_validate(table), prefix, plugin=plugin)]
+    except ValidationError:
+        return []

@@ -5,32 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
-from motionkit.config._slots import Chosen, Cli
-from motionkit.config._tree import dotted
+from motionkit.config import HUB_ID, Chosen, Cli, Place, dotted
 from motionkit.errors import MotionkitError
-
-_HUB_NAME = r"[A-Za-z0-9][\w.-]{0,95}"
-
-HUB_ID = re.compile(rf"{_HUB_NAME}/{_HUB_NAME}(?<!\.pt)")
-"""An id of the Hugging Face hub, ORG/NAME; a name that ends in ``.pt`` is a file."""
-
-OLD_HUB_ID = re.compile(rf"{_HUB_NAME}(?<!\.pt)")
-"""An id without an owner, as the hub's oldest models have (``bert-base-uncased``)."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Marks a setting that names a file or folder, or several, to read."""
-
-    words: tuple[str, ...] = ()  # Values that are not paths, such as ``starter``
-    hub: bool = False  # Whether it may be an id of the Hugging Face hub, ORG/NAME
-    name: bool = False  # Whether it may be a plain name, as of a text model
 
 
 def require_places(settings: BaseModel) -> None:

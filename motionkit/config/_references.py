@@ -1,105 +1,18 @@
-"""Settings files of other tools, which `Translated` settings rename to theirs (`Foreign`), and of older runs.
-
-They may hold references ``${a.b}`` as in OmegaConf's files (`interpolate`), but no resolvers.
-"""
+"""References ``${a.b}`` in settings files, as in OmegaConf's (`interpolate`), but no resolvers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from motionkit.config._layer import Layer, put
 from motionkit.config._problems import Problem, SettingsError
-from motionkit.config._slots import Group
 
 _REFERENCE = re.compile(r"\$\{([^${}]*)\}")
 _NAME = re.compile(r"[\w-]+(\.[\w-]+)*")
 _MOST = 4096
 """Most characters of a text with its references replaced; each may double it."""
-
-
-@dataclass
-class Foreign:
-    """Another tool's settings, renamed to those here.
-
-    `Translated.translate` returns one. Values are validated later, as those of any file.
-    """
-
-    path: Path  # The file
-    values: dict[str, Any] = field(default_factory=dict)  # By dotted key here
-    sources: dict[str, str] = field(default_factory=dict)  # By dotted key here, the key in the file
-    notes: list[str] = field(default_factory=list)  # Notes for the user, a paragraph each
-    typed: Collection[str] = ()  # Keys of the other tool that were typed, in place of those of the file
-
-    def put(self, key: str, value: Any, source: str) -> None:
-        """Set a value; `source` is its key in the file, or what it was derived from."""
-        self.values[key] = value
-        self.sources[key] = source
-
-    def layer(self, *, from_file: bool = True) -> Layer:
-        """Return the values as a layer, with the key in the file as part of each origin.
-
-        Args:
-            from_file: Whether the values come from a file, not from the command line.
-        """
-        table: dict[str, Any] = {}
-        for key, value in self.values.items():
-            put(table, key.split("."), value)
-        return Layer(str(self.path), table, from_file=from_file, origin=self._origin, notes=tuple(self.notes))
-
-    def _origin(self, path: tuple[str, ...]) -> str:
-        for end in range(len(path), 0, -1):  # a table of the file is the source of all values in it
-            if (source := self.sources.get(".".join(path[:end]))) is not None:
-                return f"{'command line' if source in self.typed else self.path}: {source}"
-        return str(self.path)
-
-
-class Translated(Group):
-    """A group that can translate settings of other tools and of older runs."""
-
-    @classmethod
-    def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the settings of a run, ``config.json``, with the meaning they had when they were recorded.
-
-        A setting that was added later is filled in if its default differs from what the run did.
-        """
-        return table
-
-    @classmethod
-    def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
-        """Translate a settings file of another tool.
-
-        Returns:
-            Its values by their names here; None for a file of motionkit.
-        """
-        return None
-
-    @classmethod
-    def is_foreign(cls, key: str) -> bool:
-        """Whether a dotted key is another tool's, so that ``--set`` accepts it.
-
-        If a file of that tool is given, such values replace those of the file before it is translated.
-        """
-        return False
-
-    @classmethod
-    def translate_sets(cls, sets: Mapping[str, Any]) -> Foreign:
-        """Translate dotted keys of another tool that were typed without a file of that tool.
-
-        Args:
-            sets: Values by dotted key, all of them `is_foreign`.
-        """
-        raise NotImplementedError
-
-
-def renamed(pairs: Mapping[str, str]) -> str:
-    """Return keys of a file with their names here, in one line; unchanged ones come last."""
-    moved = [f"{old} → {new}" for old, new in pairs.items() if old != new]
-    same = [old for old, new in pairs.items() if old == new]
-    return ", ".join(moved + ([f"unchanged: {', '.join(same)}"] if same else []))
 
 
 def interpolate(table: Mapping[str, Any], path: Path) -> dict[str, Any]:

@@ -9,21 +9,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from motionkit.config import (
-    Cli,
-    Foreign,
-    Group,
-    LoraSettings,
-    OptimSettings,
-    RunSettings,
-    Settings,
-    SettingsError,
-    TrainerSettings,
-    resolve,
-    split_commas,
-)
-from motionkit.config import renamed as in_words
+from motionkit.config import Cli, Foreign, Group, Settings, SettingsError, resolve, split_commas
 from motionkit.config._tree import from_text
+from motionkit.text_to_motion.settings import LoraSettings
+from motionkit.training.guide_yaml import renamed as in_words
+from motionkit.training.settings import OptimSettings, RunSettings, TrainerSettings
 
 FLAGS = [
     *("--out", "--name", "--num-steps", "--overwrite", "--resume"),
