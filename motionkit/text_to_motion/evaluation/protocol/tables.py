@@ -12,7 +12,8 @@ import torch
 
 from motionkit.metrics import interval
 from motionkit.text_to_motion.evaluation.protocol.figures import EMBEDDED, QUANTITIES, REWARD, Sheet
-from motionkit.tracking import LEAST_MOVEMENT, MOST_STATUES, definition, is_noise, noise_sentence
+from motionkit.text_to_motion.findings import LEAST_MOVEMENT, MOST_STATUES, is_noise, noise_sentence
+from motionkit.tracking import definition
 
 Block = Mapping[str, Mapping[str, Any]]  # ``{name: {"mean", "ci95", ...}}``, or ``{"mean": None, "why"}``
 

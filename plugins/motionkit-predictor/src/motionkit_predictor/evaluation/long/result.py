@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from motionkit.tracking import FEWEST, LEAST_MOVEMENT, TOO_FEW, Metric, definition
+from motionkit.tracking import FEWEST, TOO_FEW, Metric, definition
 from motionkit_predictor.evaluation.long.measure import (
     ALONG,
     DRAWN,
@@ -28,6 +28,9 @@ from motionkit_predictor.evaluation.measure import finite
 
 FIGURES = ("movement", "npss", "slide", "speed", "height", "path_mean", "path_end", "heading")
 """Figures of a document, in its order; `motionkit.tracking` defines each as ``mpl/long/NAME``."""
+
+LEAST_MOVEMENT = 0.6
+"""Share of the movement of reference clips below which a motion is reported to die out."""
 
 FAR_OFF = 0.3
 """Metres of mean distance to the timed point above which a path is reported as not followed."""
