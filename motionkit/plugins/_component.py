@@ -96,6 +96,8 @@ class Metric:
             return "a name has letters, digits and _.:+- in parts between slashes, as in loss/mine"
         if not isinstance(self.label, str) or not (self.digits is None or self.digits in range(_MOST_DIGITS)):
             return f"label is a text, and digits a whole number below {_MOST_DIGITS} or None"
+        if not isinstance(self.words, tuple) or [type(word) for word in self.words] != [str, str]:
+            return "words are two texts, of a fall and of a rise"
         return "" if self.better in get_args(Direction) else f"better is one of {', '.join(get_args(Direction))}"
 
     @property

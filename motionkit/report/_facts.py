@@ -178,7 +178,7 @@ def settings(source: Source) -> str:
     """Return the settings: those that were chosen, then the defaults."""
     record = source.info.record
     origins = record.origins if record else {}
-    rows = [(key, _value(value), _origin(origins, key)) for key, value in flat(source.info.config)]
+    rows = [(key, _value(value), origin_of(origins, key)) for key, value in flat(source.info.config)]
     rows = [row for row in rows if row[0] not in ("run.out", "run.name", "run.overwrite", "run.resume")]
     if not rows:
         return ""
@@ -236,7 +236,8 @@ def _value(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _origin(origins: Mapping[str, str], key: str) -> str:
+def origin_of(origins: Mapping[str, str], key: str) -> str:
+    """Return who set a setting: ``default``, or as `motionkit.config` records it."""
     return origins.get(key) or origins.get(key.rpartition(".")[0]) or "default"
 
 

@@ -18,7 +18,7 @@ from motionkit.contracts.dataset import called
 from motionkit.contracts.open_model import STARTER, open_model
 from motionkit.documents import read_json, value_at
 from motionkit.errors import MotionkitError
-from motionkit.report._facts import flat
+from motionkit.report._facts import flat, origin_of
 from motionkit.report._systems import sections_of
 from motionkit.runs import TENSORS, TRAINED_ON, OutputFolder, SavedModel, TrainedOn
 from motionkit.runs.forms import ModelForm, forms_for
@@ -376,8 +376,7 @@ def _settings(document: Mapping[str, Any], source: Source | None) -> str:
     record = source.info.record
     rows = []
     for key, value in flat(source.info.config):
-        chosen = record.origins.get(key) or record.origins.get(key.rpartition(".")[0]) or "default"
-        if chosen != "default" and not key.startswith(_SECRET):
+        if origin_of(record.origins, key) != "default" and not key.startswith(_SECRET):
             rows.append([f"`{key}`", _value(value)])
     versions = ", ".join(f"{name} {version}" for name, version in record.versions.items() if name != "platform")
     return (

@@ -1,7 +1,7 @@
 """Metric definitions, metrics.jsonl, results in words and the bridge to experiment trackers. Imports no torch."""
 
 from motionkit.plugins import Metric
-from motionkit.tracking._change import Change, block, label_of, table_of
+from motionkit.tracking._change import Change, block, label_of, metric_table, table_of
 from motionkit.tracking._jsonl import (
     JsonlWriter,
     binned,
@@ -68,6 +68,7 @@ __all__ = [
     "label_of",
     "last_metrics",
     "measured_apart",
+    "metric_table",
     "moved",
     "must_be_finite",
     "not_finite",

@@ -184,6 +184,23 @@ def table_of(
     return {"title": title, "columns": list(columns), "rows": list(rows), "numbers": list(places)}
 
 
+def metric_table(
+    title: str, metrics: Sequence[Metric], rows: Iterable[tuple[str, Sequence[float | None]]]
+) -> dict[str, Any]:
+    """Return a table with a column per metric, with its unit and digits.
+
+    Args:
+        title: Its title.
+        metrics: The metrics.
+        rows: What each row is of, and a value per metric; None if it has none.
+    """
+    cells = [
+        (label, *("" if value is None else metric.text(value) for metric, value in zip(metrics, values, strict=True)))
+        for label, values in rows
+    ]
+    return table_of(title, ["", *(metric.heading for metric in metrics)], cells)
+
+
 def _number(value: object) -> float:
     good = isinstance(value, (int, float)) and not isinstance(value, bool)
     return float(value) if good else math.nan  # type: ignore[arg-type]

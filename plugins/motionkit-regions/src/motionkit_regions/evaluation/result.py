@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from motionkit.tracking import TOO_FEW, Report, definition, label_of
+from motionkit.tracking import TOO_FEW, Report, definition, label_of, table_of
 from motionkit_regions.evaluation.known import TRUTH, Known
 from motionkit_regions.evaluation.measure import RegionFigures, worded
 from motionkit_regions.evaluation.split import EqualEntropy, SplitFigures
@@ -177,22 +177,17 @@ def sampled_table(
 ) -> dict[str, Any]:
     """Return the table of sampled captions."""
     blocks = {name: {**values, **(values.get("equal_entropy") or {})} for name, values in figures.items()}
-    columns: dict[str, list[str]] = {"": [], "before": [], f"at T {equal:.3g}" if equal else " ": [], "after": []}
-    columns |= {"change": [], "95 % interval": [], "that is": []}
-    for row in Report(blocks).changes:
-        cells = (
+    columns = ["", "before", *([f"at T {equal:.3g}"] if equal else []), "after", "change", "95 % interval", "that is"]
+    rows = [
+        (
             label_of(row.name).removesuffix(", sampled"), row.text(float(figures[row.name]["before"])),
-            row.text(row.before), row.text(row.after), row.text(row.delta, sign=True), row.interval, row.verdict,
-        )  # fmt: skip
-        for column, cell in zip(columns.values(), cells, strict=True):
-            column.append(cell)
-    if not equal:
-        del columns[" "]
-    return {
-        "title": "Sampled captions, " + ("beside the policy before at equal entropy" if equal else "before and after"),
-        "columns": list(columns), "rows": list(zip(*columns.values(), strict=True)),
-        "numbers": list(range(1, len(columns) - 1)),
-    }  # fmt: skip
+            *([row.text(row.before)] if equal else []), row.text(row.after), row.text(row.delta, sign=True),
+            row.interval, row.verdict,
+        )
+        for row in Report(blocks).changes
+    ]  # fmt: skip
+    title = "Sampled captions, " + ("beside the policy before at equal entropy" if equal else "before and after")
+    return table_of(title, columns, rows, range(1, len(columns) - 1))
 
 
 def attribute_table(
@@ -205,8 +200,7 @@ def attribute_table(
         rows.append((label_of(name), *(_text(name, values[side]) if side in values else "-" for side in sides)))
     title = "Attributes, as share of the captions"
     heads = ["reference" if side == "data" else side for side in sides]
-    table = {"title": title, "columns": ["", *heads], "rows": rows, "numbers": list(range(1, len(sides) + 1))}
-    return [table] if rows else []
+    return [table_of(title, ["", *heads], rows)] if rows else []
 
 
 def _values(figures: Figures, title: str) -> dict[str, Any]:
@@ -218,7 +212,7 @@ def _values(figures: Figures, title: str) -> dict[str, Any]:
         data = [_text(name, figure["data"]) if "data" in figure else "-"] if known else []
         rows.append((label_of(name), _text(name, figure["after"]), *data, f"{_text(name, low)} to {_text(name, high)}"))
     columns = ["", "value", *(["reference"] if known else []), "95 % interval"]
-    return {"title": title, "columns": columns, "rows": rows, "numbers": list(range(1, len(columns)))}
+    return table_of(title, columns, rows)
 
 
 def verdict(
