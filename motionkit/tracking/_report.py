@@ -73,6 +73,24 @@ def _own() -> tuple[Findings, ...]:
     return tuple(plugins.named("findings"))
 
 
+def _findings(trainer: plugins.Component | None) -> tuple[Findings, ...]:
+    """Return what motionkit's systems find, then what a trainer of another package does."""
+    if trainer is None or not trainer.findings or (theirs := trainer.imported(trainer.findings)) in _own():
+        return _own()
+    module = trainer.findings.partition(":")[0]
+
+    def caught(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def guarded(given: Any) -> Any:
+            with plugins.catching(module, code=1):
+                return call(given)
+
+        return guarded
+
+    ways = {key: replace(way, doubt=caught(way.doubt)) for key, way in theirs.ways.items()}
+    remarks, noise, apart = map(caught, (theirs.remarks, theirs.noise, theirs.apart))
+    return (*_own(), replace(theirs, ways=ways, remarks=remarks, noise=noise, apart=apart))
+
+
 class Report:
     """Figures before and after, with notes.
 
@@ -103,9 +121,7 @@ class Report:
         trainer: plugins.Component | None = None,
     ) -> None:
         self.notes, self.summary, self.config = list(notes), summary or {}, config or {}
-        own, name = _own(), "" if trainer is None else trainer.findings
-        theirs = trainer.imported(name) if trainer is not None and name else None
-        self.findings: tuple[Findings, ...] = own if theirs is None or theirs in own else (*own, theirs)
+        self.findings = _findings(trainer)
         self.changes = self._read(figures)
 
     @classmethod

@@ -74,6 +74,7 @@ def remarks(report):
     still = any(row.name == "drill/error" for row in report.changes)
     return Remarks(last=" The drill was wet.", short=", wet") if still else Remarks()
 FINDINGS = Findings(remarks=remarks)
+BROKEN = Findings(remarks=lambda report: 1 / 0)
 METRICS = (
     Metric("drill/error", "cm", "down", "Mean error.", "how far off", short=True),
     Metric("drill/other", "cm", "down", "Other.", "the other"),
@@ -139,6 +140,16 @@ def test_what_it_says_of_results_is_on_pages_and_in_listings(cli: Cli, site: Any
     assert words in run_page(Path("runs/drill/first"))
     assert words in " ".join(cli("runs", "show", "first").stdout.split())
     assert peek("runs/drill/first").report.short == "how far off -1.000 too few, wet"
+
+
+def test_what_it_cannot_say_of_results_is_its_own_error(cli: Cli, site: Any) -> None:
+    drill(site, "my/x", more=', findings="drills:BROKEN"')
+    with (site.folder / "drills.py").open("a") as module:
+        module.write(PAGES)
+    done = cli("drill", "--out", "run")
+    assert done.exit_code == 1
+    assert "motionkit-trainer-drill' raised ZeroDivisionError" in " ".join(done.stderr.split())
+    assert peek("run").status == "done"
 
 
 NEXT = """
