@@ -82,18 +82,14 @@ def result_tables(source: Source) -> str:
         + table(item["columns"], item["rows"], numbers=range(1, len(item["columns"])), kind=_kind(item["columns"]))
         for item in others
     )
-    return f"<h2>Result</h2>{_measured_by(source)}{first}{_how_to_read(source)}{more}"
+    notes = "".join(note(f"{_capital(text)}.") for text in report.notes)
+    return f"<h2>Result</h2>{notes}{first}{_how_to_read(source)}{more}"
 
 
 def _compared(source: Source, key: str) -> str:
     """Return the sentence on the motions that KID compares in a table; empty without an evaluator."""
     words = value_at(source.info.summary, MEASURED_BY, "compared", key)
     return f" {words}." if isinstance(words, str) and words else ""
-
-
-def _measured_by(source: Source) -> str:
-    """Return which judge and evaluator measured, and which rows are missing or say little; empty for older runs."""
-    return "".join(note(f"{_capital(text)}.") for text in source.report.notes)
 
 
 def _how_to_read(source: Source) -> str:

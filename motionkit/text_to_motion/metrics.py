@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from motionkit.plugins import Metric
+from motionkit.tracking import table_of
 
 _TABLE = (
     # one step of reinforcement learning
@@ -253,17 +255,28 @@ _TABLE = (
 )
 
 
+_WAYS = {"t2m": ("Text to motion", "motion"), "m2t": ("Motion to text", "text")}
+_SETS = {
+    "": ("among all clips", "all", "all clips"),
+    "_same": (
+        "among all clips, captions that say the same count as right",
+        "all, same captions right",
+        "all, the same caption is a hit",
+    ),
+    "_32": ("in batches of 32", "32", "32 at a time"),
+    "_32_short": (
+        "in batches of 32, motions cropped to the length of a segment", "32, short crops", "32, short crops",
+    ),
+}  # fmt: skip
+"""Sets among which retrieval ranks, by the ending of the metric: in its meaning, in its label and in a table."""
+
+_FIRST = (1, 2, 3, 10)
+
+
 def _retrieval() -> Iterator[Metric]:
-    ways = {"t2m": ("Text to motion", "motion"), "m2t": ("Motion to text", "text")}
-    sets = {
-        "": ("among all clips", "all"),
-        "_same": ("among all clips, captions that say the same count as right", "all, same captions right"),
-        "_32": ("in batches of 32", "32"),
-        "_32_short": ("in batches of 32, motions cropped to the length of a segment", "32, short crops"),
-    }
-    for way, (title, truth) in ways.items():
-        for tag, (where, few) in sets.items():
-            for first in (1, 2, 3, 10):
+    for way, (title, truth) in _WAYS.items():
+        for tag, (where, few, _) in _SETS.items():
+            for first in _FIRST:
                 meaning = f"{title} retrieval {where}: true {truth} ranked in the first {first}."
                 yield Metric(f"retrieval/{way}/r{first}{tag}", "%", "up", meaning, f"R@{first} of {few}")
             meaning = f"{title} retrieval {where}: median rank."
@@ -271,3 +284,22 @@ def _retrieval() -> Iterator[Metric]:
 
 
 METRICS = (*_TABLE, *_retrieval())
+
+
+def retrieval_table(metrics: Mapping[str, Any], title: str = "") -> dict[str, Any] | None:
+    """Return ``retrieval/...`` metrics as a trainer's ``table``; None if there are none.
+
+    Example:
+        >>> table = retrieval_table({"retrieval/t2m/r1_32": 25.0, "retrieval/t2m/medr_32": 3.0}, "held out")
+        >>> table["rows"]
+        [('text to motion, 32 at a time', '25.0', '', '', '', '3.0')]
+    """
+    rows = []
+    ways = [(words.lower(), way, "") for way, (words, _) in _WAYS.items()]
+    for words, way, ending in (*ways, ("chance", "t2m", "_chance")):
+        for tag, (*_, among) in _SETS.items():
+            ranks = (*(f"r{first}" for first in _FIRST), "medr")
+            values = [metrics.get(f"retrieval/{way}/{rank}{tag}{ending}") for rank in ranks]
+            if any(value is not None for value in values):
+                rows.append((f"{words}, {among}", *("" if v is None else f"{float(v):.1f}" for v in values)))
+    return table_of(title, ["", *(f"R@{first}" for first in _FIRST), "median rank"], rows) if rows else None

@@ -18,6 +18,7 @@ from motionkit.rl import stable_hash
 from motionkit.runs import Run, fingerprint
 from motionkit.text import mirror_text, reads_sides
 from motionkit.text_to_motion.crops import Crop
+from motionkit.text_to_motion.metrics import retrieval_table
 from motionkit.text_to_motion.pairs.data import (
     PairBatches,
     clip_inputs,
@@ -29,7 +30,7 @@ from motionkit.text_to_motion.pairs.negatives import Negatives
 from motionkit.text_to_motion.pairs.settings import PairSettings, kinds_of
 from motionkit.text_to_motion.pairs.step import PairTraining
 from motionkit.text_to_motion.trained import count_takes
-from motionkit.tracking import block, table_of
+from motionkit.tracking import block
 from motionkit.training.base import LOSS, Figure
 from motionkit.training.device import describe_device, set_up
 from motionkit.training.supervised import fit
@@ -38,16 +39,6 @@ from motionkit.training.world import OneProcess, World, share_of
 _logger = logging.getLogger("motionkit.pretrain")
 _HEADLINE = "retrieval/t2m/r3_32"
 _SHOWN = {"R01": "r1", "R02": "r2", "R03": "r3", "R10": "r10", "MedR": "medr"}
-_WAYS = {"t2m": "text to motion", "m2t": "motion to text"}
-_SETS = {
-    "": "all clips",
-    "_same": "all, the same caption is a hit",
-    "_32": "32 at a time",
-    "_32_short": "32, short crops",
-}
-"""Sets among which a training ranks, by the ending of the metric."""
-
-_RANKS = {"r1": "R@1", "r2": "R@2", "r3": "R@3", "r10": "R@10", "medr": "median rank"}
 
 
 def statistics(clips: Sequence[TextClip], *, floor: Tensor) -> tuple[Tensor, Tensor]:
@@ -63,29 +54,6 @@ def statistics(clips: Sequence[TextClip], *, floor: Tensor) -> tuple[Tensor, Ten
     spread = torch.stack([(clip.features.double() - mean).square().sum(0) for clip in clips]).sum(0) / count
     std = torch.maximum(spread.sqrt(), floor.double())
     return mean.float(), torch.where(std > 0, std, 1.0).float()
-
-
-def retrieval_table(metrics: Mapping[str, Any], title: str = "") -> dict[str, Any] | None:
-    """Return ``retrieval/...`` metrics as a trainer's ``table``; None if there are none.
-
-    Example:
-        >>> table = retrieval_table({"retrieval/t2m/r1_32": 25.0, "retrieval/t2m/medr_32": 3.0}, "held out")
-        >>> table["rows"]
-        [('text to motion, 32 at a time', '25.0', '', '', '', '3.0')]
-    """
-    rows = []
-    for way, direction in _WAYS.items():
-        for tag, among in _SETS.items():
-            values = [metrics.get(f"retrieval/{way}/{rank}{tag}") for rank in _RANKS]
-            if any(value is not None for value in values):
-                rows.append((f"{direction}, {among}", *("" if v is None else f"{float(v):.1f}" for v in values)))
-    if not rows:
-        return None
-    for tag, among in _SETS.items():
-        chance = [metrics.get(f"retrieval/t2m/{rank}{tag}_chance") for rank in _RANKS]
-        if any(value is not None for value in chance):
-            rows.append((f"chance, {among}", *("" if v is None else f"{float(v):.1f}" for v in chance)))
-    return table_of(title, ["", *_RANKS.values()], rows)
 
 
 Settings = TypeVar("Settings", bound=PairSettings)
