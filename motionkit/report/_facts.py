@@ -101,8 +101,7 @@ def _how_to_read(source: Source) -> str:
         if row.metric.meaning and not row.metric.name.endswith("<name>")
     }
     words |= report.meanings
-    others = [row for words, rows in report.shown.items() if words for row in rows]
-    shown = [*report.changes, *others]
+    shown = [*report.changes, *(row for way, rows in report.shown.items() if way for row in rows)]
     if any(row.ci95 for row in shown):
         words[NO_CHANGE] = (
             "The 95 % interval of the change, as it is printed, contains 0; or the change is below half a percent."

@@ -1,7 +1,7 @@
 """Metric definitions, metrics.jsonl, results in words and the bridge to experiment trackers. Imports no torch."""
 
 from motionkit.plugins import Metric
-from motionkit.tracking._change import Change, block, label_of, metric_table, table_of
+from motionkit.tracking._change import Change, entry_of, label_of, metric_table, table_of
 from motionkit.tracking._jsonl import (
     JsonlWriter,
     binned,
@@ -57,12 +57,12 @@ __all__ = [
     "Way",
     "all_metrics",
     "binned",
-    "block",
     "came_closer",
     "change_table",
     "compared_rows",
     "decimals",
     "definition",
+    "entry_of",
     "finite",
     "flatten",
     "label_of",

@@ -153,7 +153,7 @@ class Change:
         return " to ".join(self.text(end, sign=True) for end in self.ci95) if self.ci95 else ""
 
 
-def block(before: float, after: float, n: int) -> dict[str, Any]:
+def entry_of(before: float, after: float, n: int) -> dict[str, Any]:
     """Return the entry of a quantity that was measured on `n` items before and after, for a document."""
     return {"before": before, "after": after, "delta": after - before, "n": n}
 

@@ -39,7 +39,7 @@ from motionkit.text_to_motion.pairs.data import below, clip_inputs, held_out_cli
 from motionkit.text_to_motion.policy import DiffusionPolicy, guidance_of
 from motionkit.text_to_motion.rewards.joint_space import space_of
 from motionkit.text_to_motion.trained import count_takes
-from motionkit.tracking import Report, block, table_of
+from motionkit.tracking import Report, entry_of, table_of
 from motionkit.training.base import LOSS, Figure, inputs_of
 from motionkit.training.device import autocast, describe_device, set_up
 from motionkit.training.learner import Learner, cosine_rate
@@ -366,7 +366,7 @@ class PretrainMDM:
                 self.policy.save(run.artifact("policy"))
             quality = self._sample(run)
         before, last = float(fitted.before["loss"]), float(fitted.after[validated])
-        heldout = {"loss": block(before, last, count_takes(self._val_clips))}
+        heldout = {"loss": entry_of(before, last, count_takes(self._val_clips))}
         tables = [Report(heldout).table(f"Diffusion loss on {count(len(self._val_clips), 'held-out clip')}")]
         metrics = {validated: last}
         if quality is not None:

@@ -30,7 +30,7 @@ from motionkit.text_to_motion.pairs.negatives import Negatives
 from motionkit.text_to_motion.pairs.settings import PairSettings, kinds_of
 from motionkit.text_to_motion.pairs.step import PairTraining
 from motionkit.text_to_motion.trained import count_takes
-from motionkit.tracking import block
+from motionkit.tracking import entry_of
 from motionkit.training.base import LOSS, Figure
 from motionkit.training.device import describe_device, set_up
 from motionkit.training.supervised import fit
@@ -239,7 +239,7 @@ class PairTrainer(ABC, Generic[Settings]):
 
     def _heldout(self, before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, object]:
         name = _HEADLINE if _HEADLINE in after else "retrieval/t2m/r3"
-        return {name: block(before[name], after[name], count_takes(self.val_clips))}
+        return {name: entry_of(before[name], after[name], count_takes(self.val_clips))}
 
     def _provenance(self, metrics: Mapping[str, float]) -> dict[str, object]:
         shown = {"dataset", "model", "words", "loss", "train", "seed"} & type(self.settings).model_fields.keys()
