@@ -284,8 +284,8 @@ def compared_rows(reports: Sequence[Report]) -> list[tuple[str, ...]]:
 def measured_apart(reports: Sequence[Report]) -> str:
     """Return the sentences on why the values of runs do not compare; empty if they do."""
     configs = [report.config for report in reports]
-    every = {id(found): found for report in reports for found in report.findings}
-    return " ".join(filter(None, (found.apart(configs) for found in every.values())))
+    said = dict.fromkeys(found.apart(configs) for report in reports for found in report.findings)
+    return " ".join(filter(None, said))
 
 
 def _moved(row: Change) -> str:
