@@ -161,9 +161,10 @@ def show_end(outcome: Outcome, *, as_json: bool) -> None:
 
 
 def _tell(outcome: Outcome) -> None:
-    from motionkit.tracking import binned, read_metrics, result_sentence, series, sparkline
+    from motionkit.runs import peek
+    from motionkit.tracking import binned, read_metrics, series, sparkline
 
-    if sentence := result_sentence(outcome.document):
+    if sentence := peek(outcome.directory).report.sentence:
         output.say(sentence)
     lines = list(read_metrics(outcome.directory / "metrics.jsonl"))
     for name, label in _CURVES.items():

@@ -15,7 +15,7 @@ from motionkit.config import Resolved, as_recorded
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 from motionkit.runs import PAGE, Run, open_run, write_bytes_atomic
-from motionkit.tracking import result_table, results
+from motionkit.tracking import MAIN, Report
 from motionkit.training.base import Trainer
 from motionkit.training.device import matmul_in_use
 from motionkit.training.settings import TrainerSettings
@@ -102,8 +102,8 @@ def run_trainer(
         value = parts.pop("table", None)
         values = value if isinstance(value, (list, tuple)) else [value]
         tables = [table for table in values if isinstance(table, Mapping) and {"columns", "rows"} <= table.keys()]
-        if not tables and (rows := results(parts.get("heldout"))):
-            tables = [result_table(rows, f"Before and after, {rows[0].n} held out")]
+        if not tables and (rows := (report := Report(parts.get(MAIN), trainer=component)).changes):
+            tables = [report.table(f"Before and after, {rows[0].n} held out")]
         run.annotate(tables=[_stored(table) for table in tables])
         asked_to_stop(run, world)
         document = run.finish(parts)

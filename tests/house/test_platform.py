@@ -36,8 +36,6 @@ PLATFORM = {
     "composite": "what a dataset can give",
     "env": "a setting of several commands",
     "format": "what an encoder's config.json and a dataset's description call their kind",
-    "generate": "rows of results are named by its settings",
-    "movement": "a row of results",
     "push": "a command of motionkit's own",
     "reward": "a kind of plugin, and a row of results",
     "starter": "the starter pack, which all commands take",

@@ -66,12 +66,18 @@ PAGES = """
 from motionkit.page.curves import Chart
 from motionkit.plugins import Metric
 from motionkit.runs.sections import Section, Sections
+from motionkit.tracking import Findings, Remarks
 def of(source):
     return Section(f"<p>Drilled by {source.info.command}.</p>", ["The drill's film is missing."])
 def compared(sources):
     return Section(f"<p>Drills {' and '.join(sources)}.</p>")
 SECTIONS = Sections(of, compared)
 CHARTS = (Chart("How it drilled", {"error": "drill/error"}, "Of both steps."),)
+def remarks(report):
+    still = any(row.name == "drill/error" for row in report.changes)
+    return Remarks(last=" The drill was wet.", short=", wet") if still else Remarks()
+FINDINGS = Findings(remarks=remarks)
+BROKEN = Findings(remarks=lambda report: 1 / 0)
 METRICS = (
     Metric("drill/error", "cm", "down", "Mean error.", "how far off", short=True),
     Metric("drill/other", "cm", "down", "Other.", "the other"),
@@ -126,6 +132,27 @@ def test_its_sections_charts_and_metrics_are_on_the_pages_of_its_runs(cli: Cli, 
     assert [label_of(name) for name in ("drill/error", "error", "drill/other", "other")] == [
         "how far off", "how far off", "the other", "other",
     ]  # fmt: skip
+
+
+def test_what_it_says_of_results_is_on_pages_and_in_listings(cli: Cli, site: Any) -> None:
+    drill(site, "drill/error", metrics="'drill_pages:METRICS'", more=', findings="drill_pages:FINDINGS"')
+    done = cli("drill", "--out", "runs/drill/first")
+    assert done.exit_code == 0, done.stderr
+    words = "too few to say whether it changed. The drill was wet."
+    assert words in " ".join(done.stderr.split())
+    assert words in run_page(Path("runs/drill/first"))
+    assert words in " ".join(cli("runs", "show", "first").stdout.split())
+    assert peek("runs/drill/first").report.short == "how far off -1.000 too few, wet"
+
+
+def test_what_it_cannot_say_of_results_is_its_own_error(cli: Cli, site: Any) -> None:
+    drill(site, "my/x", more=', findings="drills:BROKEN"')
+    with (site.folder / "drills.py").open("a") as module:
+        module.write(PAGES)
+    done = cli("drill", "--out", "run")
+    assert done.exit_code == 1
+    assert "motionkit-trainer-drill' raised ZeroDivisionError" in " ".join(done.stderr.split())
+    assert peek("run").status == "done"
 
 
 NEXT = """
@@ -222,6 +249,7 @@ def test_the_definitions_of_motionkit_come_first(site: Any) -> None:
         ("Metric('a b', 'm', 'up', 'x')", "a name has letters"), ("Metric('a/', 'm', 'up', 'x')", "a name has letters"),
         ("Metric('a', '', 'up', 'x')", "at least one letter"), ("Metric(3, 'm', 'up', 'x')", "are texts"),
         ("Metric('a', 'm', 'lower', 'x')", "better is one of up, down"), ("'a'", "not a motionkit.plugins.Metric"),
+        ("Metric('a', 'm', 'none', 'x', words='up')", "words are two texts"),
     ],
 )  # fmt: skip
 def test_a_definition_that_is_none_is_refused(metric: str, why: str, cli: Cli, site: Any) -> None:

@@ -68,6 +68,7 @@ component = Component(
     summary="Train a text-to-motion evaluator on a dataset (Guo et al.): R-precision, MM-Dist, FID.",
     options=PretrainEvaluatorSettings,
     factory="motionkit.text_to_motion.evaluator.train:PretrainEvaluator",
+    metrics="motionkit.text_to_motion.metrics:METRICS",
     models="motionkit.text_to_motion.models:MODELS",
     next="motionkit.text_to_motion.next:after_scorer",
 )

@@ -341,6 +341,8 @@ pretrain = Component(
     factory="motionkit.text_to_motion.mdm.train:PretrainMDM",
     sections="motionkit.text_to_motion.evaluation.pages:SECTIONS",
     charts="motionkit.text_to_motion.evaluation.pages:CHARTS",
+    findings="motionkit.text_to_motion.findings:FINDINGS",
+    metrics="motionkit.text_to_motion.metrics:METRICS",
     models="motionkit.text_to_motion.models:MODELS",
     next="motionkit.text_to_motion.next:after_mdm",
 )

@@ -90,6 +90,7 @@ component = Component(
     summary="Train a text-to-motion retrieval model on a dataset (TMR).",
     options=PretrainTMRSettings,
     factory="motionkit.text_to_motion.tmr.train:PretrainTMR",
+    metrics="motionkit.text_to_motion.metrics:METRICS",
     models="motionkit.text_to_motion.models:MODELS",
     next="motionkit.text_to_motion.next:after_scorer",
 )
