@@ -201,18 +201,18 @@ def read(
     units: Literal["auto", "m", "dm", "cm", "mm", "in", "asf"] = "auto",
     source_fps: float = 0.0,
     clip: str = "",
-    blender: str | Path = "",
+    **settings: str | Path,
 ) -> MotionClip:
     """Read a motion file of any known format.
 
     Args:
-        path: BVH, GLB (VRM and glTF with its data inside too), FBX, Unreal / MPL JSON, AMASS or SMPL npz, joints or
-            features as .npy, motionkit npz.
+        path: BVH, GLB (VRM and glTF with its data inside too), Unreal / MPL JSON, AMASS or SMPL npz, joints or
+            features as .npy, motionkit npz, and what packages read.
         up: Direction of up in the file; ``auto`` weighs rest pose and motion of the body (docs/formats.md).
         units: Unit of BVH and GLB files and joint arrays; ``auto`` looks at the length of the legs.
         source_fps: Frames per second, also where the file says another; 0 takes its own, else 20.
         clip: Name of the animation, of a file with several.
-        blender: Your Blender, or a Python with bpy, which reads FBX; default: ``$MOTIONKIT_BLENDER``.
+        settings: Settings of formats that packages bring (docs/formats.md).
 
     Returns:
         The motion in metres, right-handed, Y up, with what the file knows of captions and splits.
@@ -228,7 +228,7 @@ def read(
         >>> motionkit.read("walk.npy").cut(10, 30).save("part.bvh")
         PosixPath('part.bvh')
     """
-    found = read_all(path, up=up, units=units, source_fps=source_fps, clip=clip, blender=blender)
+    found = read_all(path, up=up, units=units, source_fps=source_fps, clip=clip, **settings)
     if len(found) > 1:
         from motionkit.page.wording import joined
 
@@ -247,7 +247,7 @@ def read_all(
     units: Literal["auto", "m", "dm", "cm", "mm", "in", "asf"] = "auto",
     source_fps: float = 0.0,
     clip: str = "",
-    blender: str | Path = "",
+    **settings: str | Path,
 ) -> Motions:
     """Read all motions of a file, or of a folder with its sub-folders (HumanML3D and KIT folders too).
 
@@ -257,7 +257,7 @@ def read_all(
         units: See `read`.
         source_fps: See `read`.
         clip: See `read`; of a folder, of each file with animations.
-        blender: See `read`.
+        settings: See `read`.
 
     Raises:
         MotionkitError: A file cannot be read, or there is no motion.
@@ -273,9 +273,11 @@ def read_all(
     """
     from motionkit.clips.convert import open_sources, refuse_idle
     from motionkit.clips.motion_clip import MotionClip, Motions
+    from motionkit.formats.settings import as_texts
     from motionkit.motion import ReadOptions
 
-    options = ReadOptions(up=up, unit=units, fps=source_fps, clip=clip, blender=str(blender))
+    of_formats = as_texts(settings)
+    options = ReadOptions(up=up, unit=units, fps=source_fps, clip=clip, settings=of_formats)
     opened = open_sources([Path(path)], options)
     if clip:
         refuse_idle(ReadOptions(clip=clip), opened.sources)
@@ -290,7 +292,7 @@ def convert(
     inputs: str | Path | Sequence[str | Path],
     out: str | Path,
     *,
-    to: Literal["humanml", "kit", "mpl", "bvh", "glb", "fbx", "mp4", "gif", "html", "joints", "npz"] | None = None,
+    to: str | None = None,
     fps: float = 0.0,
     captions: str | Path | None = None,
     fix: bool | str = False,
@@ -308,8 +310,8 @@ def convert(
     up: Literal["auto", "x", "-x", "y", "-y", "z", "-z"] = "auto",
     units: Literal["auto", "m", "dm", "cm", "mm", "in", "asf"] = "auto",
     clip: str = "",
-    blender: str | Path = "",
     jobs: int = 1,
+    **settings: str | Path,
 ) -> ConvertReport:
     """Convert motion files or folders, the same as ``motionkit convert``.
 
@@ -330,13 +332,14 @@ def convert(
         loop: Cut it where it can be repeated best, and bend both ends to meet.
         in_place: Take away its path over the ground.
         floor: Bring standing feet to height 0.
-        rig: Bring it to a rig: ``mixamo``, ``unreal``, ``vrm``, ``smpl``, or your BVH, GLB or FBX file.
+        rig: Bring it to a rig: ``mixamo``, ``unreal``, ``vrm``, ``smpl``, or your BVH or GLB file, or
+            one that packages read.
         overwrite: Replace the file, or what an earlier conversion wrote in the folder.
         up: See `read`.
         units: See `read`.
         clip: See `read`.
-        blender: Your Blender, or a Python with bpy, for FBX files; default: ``$MOTIONKIT_BLENDER``.
         jobs: Worker processes.
+        settings: See `read`.
 
     Returns:
         What was written, and what could not be used.
@@ -360,8 +363,10 @@ def convert(
         refuse_idle,
         run_conversion,
     )
+    from motionkit.formats.settings import as_texts
     from motionkit.motion import ReadOptions, read_caption_table
 
+    of_formats = as_texts(settings)
     paths = [Path(inputs)] if isinstance(inputs, (str, Path)) else [Path(path) for path in inputs]
     fixes = read_fixes(fix if isinstance(fix, str) else "clean" * fix)
     edits = Edits(
@@ -374,11 +379,11 @@ def convert(
         loop,
         in_place,
         floor,
-        read_rig(str(rig), blender=str(blender)) if str(rig) else None,
+        read_rig(str(rig), settings=of_formats) if str(rig) else None,
     )
-    options = OutputOptions(fps=fps, mirror=mirror, long=long, edits=edits, overwrite=overwrite, blender=str(blender))
+    options = OutputOptions(fps=fps, mirror=mirror, long=long, edits=edits, overwrite=overwrite, settings=of_formats)
     request = plan_conversion(Path(out), [str(path) for path in paths], to, options)
-    reading = ReadOptions(up=up, unit=units, clip=clip, blender=str(blender))
+    reading = ReadOptions(up=up, unit=units, clip=clip, settings=of_formats)
     sources = open_sources(paths, reading).sources
     refuse_idle(reading, sources)
     table = read_caption_table(Path(captions)) if captions is not None else None

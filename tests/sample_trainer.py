@@ -10,10 +10,11 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from motionkit.config import Chosen, Cli, TrainerSettings, slot, slots
+from motionkit.config import Chosen, Cli, slot, slots
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 from motionkit.training.base import Checked
+from motionkit.training.settings import TrainerSettings
 
 
 class CountSettings(TrainerSettings):

@@ -177,7 +177,8 @@ def test_the_python_of_the_readmes_is_that_of_the_package(readme: str) -> None:
 
 def test_the_plugin_of_the_documents_is_the_one_in_plugins() -> None:
     source = "\n".join(path.read_text() for path in (ROOT / "plugins" / "motionkit-reward-energy").rglob("*.py"))
-    others = ("Metric(", "Sections(", "ModelForm(", "Command(")  # of trainers and commands
+    # Words of trainers, commands and formats.
+    others = ("Metric(", "Sections(", "Findings(", "ModelForm(", "Command(", "Format(")
     blocks = [one for one in fenced(ROOT / "docs" / "plugins.md", "python") if not any(word in one for word in others)]
     assert blocks
     for block in blocks:

@@ -24,7 +24,7 @@ REAL = {
     "text_to_motion/evaluation/sensitivity/audit.py": {"real"},
     "text_to_motion/grpo/measurements.py": {"real"},
     "text_to_motion/grpo/train.py": {"real"},
-    "tracking/_results.py": {"real"},
+    "tracking/_change.py": {"real"},
     # Words of which a random stream's seed is made.
     "text_to_motion/evaluation/protocol/measure.py": {"real", "real "},
     # A class of style.css.

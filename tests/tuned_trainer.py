@@ -11,10 +11,12 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field
 
-from motionkit.config import Group, Range, Search, TrainerSettings
+from motionkit.config import Group
+from motionkit.contracts.search import Range, Search
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 from motionkit.runs import fingerprint_files
+from motionkit.training.settings import TrainerSettings
 
 
 class Shape(Group):

@@ -11,9 +11,10 @@ from typing import Any
 import typer
 
 from motionkit.cli import command_line, output
+from motionkit.cli._places import require_places
 from motionkit.cli._stop import working
 from motionkit.cli.settings import add_command, show_plan
-from motionkit.config import Resolved, Settings, require_places
+from motionkit.config import Resolved, Settings
 from motionkit.contracts.console import NOTHING_WRITTEN, Command
 
 

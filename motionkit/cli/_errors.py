@@ -14,13 +14,13 @@ from motionkit.cli import _streams
 from motionkit.cli.output import as_json, marked, printable, wrapped
 from motionkit.cli.table import ELSEWHERE, example
 from motionkit.errors import MotionkitError, nearest
-from motionkit.plugins import in_use, in_words, packages
+from motionkit.plugins import INSTALL_FIX, in_use, in_words, packages
 
 
 def as_motionkit_error(error: BaseException) -> MotionkitError | None:
     """Turn an exception of a command into a `MotionkitError`; None for a bug, which gets a traceback."""
-    if isinstance(error, MotionkitError):
-        return error
+    if isinstance(error, MotionkitError):  # of a plugin whose import such a library stopped
+        return error if error.__cause__ is None else _malformed_package(error.__cause__) or error
     if isinstance(error, typer.TyperException):
         return _usage(error)
     if isinstance(error, OSError):
@@ -108,6 +108,10 @@ def _usage(error: typer.TyperException) -> MotionkitError:
     message = error.message if option else error.format_message()
     if option and type(error).__name__ == "NoSuchOption":
         command = path.removeprefix("motionkit ")
+        owner = packages.owner_of_setting(option.lstrip("-").replace("-", "_"))
+        if owner and not packages.module_exists(owner.replace("-", "_")):
+            why = f"the package {owner} has it, and is not installed."
+            return MotionkitError(f"{path}: no such option: {option}", why=why, fix=INSTALL_FIX)
         if other := _of_another_choice(option, command) or _setting(option, command):
             return MotionkitError(f"{path}: no such option: {option}", why=other[0], fix=other[1])
         return _no_option(option, path, context, getattr(error, "others", ()))
@@ -120,7 +124,7 @@ def _usage(error: typer.TyperException) -> MotionkitError:
 
 def _no_option(option: str, path: str, context: Any, others: Sequence[str]) -> MotionkitError:
     """Return the error for an unknown option, with the most similar option, or else the panels of options."""
-    from motionkit.config import OTHER_WORDS
+    from motionkit.config import other_words
 
     options = (
         [item for item in context.command.params if item.param_type_name == "option"] if context is not None else []
@@ -129,7 +133,7 @@ def _no_option(option: str, path: str, context: Any, others: Sequence[str]) -> M
     names = [name for item in options for name in (*item.opts, *item.secondary_opts) if name.startswith("--")]
     group = option.partition(".")[0]
     shown = [name for name in names if name not in hidden or "." in option]
-    near = nearest(option, shown, synonyms=OTHER_WORDS)
+    near = nearest(option, shown, synonyms=other_words())
     if "." in option:
         near = [name for name in near if name.startswith(f"{group}.")]
     if near:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,6 +12,7 @@ from motionkit import plugins
 from motionkit.cli.output import say, warn
 from motionkit.config import Cli, Group, Settings
 from motionkit.errors import MotionkitError
+from motionkit.formats.settings import FormatSettings, with_format_settings
 from motionkit.page.wording import count
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ _STARTER_CLIPS = 512
 _TEXT = "Captions and splits"
 
 
-class ReadSettings(Group):
+@with_format_settings("Reading")
+class _Facts(FormatSettings):
     """Facts that files may lack."""
 
     up: Annotated[Literal["auto", "x", "-x", "y", "-y", "z", "-z"], Cli("--up", "Reading")] = Field(
@@ -53,16 +55,14 @@ class ReadSettings(Group):
     clip: Annotated[str, Cli("--clip", "Reading")] = Field(
         "", description="Animation of a file with several, by its name; default: all."
     )
-    blender: Annotated[str, Cli("--blender", "Reading")] = Field(
-        "", description="Your Blender, or a Python with bpy, which reads FBX; default: MOTIONKIT_BLENDER."
-    )
+
+
+class ReadSettings(_Facts):
+    """Facts that files may lack, and how many clips of the starter are read."""
+
     clips: Annotated[int, Cli("--clips", "Reading")] = Field(
         _STARTER_CLIPS, ge=1, description="starter: training clips; val and test in proportion."
     )
-
-    def code(self) -> Mapping[str, str]:
-        """The program is started; see `Group.code`."""
-        return {"blender": "it is a program that is started."} if self.blender else {}
 
 
 class CaptionSettings(Group):
@@ -108,7 +108,7 @@ def open_inputs(names: Sequence[str], settings: ReadSettings) -> Opened:
     options = ReadOptions(
         settings.up, settings.units, settings.source_fps, settings.rot6d_columns, settings.hierarchy, settings.offsets,
         settings.smpl_model, None if settings.joint_map is None else read_joint_map(settings.joint_map),
-        settings.blender, settings.clip,
+        settings.clip, settings.of_formats(),
     )  # fmt: skip
     if STARTER not in names and clips != _STARTER_CLIPS:
         raise MotionkitError(
@@ -116,15 +116,15 @@ def open_inputs(names: Sequence[str], settings: ReadSettings) -> Opened:
             why="of files and folders every clip is read.",
             fix=f"leave --clips out, or give {STARTER} as the input.",
         )
-    files = [Path(name) for name in names if name != STARTER]
-    opened = open_sources(files, options) if files else Opened()
+    paths = [Path(name) for name in names if name != STARTER]
+    opened = open_sources(paths, options) if paths else Opened()
     refuse_idle(options, opened.sources)
     if opened.skipped:
         say(f"{count(len(opened.skipped), 'file')} without a motion: {listed(opened.skipped, 5)}")
     if opened.made:
         say(f"passed over what convert wrote: {listed(opened.made, 5)} (give it by name to read it)")
-    if opened.unread:
-        say(f"passed over FBX, which a Blender reads (--blender): {listed(opened.unread, 5)}")
+    for what, files in opened.unread.items():
+        say(f"passed over {what}: {listed(files, 5)}")
     for body in opened.bodies:
         whose = f"{body.skeleton} ({count(body.files, 'file')}): " if len(opened.bodies) > 1 else ""
         (say if body.plausible else warn)(whose + body.sentence)

@@ -17,12 +17,14 @@ import typer
 from motionkit import plugins
 from motionkit.cli import output
 from motionkit.cli._errors import as_motionkit_error, unreadable
+from motionkit.cli._places import require_places
 from motionkit.cli._stop import ending_together, refuse_unshared
 from motionkit.cli.progress import follow
 from motionkit.cli.settings import add_command, show_plan
-from motionkit.config import Resolved, TrainerSettings, require_places
+from motionkit.config import Resolved
 from motionkit.errors import MotionkitError
 from motionkit.training.launch import Launch, launch_of, require_launch
+from motionkit.training.settings import TrainerSettings
 
 if TYPE_CHECKING:
     from motionkit.training.execute import Outcome
@@ -43,7 +45,7 @@ def trainer_command(name: str, app: typer.Typer) -> None:
     if not issubclass(model, TrainerSettings):
         raise MotionkitError(
             f"the settings of trainer {name!r} are not TrainerSettings.",
-            fix="class MySettings(motionkit.config.TrainerSettings): ...",
+            fix="class MySettings(motionkit.training.settings.TrainerSettings): ...",
         )
 
     def run(resolved: Resolved[TrainerSettings], dry_run: bool, as_json: bool, _: dict[str, Any]) -> None:
@@ -160,9 +162,10 @@ def show_end(outcome: Outcome, *, as_json: bool) -> None:
 
 
 def _tell(outcome: Outcome) -> None:
-    from motionkit.tracking import binned, read_metrics, result_sentence, series, sparkline
+    from motionkit.runs import peek
+    from motionkit.tracking import binned, read_metrics, series, sparkline
 
-    if sentence := result_sentence(outcome.document):
+    if sentence := peek(outcome.directory).report.sentence:
         output.say(sentence)
     lines = list(read_metrics(outcome.directory / "metrics.jsonl"))
     for name, label in _CURVES.items():

@@ -3,6 +3,10 @@
 A command has one option for each marked field of its settings and for each option of a chosen plugin (`options`). Every
 option is text for Typer: pydantic parses it later, together with what files and variables hold, so that all problems
 are reported at once. An option that is not given is None, so that the values of lower layers count.
+
+A command is built before Typer parses its words, but its options depend on the plugins that these choose. `add_command`
+reads the choices from the raw words, which is enough for the options (`motionkit.config.concrete`). Once the words are
+parsed, `motionkit.config.resolve_layers` picks the plugins by what Typer found, and makes the settings.
 """
 
 from __future__ import annotations

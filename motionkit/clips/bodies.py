@@ -14,9 +14,7 @@ from typing import cast
 from motionkit.clips.faults import HEIGHT_RANGE, is_plausible
 from motionkit.clips.sources import FileSource
 from motionkit.errors import MotionkitError
-from motionkit.formats.bvh import read_bvh_pose
-from motionkit.formats.fbx import read_fbx_pose
-from motionkit.formats.glb import read_glb_pose
+from motionkit.formats.format import Reader
 from motionkit.formats.glb.read import glb_unit
 from motionkit.formats.table import FORMATS
 from motionkit.motion.clip import BODY, MAPPED, Axis, Unit, joint_map_text
@@ -43,9 +41,6 @@ _ADULT, _NEAREST = 1.7, 3
 
 _FAR_OFF = 0.5
 """Log of the ratio, 1.65, by which a body's height must be nearer to an adult's in another unit than the legs'."""
-
-_POSES = {"bvh": read_bvh_pose, "glb": read_glb_pose, "fbx": read_fbx_pose}
-"""Readers of the first pose, by format, for the formats that are voted on."""
 
 Pose = tuple[FileSource, Motion]
 
@@ -122,7 +117,7 @@ def vote(sources: Sequence[FileSource]) -> tuple[tuple[FileSource, ...], tuple[B
         body = _body(poses, up or "y")
         if reading.up == "auto" and up not in (None, "y", "z"):
             body = replace(body, why=f" (the trunk points along {up.upper()}; --up to change)")
-        in_doubt = poses[0][0].format != "fbx" and reading.unit == "auto" and not body.plausible
+        in_doubt = not _reader(poses[0][0]).prepare and reading.unit == "auto" and not body.plausible
         if in_doubt and (neighbours := _neighbours(poses, sources)):
             body = replace(_body(poses, up or "y", neighbours), why=body.why)
         bodies.append(body)
@@ -144,7 +139,7 @@ def _body(poses: Sequence[Pose], up: Axis, neighbours: Sequence[Pose] = ()) -> B
     first, options = motions[0], poses[0][0].options
     voters = sorted((motion for _, motion in (*poses, *neighbours)), key=_size)
     middle = voters[(len(voters) - 1) // 2]
-    guess = find_unit(middle) if poses[0][0].format == "bvh" else (glb_unit(middle)[0], "")
+    guess = (glb_unit(middle)[0], "") if _reader(poses[0][0]).metres else find_unit(middle)
     unit, doubt = (options.unit, "") if options.unit != "auto" else guess
     sizes = [body_height(pose.names, pose.parents, pose.positions()[0]) for pose in motions]
     if options.unit == "auto" and min(sizes) > 0:
@@ -238,16 +233,22 @@ def _skeletons(sources: Iterable[FileSource]) -> Iterator[list[Pose]]:
     """Yield the files of each skeleton in the order of their sizes, with their first poses."""
     groups: dict[tuple[str, str, Axis], list[Pose]] = {}
     for source in sources:
-        if source.format not in _POSES:
+        if not _reader(source).pose:
             continue
         try:
-            motion = _POSES[source.format](source.path, source.options)
+            motion = FORMATS[source.format].pose(source.path, source.options)
         except MotionkitError:
             continue  # its reader raises the same error
         key = source.format, skeleton_mark(motion.names, motion.parents), _stands(motion)
         groups.setdefault(key, []).append((source, motion))
     for poses in groups.values():
         yield from _of_one_unit(poses)
+
+
+def _reader(source: FileSource) -> Reader:
+    reader = FORMATS[source.format].reader
+    assert reader is not None, "files of other formats are not found"
+    return reader
 
 
 def _of_one_unit(poses: list[Pose]) -> Iterator[list[Pose]]:

@@ -18,8 +18,8 @@ from motionkit.clips.bodies import Body, vote
 from motionkit.clips.sources import FileSource, LockedSource
 from motionkit.documents import read_json, read_text
 from motionkit.errors import MotionkitError
-from motionkit.formats.fbx import VARIABLE, find_blender, prepare_fbx
-from motionkit.formats.table import FORMATS, SUFFIXES, Format, known, recognise
+from motionkit.formats.format import Format
+from motionkit.formats.table import FORMATS, is_read, known, readers, recognise
 from motionkit.motion.clip import ClipSource, ReadOptions
 from motionkit.motion.corpus.captions import Caption
 from motionkit.motion.corpus.ids import SPLITS, plain_id
@@ -71,8 +71,9 @@ class Opened:
     skipped: list[Path] = field(default_factory=list)
     # Folders inside the given ones that `convert` wrote; skipped, because they hold the same motions again.
     made: list[Path] = field(default_factory=list)
-    # FBX files inside the given folders; skipped where no Blender is named.
-    unread: list[Path] = field(default_factory=list)
+    # Files inside the given folders that are skipped for want of a setting, such as a program that reads them, by
+    # what is said of them (`motionkit.formats.Setting.needed`).
+    unread: dict[str, list[Path]] = field(default_factory=dict)
 
 
 def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> Opened:
@@ -95,12 +96,11 @@ def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> O
     opened = Opened()
     by_path: dict[Path, FoundFile] = {}
     locked: dict[Path, str] = {}
-    blender = options.blender or os.environ.get(VARIABLE, "")
     for path in paths:
-        for file in _files_of(path, opened, locked, blender):
+        for file in _files_of(path, opened, locked, options.settings):
             by_path.setdefault(Path(os.path.realpath(file.path)), file)
-    if fbx := [file.path for file in by_path.values() if file.format.name == "fbx"]:
-        prepare_fbx(fbx, blender)
+    for form in {file.format.name: file.format for file in by_path.values()}.values():
+        form.prepare([file.path for file in by_path.values() if file.format.name == form.name], options)
     files = [(file.path, file.base) for file in by_path.values()]
     keys = unique_keys([*files, *((path, path.parent) for path in locked)])
     groups = shared_takes([path for path, _ in files], keys[: len(files)])
@@ -123,14 +123,14 @@ def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> O
 def refuse_idle(options: ReadOptions, sources: Iterable[ClipSource]) -> None:
     """Refuse reading options that no reader of these sources uses, and files that do not exist."""
     names = {source.format for source in sources if isinstance(source, FileSource)}
-    used = {option for name in names for option in FORMATS[name].options}
+    used = {option for form in readers() if form.name in names and form.reader for option in form.reader.options}
     plain = ReadOptions()
     for name, flag in _FLAGS.items():
         value = getattr(options, name)
         if value == getattr(plain, name):
             continue
         if name not in used:
-            formats = ", ".join(entry.summary for entry in FORMATS.values() if name in entry.options)
+            formats = ", ".join(form.summary for form in readers() if form.reader and name in form.reader.options)
             raise MotionkitError(
                 f"{flag} {value} does not act on these inputs.", why=f"it is for {formats}.", fix="leave it out."
             )
@@ -138,13 +138,13 @@ def refuse_idle(options: ReadOptions, sources: Iterable[ClipSource]) -> None:
             raise MotionkitError(f"{flag} {value}: there is no such file.", fix="check the path.")
 
 
-def _files_of(path: Path, opened: Opened, locked: dict[Path, str], blender: str) -> list[FoundFile]:
+def _files_of(path: Path, opened: Opened, locked: dict[Path, str], settings: Mapping[str, str]) -> list[FoundFile]:
     """Return the motion files of a path."""
     if not path.is_dir():
         if not path.exists():
             raise MotionkitError(f"there is no {path}.", fix="give motion files, folders of them, or the word starter.")
         if (kind := recognise(path)) is None:
-            raise MotionkitError(f"{path} does not hold a motion of a known format.", why=known(path.suffix.lower()))
+            raise MotionkitError(f"{path} does not hold a motion of a known format.", why=known(path))
         return [FoundFile(path, path.parent, kind)]
     before = len(opened.made), len(locked)
     files = list(_search(path, opened, locked))
@@ -153,14 +153,16 @@ def _files_of(path: Path, opened: Opened, locked: dict[Path, str], blender: str)
         made = opened.made[before[0] :]
         del opened.made[before[0] :]
         files = [file for folder in made for file in _search(folder, opened, locked)]
-    if not blender and (fbx := [file for file in files if file.format.name == "fbx"]):
-        files = [file for file in files if file not in fbx]
-        opened.unread += [file.path for file in fbx]
+    if lacking := [file for file in files if file.format.lacks(settings)]:
+        files = [file for file in files if file not in lacking]
+        for file in lacking:
+            opened.unread.setdefault(file.format.lacks(settings), []).append(file.path)
         if not files:
-            find_blender()
+            lacking[0].format.require(settings)
     if not files and len(locked) == before[1]:
+        suffixes = sorted({ending for form in readers() for ending in form.suffixes})
         raise MotionkitError(
-            f"there is no motion in {path} or below it.", why=f"files that are read: {', '.join(sorted(SUFFIXES))}."
+            f"there is no motion in {path} or below it.", why=f"files that are read: {', '.join(suffixes)}."
         )
     return files
 
@@ -189,7 +191,7 @@ def _search(top: Path, opened: Opened, locked: dict[Path, str]) -> Iterator[Foun
                         entry for entry in path.iterdir() if not entry.name.startswith(".") and entry.name not in _OWN
                     ]
                     waiting += sorted(inside, reverse=True)
-            elif path.suffix.lower() in SUFFIXES:
+            elif is_read(path):
                 if (kind := recognise(path)) is None:
                     opened.skipped.append(path)
                 else:

@@ -10,10 +10,15 @@ from typing import Literal, Self, SupportsIndex, overload
 from torch import Tensor
 
 from motionkit.clips.convert import ConvertReport, Edits, convert_file, kind_of, refuse_foreign
-from motionkit.clips.convert.targets import shown_track
 from motionkit.clips.edits import UNEDITED
 from motionkit.errors import MotionkitError
+from motionkit.formats.format import WriteOptions
+from motionkit.formats.settings import as_texts
+from motionkit.formats.table import endings
 from motionkit.motion.clip import Clip
+from motionkit.plugins import either
+
+_PLAIN = WriteOptions()
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,21 +60,23 @@ class MotionClip(Clip):
         return _played([self])
 
     def save(
-        self, path: str | Path, *, fps: float = 0.0, unit: Literal["m", "cm"] = "cm", blender: str | Path = ""
+        self, path: str | Path, *, fps: float = 0.0, unit: Literal["m", "cm"] = "cm", **settings: str | Path
     ) -> Path:
         """Write the clip as one file, replacing an existing one; the suffix of its name chooses the format.
 
         Args:
-            path: ``.bvh``, ``.glb``, ``.fbx``, ``.html`` (a page with a player), ``.mp4``, ``.gif``, ``.npz`` or
-                ``.npy`` (joints). Rotations for BVH, GLB and FBX are solved from the joints if the clip has none.
+            path: ``.bvh``, ``.glb``, ``.html`` (a page with a player), ``.mp4``, ``.gif``, ``.npz`` or ``.npy``
+                (joints), or what packages write. Rotations are solved from the joints if the format has them and the
+                clip has none.
             fps: Frames per second to write; 0 keeps the clip's own, joints get 20.
             unit: Unit of a BVH file.
-            blender: Your Blender, or a Python with bpy, which writes FBX; default: ``$MOTIONKIT_BLENDER``.
+            settings: Settings of formats that packages bring (docs/formats.md).
 
         Returns:
             `path`.
         """
-        save_clips([self], path, fps=fps, unit=unit, overwrite=True, blender=str(blender))
+        options = WriteOptions(unit, settings=as_texts(settings))
+        save_clips([self], path, fps=fps, options=options, overwrite=True)
         return Path(path)
 
 
@@ -104,6 +111,7 @@ _HEIGHT = 560
 def _played(clips: Sequence[MotionClip]) -> str:
     """Return the player of some motions for a notebook."""
     from motionkit.player import MAX_TRACKS, player_fragment
+    from motionkit.player.files import shown_track
 
     tracks = [shown_track(clip, f"motion {number}") for number, clip in enumerate(clips[:MAX_TRACKS])]
     player = player_fragment(tracks, attributes=("drop", f'style="height: {_HEIGHT}px"'))
@@ -137,10 +145,9 @@ def save_clips(
     path: str | Path,
     *,
     fps: float = 0.0,
-    unit: Literal["m", "cm"] = "cm",
+    options: WriteOptions = _PLAIN,
     edits: Edits = UNEDITED,
     overwrite: bool = False,
-    blender: str = "",
 ) -> ConvertReport:
     """Write clips as one file; see `MotionClip.save`.
 
@@ -148,10 +155,9 @@ def save_clips(
         clips: One clip; for pages and films several, which are shown side by side.
         path: The file; its suffix chooses the format.
         fps: Frames per second to write.
-        unit: Unit of a BVH file.
+        options: What the writer is told besides the clips.
         edits: Changes of each clip.
         overwrite: Replace the file.
-        blender: The Blender that writes FBX files.
 
     Returns:
         The report, with the residuals of solved rotations.
@@ -161,8 +167,8 @@ def save_clips(
     if (kind := kind_of(out)) is None:
         raise MotionkitError(
             f"{out}: a motion is saved as one file, whose suffix chooses the format.",
-            fix="end the name in .bvh, .glb, .fbx, .html, .mp4, .gif, .npz or .npy.",
+            fix=f"end the name in {either(endings('bvh', 'glb', 'html', 'mp4', 'gif', 'npz', 'joints'))}.",
         )
     keys = [out.stem] if len(clips) == 1 else [f"{number:04d}" for number in range(len(clips))]
     sources = [LoadedClip(key, clip) for key, clip in zip(keys, clips, strict=True)]
-    return convert_file(sources, out, kind, fps=fps, unit=unit, edits=edits, overwrite=overwrite, blender=blender)
+    return convert_file(sources, out, kind, fps=fps, options=options, edits=edits, overwrite=overwrite)

@@ -42,7 +42,8 @@ class FileSource:
 
     def fingerprint(self) -> str:
         """Return a text that changes when any file read for the clips changes; empty if the file is missing."""
-        beside = [self.path.parent / name for name in FORMATS[self.format].tables]
+        reader = FORMATS[self.format].reader
+        beside = [self.path.parent / name for name in (reader.tables if reader is not None else ())]
         given = (self.texts_file, self.options.hierarchy, self.options.offsets, self.options.smpl_model)
         files = [*beside, *(path for path in given if path is not None)]
         if (own := _state(self.path)) == "":

@@ -1,33 +1,13 @@
 """Settings: models, files, precedence, and the origin of each value. Imports no torch."""
 
 from motionkit.config._choose import choose_from_file, choose_one
-from motionkit.config._code import typed_flags
-from motionkit.config._foreign import Foreign, interpolate, renamed
-from motionkit.config._layer import Layer, flag_layer, nested
-from motionkit.config._other_words import OTHER_WORDS, which_setting
-from motionkit.config._picks import installed, owners_of, split_choice
-from motionkit.config._places import HUB_ID, OLD_HUB_ID, Place, require_places
-from motionkit.config._problems import Problem, SettingsError
-from motionkit.config._resolve import Preset, Resolved, Settings, concrete, resolve, resolve_layers
-from motionkit.config._shared import (
-    CheckpointSettings,
-    Choice,
-    Decay,
-    EpochRunSettings,
-    LoraSettings,
-    LoraTarget,
-    OptimSettings,
-    PlaceSettings,
-    PromptSettings,
-    Range,
-    RunSettings,
-    SamplerSettings,
-    Search,
-    Space,
-    TrainerSettings,
-    split_commas,
-)
-from motionkit.config._slots import Chosen, Cli, Group, Slot, slot, slots, slots_of
+from motionkit.config._code import code_in
+from motionkit.config._layer import Foreign, Layer, flag_layer, nested
+from motionkit.config._picks import installed, owners_of
+from motionkit.config._problems import Problem, SettingsError, other_words, which_setting
+from motionkit.config._references import interpolate
+from motionkit.config._resolve import Resolved, Settings, concrete, resolve_layers
+from motionkit.config._slots import HUB_ID, OLD_HUB_ID, Chosen, Cli, Group, Place, Slot, slot, slots, slots_of
 from motionkit.config._sources import (
     NOT_SETTINGS,
     PREFIX,
@@ -35,73 +15,55 @@ from motionkit.config._sources import (
     cache_folder,
     read_file,
     read_layers,
+    resolve,
     variable,
     with_later,
 )
-from motionkit.config._tree import Leaf, dotted, leaves
-from motionkit.config._words import slot_words, words_for
+from motionkit.config._tree import MISSING, Leaf, as_text, dotted, group_of, leaves, split_commas
 
 __all__ = [
     "HUB_ID",
+    "MISSING",
     "NOT_SETTINGS",
     "OLD_HUB_ID",
-    "OTHER_WORDS",
     "PREFIX",
-    "CheckpointSettings",
-    "Choice",
     "Chosen",
     "Cli",
-    "Decay",
-    "EpochRunSettings",
     "Foreign",
     "Group",
     "Layer",
     "Leaf",
-    "LoraSettings",
-    "LoraTarget",
-    "OptimSettings",
     "Place",
-    "PlaceSettings",
-    "Preset",
     "Problem",
-    "PromptSettings",
-    "Range",
     "Resolved",
-    "RunSettings",
-    "SamplerSettings",
-    "Search",
     "Settings",
     "SettingsError",
     "Slot",
-    "Space",
-    "TrainerSettings",
     "as_recorded",
+    "as_text",
     "cache_folder",
     "choose_from_file",
     "choose_one",
+    "code_in",
     "concrete",
     "dotted",
     "flag_layer",
+    "group_of",
     "installed",
     "interpolate",
     "leaves",
     "nested",
+    "other_words",
     "owners_of",
     "read_file",
     "read_layers",
-    "renamed",
-    "require_places",
     "resolve",
     "resolve_layers",
     "slot",
-    "slot_words",
     "slots",
     "slots_of",
-    "split_choice",
     "split_commas",
-    "typed_flags",
     "variable",
     "which_setting",
     "with_later",
-    "words_for",
 ]

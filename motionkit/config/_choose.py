@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from motionkit import plugins
 from motionkit.config._code import code_in
-from motionkit.config._other_words import which_setting
+from motionkit.config._problems import which_setting
 from motionkit.config._slots import Chosen
 from motionkit.config._tree import leaves
 from motionkit.errors import MotionkitError
@@ -40,7 +40,7 @@ def choose_one(kind: str, name: str, options: Mapping[str, Any], *, typed: bool 
 
 
 def choose_from_file(kind: str, table: object) -> Chosen | None:
-    """Choose the plugin that a file names, such as the settings of a run; options that run code are refused.
+    """Choose the plugin that a run or a model's file recorded; options that run code are refused.
 
     Args:
         kind: Plugin kind.
@@ -52,7 +52,8 @@ def choose_from_file(kind: str, table: object) -> Chosen | None:
     if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
         return None
     singular, name = plugins.KINDS[kind].singular, str(table["name"])
-    chosen = choose_one(kind, name, {str(key): value for key, value in table.items() if key != "name"})
+    options = {str(key): value for key, value in table.items() if key != "name"}
+    chosen = choose_one(kind, name, plugins.recorded(kind, name, options))
     for found in code_in(chosen.options, singular, plugin=True):
         raise MotionkitError(
             f"the file sets {found.key.removeprefix(f'{singular}.')}, which counts only where it is typed.",

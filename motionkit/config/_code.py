@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
-from motionkit import plugins
-from motionkit.config._picks import typed_again
 from motionkit.config._slots import Chosen, Cli, Group
-from motionkit.config._tree import dotted, group_of
-from motionkit.config._words import as_text
-from motionkit.errors import MotionkitError
+from motionkit.config._tree import as_text, dotted
 
 
 def groups(value: object, key: str = "", *, plugin: bool = False) -> Iterator[tuple[str, Group, bool]]:
@@ -71,45 +65,3 @@ def code_in(settings: BaseModel, prefix: str = "", *, plugin: bool = False) -> I
                 flag = (mark.flag if mark is not None else "") or dotted((key,))
                 words = [flag] if value is True else [flag, as_text(value)]
             yield Code(key, as_text(value), why, shlex.join(words))
-
-
-def typed_flags(snapshot: Mapping[str, Any], command: str = "") -> str:
-    """Return the flags that must be typed again to use these settings, since they run code; usually empty.
-
-    Args:
-        snapshot: Settings as `Resolved.snapshot` returns them; values of other forms are skipped.
-        command: Command of a trainer, whose own groups are asked too; empty for plugins alone.
-    """
-    kinds = {row.singular: kind for kind, row in plugins.KINDS.items()}
-    own: dict[str, type[BaseModel]] = {}
-    with suppress(MotionkitError):  # the trainer may be gone
-        fields = plugins.get("trainers", command.replace(" ", ".")).options.model_fields if command else {}
-        own = {name: group for name, field in fields.items() if (group := group_of(field)) is not None}
-    flags: list[str] = []
-    for name, value in snapshot.items():
-        table = value if isinstance(value, Mapping) else {"name": value}
-        plugin = table.get("name")
-        words = (
-            [plugin]
-            if isinstance(plugin, str)
-            else [word for word, inner in table.items() if isinstance(inner, Mapping)]
-        )
-        if name in own:
-            flags += _code_again(own[name], table, name)
-        elif any(plugins.is_file(word) for word in words):
-            flags.append(shlex.join(typed_again(name, words)))
-        elif name in kinds:
-            for word in words:
-                options, prefix = (table, name) if word == plugin else (table[word], f"{name}.{plugins.label(word)}")
-                options = {key: inner for key, inner in options.items() if key not in ("name", "weight")}
-                with suppress(MotionkitError):  # a plugin may be gone
-                    flags += _code_again(plugins.get(kinds[name], word).options, options, prefix, plugin=True)
-    return " ".join(flags)
-
-
-def _code_again(model: type[BaseModel], table: Mapping[str, Any], prefix: str, *, plugin: bool = False) -> list[str]:
-    """Return the words for each setting that runs code; none if another version wrote the table."""
-    try:
-        return [found.words for found in code_in(model.model_validate(table), prefix, plugin=plugin)]
-    except ValidationError:
-        return []

@@ -22,8 +22,7 @@ from pydantic import AfterValidator, BaseModel, Field, create_model
 
 from motionkit import plugins
 from motionkit.config._layer import Layer, dotted_keys
-from motionkit.config._other_words import which_setting
-from motionkit.config._problems import Problem
+from motionkit.config._problems import Problem, which_setting
 from motionkit.config._slots import Chosen, Group, Slot, slots_of
 from motionkit.config._tree import dotted, group_of, leaves
 from motionkit.errors import MotionkitError, did_you_mean
@@ -86,9 +85,7 @@ class Picks:
                 self._decide(name, slot, typed)
             except MotionkitError as error:
                 self.errors.append(error)
-                try:  # keep the flags of typed plugins, so that Typer raises no other error before this one
-                    self._fill(name, slot, [layer for layer in layers[-1:] if not layer.from_file])
-                except MotionkitError:
+                if name not in self.of:
                     self._fill(name, slot, ())
         self.model = self._model()
 
@@ -98,7 +95,7 @@ class Picks:
         typed = {*slot.default}
         by_default = True
         for index, layer in enumerate(layers):
-            choice, table = split_choice(slot, layer.table.get(name))
+            choice, table = slot.split(layer.table.get(name))
             tables = [word for word, value in table.items() if isinstance(value, Mapping)]
             origin = layer.origin_of((name,))
             typed |= layer.code or set()
@@ -118,13 +115,14 @@ class Picks:
             )
         if slot.many and slot.default and not picks:
             raise MotionkitError(f"no {name} is chosen.", fix=f"--{name} {slot.default[0]}")
-        self.of[name] = picks
         for pick in picks:
             pick.typed = pick.given is not None or pick.name in typed
             if plugins.is_file(pick.name) and not pick.typed:
                 # Weights in tables still apply to typed names; weights in a list have to be typed again.
                 words = [item.name + (f"={item.weight:g}" if item.listed else "") for item in picks]
-                raise plugins.code_error(f"{pick.origin}: {name}", pick.name, typed_again(name, words))
+                flags = [part for word in words for part in (dotted((name,)), word)]
+                raise plugins.code_error(f"{pick.origin}: {name}", pick.name, flags)
+        self.of[name] = picks
 
     def _decide(self, name: str, slot: Slot, typed: Iterable[str]) -> None:
         """Replace names such as ``auto``."""
@@ -178,22 +176,22 @@ class Picks:
                 fields[name] = (Any, None) if slot.spread or not by_plugin else by_plugin[self.of[name][0].name]
         return create_model(self.declared.__name__, __base__=self.declared, **fields) if fields else self.declared
 
-    def table(self, index: int) -> dict[str, Any]:
-        """Return the values of layer `index` as a table of `model`."""
-        table = dict(self.layers[index].table)
+    def table(self, layer: Layer) -> dict[str, Any]:
+        """Return the values of a layer as a table of `model`."""
+        table = dict(layer.table)
         for name in [name for name in self.slots if name in table]:
             del table[name]
             try:
-                if options := self._options(name, index):
+                if options := self._options(name, layer):
                     table[name] = options
             except MotionkitError as error:
                 self.errors.append(error)
         return table
 
-    def _options(self, name: str, index: int) -> dict[str, Any]:
-        """Return the options that layer `index` sets for the plugins in slot `name`."""
-        slot, layer, picks = self.slots[name], self.layers[index], self.of[name]
-        choice, table = split_choice(slot, layer.table.get(name))
+    def _options(self, name: str, layer: Layer) -> dict[str, Any]:
+        """Return the options that a layer sets for the plugins in slot `name`."""
+        slot, picks = self.slots[name], self.of[name]
+        choice, table = slot.split(layer.table.get(name))
         if slot.many:
             return self._by_plugin(name, table, layer)
         if table and not picks:
@@ -201,7 +199,7 @@ class Picks:
                 f"{name}.{next(iter(table))} is set, but no {name} is chosen.",
                 fix=f"choose one with {dotted((name,))} NAME",
             )
-        if not table or self.belongs(name, index):
+        if not table or self.belongs(name, layer):
             return table
         if choice:  # its options are another plugin's
             return {}
@@ -250,11 +248,11 @@ class Picks:
         fix = f"it belongs to {' and '.join(others)}: --{name} {' or '.join(others)}" if others else hint
         return Problem(key, f"no chosen {name} ({', '.join(names)}) has this option", origin, repr(value), fix)
 
-    def belongs(self, name: str, index: int) -> bool:
-        """Whether layer `index` applies to the picked plugin: it is not below the choice, or has the same source."""
-        since, layer = self.of[name][0].since, self.layers[index]
-        named = split_choice(self.slots[name], layer.table.get(name))[0] is not None
-        return index >= since or (not named and layer.name == self.layers[since].name)
+    def belongs(self, name: str, layer: Layer) -> bool:
+        """Whether a layer applies to the picked plugin: it is not below the choice, or has the same source."""
+        since = self.of[name][0].since
+        named = self.slots[name].split(layer.table.get(name))[0] is not None
+        return self.layers.index(layer) >= since or (not named and layer.name == self.layers[since].name)
 
     def warn_idle(self, name: str, key: str, origin: str) -> None:
         """Warn of an option that the plugin in slot `name` does not have."""
@@ -282,23 +280,6 @@ def _read_weight(value: Any) -> float:
     if weight != weight or abs(weight) == float("inf"):
         raise MotionkitError(f"weight {value!r} is not a finite number.", fix="write NAME=WEIGHT, such as physics=0.1.")
     return weight
-
-
-def split_choice(slot: Slot, raw: Any) -> tuple[list[Any] | None, dict[str, Any]]:
-    """Split a layer's value for a slot into the choice (None if it makes none) and the options."""
-    table = dict(raw) if isinstance(raw, Mapping) else {"": raw}
-    choice = table.pop("", None)
-    if not slot.many:
-        named = table.pop("name", None)
-        return [choice or named] if choice or named else None, table
-    if isinstance(choice, str):
-        return [part.strip() for part in choice.split(",") if part.strip()], table
-    return choice if choice is None else list(choice) if isinstance(choice, (list, tuple)) else [choice], table
-
-
-def typed_again(name: str, words: Iterable[str]) -> list[str]:
-    """Return the flags that choose plugins for a slot."""
-    return [part for word in words for part in (dotted((name,)), word)]
 
 
 def installed(slot: Slot, *, builtin: bool = False) -> Iterator[tuple[str, type[BaseModel]]]:
@@ -329,7 +310,7 @@ def _naming(name: str, slot: Slot, pick: Pick, error: MotionkitError) -> Motionk
 
 
 def _as_tuple(group: BaseModel) -> tuple[Any, ...]:
-    return tuple(getattr(group, name) for name in type(group).model_fields)
+    return tuple(value for _, value in group)
 
 
 def _spread(model: type[BaseModel], options: type[BaseModel]) -> dict[str, Any]:

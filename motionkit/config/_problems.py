@@ -1,15 +1,19 @@
-"""All wrong values of a set of settings, in one error (`SettingsError`)."""
+"""All wrong values of settings in one error (`SettingsError`), and which setting was meant (`which_setting`)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 from pydantic import ValidationError
 
-from motionkit.config._tree import dotted
-from motionkit.errors import MotionkitError
+from motionkit.config._tree import at_or_above, dotted
+from motionkit.documents import read_json
+from motionkit.errors import MotionkitError, did_you_mean
+from motionkit.plugins import packages
 
 _SHOWN = 12
 """Most problems that are printed; an unrelated file has hundreds."""
@@ -65,13 +69,32 @@ def from_validation(error: ValidationError, origins: Mapping[str, str]) -> list[
         if item["type"] == "missing":
             message = f"it has no default; give {dotted(path)}"
         # Pydantic's location may go deeper than a key (an item of a list) or stop above it (a whole group).
-        above = (".".join(path[:end]) for end in range(len(path), 0, -1))
-        origin = next((origins[key] for key in above if key in origins), "default")
+        origin = at_or_above(origins, ".".join(path))
         # Pydantic names the words of a choice only in prose: 'a', 'b' or 'c'.
         words = re.findall("'([^']*)'", item["ctx"]["expected"]) if item["type"] == "literal_error" else ()
-        origin = "" if origin == "default" else origin
+        origin = origin if origin and origin != "default" else ""
         problems.append(Problem(".".join(path), message, origin, value, choices=tuple(words)))
     return problems
+
+
+@cache
+def other_words() -> Mapping[str, tuple[str, ...]]:
+    """Return other tools' words for settings, options and commands here: ``other_words.json``, and the packages' own.
+
+    Only those that a command has are suggested; of a dotted key the last part counts.
+    """
+    words: dict[str, list[str]] = read_json(Path(__file__).with_name("other_words.json"), dict)
+    return {word: tuple(names) for word, names in {**words, **packages.synonyms()}.items()}
+
+
+def which_setting(word: str, names: Iterable[str]) -> str:
+    """Return ``did you mean ...?`` for the setting, option or command that is meant, or nothing.
+
+    Example:
+        >>> which_setting("lr", ["optim.learning_rate", "seed"])
+        'did you mean optim.learning_rate?'
+    """
+    return did_you_mean(word, names, synonyms=other_words())
 
 
 def _short(text: str) -> str:

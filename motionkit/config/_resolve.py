@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from operator import getitem
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
@@ -18,30 +16,18 @@ from pydantic import BaseModel, SerializerFunctionWrapHandler, ValidationError, 
 
 from motionkit import plugins
 from motionkit.config._code import code_in, groups
-from motionkit.config._foreign import Translated
-from motionkit.config._layer import Layer
-from motionkit.config._other_words import which_setting
-from motionkit.config._picks import Picks, owners_of, split_choice
-from motionkit.config._problems import Problem, SettingsError, from_validation
-from motionkit.config._slots import Chosen, slots_of
-from motionkit.config._sources import read_layers
-from motionkit.config._tree import default_table, dotted, from_text, group_of, leaves
+from motionkit.config._layer import Foreign, Layer
+from motionkit.config._picks import Picks, owners_of
+from motionkit.config._problems import Problem, SettingsError, from_validation, which_setting
+from motionkit.config._slots import Chosen, Group, slots_of
+from motionkit.config._tree import at_or_above, default_table, dotted, flat, from_text, leaves, put
 from motionkit.documents import value_at
 from motionkit.errors import MotionkitError
 
 S = TypeVar("S", bound="Settings")
 
 
-@dataclass(frozen=True)
-class Preset:
-    """Values that replace defaults; user input wins over them."""
-
-    origin: str  # Name in origins
-    values: Mapping[str, Any]  # By dotted key
-    note: str  # How to turn it off, for the user
-
-
-class Settings(Translated):
+class Settings(Group):
     """Settings of a command: a group whose fields may be slots, see `slot`.
 
     In Python a slot takes a `Chosen`, a name (``"tmr-dense"``, ``"physics=0.1"``), or a table as in a file.
@@ -62,8 +48,8 @@ class Settings(Translated):
         return dict(resolve_layers(cls, [Layer("Python", data, from_file=True)]).settings)
 
     @classmethod
-    def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
-        """Return the preset that replaces defaults, if any.
+    def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Layer | None:
+        """Return the values that replace defaults, if any: a layer with `Layer.off`.
 
         Args:
             given: Values of files, variables and the command line by field name, not yet validated.
@@ -80,6 +66,40 @@ class Settings(Translated):
             typed: The command line's options, each with its values.
         """
         return None
+
+    @classmethod
+    def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the settings of a run, ``config.json``, with the meaning they had when they were recorded.
+
+        A setting that was added later is filled in if its default differs from what the run did.
+        """
+        return table
+
+    @classmethod
+    def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
+        """Translate a settings file of another tool.
+
+        Returns:
+            Its values by their names here; None for a file of motionkit.
+        """
+        return None
+
+    @classmethod
+    def is_foreign(cls, key: str) -> bool:
+        """Whether a dotted key is another tool's, so that ``--set`` accepts it.
+
+        If a file of that tool is given, such values replace those of the file before it is translated.
+        """
+        return False
+
+    @classmethod
+    def translate_sets(cls, sets: Mapping[str, Any]) -> Foreign:
+        """Translate dotted keys of another tool that were typed without a file of that tool.
+
+        Args:
+            sets: Values by dotted key, all of them `is_foreign`.
+        """
+        raise NotImplementedError
 
     @model_serializer(mode="wrap")
     def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -114,23 +134,17 @@ class Resolved(Generic[S]):
         return [(key, value, self.origins.get(key, "default")) for key, value in _flat(self.snapshot(), self.origins)]
 
 
-def resolve(
-    model: type[S],
-    flags: Mapping[tuple[str, ...], Any] | None = None,
-    sets: Sequence[str] = (),
-    files: Sequence[Path] = (),
-    *,
-    command: str = "",
-) -> Resolved[S]:
-    """Read files, variables, ``key=value`` and flags, and resolve them (`read_layers`, `resolve_layers`).
+def concrete(model: type[BaseModel], layers: Sequence[Layer], typed: Sequence[str] = ()) -> type[BaseModel]:
+    """Return `model` with the options of the plugins that `layers` choose in place of its slots.
 
-    Example:
-        >>> from motionkit.config import TrainerSettings, resolve
-        >>> resolved = resolve(TrainerSettings, sets=["run.num_steps=20"])
-        >>> resolved.settings.run.num_steps, resolved.origins["run.num_steps"]
-        (20, 'command line')
+    A plugin that cannot be used is left out, and `resolve_layers` raises its error.
+
+    Args:
+        model: Settings model.
+        layers: User input, lowest first.
+        typed: Words of the command line whose flags are not in `layers` yet.
     """
-    return resolve_layers(model, read_layers(model, flags, sets, files), command=command)
+    return Picks(model, layers, typed).model
 
 
 def resolve_layers(model: type[S], layers: Sequence[Layer], *, command: str = "") -> Resolved[S]:
@@ -145,119 +159,73 @@ def resolve_layers(model: type[S], layers: Sequence[Layer], *, command: str = ""
         MotionkitError: A plugin cannot be used.
         SettingsError: One or several settings are wrong; all of them are named, with their origins.
     """
-    picks = Picks(model, layers)
-    merged = _Merged(model, picks)
-    errors, problems = picks.errors, merged.problems
+    merged = _Merged(model, layers)
+    preset = merged.preset(model)
+    for layer in layers if preset is None else (preset, *layers):
+        for path, declared, value in flat(merged.model, merged.table(layer)):
+            key = ".".join(path)
+            if declared is None:
+                merged.unknown(path, value, layer)
+                continue
+            put(merged.values, path, from_text(declared.annotation, value))
+            merged.origins[key] = layer.origin_of(path)
+            if layer is not preset:  # no file holds a group as an object: it was made in Python
+                merged.given[key] = layer.typed or isinstance(value, BaseModel)
     values: dict[str, Any] = {}
     try:
-        validated = picks.model.model_validate(merged.values)
-        if not errors:
+        validated = merged.model.model_validate(merged.values)
+        if not merged.errors:
             values = merged.settings(validated)
-            merged.refuse_idle(validated)
-            merged.refuse_code(validated, values)
+            merged.check_idle(validated)
+            merged.check_code(validated, values)
     except ValidationError as error:
-        problems += from_validation(error, merged.origins)
-    if errors and not problems:
-        raise errors[0]
-    for message, cause in {cause.message: cause for cause in errors}.items():
-        problems.append(Problem(message, cause.why or cause.fix, fix=cause.fix if cause.why else ""))
-    if problems:
-        typed = [layer.table for layer in layers if layer.by_flag]
-        flags = {
-            leaf.key: leaf.flag for leaf in merged.leaves for table in typed if value_at(table, *leaf.path) is not None
-        }
-        raise SettingsError([replace(problem, flag=flags.get(problem.key, "")) for problem in problems], command)
-    merged.finish()
+        merged.problems += from_validation(error, merged.origins)
+    merged.refuse(command)
+    merged.finish(preset)
     return Resolved(
         cast(S, model.model_construct(**values)),
         merged.origins,
-        (*(text for layer in layers for text in layer.warnings), *picks.warnings),
-        (*(text for layer in layers for text in layer.notes), *picks.notes),
+        (*(text for layer in layers for text in layer.warnings), *merged.warnings),
+        (*(text for layer in layers for text in layer.notes), *merged.notes),
         merged.given,
         frozenset(merged.code),
     )
 
 
-def concrete(model: type[BaseModel], layers: Sequence[Layer], typed: Sequence[str] = ()) -> type[BaseModel]:
-    """Return `model` with the options of the plugins that `layers` choose in place of its slots.
+class _Merged(Picks):
+    """The values of the layers over the defaults, with their origins, and what is wrong with them."""
 
-    A plugin that cannot be used is left out, and `resolve_layers` raises its error.
-
-    Args:
-        model: Settings model.
-        layers: User input, lowest first.
-        typed: Words of the command line whose flags are not in `layers` yet.
-    """
-    return Picks(model, layers, typed).model
-
-
-class _Merged:
-    """The values of the layers over the defaults, with their origins."""
-
-    def __init__(self, declared: type[Settings], picks: Picks) -> None:
-        self.picks = picks
-        self.leaves = list(leaves(picks.model))
-        self.values = default_table(picks.model)
-        self.origins = {leaf.key: "default" for leaf in self.leaves}
+    def __init__(self, declared: type[Settings], layers: Sequence[Layer]) -> None:
+        super().__init__(declared, layers)
+        self.leaves = {leaf.key: leaf for leaf in leaves(self.model)}
+        self.values = default_table(self.model)
+        self.origins = dict.fromkeys(self.leaves, "default")
         self.given: dict[str, bool] = {}
-        self.problems = picks.problems
         self.code: set[str] = set()  # Typed options and Python files that run code
-        self._preset = self._lay_preset(declared)
-        for index in range(len(picks.layers)):
-            self._lay(picks.model, picks.table(index), self.values, index)
 
-    def _lay_preset(self, declared: type[Settings]) -> Preset | None:
-        """Replace defaults by a preset's values."""
+    def preset(self, declared: type[Settings]) -> Layer | None:
+        """Return the preset for what was given and picked, if any."""
         given: dict[str, Any] = {}
-        for layer in self.picks.layers:
+        for layer in self.layers:
             given |= layer.table
         options: dict[str, list[type[BaseModel]]] = {}
-        for name in self.picks.slots:
+        for name, picks in self.of.items():
             with suppress(MotionkitError):  # an unusable plugin is among the errors already
-                options[name] = [pick.options for pick in self.picks.of[name]]
-        preset = declared.preset_of(given, options)
-        if preset is not None:
-            for key, value in preset.values.items():
-                *above, last = key.split(".")
-                reduce(getitem, above, self.values)[last] = value
-                self.origins[key] = preset.origin
-        return preset
+                options[name] = [pick.options for pick in picks]
+        return declared.preset_of(given, options)
 
-    def _lay(
-        self, model: type[BaseModel], table: Mapping[str, Any], into: dict[str, Any], index: int, *path: str
-    ) -> None:
-        """Lay a table of layer `index` over the values of `model` at `path`."""
-        layer = self.picks.layers[index]
-        for name, value in table.items():
-            here = (*path, str(name))
-            declared = model.model_fields.get(str(name))
-            if declared is None:
-                self._unknown(here, value, index)
-                continue
-            group, below = group_of(declared), into.get(str(name))
-            if group is not None and isinstance(value, BaseModel) and not isinstance(value, group):
-                value = dict(value)  # a group of the settings, which the plugin's extends
-            if group is not None and isinstance(value, Mapping) and isinstance(below, dict):
-                self._lay(group, value, below, index, *here)
-                continue
-            into[str(name)] = from_text(declared.annotation, value)
-            self.origins[".".join(here)] = layer.origin_of(here)
-            # No file holds a group as an object: it was made in Python.
-            self.given[".".join(here)] = layer.typed or isinstance(value, BaseModel)
-
-    def _unknown(self, path: tuple[str, ...], value: Any, index: int) -> None:
-        picks, layer, key, fix = self.picks, self.picks.layers[index], ".".join(path), ""
-        origin = layer.origin_of(path)
-        for name, slot in picks.slots.items():
+    def unknown(self, path: tuple[str, ...], value: Any, layer: Layer) -> None:
+        """Refuse a key that no setting has, or warn of it if it is an option of a plugin that was picked before."""
+        key, origin, fix = ".".join(path), layer.origin_of(path), ""
+        for name, slot in self.slots.items():
             if slot.spread and (owners := owners_of(slot, path)):
-                if not picks.belongs(name, index):
-                    if split_choice(slot, layer.table.get(name))[0] is None:
-                        picks.warn_idle(name, key, origin)
+                if not self.belongs(name, layer):
+                    if slot.split(layer.table.get(name))[0] is None:
+                        self.warn_idle(name, key, origin)
                     return
                 fix = f"it is an option of {name} {' and '.join(owners)}: {dotted((name,))} {' or '.join(owners)}"
         shown = "" if isinstance(value, Mapping) else repr(value)
-        fix = fix or which_setting(key, [leaf.key for leaf in self.leaves])
-        self.problems.append(Problem(key, "unknown setting", origin, shown, fix))
+        self.problems.append(Problem(key, "unknown setting", origin, shown, fix or which_setting(key, self.leaves)))
 
     def settings(self, validated: BaseModel) -> dict[str, Any]:
         """Return the values of the declared model's fields.
@@ -266,39 +234,39 @@ class _Merged:
             ValidationError: Groups of a spread plugin do not fit each other.
         """
         values = dict(validated)
-        for name, slot in self.picks.slots.items():
-            if slot.spread:
-                (pick,) = self.picks.of[name]
-                parts = {part: values[part] for part in pick.options.model_fields}
-                values[name] = pick.chosen(pick.options.model_validate(parts))
+        for name in (name for name, slot in self.slots.items() if slot.spread):
+            (pick,) = self.of[name]
+            parts = {part: values[part] for part in pick.options.model_fields}
+            values[name] = pick.chosen(pick.options.model_validate(parts))
         return values
 
-    def refuse_idle(self, settings: BaseModel) -> None:
+    def check_idle(self, settings: BaseModel) -> None:
         """Refuse options without effect that differ from their default, and note those that were typed with it."""
         why = {
             f"{start}.{option}" if start else option: reason
             for start, group, _ in groups(settings)
             for option, reason in group.idle().items()
         }
-        for leaf in self.leaves:
-            if leaf.key not in why:
-                continue
-            value, origin = _value_at(settings, leaf.path), self.origins.get(leaf.key, "default")
-            if value != leaf.default:
-                self.problems.append(Problem(leaf.key, f"has no effect: {why[leaf.key]}", origin, repr(value)))
+        for key in (key for key in self.leaves if key in why):
+            value, origin = _value_at(settings, self.leaves[key].path), self.origins[key]
+            if value != self.leaves[key].default:
+                self.problems.append(Problem(key, f"has no effect: {why[key]}", origin, repr(value)))
             elif origin == "command line":  # a run's config.json holds every option
-                self.picks.notes.append(f"{leaf.key} has no effect: {why[leaf.key]}")
+                self.notes.append(f"{key} has no effect: {why[key]}")
 
-    def refuse_code(self, settings: BaseModel, values: Mapping[str, Any]) -> None:
+    def check_code(self, settings: BaseModel, values: Mapping[str, Any]) -> None:
         """Refuse values that run code and come from a file, of every group and plugin."""
-        typed = {text for layer in self.picks.layers for text in layer.code or ()}
-        found = [*code_in(settings)]
-        for name, slot in self.picks.slots.items():
+        marks = {text for layer in self.layers for text in layer.code or ()}
+        typed, found = dict(self.given), [*code_in(settings)]
+        for name, slot in self.slots.items():
+            for pick in self.of[name]:
+                if pick.given is not None:  # a plugin with its options, from Python
+                    typed[f"{name}.{pick.name}" if slot.many else name] = True
             if slot.spread:  # its groups are among those of the settings
                 found += code_in(values[name].options, plugin=True)
         for one in {one.key: one for one in reversed(found)}.values():
             mark = f"{one.key}={one.value}"
-            if self._is_typed(one.key) or mark in typed:
+            if at_or_above(typed, one.key) or mark in marks:  # the setting, or the table or plugin that holds it
                 self.code.add(mark)
             else:
                 origin = self.origins.get(one.key, "default")
@@ -306,38 +274,42 @@ class _Merged:
                 message = f"counts only where it is typed: {one.why.rstrip('.')}"
                 self.problems.append(Problem(one.key, message, origin, repr(one.value), fix))
 
-    def _is_typed(self, key: str) -> bool:
-        """Whether a setting, or the table or plugin that holds it, was typed or given in Python."""
-        for name, slot in self.picks.slots.items():
-            for pick in self.picks.of[name]:
-                if pick.given is not None and key.startswith(f"{name}.{pick.name}." if slot.many else f"{name}."):
-                    return True
-        parts = key.split(".")
-        above = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
-        return next((self.given[part] for part in above if part in self.given), False)
+    def refuse(self, command: str) -> None:
+        """Raise the error of a plugin, or one error with all problems."""
+        if self.errors and not self.problems:
+            raise self.errors[0]
+        for message, cause in {cause.message: cause for cause in self.errors}.items():
+            self.problems.append(Problem(message, cause.why or cause.fix, fix=cause.fix if cause.why else ""))
+        if self.problems:
+            typed = [layer.table for layer in self.layers if layer.by_flag]
+            flags = {
+                key: leaf.flag
+                for key, leaf in self.leaves.items()
+                if any(value_at(table, *leaf.path) is not None for table in typed)
+            }
+            raise SettingsError(
+                [replace(problem, flag=flags.get(problem.key, "")) for problem in self.problems], command
+            )
 
-    def finish(self) -> None:
+    def finish(self, preset: Layer | None) -> None:
         """Add the origins of the plugins and of their weights, and the note on a preset."""
-        for name, slot in self.picks.slots.items():
-            for pick in self.picks.of[name]:
+        for name, slot in self.slots.items():
+            for pick in self.of[name]:
                 part = f".{pick.name}.weight" if slot.many else "" if slot.spread else ".name"
                 self.origins[name + part] = pick.weight_origin if slot.many else pick.origin
                 if plugins.is_file(pick.name):
                     self.code.add(pick.name)
-        preset = self._preset
-        if preset and (kept := [key for key in preset.values if self.origins[key] == preset.origin]):
-            shown = ", ".join(f"{key} {preset.values[key]}" for key in kept)
-            self.picks.notes.append(f"{preset.origin}: {shown}; {preset.note}")
+        if preset and (kept := [key for key in preset.keys if self.origins[key] == preset.name]):
+            shown = ", ".join(f"{key} {value_at(preset.table, *key.split('.'))}" for key in kept)
+            self.notes.append(f"{preset.name}: {shown}; {preset.off}")
 
 
 def _value_at(value: Any, path: Sequence[str]) -> Any:
     """Return the value of a key, which may be an option of a plugin."""
     for part in path:
-        if isinstance(value, tuple):
-            value = next(chosen for chosen in value if chosen.name == part)
-        else:
-            value = getattr(value.options if isinstance(value, Chosen) else value, part)
-    return value.options if isinstance(value, Chosen) else value
+        value = {one.name: one for one in value}[part] if isinstance(value, tuple) else getattr(value, part)
+        value = value.options if isinstance(value, Chosen) else value
+    return value
 
 
 def _flat(table: Mapping[str, Any], origins: Mapping[str, str], path: tuple[str, ...] = ()) -> list[tuple[str, Any]]:

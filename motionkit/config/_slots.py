@@ -1,4 +1,4 @@
-"""How settings are declared: groups (`Group`), flags (`Cli`), and slots (`slot`, `slots`).
+"""How settings are declared: groups (`Group`), flags (`Cli`), files (`Place`), and slots (`slot`, `slots`).
 
 A slot is a field of a settings model that holds plugins, chosen by name, each with its own options.
 
@@ -9,6 +9,7 @@ A trainer's settings declare ``policy: Chosen = slot("policies", "mdm")`` or
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,14 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.fields import FieldInfo
 
 from motionkit import plugins
+
+_HUB_NAME = r"[A-Za-z0-9][\w.-]{0,95}"
+
+HUB_ID = re.compile(rf"{_HUB_NAME}/{_HUB_NAME}(?<!\.pt)")
+"""An id of the Hugging Face hub, ORG/NAME; a name that ends in ``.pt`` is a file."""
+
+OLD_HUB_ID = re.compile(rf"{_HUB_NAME}(?<!\.pt)")
+"""An id without an owner, as the hub's oldest models have (``bert-base-uncased``)."""
 
 
 class Group(BaseModel):
@@ -60,6 +69,15 @@ class Cli:
     panel: str = ""  # Help panel; empty for the group's own
     hidden: bool = False  # Keep the field out of the flags (plugin options only)
     values: int = 1  # Words that the flag takes; several for a tuple of that length
+
+
+@dataclass(frozen=True)
+class Place:
+    """Marks a setting that names a file or folder, or several, to read."""
+
+    words: tuple[str, ...] = ()  # Values that are not paths, such as ``starter``
+    hub: bool = False  # Whether it may be an id of the Hugging Face hub, ORG/NAME
+    name: bool = False  # Whether it may be a plain name, as of a text model
 
 
 Decide = Callable[[str, Set[str], Mapping[str, Sequence[str]]], tuple[str, str]]
@@ -109,6 +127,17 @@ class Slot:
     reads: tuple[str, ...] = ()
     spread: bool = False
     decide: Decide | None = None
+
+    def split(self, raw: Any) -> tuple[list[Any] | None, dict[str, Any]]:
+        """Split a layer's value for the slot into the choice (None if it makes none) and the options."""
+        table = dict(raw) if isinstance(raw, Mapping) else {"": raw}
+        choice = table.pop("", None)
+        if not self.many:
+            named = table.pop("name", None)
+            return [choice or named] if choice or named else None, table
+        if isinstance(choice, str):
+            return [part.strip() for part in choice.split(",") if part.strip()], table
+        return choice if choice is None else list(choice) if isinstance(choice, (list, tuple)) else [choice], table
 
     def write(self, value: Chosen | tuple[Chosen, ...] | None) -> Any:
         """Return `value` in the JSON-able form of files."""

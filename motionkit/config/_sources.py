@@ -1,7 +1,6 @@
 """Sources of settings: files, ``MOTIONKIT_*`` variables, ``--set`` and flags; `read_layers` reads each as a `Layer`.
 
-The settings of an older run lack those that were added later; `as_recorded` and `with_later` fill in what was in force
-then.
+The settings of an older run lack those that were added later; `as_recorded` fills in what was in force then.
 """
 
 from __future__ import annotations
@@ -15,34 +14,49 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from motionkit.config._foreign import Translated, interpolate
-from motionkit.config._layer import Layer, dotted_keys, flag_layer, nested, put
-from motionkit.config._other_words import which_setting
+from motionkit import plugins
+from motionkit.config._layer import Layer, dotted_keys, flag_layer, nested
+from motionkit.config._problems import which_setting
+from motionkit.config._references import interpolate
+from motionkit.config._resolve import Resolved, S, Settings, resolve_layers
+from motionkit.config._slots import slots_of
+from motionkit.config._tree import put
 from motionkit.documents import parse_yaml, read_json, read_toml, read_yaml
 from motionkit.errors import MotionkitError
+from motionkit.plugins import packages
 
 PREFIX = "MOTIONKIT_"
 """Prefix of the variables that hold settings."""
 
-NOT_SETTINGS = ("MOTIONKIT_PLUGINS", "MOTIONKIT_DEBUG", "MOTIONKIT_CACHE", "MOTIONKIT_KERNELS", "MOTIONKIT_BLENDER")
+NOT_SETTINGS = (
+    "MOTIONKIT_PLUGINS", "MOTIONKIT_DEBUG", "MOTIONKIT_CACHE", "MOTIONKIT_KERNELS", *packages.variables(),
+)  # fmt: skip
 """Variables with that prefix that hold no setting."""
 
-_LATER: tuple[tuple[str, str, str, Any], ...] = (
-    ("dataset", "shapes", "scenes", "simple"),
-    ("dataset", "shapes", "images", 80_000),  # without effect there, like the next three
-    ("dataset", "shapes", "captioned", 0.08),
-    ("dataset", "shapes", "lapse", 0.1),
-    ("dataset", "shapes", "extra", 0.1),
-    ("policy", "tiny-sa2va", "resize", False),
-    ("loop1", "mask-to-caption", "listen", 0.0),
-    ("loop2", "caption-to-mask", "learn", 0.0),
-    ("loop2", "caption-to-mask", "absent", 0.0),
-)
-"""Field of a plugin, name of the plugin, its later option, and the value that keeps the earlier behaviour."""
+
+def resolve(
+    model: type[S],
+    flags: Mapping[tuple[str, ...], Any] | None = None,
+    sets: Sequence[str] = (),
+    files: Sequence[Path] = (),
+    *,
+    command: str = "",
+) -> Resolved[S]:
+    """Read files, variables, ``key=value`` and flags, and resolve them (`read_layers`, `resolve_layers`).
+
+    Example:
+        >>> from motionkit.config import Settings, resolve
+        >>> class Train(Settings):
+        ...     num_steps: int = 100
+        >>> resolved = resolve(Train, sets=["num_steps=20"])
+        >>> resolved.settings.num_steps, resolved.origins["num_steps"]
+        (20, 'command line')
+    """
+    return resolve_layers(model, read_layers(model, flags, sets, files), command=command)
 
 
 def read_layers(
-    model: type[Translated],
+    model: type[Settings],
     flags: Mapping[tuple[str, ...], Any] | None = None,
     sets: Sequence[str] = (),
     files: Sequence[Path] = (),
@@ -84,7 +98,7 @@ def _typed(key: str, text: str) -> Any:
         return text
 
 
-def _read(model: type[Translated], path: Path, theirs: Mapping[str, Any]) -> tuple[Layer, bool]:
+def _read(model: type[Settings], path: Path, theirs: Mapping[str, Any]) -> tuple[Layer, bool]:
     """Return a file's layer, and whether `theirs`, typed keys of another tool, were merged into it."""
     layer = read_file(path)
     root = layer.table.get("root")
@@ -93,7 +107,7 @@ def _read(model: type[Translated], path: Path, theirs: Mapping[str, Any]) -> tup
         layer = replace(layer, table={key: value for key, value in table.items() if key != "root"})
     folder = path if path.is_dir() else path.parent
     if (folder == path or path.name == "config.json") and (folder / "run.json").is_file():
-        layer = replace(layer, table=model.recorded(layer.table))
+        layer = replace(layer, table=as_recorded(model, layer.table))
     table, used = dict(layer.table), bool(theirs) and any(map(model.is_foreign, dotted_keys(layer.table)))
     if used:
         table = deepcopy(table)
@@ -116,8 +130,6 @@ def read_file(path: Path) -> Layer:
     except MotionkitError as error:
         error.fix = error.fix or "mend the file given to --config."
         raise
-    if file.name == "config.json" and (file.parent / "run.json").is_file():
-        table = as_recorded(table)
     return Layer(str(path), table, from_file=True)
 
 
@@ -152,19 +164,23 @@ def _variables() -> dict[str, str]:
     return {name: text for name, text in variables.items() if name.startswith(PREFIX) and name not in NOT_SETTINGS}
 
 
-def as_recorded(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a recorded run, with options filled in that were added later.
+def as_recorded(model: type[Settings], table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the settings of a recorded run with the meaning they had then.
 
-    Example:
-        >>> as_recorded({"loop1": {"name": "mask-to-caption", "kl": "k3"}})
-        {'loop1': {'name': 'mask-to-caption', 'kl': 'k3', 'listen': 0.0}}
+    What was added later is filled in: options of plugins (`motionkit.plugins.Component.later`), then settings of the
+    command (`Settings.recorded`).
     """
     settings = dict(table)
-    for field, name, option, value in _LATER:
-        plugin = settings.get(field)
-        if isinstance(plugin, Mapping) and plugin.get("name") == name and option not in plugin:
-            settings[field] = {**plugin, option: value}
-    return settings
+    for name, slot in slots_of(model).items():
+        value = settings.get(name)
+        if isinstance(value, Mapping) and slot.many:
+            settings[name] = {
+                word: plugins.recorded(slot.kind, word, options) if isinstance(options, Mapping) else options
+                for word, options in value.items()
+            }
+        elif isinstance(value, Mapping):
+            settings[name] = plugins.recorded(slot.kind, value.get("name"), value)
+    return model.recorded(settings)
 
 
 def with_later(table: Mapping[str, Any], later: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

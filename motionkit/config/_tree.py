@@ -1,29 +1,26 @@
-"""Walk a settings model: its leaves, their defaults in context, and what a text means to them (`from_text`)."""
+"""Walk a settings model: its leaves, their defaults in context, and values as text (`from_text`, `as_text`)."""
 
 from __future__ import annotations
 
+import json
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
 
 from motionkit.config._slots import Cli
 from motionkit.documents import parse_json
 from motionkit.errors import MotionkitError
 
+V = TypeVar("V")
 
-class _Missing:
-    """The default of a required field."""
-
-    def __repr__(self) -> str:
-        return "(required)"
-
-
-MISSING = _Missing()
+MISSING = PydanticUndefined
+"""The default of a required setting."""
 
 _NONSENSE = 4096
 """Upper limits from which help does not show them."""
@@ -114,9 +111,7 @@ def field_default(name: str, field: FieldInfo, parent: BaseModel | None) -> Any:
     """Return the default of a field: the parent's default instance wins over the class."""
     if parent is not None:
         return getattr(parent, name)
-    if field.is_required():
-        return MISSING
-    return field.get_default(call_default_factory=True, validated_data={})
+    return field.get_default(call_default_factory=True, validated_data={})  # `MISSING` if there is none
 
 
 def leaves(model: type[BaseModel], parent: BaseModel | None = None, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
@@ -145,6 +140,37 @@ def default_table(model: type[BaseModel], parent: BaseModel | None = None) -> di
         elif default is not MISSING:
             table[name] = default
     return table
+
+
+def flat(
+    model: type[BaseModel], table: Mapping[str, Any], path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], FieldInfo | None, Any]]:
+    """Yield path, declaration and value of each setting in nested tables; an unknown key has no declaration."""
+    for name, value in table.items():
+        here, declared = (*path, str(name)), model.model_fields.get(str(name))
+        group = None if declared is None else group_of(declared)
+        if group is not None and isinstance(value, BaseModel) and not isinstance(value, group):
+            value = dict(value)  # a group of the settings, which the plugin's extends
+        if group is not None and isinstance(value, Mapping):
+            yield from flat(group, value, here)
+        else:
+            yield here, declared, value
+
+
+def put(tables: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    """Set a value in nested tables; tables on the way are made."""
+    for part in path[:-1]:
+        if not isinstance(tables.get(part), dict):
+            tables[part] = {}
+        tables = tables[part]
+    tables[path[-1]] = value
+
+
+def at_or_above(table: Mapping[str, V], key: str) -> V | None:
+    """Return the value at a dotted key, or at the nearest key above it that there is."""
+    parts = key.split(".")
+    above = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
+    return next((table[key] for key in above if key in table), None)
 
 
 def from_text(annotation: Any, value: Any) -> Any:
@@ -177,6 +203,29 @@ def from_text(annotation: Any, value: Any) -> Any:
 def _split(item: Any) -> list[Any]:
     """Split text at commas; anything else is one part."""
     return [part.strip() for part in item.split(",")] if isinstance(item, str) else [item]
+
+
+def as_text(value: Any) -> str:
+    """Return a value as it is written after a flag or in ``--set``."""
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "true", False: "false"}[value]
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(as_text, value))
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, Mapping) else str(value)
+
+
+def split_commas(value: object) -> object:
+    """Accept ``"a,b"`` and ``["a,b", "c"]`` as well as ``("a", "b", "c")``; drop repeats, keep the order."""
+    if isinstance(value, str):
+        value = [value]
+    if not isinstance(value, Iterable):
+        return value
+    parts: list[object] = []
+    for item in value:
+        parts += [part.strip() for part in item.split(",") if part.strip()] if isinstance(item, str) else [item]
+    return tuple(part for index, part in enumerate(parts) if part not in parts[:index])
 
 
 def choices(annotation: Any) -> tuple[str, ...]:

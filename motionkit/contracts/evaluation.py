@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from motionkit import plugins
 from motionkit.contracts.console import Console
 from motionkit.contracts.open_model import STARTER, gives_of_model, open_model
+from motionkit.contracts.protocol import Result
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.runs import RunInfo, disk_errors, note_test_split, write_bytes_atomic
@@ -93,30 +95,31 @@ def _something_else(path: Path) -> MotionkitError:
 def write_evaluation(
     folder: Path,
     protocol: str,
-    document: Mapping[str, Any],
+    result: Result,
     page: Callable[[], str],
     *,
     beside: Callable[[], None] | None = None,
     name: str = PAGE,
-) -> Path:
+    said: str = "",
+) -> Result:
     """Write an evaluation into a folder that `claim` has allowed: ``evaluation.json``, other files, then the page.
 
     Args:
         folder: The folder, which is created.
         protocol: Name of the protocol.
-        document: The result; ``table`` and ``closing``, which the console shows, are left out.
+        result: The result, whose document is written.
         page: Returns the page; called after the other files are written.
         beside: Writes the other files.
         name: Name of the page.
+        said: What stands before the page in the last line.
 
     Returns:
-        The page.
+        The result, which names the page in its document and in its last line.
 
     Raises:
         MotionkitError: Something cannot be written (exit code 1).
     """
-    shown = {key: finite(value) for key, value in document.items() if key not in ("table", "closing")}
-    record = {"kind": KIND, "schema": 1, "protocol": protocol, "result": shown}
+    record = {"kind": KIND, "schema": 1, "protocol": protocol, "result": finite(result.document)}
     text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     with disk_errors("write the evaluation", folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -124,7 +127,10 @@ def write_evaluation(
         if beside is not None:
             beside()
         write_bytes_atomic(folder / name, page().encode(errors="replace"))
-    return folder / name
+    place = str(folder / name)
+    return replace(
+        result, document={**result.document, "page": place}, closing=[*result.closing, f"{said}page: {place}"]
+    )
 
 
 def tell_test_split(split: str, made: Iterable[RunInfo | None], console: Console) -> None:

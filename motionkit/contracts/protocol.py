@@ -9,12 +9,13 @@ from numbers import Real
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 from motionkit import plugins
-from motionkit.config import Cli, Settings, slot_words
+from motionkit.config import Cli, Settings
 from motionkit.contracts.console import Console
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 from motionkit.runs import made_by
-from motionkit.tracking import definition, require_defined
+from motionkit.runs.words import slot_words
+from motionkit.tracking import definition, require_defined, table_of
 
 Split = Annotated[Literal["val", "test"], Cli("--split", panel="What")]
 """Split to measure on; a protocol that opens ``test`` records it in the run, see `evaluation.tell_test_split`."""
@@ -186,7 +187,7 @@ def figure_table(figures: Mapping[str, float], title: str = "") -> dict[str, Any
         for name, value in figures.items()
         for metric in (definition(name),)
     ]
-    return {"title": title, "columns": ["", "value", "better", "what it says"], "rows": rows, "numbers": [1]}
+    return table_of(title, ["", "value", "better", "what it says"], rows, (1,))
 
 
 def _wrong(name: str, what: str, fix: str) -> ProtocolError:

@@ -1,5 +1,22 @@
-"""File formats: one folder for each, with a reader, a writer, or both; `read_clips` takes any file that is known."""
+"""File formats of motions; `read_clips` takes any file that is known.
 
-from motionkit.formats.table import read_clips
+`FORMATS` has a `Format` for each, of motionkit and of other packages: what reads and writes its files. A folder here
+has the reader, the writer, or both of one format. Importing this imports no torch.
+"""
 
-__all__ = ["read_clips"]
+from motionkit.formats.format import Fit, Format, Reader, RigFile, Setting, WriteOptions, Writer
+from motionkit.formats.table import FORMATS, kind_of, read_clips, recognise
+
+__all__ = [
+    "FORMATS",
+    "Fit",
+    "Format",
+    "Reader",
+    "RigFile",
+    "Setting",
+    "WriteOptions",
+    "Writer",
+    "kind_of",
+    "read_clips",
+    "recognise",
+]

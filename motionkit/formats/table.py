@@ -1,90 +1,189 @@
-"""The motion formats that can be read, and recognising a file's format by its suffix and content."""
+"""The formats that are installed: who reads a file, and who writes one.
+
+A package brings formats by an entry point of the group ``motionkit.formats``, which names a `Format` or a tuple of
+them; motionkit's own are in `motionkit.formats.own`. A format whose name motionkit uses is ignored, and one that does
+not import is; both are said.
+"""
 
 from __future__ import annotations
 
-import importlib
-import zipfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
-from numpy.lib import format as npy
-
-from motionkit.documents import open_file, read_json
+from motionkit import plugins
 from motionkit.errors import MotionkitError
-from motionkit.motion.clip import Clip, ReadOptions, choose_part
-from motionkit.motion.motion import other_rate
+from motionkit.formats.format import Format, Setting
+from motionkit.plugins import Entry, packages
 
-Read = Callable[[Path, ReadOptions], Sequence[Clip]]
+if TYPE_CHECKING:
+    from motionkit.motion.clip import Clip, ReadOptions
+
+_logger = logging.getLogger("motionkit.plugins")
 
 
 @dataclass(frozen=True)
-class Format:
-    """A format that can be read."""
-
-    name: str  # Short name, for records
-    summary: str  # Description, for lists and messages
-    suffix: str  # Suffix of its files
-    target: str  # ``module:function`` of the reader, imported on first use
-    options: tuple[str, ...] = ()  # Which of the `ReadOptions` its reader uses
-    tables: tuple[str, ...] = ()  # Files that the reader looks for in the folder of a file of this format
-    also: tuple[str, ...] = ()  # Further suffixes of its files
-    retimed: bool = False  # Its frames are counted, so that a rate that is given replaces the file's after reading
-
-    @property
-    def suffixes(self) -> tuple[str, ...]:
-        """All suffixes of its files."""
-        return (self.suffix, *self.also)
-
-    def read(self, path: Path, options: ReadOptions) -> Sequence[Clip]:
-        """Read a file of this format."""
-        module, _, function = self.target.partition(":")
-        reader: Read = getattr(importlib.import_module(f"motionkit.formats.{module}"), function)
-        clips = reader(path, options)
-        if options.clip and "clip" in self.options and (len(clips) > 1 or not clips[0].part):
-            clips = (clips[choose_part([clip.part for clip in clips], options.clip, str(path))],)
-        return [at_rate(clip, options.fps) for clip in clips] if self.retimed and options.fps else clips
+class _Found:
+    formats: Mapping[str, Format]
+    ours: frozenset[str]  # Names of those of `motionkit` itself
+    problems: tuple[str, ...]  # What is ignored, and why
 
 
-TABLES = ("FullHierarchy.json", "FullOffsets.json")
-"""File names of the tables of a whole skeleton, which Unreal's exporter writes next to motions."""
+class _Formats(Mapping[str, Format]):
+    """Every format by its name, in the order of lists."""
 
-_PLACED = ("up", "unit")
-_OF_SCENES = ("fps", *_PLACED, "joint_map", "clip")
-_EXPORTED = ("fps", "up", "rot6d_columns", "hierarchy", "offsets")
+    def __getitem__(self, name: str) -> Format:
+        return _found().formats[name]
 
-FORMATS = {
-    entry.name: entry
-    for entry in (
-        Format("bvh", "BVH", ".bvh", "bvh:read_bvh", ("fps", *_PLACED, "joint_map"), retimed=True),
-        Format("glb", "GLB", ".glb", "glb:read_glb", _OF_SCENES, also=(".gltf", ".vrm", ".vrma"), retimed=True),
-        Format("fbx", "FBX (by a Blender of yours)", ".fbx", "fbx:read_fbx", _OF_SCENES, retimed=True),
-        Format("unreal-json", "Unreal / MPL motion JSON", ".json", "mpl.read_json:read_mpl_json", _EXPORTED, TABLES),
-        Format("mpl-npz", "MPL npz", ".npz", "mpl.npz:read_mpl_npz", _EXPORTED, TABLES),
-        Format("amass", "AMASS / SMPL npz", ".npz", "amass:read_amass", ("fps", "up", "smpl_model")),
-        Format("motionkit", "motionkit npz", ".npz", "native:read_native", ("fps",), retimed=True),
-        Format("joints", "joints .npy [T, 22 or 21, 3]", ".npy", "arrays:read_joints", ("fps", *_PLACED, "clip")),
-        Format("features", "HumanML3D / KIT features .npy", ".npy", "arrays:read_features_file", ("fps",)),
-        Format("mdm-results", "MDM results.npy", ".npy", "arrays:read_mdm_results", ("fps", *_PLACED, "clip")),
-    )
-}
-SUFFIXES = frozenset(suffix for entry in FORMATS.values() for suffix in entry.suffixes)
+    def __iter__(self) -> Iterator[str]:
+        return iter(_found().formats)
+
+    def __len__(self) -> int:
+        return len(_found().formats)
 
 
-def at_rate(clip: Clip, fps: float) -> Clip:
-    """Return a clip with its frames at another rate than its file says, and a warning that names both."""
-    motion = clip.motion
-    if fps == motion.fps:
-        return clip
-    faster = fps / motion.fps
-    tracks = {name: values * faster if name == "root_velocity" else values for name, values in motion.tracks.items()}
-    return replace(
-        clip,
-        motion=replace(motion, fps=fps, tracks=tracks),
-        timed=tuple(replace(one, start=one.start / faster, end=one.end / faster) for one in clip.timed),
-        notes={**clip.notes, "fps": f"{fps:g}"},
-        warnings=(*clip.warnings, other_rate(motion.fps, fps)),
-    )
+FORMATS: Mapping[str, Format] = _Formats()
+"""Every format by its name, in the order of lists."""
+
+
+def _found() -> _Found:
+    entries = plugins.scan().of("formats")
+    return _load(tuple(sorted(entries, key=lambda entry: entry.distribution != plugins.HOME)))
+
+
+@lru_cache(maxsize=8)
+def _load(entries: tuple[Entry, ...]) -> _Found:
+    if not any(entry.builtin for entry in entries):
+        raise MotionkitError(plugins.NOT_INSTALLED, fix=plugins.INSTALL_FIX)
+    found: dict[str, Format] = {}
+    ours: set[str] = set()
+    problems: list[str] = []
+    for entry in entries:
+        try:
+            for row in _rows(entry):
+                if row.name in found:
+                    problems.append(f"format {row.name!r} of package {entry.distribution!r} is ignored: there is one")
+                    continue
+                found = _after(found, row)
+                if entry.distribution == plugins.HOME:
+                    ours.add(row.name)
+        except MotionkitError as error:
+            problems.append(str(error))
+    for problem in problems:
+        _logger.warning("%s", problem)
+    return _Found(found, frozenset(ours), tuple(problems))
+
+
+def _rows(entry: Entry) -> Sequence[Format]:
+    """Import the formats that an entry point names."""
+    named = plugins.load(entry)
+    rows = (named,) if isinstance(named, Format) else tuple(named) if isinstance(named, Iterable) else (named,)
+    for row in rows:
+        if not isinstance(row, Format):
+            raise MotionkitError(
+                f"{entry.value} of package {entry.distribution!r} is a {type(row).__name__}, not a motionkit Format.",
+                fix=f"update or remove {entry.distribution}.",
+            )
+        if not entry.builtin:
+            title = f"format {row.name!r} of package {entry.distribution!r}"
+            for target in row.targets:
+                plugins.claim(target.partition(":")[0], title, entry.distribution)
+    return rows
+
+
+def _after(found: Mapping[str, Format], row: Format) -> dict[str, Format]:
+    """Return formats with another one in its place."""
+    names = list(found)
+    place = names.index(row.after) + 1 if row.after in found else len(names)
+    return {name: row if name == row.name else found[name] for name in [*names[:place], row.name, *names[place:]]}
+
+
+def problems() -> tuple[str, ...]:
+    """Return which formats of other packages are ignored, and why."""
+    return _found().problems
+
+
+def readers() -> list[Format]:
+    """Return the formats that are read."""
+    return [entry for entry in _found().formats.values() if entry.reader is not None]
+
+
+def others() -> list[Format]:
+    """Return the formats that are not of `motionkit` itself."""
+    return [entry for entry in _found().formats.values() if entry.name not in _found().ours]
+
+
+def listed(*names: str, what: Literal["reader", "writer"] = "writer") -> list[Format]:
+    """Return formats for a list: those of motionkit's that it has, and all others.
+
+    Args:
+        names: Formats of motionkit's, in the order of the list.
+        what: What the others must have.
+    """
+    found = {name: FORMATS[name] for name in names}
+    for entry in others():
+        if (entry.reader if what == "reader" else entry.writer) is not None:
+            found = _after(found, entry)
+    return list(found.values())
+
+
+def endings(*names: str) -> list[str]:
+    """Return the endings of files in formats that are written, in the order of `listed`."""
+    return list(dict.fromkeys(entry.suffix for entry in listed(*names)))
+
+
+def settings() -> dict[str, Setting]:
+    """Return the settings that formats need by name; of two with one name the first counts."""
+    found: dict[str, Setting] = {}
+    for one in (one for entry in _found().formats.values() for one in entry.settings):
+        found.setdefault(one.name, one)
+    return found
+
+
+def kind_of(path: Path) -> str | None:
+    """Return the name of the format that the ending of a file asks to write, or None for a folder.
+
+    Of several endings the longest counts, so that a package may write ``.mine.npz``; of equal ones the first format.
+    """
+    written = [entry for entry in _found().formats.values() if entry.writer is not None and not entry.writer.named]
+    name = path.name.lower()
+    fitting = [entry for entry in written if name.endswith(entry.suffix) and name != entry.suffix]
+    return max(fitting, key=lambda entry: len(entry.suffix)).name if fitting else None
+
+
+def is_read(path: Path) -> bool:
+    """Return whether the name of a file ends as those of a format that is read."""
+    return any(entry.matches(path) for entry in readers())
+
+
+def recognise(path: Path) -> Format | None:
+    """Return the format of a file, or None for a file that holds no motion (another JSON, an array of statistics).
+
+    Formats that look into a file are asked first, in the order of `FORMATS`, then those that take every file of their
+    suffix. Only names and headers are read. A damaged file gets the format that its suffix suggests, whose reader
+    raises the error that names the damage.
+    """
+    fitting = [entry for entry in readers() if entry.matches(path)]
+    if not fitting:
+        absent = packages.owner_of_format(path.suffix.lower())
+        known = ", ".join(entry.summary for entry in readers())
+        raise MotionkitError(
+            f"{path} is in no format that is read here.",
+            why=f"the package {absent} reads it, and is not installed."
+            if absent
+            else f"convert reads {known}, folders of them, and starter.",
+            fix=plugins.INSTALL_FIX if absent else "",
+        )
+    first = sorted(fitting, key=lambda entry: not (entry.reader and entry.reader.claims))
+    return next((entry for entry in first if entry.claims(path)), None)
+
+
+def known(path: Path) -> str:
+    """Return the formats of files with the suffix of a file, in words."""
+    return "; ".join(f"{entry.suffix}: {entry.summary}" for entry in readers() if entry.matches(path)) + "."
 
 
 def read_clips(path: Path | str, options: ReadOptions | None = None) -> Sequence[Clip]:
@@ -92,7 +191,7 @@ def read_clips(path: Path | str, options: ReadOptions | None = None) -> Sequence
 
     Args:
         path: The file.
-        options: Facts that the file does not hold; see `ReadOptions`.
+        options: Facts that the file does not hold; see `motionkit.motion.ReadOptions`.
 
     Returns:
         Its clips; one for most formats. Motions are in metres, right-handed, Y up.
@@ -105,85 +204,11 @@ def read_clips(path: Path | str, options: ReadOptions | None = None) -> Sequence
         >>> clip.notes["format"], clip.motion.frames
         ('joint array', 40)
     """
+    from motionkit.motion.clip import ReadOptions
+
     path = Path(path)
     if not path.is_file():
         raise MotionkitError(f"there is no file {path}.", fix="check the path.")
     if (motion_format := recognise(path)) is None:
-        raise MotionkitError(f"{path} does not hold a motion of a known format.", why=known(path.suffix.lower()))
+        raise MotionkitError(f"{path} does not hold a motion of a known format.", why=known(path))
     return motion_format.read(path, options or ReadOptions())
-
-
-def known(suffix: str) -> str:
-    """Return the formats of files with a suffix, in words."""
-    return "; ".join(f"{entry.suffix}: {entry.summary}" for entry in FORMATS.values() if suffix in entry.suffixes) + "."
-
-
-def recognise(path: Path) -> Format | None:
-    """Return the format of a file, or None for a file that holds no motion (another JSON, an array of statistics).
-
-    Only names and headers are read. A damaged file gets the format that its suffix suggests, whose reader raises the
-    error that names the damage.
-    """
-    suffix = path.suffix.lower()
-    if suffix == ".bvh":
-        return FORMATS["bvh"]
-    if suffix in FORMATS["glb"].suffixes:
-        return FORMATS["glb"]
-    if suffix == ".fbx":
-        return FORMATS["fbx"]
-    if suffix == ".json":
-        return FORMATS["unreal-json"] if _is_motion_json(path) else None
-    if suffix == ".npz":
-        return _npz(path)
-    if suffix == ".npy":
-        return _npy(path)
-    raise MotionkitError(
-        f"{path} is in no format that is read here.",
-        why=f"convert reads {', '.join(entry.summary for entry in FORMATS.values())}, folders of them, and starter.",
-    )
-
-
-def _is_motion_json(path: Path) -> bool:
-    """Whether a JSON file has frames; an empty or broken one counts, so that its reader raises the error."""
-    try:
-        with open_file(path) as file:
-            tail = b""
-            while chunk := file.read(1 << 20):
-                if b'"Frames"' in tail + chunk:
-                    return True
-                tail = chunk[-16:]
-        return read_json(path, object) in ({}, [])
-    except (OSError, MotionkitError):
-        return True
-
-
-def _npz(path: Path) -> Format | None:
-    try:
-        with open_file(path) as file, zipfile.ZipFile(file) as archive:
-            keys = {name.removesuffix(".npy") for name in archive.namelist()}
-    # zipfile raises half a dozen kinds of error for a damaged file; the reader names the damage.
-    except Exception:
-        return FORMATS["motionkit"]
-    if "motionkit_schema" in keys:
-        return FORMATS["motionkit"]
-    if {"rot6d", "bone_rot6d"} & keys:
-        return FORMATS["mpl-npz"]
-    if {"poses", "pose_body", "body_pose"} & keys:
-        return FORMATS["amass"]
-    return None
-
-
-def _npy(path: Path) -> Format | None:
-    try:
-        with open_file(path) as file:
-            version = npy.read_magic(file)
-            header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-            shape, _, dtype = header(file)
-    # A header is parsed as Python, which raises many kinds of error; the reader names the damage.
-    except Exception:
-        return FORMATS["joints"]
-    if dtype.hasobject:
-        return FORMATS["mdm-results"]
-    if len(shape) == 2 and shape[-1] in (263, 251):
-        return FORMATS["features"]
-    return FORMATS["joints"] if len(shape) >= 2 else None

@@ -16,8 +16,9 @@ from motionkit.motion.features.layout import (
     read_features,
     resize_features,
 )
-from motionkit.motion.features.recover import MotionBatch, features_to_joints, root_trajectory, with_frame_after
+from motionkit.motion.features.recover import MotionBatch, features_to_joints, with_frame_after
 from motionkit.motion.motion import JointMotion, Motion
+from motionkit.motion.representation import Representation
 from motionkit.motion.skeleton import HUMANML, KIT, Skeleton
 from motionkit.text import mirror_text
 
@@ -33,6 +34,7 @@ __all__ = [
     "MotionBatch",
     "Normalizer",
     "ReadOptions",
+    "Representation",
     "Skeleton",
     "evaluator_words",
     "feature_layout",
@@ -50,7 +52,6 @@ __all__ = [
     "read_features",
     "read_joint_map",
     "resize_features",
-    "root_trajectory",
     "tag_caption",
     "with_frame_after",
 ]

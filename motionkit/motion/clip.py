@@ -63,8 +63,9 @@ class ReadOptions:
     offsets: Path | None = None  # FullOffsets.json for the same
     smpl_model: Path | None = None  # The user's own SMPL file for AMASS motions; None uses a default body
     joint_map: JointMap | None = None  # Names of the body's joints in BVH and GLB files
-    blender: str = ""  # The Blender that reads FBX files; empty for the one that MOTIONKIT_BLENDER names
     clip: str = ""  # Which clip of a file with several: its `Clip.part`, see `choose_part`; empty for all
+    # Settings that formats declare, by name; see `motionkit.formats.Setting`.
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ from motionkit.plugins._component import (
     install_line,
     short_ones,
 )
-from motionkit.plugins._discovery import INSTALL_FIX, KINDS, Entry, Kind, either, forget, scan
-from motionkit.plugins._guard import catching, in_use, in_words, package_of
+from motionkit.plugins._discovery import HOME, INSTALL_FIX, KINDS, Entry, Kind, either, forget, scan
+from motionkit.plugins._guard import catching, claim, in_use, in_words, package_of
 from motionkit.plugins._lookup import (
+    NOT_INSTALLED,
     CodeError,
     available,
     builtin_metrics,
@@ -32,6 +33,7 @@ from motionkit.plugins._lookup import (
     named,
     own,
     reads_of,
+    recorded,
     require_fit,
     trainer_of,
     warn_hidden,
@@ -40,8 +42,10 @@ from motionkit.plugins._lookup import (
 
 __all__ = [
     "FREE",
+    "HOME",
     "INSTALL_FIX",
     "KINDS",
+    "NOT_INSTALLED",
     "CodeError",
     "Component",
     "Direction",
@@ -55,6 +59,7 @@ __all__ = [
     "catching",
     "check_of",
     "check_signature",
+    "claim",
     "code_error",
     "complete",
     "declared",
@@ -77,6 +82,7 @@ __all__ = [
     "own",
     "package_of",
     "reads_of",
+    "recorded",
     "require_fit",
     "scan",
     "short_ones",

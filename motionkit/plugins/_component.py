@@ -50,6 +50,10 @@ class Metric:
     label: str = ""
     digits: int | None = None  # Decimals of its values in tables; None if each table chooses them by size
     short: bool = False  # Whether the results of a run may leave out the first part of its name
+    # Verdicts after a fall and after a rise if no direction is better.
+    words: tuple[str, str] = ("lower", "higher")
+    matched: bool = False  # Whether it is best where reference motions have it, as a ratio; then `better` is "none"
+    offset: bool = False  # Whether its 0 is arbitrary, as that of a score: then a change is not told in percent
 
     def title(self, name: str = "") -> str:
         """Return its readable name.
@@ -92,6 +96,8 @@ class Metric:
             return "a name has letters, digits and _.:+- in parts between slashes, as in loss/mine"
         if not isinstance(self.label, str) or not (self.digits is None or self.digits in range(_MOST_DIGITS)):
             return f"label is a text, and digits a whole number below {_MOST_DIGITS} or None"
+        if not isinstance(self.words, tuple) or [type(word) for word in self.words] != [str, str]:
+            return "words are two texts, of a fall and of a rise"
         return "" if self.better in get_args(Direction) else f"better is one of {', '.join(get_args(Direction))}"
 
     @property
@@ -152,6 +158,8 @@ class Component:
     page: str = ""
     # ``"module:attribute"`` of a `motionkit.runs.sections.Sections`: what a system adds to the pages of runs.
     sections: str = ""
+    # ``"module:attribute"`` of a `motionkit.tracking.Findings`: what a system says of the results of runs.
+    findings: str = ""
     # ``"module:attribute"`` of a tuple of `motionkit.page.curves.Chart`: curves of its metrics that are shown first.
     charts: str = ""
     # ``"module:attribute"`` of a tuple of `motionkit.runs.forms.ModelForm`: what the models are that it saves.
@@ -167,7 +175,7 @@ class Component:
     # ``attribute(summary)`` returns words.
     chosen_by: str = ""
     # ``"module:attribute"`` of the search space of a trainer for `motionkit tune --bayes`: ``attribute(settings)``
-    # returns a `motionkit.config.Search`, and imports no torch.
+    # returns a `motionkit.contracts.search.Search`, and imports no torch.
     search: str = ""
     # ``"module:attribute"`` of what adjusts a trainer's settings by the figures of a run, for `tune --metrics RUN`:
     # ``attribute(run, *, base, write_config, dry_run)`` returns the document of the command.
@@ -183,6 +191,8 @@ class Component:
     # ``attribute(root, config)`` returns what was found of each below a folder (release, state, path, text), and the
     # command to type when all are there.
     released: str = ""
+    # Options that were added after runs had been recorded, each with the value that keeps what those did.
+    later: Mapping[str, Any] = field(default_factory=dict)
     # Metrics it logs other than motionkit's and those under ``my/``, which need no definition: a tuple, or the
     # ``"module:attribute"`` of one, which imports no torch.
     metrics: tuple[Metric, ...] | str = ()

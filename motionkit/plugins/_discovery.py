@@ -126,8 +126,15 @@ _ROWS = (
 )
 """The kinds that several systems share."""
 
-OBJECTS: Mapping[str, str] = {"commands": "command", "answers": "answer"}
-"""Groups whose entries name an object of the command line, no `Component`, each with its singular."""
+OBJECTS: Mapping[str, Kind] = {
+    row.name: row
+    for row in (
+        Kind("commands", "command"),
+        Kind("answers", "answer"),
+        Kind("formats", "format", scaffold="motionkit.plugins:motionkit-format-demo"),
+    )
+}
+"""Groups whose entries name an object that is no `Component`."""
 
 
 class _Kinds(Mapping[str, Kind]):
@@ -273,7 +280,7 @@ def _scan(limit: str | None, path: tuple[str, ...]) -> Scan:
             problem = f"its kinds of plugins cannot be read: {in_words(error)}"
             broken.append(Broken(entry.distribution, entry.value, problem))
     groups = {entry.kind for entry in entries if entry.distribution == HOME}
-    if groups and OF_KINDS not in groups:
+    if groups and not {OF_KINDS, "formats"} <= groups:
         raise MotionkitError("the installation of motionkit is older than its code.", fix=INSTALL_FIX)
     kinds = joined(rows)
     objects = tuple(e for e in entries if e.kind in OBJECTS)

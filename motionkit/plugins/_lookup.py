@@ -14,6 +14,7 @@ import os
 import shlex
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -78,6 +79,15 @@ def get(kind: str, name: str, *, typed: bool = False) -> Component:
     if not builtin:  # theirs: `builtin_metrics`
         declare(component.own_metrics())
     return component
+
+
+def recorded(kind: str, name: object, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that a run recorded for a plugin, with those that were added later (`Component.later`)."""
+    later: Mapping[str, Any] = {}
+    if isinstance(name, str) and not is_file(name):
+        with suppress(MotionkitError):  # it may be gone
+            later = get(kind, name).later
+    return {**later, **options}
 
 
 def named(field: str, *others: Component) -> list[Any]:
@@ -288,8 +298,8 @@ def load(entry: Entry) -> Any:
 
 
 def _title(entry: Entry) -> str:
-    singular = OBJECTS.get(entry.kind) or KINDS[entry.kind].singular
-    return f"{singular} {entry.name!r} of package {entry.distribution!r}"
+    row = OBJECTS.get(entry.kind) or KINDS[entry.kind]
+    return f"{row.singular} {entry.name!r} of package {entry.distribution!r}"
 
 
 def _load(entry: Entry) -> Component:

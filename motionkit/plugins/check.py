@@ -152,7 +152,10 @@ def _methods(protocol: str) -> list[str]:
 
 def _contract(kind: str, name: str) -> tuple[str, str]:
     """Run the contract check of a kind, or of what the plugin gives, with its default options."""
-    module, _, function = check_of(kind, get(kind, name)).partition(":")
+    check = check_of(kind, get(kind, name))
+    if not check:
+        return "", ""  # nothing is known of what it gives
+    module, _, function = check.partition(":")
     runtime = {"dataset": _small_dataset()} if kind == "rewards" else {}
     try:
         getattr(importlib.import_module(module), function)(name, **runtime)

@@ -6,8 +6,11 @@ A package has there
   with ``summary``, ``panel``, ``example`` and ``before``, the command that follows it in the list;
 - ``defaults``: what a command takes if nothing is named;
 - ``exports``: its formats of `motionkit export`, each with the options that act with it alone, and ``words`` on them;
-  ``"of": "data"`` where they are not of models;
-- ``examples`` of motionkit's own commands, and ``words``: parts of their help and messages that name something of it.
+  ``"of": "data"`` where they are not of models, and the words of several packages make one sentence;
+- ``formats``: the formats of motions that it brings, each with the endings of its files; ``settings``: what these
+  formats need to know, and ``variables``: names of environment variables that hold such settings;
+- ``examples`` of motionkit's own commands, and ``words``: parts of their help and messages that name something of it;
+- ``synonyms``: other tools' words for its commands.
 
 A package that is not installed adds nothing. Other packages need no such file: listings have the summary of their
 metadata.
@@ -49,6 +52,36 @@ def owner_of(command: str) -> str:
     return next(modules, "").partition(".")[0].replace("_", "-")
 
 
+def owner_of_format(name: str) -> str:
+    """Return the distribution that has a format of motions, installed or not; empty if none of motionkit's has.
+
+    Args:
+        name: The format, or the ending of a file.
+    """
+    for module, package in _all().items():
+        for word, endings in package.get("formats", {}).items():
+            if name == word or name.lower().endswith(tuple(endings)):
+                return module.replace("_", "-")
+    return ""
+
+
+def owner_of_export(name: str) -> str:
+    """Return the distribution that has a format of `motionkit export`, installed or not; empty if none has."""
+    modules = (module for module, package in _all().items() if name in package.get("exports", {}).get("formats", ()))
+    return next(modules, "").partition(".")[0].replace("_", "-")
+
+
+def owner_of_setting(name: str) -> str:
+    """Return the distribution whose formats have a setting, installed or not; empty if none of motionkit's has."""
+    modules = (module for module, package in _all().items() if name in package.get("settings", ()))
+    return next(modules, "").replace("_", "-")
+
+
+def variables() -> tuple[str, ...]:
+    """Return the environment variables with settings of formats."""
+    return tuple(name for package in _all().values() for name in package.get("variables", ()))
+
+
 def commands() -> list[str]:
     """Return the commands of all packages, in the order of listings."""
     return [name for part in _part("commands") for name in part]
@@ -77,6 +110,15 @@ def words(about_what: str) -> str:
     return "".join(part.get(about_what, "") for part in _part("words"))
 
 
+def synonyms() -> dict[str, list[str]]:
+    """Return other tools' words for the packages' commands, each with the commands that may be meant."""
+    found: dict[str, list[str]] = {}
+    for part in _part("synonyms"):
+        for word, commands_meant in part.items():
+            found.setdefault(word, []).extend(commands_meant)
+    return found
+
+
 def formats() -> dict[str, list[str]]:
     """Return the formats of `motionkit export`, each with the options that act with it alone."""
     return {name: options for part in _part("exports") for name, options in part["formats"].items()}
@@ -84,7 +126,9 @@ def formats() -> dict[str, list[str]]:
 
 def about_formats() -> str:
     """Return what help says of these formats: those of models, then those of data."""
-    return "".join(part["words"] for part in sorted(_part("exports"), key=lambda part: part.get("of") == "data"))
+    of_data = [part["words"] for part in _part("exports") if part.get("of") == "data"]
+    of_models = [part["words"] for part in _part("exports") if part.get("of") != "data"]
+    return "".join([*of_models, "; ".join(of_data) + ". " if of_data else ""])
 
 
 def _first(part: str, name: str, otherwise: Any) -> Any:

@@ -8,8 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from motionkit.errors import MotionkitError
-from motionkit.plugins._discovery import KINDS, Kind, either, normalise
-from motionkit.plugins._lookup import available
+from motionkit.plugins._discovery import KINDS, OBJECTS, Kind, either, normalise, scan
 
 
 def new_plugin(
@@ -61,6 +60,15 @@ def template_folder(template: str) -> Path:
     return Path(str(files(module))) / "templates" / package
 
 
+def startable() -> list[Kind]:
+    """Return the kinds that have a template."""
+    return [row for row in _rows() if row.scaffold]
+
+
+def _rows() -> list[Kind]:
+    return [*KINDS.values(), *OBJECTS.values()]
+
+
 def _names(package: str, kind: Kind) -> tuple[str, str, str, str]:
     """Return the four names of a package: its own, its module's, its class's, its plugin's.
 
@@ -79,7 +87,7 @@ def _renamed(text: str, names: Mapping[str, str]) -> str:
 
 def _refuse_known(kind: Kind, name: str, package: str, taken: Collection[str]) -> None:
     """Refuse a name that is taken by another plugin of the kind, or by a command."""
-    same_name = [entry for entry in available(kind.name) if entry.name == name]
+    same_name = [entry for entry in scan().of(kind.name) if entry.name == name]
     foreign = [entry for entry in same_name if normalise(entry.distribution) != normalise(package)]
     if not foreign and not (kind.name == "trainers" and name in taken):
         return
@@ -93,7 +101,7 @@ def _refuse_known(kind: Kind, name: str, package: str, taken: Collection[str]) -
 
 def _template(kind: Kind, gives: str) -> str:
     """Return the template of a kind, for plugins that give `gives`."""
-    by_word = {next(iter(kind.gives)): kind.scaffold, **kind.scaffolds}
+    by_word = {next(iter(kind.gives), ""): kind.scaffold, **kind.scaffolds}
     if gives and gives not in by_word:
         raise MotionkitError(
             f"there are no templates for a {kind.singular} that gives {gives!r}.",
@@ -105,9 +113,9 @@ def _template(kind: Kind, gives: str) -> str:
 def _singular_in(package: str) -> str:
     """Return the kind in ``motionkit-KIND-NAME``."""
     second = package.split("-")[1:2]
-    singular = next((row.singular for row in KINDS.values() if [row.singular] == second), "")
+    singular = next((row.singular for row in _rows() if [row.singular] == second), "")
     if not singular:
-        kinds = "|".join(row.singular for row in KINDS.values() if row.scaffold)
+        kinds = "|".join(row.singular for row in startable())
         raise MotionkitError(
             f"{package!r} does not say what kind of plugin it is.", fix=f"motionkit plugins new {kinds} NAME"
         )
@@ -115,8 +123,8 @@ def _singular_in(package: str) -> str:
 
 
 def _kind(singular: str) -> Kind:
-    kind = next((row for row in KINDS.values() if row.singular == singular), None)
-    have = ", ".join(row.singular for row in KINDS.values() if row.scaffold)
+    kind = next((row for row in _rows() if row.singular == singular), None)
+    have = ", ".join(row.singular for row in startable())
     if kind is None:
         raise MotionkitError(f"there is no plugin kind {singular!r}.", fix=f"kinds that can be started: {have}.")
     if not kind.scaffold:

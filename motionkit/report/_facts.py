@@ -11,36 +11,9 @@ from motionkit.documents import value_at
 from motionkit.page.html import commands, definitions, details, note, table, tiles
 from motionkit.page.wording import duration
 from motionkit.runs.source import Source
-from motionkit.tracking import (
-    DOUBTED,
-    FEWEST,
-    GENERATE,
-    GUIDANCE,
-    HELDOUT_TABLES,
-    MEASURED_BY,
-    NO_CHANGE,
-    NOISE,
-    TOO_FEW,
-    HeldoutResult,
-    result_sentence,
-    result_table,
-    results,
-    series,
-)
+from motionkit.tracking import DOUBTED, FEWEST, MAIN, MEASURED_BY, NO_CHANGE, TOO_FEW, Change, change_table, series
 
 _BETTER = {"up": "Higher is better.", "down": "Lower is better.", "one": "Best near 1.", "none": ""}
-
-_SAMPLED = {
-    GENERATE: "of the prompts, with the settings of motionkit generate: before and after with one guidance scale; one "
-    "sample each. Reference: clips of the same actions.",
-    "heldout_all_steps": "prompts sampled with every step of the ancestral sampler, one sample each.",
-}
-"""What the further tables were measured on; the number of prompts stands before it."""
-
-_OLD_GUIDANCE = (
-    "The run is of an older version: before and after may have been sampled with different guidance scales, so that a "
-    "change may be that of the guidance alone."
-)
 
 _NARROW = 4
 """Columns of figures that fit beside each other on a telephone."""
@@ -50,7 +23,7 @@ def head(source: Source) -> str:
     """Return the title, the command line and the result in a sentence."""
     info, line = source.info, typed(source)
     when = f"started {info.created.replace('T', ' ')[:16]} UTC, " if info.created else ""
-    sentence = " ".join(filter(None, (result_sentence(source.info.summary) or _so_far(source), _verdict(source))))
+    sentence = " ".join(filter(None, (source.report.sentence or _so_far(source), _verdict(source))))
     return (
         f"<header><h1>{escape(info.command)}: {escape(source.name)}</h1>"
         f"{commands([line]) if line else ''}"
@@ -73,11 +46,11 @@ def _commit(source: Source) -> str:
 def figures(source: Source) -> str:
     """Return the few figures in large type."""
     record = source.info.record
-    rows = {row.name: row for row in source.others.get(HELDOUT_TABLES[GENERATE], source.results)}
+    rows = {row.name: row for row in next(iter(source.report.shown.values()))}
     values = [(name, rows[name].text(rows[name].delta, sign=True)) for name in ("reward", "judge") if name in rows]
     named = [(f"change in {name}", value) for name, value in values]
     if not named:
-        named = [(row.label, row.text(row.after)) for row in source.results[:2]]
+        named = [(row.label, row.text(row.after)) for row in source.report.changes[:2]]
     seconds = record.seconds if record and record.seconds else _last_seconds(source)
     total = source.info.total_steps if source.info.status == "running" else None
     steps = f"{source.steps:,}" + (f" of {total:,}" if total else "")
@@ -86,30 +59,31 @@ def figures(source: Source) -> str:
 
 def result_tables(source: Source) -> str:
     """Return the tables of the result, each with what it was measured on."""
-    if not source.results:
+    report, summary = source.report, source.info.summary
+    if not report.changes:
         return ""
-    parts = {"heldout": note(_measured_on(source) + _compared(source, "heldout")) + _result_table(source.results)}
+    first = note(_measured_on(source) + _compared(source, MAIN)) + _result_table(report.changes)
     more = ""
-    for key, text in _SAMPLED.items():
-        rows = results(source.info.summary.get(key))
-        if rows and key == GENERATE and GUIDANCE not in source.info.summary:
-            more = details("With the settings of motionkit generate", note(_OLD_GUIDANCE) + _result_table(rows))
-        elif rows:
-            parts[key] = note(f"{max(row.n for row in rows):,} {text}{_compared(source, key)}") + _result_table(rows)
-    if GENERATE in parts:
-        first = parts.pop(GENERATE)
-        more += f"<h3>With the sampling steps of training</h3>{parts['heldout']}"
-    else:
-        first = parts["heldout"]
-    if "heldout_all_steps" in parts:
-        more += details("With all sampling steps", parts["heldout_all_steps"])
+    for key, way in report.ways.items():
+        rows, heading = report.measured(key), _capital(way.words)
+        if not rows or key == MAIN:
+            continue
+        shown = note(f"{max(row.n for row in rows):,} {way.note}{_compared(source, key)}") + _result_table(rows)
+        if doubt := way.doubt(summary):
+            more += details(heading, note(doubt) + _result_table(rows))
+        elif next(iter(report.shown)) == way.words:  # it stands in front of the main one
+            more += f"<h3>{escape(_capital(report.named('')))}</h3>{first}"
+            first = shown
+        else:
+            more += details(heading, shown)
     others = [item for item in source.info.tables if "verdict" not in item["columns"]]
     more += "".join(
         f"<h3>{escape(str(item.get('title', '')))}</h3>"
         + table(item["columns"], item["rows"], numbers=range(1, len(item["columns"])), kind=_kind(item["columns"]))
         for item in others
     )
-    return f"<h2>Result</h2>{_measured_by(source)}{first}{_how_to_read(source)}{more}"
+    notes = "".join(note(f"{_capital(text)}.") for text in report.notes)
+    return f"<h2>Result</h2>{notes}{first}{_how_to_read(source)}{more}"
 
 
 def _compared(source: Source, key: str) -> str:
@@ -118,26 +92,16 @@ def _compared(source: Source, key: str) -> str:
     return f" {words}." if isinstance(words, str) and words else ""
 
 
-def _measured_by(source: Source) -> str:
-    """Return which judge and evaluator measured, and which rows are missing or say little; empty for older runs."""
-    said, notes = (value_at(source.info.summary, MEASURED_BY, key) for key in ("said", "notes"))
-    texts = [said, *(notes if isinstance(notes, list) else ())]
-    return "".join(note(f"{_capital(text)}.") for text in texts if isinstance(text, str) and text)
-
-
 def _how_to_read(source: Source) -> str:
     """Return what each row of the result means, and what the verdicts do."""
+    report = source.report
     words = {
         row.label: f"{row.metric.meaning} {_BETTER[row.direction]}".strip()
-        for row in source.results
+        for row in report.changes
         if row.metric.meaning and not row.metric.name.endswith("<name>")
     }
-    if any(row.name == "judge" for row in source.results):
-        words["reward and judge"] = (
-            "The judge measures the same as the reward by another network, which is never trained on. Where the "
-            "reward rises and the judge does not follow, the policy pleases the reward without being better."
-        )
-    shown = [row for rows in (source.results, *source.others.values()) for row in rows]
+    words |= report.meanings
+    shown = [*report.changes, *(row for way, rows in report.shown.items() if way for row in rows)]
     if any(row.ci95 for row in shown):
         words[NO_CHANGE] = (
             "The 95 % interval of the change, as it is printed, contains 0; or the change is below half a percent."
@@ -146,10 +110,8 @@ def _how_to_read(source: Source) -> str:
         words[TOO_FEW] = f"A verdict needs {FEWEST} held-out prompts, takes, regions or episodes."
     if doubt := next((row.doubt for row in shown if row.doubt), ""):
         words[DOUBTED] = f"No verdict, because {doubt}: what it says of a change may be chance."
-    if any(row.noise for row in shown):
-        words["noise"] = (
-            f"The jerk after training is over {NOISE:g} times that of reference clips: no change is called good."
-        )
+    if noise := next((row.noise for row in shown if row.noise), ""):
+        words["noise"] = noise
     return details("How to read this", definitions(words)) if words else ""
 
 
@@ -165,9 +127,9 @@ def _measured_on(source: Source) -> str:
     if isinstance(sentence, str):
         by, older, _ = source.info.chosen_by.partition(" (older version)")
         return sentence + (f" The policy was chosen by {by} on other starts." if older else "")
-    n = max(row.n for row in source.results)
+    n = max(row.n for row in source.report.changes)
     samples = value_at(source.info.config, "heldout", "samples")
-    if not any(row.ci95 for row in source.results):
+    if not any(row.ci95 for row in source.report.changes):
         return f"{n:,} held-out clips or prompts."
     each = f" x {samples} samples" if isinstance(samples, int) else ""
     return (
@@ -175,14 +137,14 @@ def _measured_on(source: Source) -> str:
         f"prompts; '{NO_CHANGE}': it contains 0."
         + (
             " Reference: clips of the same actions, joined."
-            if any(row.real is not None for row in source.results)
+            if any(row.real is not None for row in source.report.changes)
             else ""
         )
     )
 
 
-def _result_table(results: Sequence[HeldoutResult]) -> str:
-    content = result_table(results)
+def _result_table(results: Sequence[Change]) -> str:
+    content = change_table(results)
     # A telephone has no room for intervals, nor for changes where reference motions have a column.
     more = {" interval": any(row.ci95 for row in results), " real": any(row.real is not None for row in results)}
     kind = "".join(word for word, wanted in more.items() if wanted)
@@ -211,7 +173,7 @@ def settings(source: Source) -> str:
     """Return the settings: those that were chosen, then the defaults."""
     record = source.info.record
     origins = record.origins if record else {}
-    rows = [(key, _value(value), _origin(origins, key)) for key, value in flat(source.info.config)]
+    rows = [(key, _value(value), origin_of(origins, key)) for key, value in flat(source.info.config)]
     rows = [row for row in rows if row[0] not in ("run.out", "run.name", "run.overwrite", "run.resume")]
     if not rows:
         return ""
@@ -269,7 +231,8 @@ def _value(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _origin(origins: Mapping[str, str], key: str) -> str:
+def origin_of(origins: Mapping[str, str], key: str) -> str:
+    """Return who set a setting: ``default``, or as `motionkit.config` records it."""
     return origins.get(key) or origins.get(key.rpartition(".")[0]) or "default"
 
 

@@ -18,12 +18,11 @@ from motionkit.contracts.dataset import called
 from motionkit.contracts.open_model import STARTER, open_model
 from motionkit.documents import read_json, value_at
 from motionkit.errors import MotionkitError
-from motionkit.report._facts import flat
+from motionkit.report._facts import flat, origin_of
 from motionkit.report._systems import sections_of
 from motionkit.runs import TENSORS, TRAINED_ON, OutputFolder, SavedModel, TrainedOn
 from motionkit.runs.forms import ModelForm, forms_for
 from motionkit.runs.source import Source, read_source
-from motionkit.tracking import result_sentence
 from motionkit.version import __version__
 from motionkit.weights import located
 
@@ -82,7 +81,7 @@ def write_hub_folder(
     source = read_source(run) if run is not None and (run / "run.json").is_file() else None
     known = TrainedOn.read(saved.document.parent)
     shuffled = read_source(control) if control else None
-    if shuffled is not None and (source is None or not _is_control(shuffled) or not shuffled.results):
+    if shuffled is not None and (source is None or not _is_control(shuffled) or not shuffled.report.changes):
         raise MotionkitError(
             f"{control} is no control of {path}.",
             why="a control is a finished run with shuffled rewards, beside a run.",
@@ -225,14 +224,10 @@ def _made(source: Source | None, bundled: bool) -> str:
 
 
 def _how_to_load(form: ModelForm, caption: str) -> str:
-    python = text = ""
-    if "TEXT" in form.use:
-        text = "" if caption else " TEXT is a caption like those that it was trained on."
-        typed = json.dumps(caption, ensure_ascii=False) if caption else '"TEXT"'
-        python = (
-            "\n\n```python\nfrom motionkit import load_policy\n\n"
-            f'motions = load_policy("FOLDER").generate({typed})\nmotions[0].save("motion.glb")\n```'
-        )
+    asks = "TEXT" in form.use and not caption
+    text = " TEXT is a caption like those that it was trained on." if asks else ""
+    typed = json.dumps(caption, ensure_ascii=False) if caption else '"TEXT"'
+    python = f"\n\n```python\n{form.python.replace('TEXT', typed)}```" if form.python else ""
     use = form.use.replace("TEXT", shlex.quote(caption) if caption else '"TEXT"')
     return (
         f"## How to load it\n\nFOLDER is this folder, or its id on the hub.{text} The files are JSON and safetensors; "
@@ -307,7 +302,7 @@ def _result(source: Source, control: Source | None) -> Iterator[str]:
     if not tables:
         yield f"## Held-out results\n\nNone: the run is {source.info.status}."
         return
-    sentence = result_sentence(source.info.summary)
+    sentence = source.report.sentence
     lines = ["## Held-out results", *([_said(sentence)] if sentence else [])]
     if any("before" in item["columns"] for item in tables):
         lines.append(
@@ -320,10 +315,10 @@ def _result(source: Source, control: Source | None) -> Iterator[str]:
     for item in tables:
         yield _table(str(item.get("title", "")), item["columns"], item["rows"])
     if control is not None:
-        others = {row.name: row for row in control.results}
+        others = {row.name: row for row in control.report.changes}
         rows = [
             [row.label, row.text(row.delta, sign=True), row.text(others[row.name].delta, sign=True)]
-            for row in source.results
+            for row in source.report.changes
             if row.name in others
         ]
         yield _table(
@@ -347,7 +342,7 @@ def _limits(source: Source | None) -> str:
     if source is not None:
         worse = [
             f"{row.label} ({row.text(row.before)} to {row.text(row.after)})"
-            for row in source.results
+            for row in source.report.changes
             if row.tone == "bad"
         ]
         lines += [f"- Worse than before: {', '.join(worse)}."] if worse else []
@@ -381,8 +376,7 @@ def _settings(document: Mapping[str, Any], source: Source | None) -> str:
     record = source.info.record
     rows = []
     for key, value in flat(source.info.config):
-        chosen = record.origins.get(key) or record.origins.get(key.rpartition(".")[0]) or "default"
-        if chosen != "default" and not key.startswith(_SECRET):
+        if origin_of(record.origins, key) != "default" and not key.startswith(_SECRET):
             rows.append([f"`{key}`", _value(value)])
     versions = ", ".join(f"{name} {version}" for name, version in record.versions.items() if name != "platform")
     return (

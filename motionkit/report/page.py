@@ -157,15 +157,16 @@ def _names(folders: Sequence[Path]) -> list[str]:
 
 def _results(sources: dict[str, Source]) -> str:
     """Return a table with a column per run: what each quantity came to, and how it changed."""
-    cells = compared_rows([source.results for source in sources.values()])
+    reports = [source.report for source in sources.values()]
+    cells = compared_rows(reports)
     if not cells:
         return note("None of these runs has a final measurement.")
     cells.append(("steps", *(f"{source.steps:,}" for source in sources.values())))
     if any(source.info.chosen_by for source in sources.values()):
         cells.append(("policy chosen by", *(source.info.chosen_by or "-" for source in sources.values())))
-    befores = [row.text(row.before) for source in sources.values() for row in source.results if row.name == "reward"]
+    befores = [row.text(row.before) for report in reports for row in report.changes if row.name == "reward"]
     text = f"After training, with the change since its own start in brackets. {_ORDER}"
-    if apart := measured_apart([source.info.config for source in sources.values()]):
+    if apart := measured_apart(reports):
         text += f" {apart}"
     if len(set(befores)) > 1:
         scores = f"{', '.join(befores[:-1])} and {befores[-1]}"

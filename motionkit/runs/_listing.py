@@ -24,7 +24,7 @@ from motionkit.runs._resume import (
     run_folder,
     short_name,
 )
-from motionkit.tracking import last_metrics, read_metrics
+from motionkit.tracking import Report, last_metrics, read_metrics
 
 _logger = logging.getLogger("motionkit.runs")
 
@@ -79,6 +79,11 @@ class RunInfo:
             return plugins.trainer_of(self.command)
         except MotionkitError:
             return None
+
+    @property
+    def report(self) -> Report:
+        """What it measured before and after; empty before its end."""
+        return Report.of_run(self.summary, self.config, self.trainer)
 
     @property
     def chosen_by(self) -> str:

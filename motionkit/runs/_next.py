@@ -8,12 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from motionkit import plugins
-from motionkit.config import typed_flags
 from motionkit.errors import MotionkitError
 from motionkit.runs._listing import RunInfo
 from motionkit.runs._model import find_model
 from motionkit.runs._resume import resume_line
 from motionkit.runs.forms import POLICY, POLICY_DOCUMENT, forms_for, kind_of
+from motionkit.runs.words import typed_flags
 
 
 def next_commands(info: RunInfo) -> list[str]:

@@ -11,7 +11,6 @@ from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from motionkit.config import as_recorded
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError, did_you_mean
 from motionkit.runs._folder import own_names
@@ -138,7 +137,7 @@ def read_settings(directory: Path) -> dict[str, Any]:
         raise damaged(directory, error.sentence()) from error
     except ValidationError as error:
         raise damaged(directory, f"config.json: {first_problem(error)}") from error
-    return as_recorded(settings)
+    return settings
 
 
 def without_place(snapshot: Mapping[str, Any]) -> dict[str, Any]:

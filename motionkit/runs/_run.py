@@ -18,7 +18,6 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self, SupportsFloat
 
-from motionkit.config import typed_flags
 from motionkit.errors import Interrupted, MotionkitError
 from motionkit.runs._checkpoint import (
     Checkpoint,
@@ -43,6 +42,7 @@ from motionkit.runs._resume import (
     without_place,
 )
 from motionkit.runs.atomic import disk_errors, sweep, write_json
+from motionkit.runs.words import typed_flags
 from motionkit.tracking import (
     JsonlWriter,
     Trackers,

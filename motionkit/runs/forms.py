@@ -36,6 +36,7 @@ class ModelForm:
     what: str  # In words, with an article
     use: str  # A command that uses it; FOLDER stands for the folder or its id on the hub, TEXT for a caption
     tags: tuple[str, ...] = ()  # Of the hub
+    python: str = ""  # Lines of Python that do the same, with the same words; empty for none
     # ``kind`` of its document, ``format`` of a `CONFIG`; empty if no other form has a document of this name.
     word: str = ""
     # Kind and name of the plugin that `export` and `eval` open it with, such as ``("policies", NAME)``; None if they do

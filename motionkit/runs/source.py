@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from motionkit.runs._listing import RunInfo, peek
-from motionkit.tracking import HeldoutResult, other_results, results
+from motionkit.tracking import Report
 
 _LOGGED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ([A-Z]+) (.*)")
 _MOST = 4 << 20  # bytes of log.txt that are read, from its end
@@ -28,15 +29,10 @@ class Source:
         """The run's name: the last part of its folder."""
         return self.info.directory.resolve().name
 
-    @property
-    def results(self) -> list[HeldoutResult]:
-        """Results before and after; empty for a run that has not finished."""
-        return results(self.info.summary.get("heldout"))
-
-    @property
-    def others(self) -> dict[str, list[HeldoutResult]]:
-        """Further tables of before and after, by the sampling of their prompts."""
-        return other_results(self.info.summary)
+    @cached_property
+    def report(self) -> Report:
+        """What was measured before and after; empty for a run that has not finished."""
+        return self.info.report
 
     @property
     def steps(self) -> int:

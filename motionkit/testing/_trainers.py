@@ -8,10 +8,11 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from motionkit.config import Resolved, TrainerSettings
+from motionkit.config import Resolved
 from motionkit.runs import Run
 from motionkit.testing._component import Findings, check_component, options_of
 from motionkit.training.execute import build_trainer, run_trainer
+from motionkit.training.settings import TrainerSettings
 
 
 def check_trainer(name: str, folder: Path, *, settings: dict[str, Any] | None = None) -> Mapping[str, Any]:

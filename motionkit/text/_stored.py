@@ -212,7 +212,7 @@ class StoredEncoder:
         texts, vectors = read_table(table)
         self.width = vectors.shape[1]
         self.fingerprint = "stored-" + hashlib.sha256(table.read_bytes()).hexdigest()[:16]
-        self._rows = {text: vectors[i : i + 1] for i, text in enumerate(texts)}
+        self._rows = dict(zip(texts, vectors.split(1), strict=True))
         self._make_fallback = fallback
         self._student = student
         self._fallback: TextEncoder | None = None

@@ -6,22 +6,27 @@ import statistics
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from pydantic import Field, field_validator
 
-from motionkit.config import Chosen, Cli, Group, PromptSettings, SamplerSettings, Settings, choose_from_file, slot
+from motionkit.config import Chosen, Cli, Settings, choose_from_file, slot
 from motionkit.contracts.console import Command, Console
 from motionkit.errors import MotionkitError
+from motionkit.formats import FORMATS, WriteOptions, kind_of
+from motionkit.formats.settings import FormatSettings, with_format_settings
+from motionkit.formats.table import endings, listed
 from motionkit.page.wording import count
+from motionkit.plugins import either
 from motionkit.runs import made_by
+from motionkit.text_to_motion.settings import PromptSettings, SamplerSettings
 from motionkit.text_to_motion.typed import STDIN, list_prompts, read_prompts, read_seconds, refuse_loose_words
 
 if TYPE_CHECKING:
     import torch
 
-    from motionkit.clips.convert import ConvertReport, Edits, FileKind
+    from motionkit.clips.convert import ConvertReport, Edits
     from motionkit.contracts.dataset import TextMotionDataset
     from motionkit.motion.corpus.ids import Split
     from motionkit.text import Prompt
@@ -34,7 +39,9 @@ _STARTER = "starter"
 
 PORT = 8420
 
-EXPORTS = ("bvh", "glb", "fbx", "html", "mp4", "gif", "mpl", "npz")
+EXPORTS = tuple(form.name for form in listed("bvh", "glb", "html", "mp4", "gif", "mpl", "npz"))
+
+_RIGS = [form.name.upper() for form in listed("bvh", "glb", what="reader") if form.reader and form.reader.rig]
 
 
 class AskedPrompts(PromptSettings):
@@ -68,16 +75,19 @@ class GenerateSampler(SamplerSettings):
     )
 
 
-class FileSettings(Group):
-    """What is done to motions in files and in the page; the arrays of a folder stay what the policy made."""
+@with_format_settings("Files", writing=True)
+class _NamedFiles(FormatSettings):
+    """Rate, names and rig of files."""
 
     fps: Annotated[float, Cli("--fps", "Files")] = Field(0.0, ge=0, description="Rate of files; 0: the policy's own.")
     names: Annotated[str, Cli("--names", "Files")] = Field(
-        "", description="Names and rig of files: mixamo, unreal, vrm, smpl, or your own BVH, GLB or FBX file."
+        "", description=f"Names and rig of files: mixamo, unreal, vrm, smpl, or your own {either(_RIGS)} file."
     )
-    blender: Annotated[str, Cli("--blender", "Files")] = Field(
-        "", description="Your Blender, or a Python with bpy, for FBX; default: MOTIONKIT_BLENDER."
-    )
+
+
+class FileSettings(_NamedFiles):
+    """What is done to motions in files and in the page; the arrays of a folder stay what the policy made."""
+
     loop: Annotated[bool, Cli("--loop", "Files")] = Field(
         False, description="Cut motions where they can be repeated best, and bend both ends to meet."
     )
@@ -87,10 +97,6 @@ class FileSettings(Group):
     fix: Annotated[str, Cli("--fix", "Files")] = Field(
         "", description="Repairs: feet (held where they stand), jitter (filtered); joined by commas."
     )
-
-    def code(self) -> Mapping[str, str]:
-        """The program is started; see `Group.code`."""
-        return {"blender": "it is a program that is started."} if self.blender else {}
 
 
 class GenerateSettings(Settings):
@@ -144,7 +150,7 @@ def generate(
         Path | None,
         typer.Argument(
             metavar="OUT",
-            help="Folder to make; or one .bvh, .glb, .fbx, .html, .mp4, .gif, .npz or .npy.",
+            help=f"Folder to make; or one {either(endings('bvh', 'glb', 'html', 'mp4', 'gif', 'npz', 'joints'))}.",
             show_default=False,
         ),
     ] = None,
@@ -208,7 +214,6 @@ def generate(
     if serve:
         return _serve(settings, console, port, as_typed=as_typed)
     assert out is not None, "the check refuses it"
-    from motionkit.clips.convert import kind_of
     from motionkit.clips.motion_clip import save_clips
     from motionkit.text_to_motion.blocks import Seams
     from motionkit.text_to_motion.evaluation.export import export_motions, noted, require_places
@@ -249,10 +254,9 @@ def generate(
         every = [prompt for prompt in asked for _ in range(settings.num_samples)]
         clips = [noted(clip, prompt, readings) for (clip, _), prompt in zip(made, every, strict=True)]
         seams = [item for _, item in made]
-        report = save_clips(
-            clips, out, fps=settings.files.fps, edits=edits, overwrite=overwrite, blender=settings.files.blender
-        )
-        console.say(f"wrote {out}{_fit(report, console)}")
+        writing = WriteOptions(settings=settings.files.of_formats())
+        report = save_clips(clips, out, fps=settings.files.fps, options=writing, edits=edits, overwrite=overwrite)
+        _say_written(report, out, console)
         fps = settings.files.fps or policy.fps
         measured = [item for item in seams if item is not None]
         written = {"out": str(out), "fps": fps, "frames": report.frames, "figures": report.figures}
@@ -269,11 +273,10 @@ def generate(
         motions = write_motions(
             policy, asked, out, plan, **how, readings=readings, facts=facts, overwrite=overwrite, progress=step
         )
-    reports = export_motions(
-        out, kinds, fps=settings.files.fps, edits=edits, overwrite=overwrite, blender=settings.files.blender
-    )
+    told = settings.files.of_formats()
+    reports = export_motions(out, kinds, fps=settings.files.fps, edits=edits, overwrite=overwrite, settings=told)
     for kind, report in reports.items():
-        console.say(f"wrote {out / kind}{_fit(report, console)}")
+        _say_written(report, out / kind, console)
     console.say(f"wrote {count(len(motions), 'motion')} to {out}; open {out / 'motions.html'} to see them")
     figures = {kind: report.figures for kind, report in reports.items()}
     table = [row for report in reports.values() for row in _table(report)][:1]
@@ -335,7 +338,7 @@ def _edits(files: FileSettings) -> Edits:
     fixes = read_fixes(files.fix)
     if "clean" in fixes:
         raise MotionkitError("--fix clean does not act on what a policy makes.", fix="feet, jitter or both.")
-    rig = read_rig(files.names, blender=files.blender, flag="--names") if files.names else None
+    rig = read_rig(files.names, settings=files.of_formats(), flag="--names") if files.names else None
     return Edits(fixes=fixes, rig=rig, loop=files.loop, in_place=files.in_place)
 
 
@@ -354,25 +357,25 @@ def _seam_table(seams: Sequence[Seams], count: int) -> list[dict[str, Any]]:
     return [{"title": "seams of blocks", "columns": ("", ""), "rows": seam_rows(seams, count)}] if seams else []
 
 
-def _kinds(to: Sequence[str], out: Path) -> list[FileKind]:
+def _kinds(to: Sequence[str], out: Path) -> list[str]:
     """Return the formats to write beside the motions."""
-    from motionkit.clips.convert import kind_of
+    from motionkit.clips.convert import no_kind
 
     if to and kind_of(out) is not None:
         raise MotionkitError("--to needs a folder as OUT.", why=f"{out} is a single file.")
     if unknown := [name for name in to if name not in EXPORTS]:
-        raise MotionkitError(
-            f"--to {unknown[0]} is not a format that motions are written in.", fix=f"one of {', '.join(EXPORTS)}"
-        )
-    return cast("list[FileKind]", list(to))
+        raise no_kind(unknown[0], EXPORTS)
+    return list(to)
 
 
-def _fit(report: ConvertReport, console: Console) -> str:
-    """Return the fit of solved rotations in brackets, where it is worth a word or ``-v`` was given."""
+def _say_written(report: ConvertReport, out: Path, console: Console) -> None:
+    """Say what was written, with the fit of solved rotations where it is worth a word or ``-v`` was given."""
     from motionkit.clips.convert import fit_text
 
     fit = fit_text(report, always=console.verbose)
-    return f" ({fit})" if fit else ""
+    console.say(f"wrote {out}{f' ({fit})' if fit else ''}")
+    for text in report.warnings:
+        console.warn(text)
 
 
 def _with_own_prompts(
@@ -439,7 +442,6 @@ def _check_generate(
 ) -> None:
     """Refuse what needs no policy to be seen, of a dry run too."""
     from motionkit.clips.convert import refuse_foreign
-    from motionkit.formats.fbx import find_blender
 
     if serve:
         given = {"--prompts": prompts, "--durations": durations, "--to": to, "--overwrite": overwrite}
@@ -461,8 +463,8 @@ def _check_generate(
         raise MotionkitError("stdin can be read once.", fix=f"give {STDIN} once.")
     _refuse_reference(settings)
     refuse_foreign(out)
-    if out.suffix.lower() == ".fbx" or "fbx" in (to or []):
-        find_blender(settings.files.blender)
+    for kind in [kind for kind in (kind_of(out), *(to or [])) if kind in FORMATS]:
+        FORMATS[str(kind)].require(settings.files.of_formats())
     read_seconds(durations, name="--durations")
     _edits(settings.files)
 

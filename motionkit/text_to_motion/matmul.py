@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from motionkit.config import TrainerSettings
 from motionkit.text import Prompt
 from motionkit.text_to_motion.policy import DiffusionPolicy
 from motionkit.training.device import (
@@ -20,6 +19,7 @@ from motionkit.training.device import (
     rounding,
     use_matmul,
 )
+from motionkit.training.settings import TrainerSettings
 
 _PROBE = 8  # samples of the comparison
 

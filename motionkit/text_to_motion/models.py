@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from motionkit.runs.forms import CONFIG, POLICY, POLICY_DOCUMENT, ModelForm
 
+_GENERATE = """\
+from motionkit import load_policy
+
+motions = load_policy("FOLDER").generate(TEXT)
+motions[0].save("motion.glb")
+"""
+
 MODELS = (
     ModelForm(
         "tmr",
@@ -36,6 +43,7 @@ MODELS = (
         "a text-to-motion diffusion policy",
         "motionkit generate TEXT motion.html --policy.checkpoint FOLDER",
         tags=("text-to-motion", "diffusion"),
+        python=_GENERATE,
         word="mdm",
         plugin=("policies", "mdm"),
     ),

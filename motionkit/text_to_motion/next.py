@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from motionkit import plugins, starter
-from motionkit.config import slot_words, words_for
 from motionkit.runs import RunInfo, find, folder_name, resumed
 from motionkit.runs.forms import POLICY
+from motionkit.runs.words import slot_words, words_for
 
 STARTER = "starter"
 _TEXT_REWARDS = {"tmr": "tmr-dense", "evaluator": "mdm-dense"}

@@ -29,13 +29,13 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from motionkit.clips.convert import Edits, edit_rows, edited
-from motionkit.clips.convert.targets import SEAMS, shown_track
 from motionkit.clips.motion_clip import MotionClip, save_clips
 from motionkit.contracts.console import Console
 from motionkit.errors import MotionkitError
 from motionkit.page.html import content_rules, html_page
 from motionkit.player import document as player_document
 from motionkit.player import inert, player_assets
+from motionkit.player.files import SEAMS, shown_track
 from motionkit.rl import StepPlan
 from motionkit.text import SEPARATOR
 from motionkit.text_to_motion.evaluation.export import name_of

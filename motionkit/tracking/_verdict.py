@@ -20,10 +20,7 @@ DOUBTED = "n/a"
 """Verdict of what was measured by a model that says little about these data."""
 
 CLOSER, FURTHER = "closer to reference", "further from reference"
-"""Verdicts of a quantity that is best where reference motions have it, such as jerk."""
-
-NOISE = 5.0
-"""A policy whose jerk is over so many times that of reference clips makes noise."""
+"""Verdicts of a quantity that is best where reference motions have it."""
 
 _FEWEST_ENDS = 2  # items of which an interval is shown: a single one resampled is always the same
 _LEAST = 0.005  # smallest share of the value before that counts, as sentences show whole percents
@@ -99,35 +96,3 @@ def came_closer(before: float, after: float, reference: float | None) -> bool | 
     if reference is None or not min(before, after, reference) > 0:
         return None
     return abs(math.log(after / reference)) <= abs(math.log(before / reference))
-
-
-def is_noise(jerk: float, reference: float | None) -> bool:
-    """Return whether motions are noise: a jerk of over `NOISE` times that of reference clips of the same actions."""
-    return reference is not None and reference > 0 and jerk > NOISE * reference
-
-
-def noise_sentence(jerk: float, reference: float, when: str = "") -> str:
-    """Return the sentence about a policy whose motions are noise, without its full stop."""
-    place = f"{when} " if when else ""
-    return (
-        f"this policy makes noise: {place}its motions have {jerk / reference:.0f} times the jerk of reference clips "
-        f"({jerk:,.0f} against {reference:,.0f} m/s^3)"
-    )
-
-
-def unfit(reward: tuple[float, float | None] | None, jerk: tuple[float, float | None] | None) -> list[str]:
-    """Return what is wrong with a policy or a reward before training, a sentence each; empty if nothing is.
-
-    Args:
-        reward: Mean of the policy's motions before training, and of reference clips; None if it is not known.
-        jerk: The same of jerk, in m/s^3.
-    """
-    said = []
-    if jerk is not None and jerk[1] is not None and is_noise(*jerk):
-        said.append(f"{noise_sentence(jerk[0], jerk[1], 'before training')}. Train it longer before it is tuned")
-    if reward is not None and reward[1] is not None and round(reward[1], 3) <= round(reward[0], 3):
-        said.append(
-            f"this reward does not prefer reference motions: they score {reward[1]:.3f}, the policy's own before "
-            f"training {reward[0]:.3f}. If it is a model, such as a TMR, train that longer"
-        )
-    return said

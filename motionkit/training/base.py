@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from motionkit.config import Chosen, TrainerSettings
+from motionkit.config import Chosen
 from motionkit.contracts.dataset import Dataset
 from motionkit.runs import Run, fingerprint, fingerprint_files
+from motionkit.training.settings import TrainerSettings
 from motionkit.training.world import World
 
 

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from motionkit.config import TrainerSettings
 from motionkit.contracts.device import resolve_device, set_threads
 from motionkit.errors import MotionkitError
 from motionkit.runs import locate
+from motionkit.training.settings import TrainerSettings
 
 TOKENS = 256  # fewer in a batch are never faster by oneDNN
 CLOSE = 1e-5  # relative difference that sums in another order make

@@ -6,17 +6,19 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from motionkit import plugins
-from motionkit.config import Resolved, TrainerSettings
+from motionkit.config import Resolved, as_recorded
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 from motionkit.runs import PAGE, Run, open_run, write_bytes_atomic
-from motionkit.tracking import result_table, results
+from motionkit.tracking import MAIN, Report
 from motionkit.training.base import Trainer
 from motionkit.training.device import matmul_in_use
+from motionkit.training.settings import TrainerSettings
 from motionkit.training.world import OneProcess, asked_to_stop, open_together
 
 _logger = logging.getLogger("motionkit.trainers")
@@ -88,7 +90,7 @@ def run_trainer(
             argv=argv,
             origins=origins,
             inputs=trainer.inputs,
-            recorded=type(trainer.settings).recorded,
+            recorded=partial(as_recorded, type(trainer.settings)),
         )
 
     run = open_together(command, snapshot, opened, world)
@@ -100,8 +102,8 @@ def run_trainer(
         value = parts.pop("table", None)
         values = value if isinstance(value, (list, tuple)) else [value]
         tables = [table for table in values if isinstance(table, Mapping) and {"columns", "rows"} <= table.keys()]
-        if not tables and (rows := results(parts.get("heldout"))):
-            tables = [result_table(rows, f"Before and after, {rows[0].n} held out")]
+        if not tables and (rows := (report := Report(parts.get(MAIN), trainer=component)).changes):
+            tables = [report.table(f"Before and after, {rows[0].n} held out")]
         run.annotate(tables=[_stored(table) for table in tables])
         asked_to_stop(run, world)
         document = run.finish(parts)

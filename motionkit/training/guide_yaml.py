@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from motionkit.config import Foreign, Problem, SettingsError, renamed, which_setting
+from motionkit.config import Foreign, Problem, SettingsError, which_setting
 
 
 def reason_in(table: Mapping[str, str], key: str) -> str:
@@ -94,6 +94,13 @@ class Reading:
         listed = "; ".join(f"{', '.join(keys)}: {reason}" for reason, keys in reasons.items())
         self.found.notes += [f"left out: {listed}."] if listed else []
         return self.found
+
+
+def renamed(pairs: Mapping[str, str]) -> str:
+    """Return keys of a file with their names here, in one line; unchanged ones come last."""
+    moved = [f"{old} → {new}" for old, new in pairs.items() if old != new]
+    same = [old for old, new in pairs.items() if old == new]
+    return ", ".join(moved + ([f"unchanged: {', '.join(same)}"] if same else []))
 
 
 def reading(path: Path | str) -> Reading:

@@ -10,9 +10,9 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor, nn
 
-from motionkit.config import OptimSettings
 from motionkit.errors import MotionkitError
 from motionkit.nn import EMA, adapter_parameters, has_adapters
+from motionkit.training.settings import OptimSettings
 from motionkit.training.steps import AverageState, Learnable, ModelState, OptimizerState, State, Stateful
 from motionkit.training.world import OneProcess, World
 

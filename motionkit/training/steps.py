@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from motionkit.config import TrainerSettings
 from motionkit.errors import MotionkitError
 from motionkit.nn import EMA
 from motionkit.runs import Checkpoint, Run, flatten_optimizer, restore_optimizer
 from motionkit.training.device import seed_everything
+from motionkit.training.settings import TrainerSettings
 from motionkit.training.world import OneProcess, World, asked_to_stop
 
 

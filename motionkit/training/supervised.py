@@ -6,9 +6,9 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from motionkit.config import TrainerSettings
 from motionkit.runs import Run
 from motionkit.training.learner import Best, Learner
+from motionkit.training.settings import TrainerSettings
 from motionkit.training.steps import Kept, Parts, restore, run_steps
 from motionkit.training.world import of_main
 

@@ -18,9 +18,7 @@ from motionkit.config import (
     Layer,
     Problem,
     Resolved,
-    Search,
     SettingsError,
-    TrainerSettings,
     leaves,
     nested,
     read_layers,
@@ -28,8 +26,10 @@ from motionkit.config import (
     resolve_layers,
     which_setting,
 )
+from motionkit.contracts.search import Search
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
+from motionkit.training.settings import TrainerSettings
 
 if TYPE_CHECKING:
     from motionkit.training.base import Trainer

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any
 
-from motionkit.config import Range
+from motionkit.contracts.search import Range
 from motionkit.page.charts import bars
 from motionkit.page.curves import Curve, curves, hover_script, parallel
 from motionkit.page.html import details, figure, grid, note, result_page, table, tiles

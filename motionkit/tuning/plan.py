@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from motionkit.config import Choice, Range, Space
+from motionkit.contracts.search import Choice, Range, Space
 from motionkit.documents import read_json, read_toml, read_yaml
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run, write_bytes_atomic

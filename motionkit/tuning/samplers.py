@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from motionkit.config import Choice, Range
+from motionkit.contracts.search import Choice, Range
 from motionkit.tuning.plan import Plan
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from motionkit import plugins
-from motionkit.config import Cli, PlaceSettings, Settings
+from motionkit.config import Cli, Settings
 from motionkit.plugins import packages
+from motionkit.training.settings import PlaceSettings
 
 Sampler = Literal["auto", "gp", "tpe", "random", "cmaes", "qmc"]
 Pruner = Literal["auto", "none", "hyperband", "median"]

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from motionkit import plugins
-from motionkit.config import Resolved, typed_flags
+from motionkit.config import Resolved
 from motionkit.errors import MotionkitError
 from motionkit.page.wording import count
 from motionkit.runs import PAGE, Run, folder_of, locate, write_bytes_atomic
+from motionkit.runs.words import typed_flags
 from motionkit.tuning.base import Base, open_base
 from motionkit.tuning.page import study_page
 from motionkit.tuning.plan import BEST_TOML, PLAN, TRIALS, Plan, make_plan, read_plan, read_space, save_plan

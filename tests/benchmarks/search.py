@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from motionkit.config import Range
+from motionkit.contracts.search import Range
 from motionkit.tuning.plan import Plan, distributions, written
 from motionkit.tuning.samplers import make_sampler
 

@@ -21,11 +21,13 @@ from motionkit.cli import settings
 from motionkit.cli._app import load_register
 from motionkit.cli._trainer import trainer_command
 from motionkit.cli.table import rows
-from motionkit.config import TrainerSettings, leaves, slots_of
+from motionkit.config import leaves, slots_of
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
+from motionkit.training.settings import TrainerSettings
 from motionkit.tuning import worker
 
+from ..made.commands import assert_refused
 from ..made.idle import Idle
 
 Cli = Callable[..., Result]
@@ -39,7 +41,7 @@ def evil(cli: Cli) -> None:
     """A plugin file in the current folder that leaves a mark when it is imported."""
     Path("evil.py").write_text(
         "from pathlib import Path\nPath('ran').touch()\n"
-        "from motionkit.config import TrainerSettings\nfrom motionkit.plugins import Component\n"
+        "from motionkit.training.settings import TrainerSettings\nfrom motionkit.plugins import Component\n"
         "component = Component(summary='x', options=TrainerSettings, factory=f'{__name__}:x')\n"
     )
 
@@ -232,9 +234,7 @@ def test_the_name_of_a_folder_is_not_trust(folder: str, cli: Cli) -> None:
     Path(folder).mkdir()
     table = {"policy": {"name": "sa2va", "checkpoint": "anywhere", "trust_remote_code": True}}
     Path(folder, "config.json").write_text(json.dumps(table))
-    done = cli("sa2va-rl", "--config", folder, "--dry-run")
-    assert done.exit_code == 2
-    assert "counts only where it is typed" in " ".join(done.stderr.split())
+    assert_refused(cli("sa2va-rl", "--config", folder, "--dry-run"), "counts only where it is typed")
 
 
 def test_the_lookup_refuses_code_unless_it_is_told(evil: None) -> None:

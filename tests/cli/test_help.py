@@ -26,6 +26,7 @@ from motionkit.cli.table import example, rows
 from motionkit.config import Layer, concrete
 from motionkit.plugins.packages import module_exists
 
+from ..made.commands import assert_refused
 from ..made.forks import Forks
 
 Cli = Callable[..., Result]
@@ -195,9 +196,7 @@ def test_version(cli: Cli) -> None:
 
 
 def test_unknown_command_is_answered_with_the_nearest(cli: Cli) -> None:
-    done = cli("grpoo")
-    assert done.exit_code == 2
-    assert "did you mean grpo?" in done.stderr
+    assert_refused(cli("grpoo"), "did you mean grpo?")
     assert json.loads(cli("grpoo", "--json").stdout)["error"]["code"] == 2
 
 
@@ -219,9 +218,7 @@ def test_quiet_hides_talk_and_keeps_warnings(cli: Cli, trainer: ModuleType) -> N
 
 
 def test_operating_system_errors_name_the_path(cli: Cli, tmp_path: Path) -> None:
-    done = cli("runs", "show", tmp_path / "nothing")
-    assert done.exit_code == 2
-    assert "nothing is not a motionkit run" in done.stderr
+    assert_refused(cli("runs", "show", tmp_path / "nothing"), "nothing is not a motionkit run")
 
 
 def test_a_trainer_cannot_take_the_name_of_a_command(cli: Cli, site: Any, trainer: ModuleType) -> None:

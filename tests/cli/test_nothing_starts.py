@@ -76,7 +76,7 @@ def started() -> bool:
     MARK.unlink(missing_ok=True)
     sys.modules.pop("evil", None)
     plugins._lookup._module_of.cache_clear()
-    blenders = sys.modules.get("motionkit.formats.fbx.blender")
+    blenders = sys.modules.get("motionkit_fbx.blender")
     if blenders is not None:
         blenders._asked.cache_clear()  # type: ignore[attr-defined]
     return ran
@@ -339,9 +339,8 @@ PLACES = {
     "cli/output.py open_address webbrowser.open": "the address of a page that motionkit wrote or serves",
     "clips/walk.py in_processes ProcessPoolExecutor": SELF,
     "clips/walk.py in_processes get_context": SELF,
-    "formats/fbx/blender.py _run Popen": "the Blender of --blender, which `Group.code` guards, or of the variable",
-    "formats/fbx/blender.py _said subprocess.run": "the same, asked for its version",
-    "formats/table.py Format.read import_module": OURS,
+    "fbx/blender.py _run Popen": "the Blender of --blender, which `Group.code` guards, or of the variable",
+    "fbx/blender.py _said subprocess.run": "the same, asked for its version",
     "kernels/selftest.py fresh_process subprocess.run": SELF,
     "motion/corpus/tagger.py _spacy spacy.load": FIXED,
     "player/video/_film.py _encode Popen": FFMPEG,
@@ -367,9 +366,9 @@ PLACES = {
     "success/environments/simulators.py Maniskill.__init__ import_module": FIXED,
     "success/environments/simulators.py Maniskill._make gymnasium.make": "the id has a pattern without a colon",
     "success/environments/simulators.py _make gymnasium.make": "the id has a pattern without a colon",
-    "success/episodes/lerobot.py FilmReader.__init__ Popen": FFMPEG,
-    "success/episodes/lerobot.py FilmReader._check subprocess.run": FFMPEG,
-    "success/episodes/lerobot.py write_film Popen": FFMPEG,
+    "lerobot/film.py FilmReader.__init__ Popen": FFMPEG,
+    "lerobot/film.py FilmReader._check subprocess.run": FFMPEG,
+    "lerobot/film.py write_film Popen": FFMPEG,
     "testing/_component.py _imports_of subprocess.run": "this Python, on a plugin that its author checks",
     "text/_load.py _read_config from_pretrained": DATA,
     "text/_load.py open_model from_pretrained": DATA,

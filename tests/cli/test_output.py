@@ -18,6 +18,7 @@ from motionkit.cli._errors import report
 from motionkit.errors import MotionkitError
 
 from ..made.bvh_files import write_bvh
+from ..made.commands import assert_refused
 
 Cli = Callable[..., Result]
 HOSTILE = "a\x1b]0;owned\x07\x9b2J\x7f[/b]"
@@ -163,9 +164,7 @@ COMPOSE = ("compose", "--dataset.clips", 144, "--dataset.val-clips", 48, "--data
 )
 def test_a_name_that_is_too_long(cli: Cli, words: tuple[object, ...]) -> None:
     write_bvh(Path("a.bvh"), 60)
-    result = cli(*words)
-    assert result.exit_code == 2, result.stderr
-    assert "File name too long" in result.stderr
+    assert_refused(cli(*words), "File name too long")
     assert [path.name for path in Path.cwd().iterdir()] == ["a.bvh"]
 
 
@@ -190,18 +189,14 @@ def test_a_folder_that_may_not_be_written(cli: Cli, words: tuple[object, ...], m
     Path("closed/kept.json").write_text("{}")
     Path("link.json").symlink_to("closed/settings.json")
     monkeypatch.setattr("os.access", lambda path, mode: not (mode & os.W_OK and Path(path).name == "closed"))
-    result = cli(*words)
-    assert result.exit_code == 2, result.stderr
-    assert "cannot be written: no permission" in result.stderr
+    assert_refused(cli(*words), "cannot be written: no permission")
     assert [path.name for path in Path("closed").iterdir()] == ["kept.json"]
 
 
 def test_a_pipe_is_not_replaced(cli: Cli) -> None:
     write_bvh(Path("a.bvh"), 60)
     os.mkfifo("page.html")
-    result = cli("profile", "a.bvh", "--html", "page.html")
-    assert result.exit_code == 2
-    assert "page.html is not a regular file" in result.stderr
+    assert_refused(cli("profile", "a.bvh", "--html", "page.html"), "page.html is not a regular file")
 
 
 def test_titles_and_notes_are_no_markup(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

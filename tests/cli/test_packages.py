@@ -20,7 +20,9 @@ from motionkit.cli.commands.export import ExportSettings
 from motionkit.cli.table import rows
 from motionkit.plugins import packages
 from motionkit.plugins.check import second_reading
-from motionkit_success.episodes.export import _FORMATS
+from motionkit_success.episode_formats import formats
+
+from ..made.commands import assert_refused
 
 Cli = Callable[..., Result]
 LISTED: dict[str, Any] = json.loads(Path(packages.__file__).with_name("packages.json").read_text(encoding="utf-8"))
@@ -102,31 +104,22 @@ def test_a_command_that_does_not_import_or_is_none_is_told_by_its_package(cli: C
         "broken": "command 'broken' of package 'motionkit-broken' does not import: ZeroDivisionError",
         "odd": "odd_words:GREET of package 'motionkit-broken' is a int, not a motionkit Command.",
     }.items():
-        done = cli(name)
-        assert done.exit_code == 2
-        assert told in done.stderr
+        assert_refused(cli(name), told)
     assert cli("--help").exit_code == 0
     assert not second_reading()[1]  # both groups are known
 
 
 def test_a_package_answers_what_motionkit_does_not_know(cli: Cli, greeting: Any) -> None:
     for words in (["hail", "Ada"], ["--hail", "Ada"]):
-        done = cli(*words)
-        assert done.exit_code == 2
-        assert "hail is an old word." in done.stderr
-        assert "motionkit greet --blender" in done.stderr
-    done = cli("greet", "Ada", "--often", 3)
-    assert done.exit_code == 2
-    assert "--often is an old word." in done.stderr
+        assert_refused(cli(*words), "hail is an old word.", "motionkit greet --blender")
+    assert_refused(cli("greet", "Ada", "--often", 3), "--often is an old word.")
     assert "did you mean times?" in cli("config", "explain", "greet", "--often").stderr
 
 
 def test_an_answer_that_fails_is_told_by_its_package(cli: Cli, site: Any) -> None:
     source = "class Answers:\n    def line(self, words, options_of):\n        1 / 0\nANSWERS = Answers()\n"
     site.install("motionkit-mute", "[motionkit.answers]\nmute = mute_words:ANSWERS\n", mute_words=source)
-    done = cli("nothing")
-    assert done.exit_code == 2
-    assert "answer 'mute' of package 'motionkit-mute' raised ZeroDivisionError" in done.stderr
+    assert_refused(cli("nothing"), "answer 'mute' of package 'motionkit-mute' raised ZeroDivisionError")
 
 
 @pytest.fixture
@@ -151,10 +144,9 @@ def test_a_command_whose_package_is_not_installed_names_it(cli: Cli, monkeypatch
     found = plugins.scan()
     less = replace(found, objects=tuple(entry for entry in found.objects if entry.name != "predict"))
     monkeypatch.setattr("motionkit.cli.table.scan", lambda: less)
-    done = cli("predict", "walk.bvh")
-    assert done.exit_code == 2
-    assert "the package motionkit-predictor has it, and is not installed." in done.stderr
-    assert "-r packages.txt" in done.stderr
+    assert_refused(
+        cli("predict", "walk.bvh"), "the package motionkit-predictor has it, and is not installed.", "-r packages.txt"
+    )
     assert "predict " not in cli("--help").stdout
 
 
@@ -198,12 +190,16 @@ def test_the_file_lists_the_commands_of_the_entry_points_by_package(root: Path) 
     prefixes = {name.partition(" ")[0] for name in found if " " in name} - {"eval"}
     assert listed.keys() - found.keys() == prefixes
     assert {name: listed[name] for name in found} == package_of
-    answers = {_package(value) for value in groups["motionkit.answers"].values()}
-    assert LISTED.keys() == set(package_of.values()) | answers
+    others = {
+        _package(value)
+        for group in ("answers", "formats", "episodes")
+        for value in groups[f"motionkit.{group}"].values()
+    }
+    assert LISTED.keys() == set(package_of.values()) | others - {"motionkit.formats"}
 
 
 def test_every_listed_command_has_what_listings_show() -> None:
-    parts = {"commands", "defaults", "exports", "examples", "words"}
+    parts = {"commands", "defaults", "exports", "examples", "words", "synonyms", "formats", "settings", "variables"}
     ours = {row.name for row in rows()}
     for facts in LISTED.values():
         assert facts.keys() <= parts
@@ -213,6 +209,8 @@ def test_every_listed_command_has_what_listings_show() -> None:
             assert about.get("before", "view") in ours
         for command, named in facts.get("defaults", {}).items():
             assert packages.owner_of(named if command == "tune" else f"{command} {named}")
+        for names in facts.get("synonyms", {}).values():
+            assert set(names) <= facts["commands"].keys()
 
 
 def test_the_formats_are_those_of_the_components() -> None:
@@ -228,7 +226,7 @@ def test_the_formats_are_those_of_the_components() -> None:
         for to in facts.get("exports", {}).get("formats", ())
     }  # fmt: skip
     assert found == of_models
-    assert set(packages.formats()) - of_models == set(_FORMATS)
+    assert set(packages.formats()) - of_models == set(formats())
     assert {
         option for options in packages.formats().values() for option in options
     } <= ExportSettings.model_fields.keys()

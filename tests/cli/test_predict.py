@@ -24,6 +24,7 @@ from motionkit_predictor.network.predictor import PredictorNetwork
 from motionkit_predictor.policy import MplPredictor
 from motionkit_predictor.settings import PredictorSettings
 
+from ..made.commands import assert_refused
 from ..made.own_runs import write_clip
 
 Cli = Callable[..., Result]
@@ -181,9 +182,7 @@ def test_the_default_export_is_the_first_that_the_model_has(model: Path, cli: Cl
     done = cli("export", model, "out", "--json")
     assert done.exit_code == 0, done.stderr
     assert json.loads(done.stdout)["to"] == "safetensors"
-    other = cli("export", model, "mdm", "--to", "mdm")
-    assert other.exit_code == 2
-    assert "cannot be exported to mdm" in other.stderr
+    assert_refused(cli("export", model, "mdm", "--to", "mdm"), "cannot be exported to mdm")
     Path("clips").mkdir()
     for number in range(3):
         write_clip(Path("clips"), number, "train" if number < 2 else "val")
@@ -248,9 +247,7 @@ def test_a_model_of_another_kind_is_refused_in_the_words_of_predict(cli: Cli) ->
     ],
 )
 def test_bad_input_exits_with_two(arguments: list[str], said: str, cli: Cli, tmp_path: Path) -> None:
-    done = cli("pretrain", "mpl-encoder", *arguments, "--out", tmp_path / "run")
-    assert done.exit_code == 2
-    assert said in done.stderr
+    assert_refused(cli("pretrain", "mpl-encoder", *arguments, "--out", tmp_path / "run"), said)
     assert not (tmp_path / "run").exists()
 
 
@@ -270,9 +267,10 @@ def test_the_guides_line_is_answered_with_ours(cli: Cli) -> None:
     }  # fmt: skip
     ours = ["starter" if word == "DATA" else word for word in words[1:]]
     assert cli(*ours, "--dry-run").exit_code == 0
-    mixed = cli("pretrain", "--lr", "0.001", "--batch", "8")
-    assert mixed.exit_code == 2
-    assert "motionkit pretrain mpl-encoder --learning-rate 0.001 --batch-size 8" in mixed.stderr
+    assert_refused(
+        cli("pretrain", "--lr", "0.001", "--batch", "8"),
+        "motionkit pretrain mpl-encoder --learning-rate 0.001 --batch-size 8",
+    )
 
 
 @pytest.mark.parametrize(
@@ -288,9 +286,8 @@ Run = Callable[..., Result]
 
 def test_a_file_of_weights_cannot_be_resumed(cli: Run) -> None:
     torch.save({"model_state_dict": {"a": torch.zeros(2)}}, "checkpoint_epoch_10.pt")
-    result = cli("train-mpl", "--resume", "checkpoint_epoch_10.pt")
-    assert result.exit_code == 2
-    assert "cannot be resumed" in result.stderr
-    assert "--init checkpoint_epoch_10.pt" in result.stderr
+    assert_refused(
+        cli("train-mpl", "--resume", "checkpoint_epoch_10.pt"), "cannot be resumed", "--init checkpoint_epoch_10.pt"
+    )
     assert [path.name for path in Path.cwd().iterdir()] == ["checkpoint_epoch_10.pt"]
     assert "--init" not in cli("grpo", "--resume", "checkpoint_epoch_10.pt").stderr

@@ -15,6 +15,7 @@ from motionkit.starter import Order, perform
 from motionkit_predictor.data.files import _motion
 
 from ..made.bvh_files import write_bvh
+from ..made.commands import assert_refused
 
 Run = Callable[..., Result]
 SEED_KEYS = {
@@ -122,9 +123,7 @@ def test_one_bad_file_does_not_stop_the_others(cli: Run, folder: Path, as_json: 
 def test_what_is_refused_is_refused_before_anything_is_read(
     cli: Run, folder: Path, words: list[object], message: str
 ) -> None:
-    result = cli("profile", *(str(word).format(folder=folder) for word in words))
-    assert result.exit_code == 2
-    assert message in result.stderr
+    assert_refused(cli("profile", *(str(word).format(folder=folder) for word in words)), message)
     assert list(Path.cwd().iterdir()) == []
 
 
@@ -139,9 +138,7 @@ def test_a_table_brings_captions_splits_and_groups(cli: Run, folder: Path) -> No
     assert document["leaks"] == ["g"]
     assert (document["captions"]["count"], document["captions"]["clips_without"]) == (2, 1)
     assert "1 group has clips in several splits, so held-out figures will flatter: g." in result.stderr
-    refused = cli("profile", folder, "--split-column", "split")
-    assert refused.exit_code == 2
-    assert "no table" in refused.stderr
+    assert_refused(cli("profile", folder, "--split-column", "split"), "no table")
 
 
 def test_without_a_path_it_is_the_starter(cli: Run) -> None:
@@ -231,7 +228,5 @@ def test_suggestions_follow_the_clips_to_train_on(cli: Run) -> None:
 
 def test_nothing_readable_is_an_error(cli: Run, tmp_path: Path) -> None:
     (tmp_path / "broken.bvh").write_text("nothing")
-    result = cli("profile", tmp_path / "broken.bvh", "--write-config", "a.json")
-    assert result.exit_code == 2
-    assert "none of 1 source could" in result.stderr
+    assert_refused(cli("profile", tmp_path / "broken.bvh", "--write-config", "a.json"), "none of 1 source could")
     assert not Path("a.json").exists()

@@ -13,6 +13,8 @@ from typer.testing import Result
 from motionkit.text_to_motion import released
 from motionkit.text_to_motion.released import RELEASES, Expected, Release, look
 
+from ..made.commands import assert_refused
+
 Cli = Callable[..., Result]
 ROOT = Path(__file__).parents[2]
 
@@ -100,9 +102,7 @@ def test_the_command_says_what_is_missing_and_where_it_comes_from(
 )
 def test_what_is_refused(cli: Cli, words: list[str], said: str) -> None:
     Path("empty.toml").write_text("[run]\n")
-    result = cli("doctor", *words)
-    assert result.exit_code == 2
-    assert said in result.stderr
+    assert_refused(cli("doctor", *words), said)
 
 
 def test_every_path_of_the_settings_of_example_03_is_one_that_is_looked_for(cli: Cli) -> None:
@@ -117,9 +117,7 @@ def test_a_settings_file_names_one_root(cli: Cli) -> None:
     Path("data").mkdir()
     file = Path("my.toml")
     file.write_text('root = "data"\n[dataset]\nname = "humanml"\nroot = "${root}/HumanML3D"\n')
-    said = cli("grpo", "--config", file, "--dry-run")
-    assert said.exit_code == 2
-    assert "data/HumanML3D" in said.stderr
+    assert_refused(cli("grpo", "--config", file, "--dry-run"), "data/HumanML3D")
     file.write_text('[dataset]\nname = "humanml"\nroot = "${root}/HumanML3D"\n')
     assert "data/HumanML3D" not in cli("grpo", "--config", file, "--dry-run").stderr
     file.write_text('root = "data"\n[dataset]\nname = "humanml"\nroot = "${base}/HumanML3D"\n')

@@ -22,6 +22,7 @@ from motionkit.text_to_motion.tmr.files import save_tmr
 from motionkit.text_to_motion.tmr.model import ActorSizes, new_tmr
 
 from ..made.bvh_files import write_bvh
+from ..made.commands import assert_refused
 from ..made.own_runs import CLIPS, PICTURES, RUNS, TEXTS, place_of, typed, write_clip
 from ..made.regions import png
 from .conftest import DATA, SHAPE, SHORT
@@ -89,11 +90,7 @@ def test_a_run_says_what_it_read(command: str, own_runs: Path) -> None:
 @pytest.mark.parametrize(("command", "file", "key"), CHANGED)
 def test_a_run_does_not_go_on_with_other_content(command: str, file: str, key: str, work: Path) -> None:
     change(work / file)
-    refused = typed(f"{command} --resume {place_of(command)}")
-    assert refused.exit_code == 2
-    said = " ".join(refused.stderr.split())
-    assert "changed since the run began" in said
-    assert key in said
+    assert_refused(typed(f"{command} --resume {place_of(command)}"), "changed since the run began", key)
 
 
 def document(line: str) -> dict[str, Any]:
@@ -134,9 +131,10 @@ def test_evaluations_of_texts_and_motions_leave_out_what_was_trained_on(name: st
     assert found["notes"][0] == LEFT
     if name == "retrieval":
         assert found["candidates"]["normal"] == 20
-    refused = typed(line.replace(" --out e", " --out f"), "--split", "test", "--device", "cpu")
-    assert refused.exit_code == 2
-    assert "the model was trained on all 16 clips of the test split" in " ".join(refused.stderr.split())
+    assert_refused(
+        typed(line.replace(" --out e", " --out f"), "--split", "test", "--device", "cpu"),
+        "the model was trained on all 16 clips of the test split",
+    )
     assert not Path("f").exists()
 
 
@@ -146,9 +144,7 @@ def test_an_evaluation_does_not_go_on_with_other_clips(work: Path) -> None:
     record = json.loads(Path("e/evaluation.json").read_text())
     Path("e/evaluation.json").write_text(json.dumps(record | {"status": "running"}))
     change(work / TEXTS / "new_joint_vecs/val001.npy")
-    refused = typed(line, "--device", "cpu")
-    assert refused.exit_code == 2
-    assert "holds an evaluation with another data" in refused.stderr
+    assert_refused(typed(line, "--device", "cpu"), "holds an evaluation with another data")
 
 
 def test_held_out_parts_leave_out_what_the_policy_was_trained_on_before(seen: Path) -> None:
@@ -489,10 +485,11 @@ def test_a_predictor_is_used_on_the_clips_of_its_run(
     assert done.exit_code == 0, done.stderr
     assert '"clip": "clip' in done.stdout or CLIPS in done.stdout
     monkeypatch.chdir(tmp_path)
-    moved = typed(line.format(out=tmp_path / "other.bvh").replace("runs/", f"{own_runs}/runs/"), "--device", "cpu")
-    assert moved.exit_code == 2
-    assert f"are not at {CLIPS}" in moved.stderr
-    assert ("--start FOLDER" if "predict" in line else "--data FOLDER") in moved.stderr
+    assert_refused(
+        typed(line.format(out=tmp_path / "other.bvh").replace("runs/", f"{own_runs}/runs/"), "--device", "cpu"),
+        f"are not at {CLIPS}",
+        "--start FOLDER" if "predict" in line else "--data FOLDER",
+    )
 
 
 def test_generate_asks_the_prompts_of_the_run_where_no_text_is_given(
@@ -522,35 +519,30 @@ def moved(tiny: Any, clip: Path, cli: Cli) -> Path:
     return Path("clip").rename("moved")
 
 
-def refused_with(result: Result, *words: str) -> None:
-    assert result.exit_code == 2, result.stderr
-    assert "Traceback" not in result.stderr
-    for word in words:
-        assert word in " ".join(result.stderr.split())
-
-
 def test_resume_takes_the_new_place_of_the_same_model(moved: Path, other_clip: Path, cli: Cli) -> None:
-    refused_with(cli("grpo", "--resume", "run", "--num-steps", 2), "there is no folder clip", "--policy.text-model DIR")
-    refused_with(
+    assert_refused(
+        cli("grpo", "--resume", "run", "--num-steps", 2), "there is no folder clip", "--policy.text-model DIR"
+    )
+    assert_refused(
         cli("grpo", "--resume", "run", "--num-steps", 2, "--policy.text-model", other_clip), "another clip text model"
     )
     result = cli("grpo", "--resume", "run", "--num-steps", 2, "--policy.text-model", moved)
     assert result.exit_code == 0, result.stderr
     assert json.loads(Path("run/config.json").read_text())["policy"]["text_model"] == "moved"
     other = cli("pretrain", "mdm", "--resume", "mdm", "--text.model", other_clip)
-    refused_with(other, "text.model was 'clip', is", "other-clip")
+    assert_refused(other, "text.model was 'clip', is", "other-clip")
     again = cli("pretrain", "mdm", "--resume", "mdm", "--text.model", moved)
     assert again.exit_code == 0, again.stderr
 
 
 def test_generate_uses_the_folder_that_the_run_was_trained_with(moved: Path, other_clip: Path, cli: Cli) -> None:
     words = ("generate", "a man walks", "out", "--policy.checkpoint", "run", "--durations", "1", "--device", "cpu")
-    refused_with(cli(*words), "there is no such folder", str(Path("clip").absolute()), "--policy.text-model DIR")
+    assert_refused(cli(*words), "there is no such folder", str(Path("clip").absolute()), "--policy.text-model DIR")
     moved.rename("clip")
     result = cli(*words)
     assert result.exit_code == 0, result.stderr
     start = cli("pretrain", "mdm", *PRETRAIN, "--text.model", other_clip, "--init", "mdm", "--out", "next")
-    refused_with(start, "another clip text model")
+    assert_refused(start, "another clip text model")
 
 
 def test_a_clip_folder_where_distilbert_belongs(clip: Path, tiny: Any, cli: Cli) -> None:
@@ -559,5 +551,5 @@ def test_a_clip_folder_where_distilbert_belongs(clip: Path, tiny: Any, cli: Cli)
     config = json.loads(Path("tmr/config.json").read_text())
     Path("tmr/config.json").write_text(json.dumps({**config, "text": {"encoder": "distilbert"}}))
     words = tiny.grpo("run", "--reward.weights", "tmr", "--reward.text-model", clip)
-    refused_with(cli(*words), "holds a model of type clip, the distilbert encoder runs distilbert")
+    assert_refused(cli(*words), "holds a model of type clip, the distilbert encoder runs distilbert")
     assert not Path("run").exists()

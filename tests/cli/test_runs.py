@@ -17,6 +17,8 @@ from motionkit.cli import progress
 from motionkit.runs import data_of, find_one, open_run, tags_of
 from motionkit.training.base import LOSS, REWARD, Figure
 
+from ..made.commands import assert_refused
+
 Cli = Callable[..., Result]
 
 
@@ -77,9 +79,7 @@ def test_runs_are_compared_with_the_settings_that_differ(cli: Cli) -> None:
     document = json.loads(cli("runs", "compare", "one", "two", "--json").stdout)
     assert document["settings"]["optim.learning_rate"] == ["0.1", "0.2"]
     assert [run["heldout"]["reward"]["delta"] for run in document["runs"]] == [0.1, 0.3]
-    alone = cli("runs", "compare", "one")
-    assert alone.exit_code == 2
-    assert "two runs or more" in alone.stderr
+    assert_refused(cli("runs", "compare", "one"), "two runs or more")
 
 
 class Listened:
@@ -170,9 +170,7 @@ def test_tags_are_kept_with_the_run(cli: Cli, runs: None) -> None:
     assert cli("runs", "tag", "new", "--remove", "paper").stdout == "runs/grpo/new: baseline\n"
     assert cli("runs", "tag", "new", "--remove", "baseline").stdout == "runs/grpo/new: no tags\n"
     assert not Path("runs/grpo/new/tags.json").exists()
-    refused = cli("runs", "tag", "new", "two words")
-    assert refused.exit_code == 2
-    assert "no blanks" in refused.stderr
+    assert_refused(cli("runs", "tag", "new", "two words"), "no blanks")
     assert "it has: paper" in cli("runs", "tag", "old", "--remove", "draft").stderr
     Path("runs/grpo/old/tags.json").write_text('{"a": 1}')
     assert tags_of(Path("runs/grpo/old")) == [], "a damaged file hides no run"
@@ -234,9 +232,7 @@ def folders() -> set[str]:
 def test_a_run_is_changed_by_its_whole_name_only(cli: Cli, runs: None, word: str, said: str) -> None:
     before = folders()
     for words in (["rm", word, "--yes"], ["rm", "new", word, "--yes"], ["tag", word, "x"]):
-        done = cli("runs", *words)
-        assert done.exit_code == 2
-        assert said in " ".join(done.stderr.split())
+        assert_refused(cli("runs", *words), said)
     assert folders() == before
     if not word.strip("/") or word in ("ne", "grpo/ne", "/new"):
         done = cli("grpo", "--resume", word)
@@ -252,9 +248,7 @@ def test_the_run_in_the_current_folder_is_not_an_empty_word(
     for words in (["runs", "rm", "", "--yes"], ["runs", "tag", "", "x"], ["runs", "show", ""], ["runs", "open", ""],
                   ["report", ""], ["grpo", "--resume", ""], ["grpo", "--out", "", "--overwrite"],
                   ["grpo", "--set", "run.resume="]):  # fmt: skip
-        done = cli(*words)
-        assert done.exit_code == 2, words
-        assert "empty" in done.stderr, words
+        assert_refused(cli(*words), "empty")
     assert Path("run.json").is_file()
     assert not Path("tags.json").exists()
 
@@ -264,9 +258,7 @@ def test_a_name_that_is_gone_is_not_the_beginning_of_another(cli: Cli, runs: Non
     for name in ("exp1", "exp10"):
         make_run(name)
     assert cli("runs", "rm", "exp1", "--yes").stdout == "removed runs/grpo/exp1\n"
-    again = cli("runs", "rm", "exp1", "--yes")
-    assert again.exit_code == 2
-    assert "write the name whole, such as exp10" in " ".join(again.stderr.split())
+    assert_refused(cli("runs", "rm", "exp1", "--yes"), "write the name whole, such as exp10")
     assert Path("runs/grpo/exp10/run.json").is_file()
 
 
@@ -276,17 +268,13 @@ def test_two_runs_of_one_name_are_told_apart(cli: Cli, runs: None, monkeypatch: 
     before = folders()
     for words in (["runs", "rm", "new", "--yes"], ["runs", "tag", "new", "x"], ["runs", "show", "new"],
                   ["grpo", "--resume", "new"]):  # fmt: skip
-        done = cli(*words)
-        assert done.exit_code == 2
-        assert "2 runs are called 'new': grpo/new, pretrain-mdm/new" in " ".join(done.stderr.split())
+        assert_refused(cli(*words), "2 runs are called 'new': grpo/new, pretrain-mdm/new")
     assert folders() == before
     assert cli("runs", "tag", "grpo/new", "x").stdout == "runs/grpo/new: x\n"
     assert cli("runs", "rm", "pretrain-mdm/new/", "--yes").stdout == "removed runs/pretrain-mdm/new\n"
     monkeypatch.chdir("runs/grpo")  # here the word is a folder, and with --root the name of another run, too
     shutil.copytree("old", "../../elsewhere/grpo/new")
-    done = cli("runs", "rm", "new", "--root", "../../elsewhere", "--yes")
-    assert done.exit_code == 2
-    assert "2 runs are called 'new'" in done.stderr
+    assert_refused(cli("runs", "rm", "new", "--root", "../../elsewhere", "--yes"), "2 runs are called 'new'")
 
 
 def test_a_beginning_is_enough_to_read_and_which_run_it_is_is_said(cli: Cli, runs: None) -> None:
@@ -323,9 +311,7 @@ def test_a_run_that_is_in_use_is_named_when_it_is_removed(
 
 def test_what_cannot_be_removed_is_refused_before_anything_is(cli: Cli, runs: None) -> None:
     with open_run("grpo", {"run": {"name": "now"}}) as run:
-        refused = cli("runs", "rm", "new", "now", "--yes")
-        assert refused.exit_code == 2
-        assert "is running" in refused.stderr
+        assert_refused(cli("runs", "rm", "new", "now", "--yes"), "is running")
         assert Path("runs/grpo/new/run.json").is_file()
         run.finish()
     Path("runs/grpo/link").symlink_to(Path("runs/grpo/new").resolve())

@@ -48,10 +48,10 @@ def test_the_edit_distance_agrees_with_its_definition() -> None:
     ],
 )
 def test_only_near_names_and_synonyms_are_suggested(word: str, names: list[str], found: list[str]) -> None:
-    from motionkit.config import OTHER_WORDS
+    from motionkit.config import other_words
     from motionkit.errors import nearest
 
-    assert nearest(word, names, synonyms=OTHER_WORDS) == found
+    assert nearest(word, names, synonyms=other_words()) == found
 
 
 def test_synonyms_are_those_of_the_caller() -> None:

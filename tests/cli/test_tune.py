@@ -369,7 +369,7 @@ def test_the_result_holds_the_searched_settings_and_the_base_as_given(
     cli: Cli, tuned: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the search fixes for its trials is not the user's: neither where the best wins nor where the base does."""
-    from motionkit.config import Range, Search
+    from motionkit.contracts.search import Range, Search
 
     space = {"shape.x": Range(-1.0, 1.0)}
     monkeypatch.setattr(

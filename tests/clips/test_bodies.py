@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
 from motionkit.clips.convert import FileTarget, convert, open_sources
 from motionkit.errors import MotionkitError
@@ -15,15 +14,10 @@ from motionkit.formats.bvh import read_bvh, read_bvh_pose
 from motionkit.motion import ReadOptions
 
 from ..made.bvh_files import Dialect, write_dialect
+from ..made.commands import run
 
 BORDER = 0.82 / 0.0254 / (0.0254 / 0.45 / 0.0254) ** 0.5
 """Length of a leg in units at which inches and ASF units are equally likely."""
-
-
-def run(*words: object):
-    from motionkit.cli import get_app
-
-    return CliRunner().invoke(get_app(), [str(word) for word in words])
 
 
 def files(folder: Path, **sizes: float) -> Path:

@@ -80,12 +80,11 @@ def test_several_motions(motions: list[motionkit.MotionClip]) -> None:
     for number, clip in enumerate(motions):
         clip.save(f"take{number}.bvh")
     assert [clip.frames for clip in motionkit.read_all(".")] == [40, 40]
-    with pytest.raises(MotionkitError, match="holds 2 motions"):
-        motionkit.read(".")
     save_clips(motions, "both.html")
     assert Path("both.html").stat().st_size > 10_000
-    with pytest.raises(MotionkitError, match="2 clips do not fit into one file"):
-        save_clips(motions, "both.bvh")
+    for call in (lambda: motionkit.read("."), lambda: save_clips(motions, "both.bvh")):
+        with pytest.raises(MotionkitError, match=r"2 motions|2 clips"):
+            call()
 
 
 def test_convert(motions: list[motionkit.MotionClip]) -> None:
@@ -122,13 +121,11 @@ def test_a_motion_that_is_not_finite_is_not_saved() -> None:
 
 def test_prompts_are_refused_in_python_too() -> None:
     policy = motionkit.load_policy()
-    with pytest.raises(MotionkitError, match="no text"):
-        policy.generate([])
-    with pytest.raises(MotionkitError, match="2 segment"):
-        policy.generate("walk | run", durations=[1])
-    with pytest.raises(MotionkitError, match="empty segment"):
-        policy.generate("")
-    with pytest.raises(
-        MotionkitError, match=r"'a person w\\udce4lks' is not UTF-8"
-    ):  # a byte of Latin-1, as Python reads it
-        policy.generate("a person w\udce4lks")
+    for text, options, word in (
+        ([], {}, "no text"),
+        ("walk | run", {"durations": [1]}, "2 segment"),
+        ("", {}, "empty segment"),
+        ("a person w\udce4lks", {}, "UTF-8"),  # a byte of Latin-1, as Python reads it
+    ):
+        with pytest.raises(MotionkitError, match=word):
+            policy.generate(text, **options)

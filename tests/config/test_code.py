@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from motionkit import plugins
-from motionkit.config import Chosen, choose_from_file, resolve, typed_flags
+from motionkit.config import Chosen, choose_from_file, resolve
 from motionkit.errors import MotionkitError
+from motionkit.runs.words import typed_flags
 
 Evil = tuple[str, Path]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated
@@ -10,7 +11,7 @@ from typing import Annotated
 import pytest
 from pydantic import Field
 
-from motionkit.config import Resolved, SettingsError, resolve
+from motionkit.config import Resolved, SettingsError, choose_from_file, resolve
 from motionkit.config._tree import from_text, type_name
 from motionkit.errors import MotionkitError
 
@@ -172,3 +173,25 @@ def test_options_without_effect(sample: ModuleType, tmp_path: Path) -> None:
     assert told.notes == ("clip.margin has no effect: it is the margin of hard",)
     assert resolve(Clipped).notes == ()
     assert resolve(Clipped, sets=("clip.margin=0.5", "clip.kind=hard")).settings.clip.margin == 0.5
+
+
+def test_options_that_came_later_have_what_older_runs_did(
+    sample: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sample, "far", replace(sample.far, later={"reach": 9}))
+    monkeypatch.setattr(sample, "large", replace(sample.large, later={"scale": 5.0}))
+    old = {"reward": {"far": {"weight": 2.0}, "near": {}}, "policy": {"name": "large"}}
+    file = write(tmp_path / "config.json", json.dumps(old))
+    assert resolve(sample.Sample, files=(tmp_path,)).settings.policy.options.scale == 1.0  # a file of no run
+    write(tmp_path / "run.json", "{}")
+    for path in (file, tmp_path):
+        found = resolve(sample.Sample, files=(path,)).settings
+        assert (found.reward[0].options.reach, found.policy.options.scale) == (9, 5.0)
+    write(file, json.dumps({**old, "policy": {"name": "large", "scale": 2.0}}))
+    assert resolve(sample.Sample, files=(file,)).settings.policy.options.scale == 2.0
+    chosen = choose_from_file("policies", {"name": "large"})
+    assert chosen is not None
+    assert chosen.get("scale", None) == 5.0
+    write(file, json.dumps({"policy": {"name": "gone"}}))
+    with pytest.raises(MotionkitError, match="no policy 'gone'"):
+        resolve(sample.Sample, files=(file,))

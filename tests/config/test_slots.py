@@ -184,7 +184,8 @@ Cli = Callable[..., Result]
 SOURCE = """
 from typing import Annotated, Any
 from pydantic import Field, model_validator
-from motionkit.config import Chosen, Cli, Group, TrainerSettings, slot, slots
+from motionkit.config import Chosen, Cli, Group, slot, slots
+from motionkit.training.settings import TrainerSettings
 from motionkit.plugins import Component
 
 

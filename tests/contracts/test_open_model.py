@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -54,7 +53,7 @@ def test_a_policy_is_found_wherever_it_lies(run: Path, tmp_path: Path) -> None:
 def test_a_tmr_is_no_policy(tmp_path: Path) -> None:
     found = open_model(str(starter.weights_path("tmr")))
     assert (found.kind, found.plugin, found.what) == ("rewards", "tmr-dense", "a TMR")
-    with pytest.raises(MotionkitError, match="is a TMR; it cannot be exported to mdm"):
+    with pytest.raises(MotionkitError, match="cannot be exported to mdm"):
         export_model(str(starter.weights_path("tmr")), "mdm", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -68,23 +67,30 @@ def test_an_evaluator_is_no_policy(tmp_path: Path) -> None:
         assert "evaluator" in found.what
 
 
-def test_what_is_no_model_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(MotionkitError, match="does not exist"):
-        open_model(str(tmp_path / "no"))
-    monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "runs" / "train-mpl" / "mine"
-    folder.mkdir(parents=True)
-    RunRecord.new("train-mpl", {}).write(folder)
+def _run_of(command: str, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    RunRecord.new(command, {}).write(folder)
     (folder / "config.json").write_text("{}")
-    with pytest.raises(MotionkitError, match="mine does not exist") as raised:
-        open_model("mine")
-    assert f"give {Path('runs/train-mpl/mine')}, the run" in raised.value.fix
-    with pytest.raises(MotionkitError, match="neither a model's folder nor a run"):
-        open_model(str(tmp_path))
-    RunRecord.new("pretrain tmr", {}).write(tmp_path)
-    (tmp_path / "config.json").write_text(json.dumps({}))
-    with pytest.raises(MotionkitError, match=r"a run of `motionkit pretrain tmr`.* holds no policy of motions"):
-        open_model(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("command", "place", "name", "word"),
+    [
+        ("", "", "no", "does not exist"),
+        ("train-mpl", "runs/train-mpl/mine", "mine", f"give {Path('runs/train-mpl/mine')}, the run"),
+        ("", "", ".", "neither a model's folder nor a run"),
+        ("pretrain tmr", ".", ".", "no policy of motions"),
+    ],
+)
+def test_what_is_no_model_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, place: str, name: str, word: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if command:
+        _run_of(command, tmp_path / place)
+    with pytest.raises(MotionkitError) as raised:
+        open_model(name)
+    assert word in raised.value.sentence()
 
 
 def test_a_file_is_named_by_its_tensors(tmp_path: Path) -> None:
@@ -93,7 +99,7 @@ def test_a_file_is_named_by_its_tensors(tmp_path: Path) -> None:
 
 
 def test_a_format_that_the_policy_lacks(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(MotionkitError, match="cannot be exported to fbx") as error:
+    with pytest.raises(MotionkitError) as error:
         export_model(str(run), "fbx", tmp_path / "out")
     assert "mdm" in error.value.fix
 
@@ -105,7 +111,7 @@ def test_devices_that_are_here() -> None:
 
 @pytest.mark.parametrize("device", ["cuda:99", "99"])
 def test_a_device_that_is_not_here_is_refused_with_those_that_are(device: str) -> None:
-    with pytest.raises(MotionkitError, match="not on this machine") as caught:
+    with pytest.raises(MotionkitError) as caught:
         resolve_device(device)
     assert caught.value.code == 2
     assert "cpu" in caught.value.why

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
@@ -96,16 +97,15 @@ def test_a_file_is_read_with_its_byte_order_mark(tmp_path: Path) -> None:
 
 
 def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(MotionkitError, match="does not exist"):
-        read_json(tmp_path / "none.json", dict)
-    with pytest.raises(MotionkitError, match="is a folder"):
-        read_json(tmp_path, dict)
-    binary = tmp_path / "binary.json"
-    binary.write_bytes(b"\x89PNG\xff\xfe")
-    with pytest.raises(MotionkitError, match="not a text file"):
-        read_json(binary, dict)
-    with pytest.raises(MotionkitError, match="too large"):
-        read_json(binary, dict, limit=3)
+    (tmp_path / "binary.json").write_bytes(b"\x89PNG\xff\xfe")
+    for name, options, word in (
+        ("none.json", {}, "does not exist"),
+        ("", {}, "folder"),
+        ("binary.json", {}, "text file"),
+        ("binary.json", {"limit": 3}, "too large"),
+    ):
+        with pytest.raises(MotionkitError, match=word):
+            read_json(tmp_path / name, dict, **options)
 
 
 @pytest.mark.parametrize(
@@ -207,13 +207,6 @@ def test_what_aliases_stand_for_is_counted(text: str, monkeypatch: pytest.Monkey
         parse_yaml(text, "a.yaml", dict)
 
 
-def test_a_large_yaml_file_is_not_opened(tmp_path: Path) -> None:
-    path = tmp_path / "a.yaml"
-    path.write_text("#" * (256 << 10) + "\n")
-    with pytest.raises(MotionkitError, match="too large"):
-        read_yaml(path, dict)
-
-
 def test_tables_lists_and_dates_are_read() -> None:
     text = "a = 1\n[b.c]\nd = [1.5, 'x']\nwhen = 1979-05-27\n# ................" + "." * 200
     assert (
@@ -245,11 +238,11 @@ def test_errors_name_the_file(text: str, said: str) -> None:
     assert said in caught.value.message
 
 
-def test_a_large_toml_file_is_not_opened(tmp_path: Path) -> None:
-    path = tmp_path / "a.toml"
-    path.write_text("#" * (2 << 20))
+@pytest.mark.parametrize(("name", "read"), [("a.yaml", lambda path: read_yaml(path, dict)), ("a.toml", read_toml)])
+def test_a_large_file_is_not_opened(tmp_path: Path, name: str, read: Callable[[Path], object]) -> None:
+    (tmp_path / name).write_text("#" * (2 << 20) + "\n")
     with pytest.raises(MotionkitError, match="too large"):
-        read_toml(path)
+        read(tmp_path / name)
 
 
 def test_rows_are_tables_by_the_first_line(tmp_path: Path) -> None:
@@ -282,13 +275,13 @@ def test_the_separator_is_that_of_the_first_line(tmp_path: Path, mark: str, word
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("clip,caption\nwalk,he walks, then turns\n", "line 2 has 3 cells for 2 columns"),
-        ('clip,caption\nwalk,"two\nlines"\n\nrun,he runs,fast\n', "line 5 has 3 cells for 2 columns"),
-        ("clip,caption,caption\nwalk,a,b\n", "line 1 has two columns called 'caption'"),
-        ("clip,,,caption\nwalk,a,b,c\n", "line 1 has two columns without a name"),
+        ("clip,caption\nwalk,he walks, then turns\n", "line 2 has 3 cells"),
+        ('clip,caption\nwalk,"two\nlines"\n\nrun,he runs,fast\n', "line 5 has 3 cells"),
+        ("clip,caption,caption\nwalk,a,b\n", "two columns called 'caption'"),
+        ("clip,,,caption\nwalk,a,b,c\n", "without a name"),
         ("clip,caption\nwalk,he walks\nrun\n", "line 3 has no 'caption'"),
-        ("clip;caption,long\nwalk;a,b\n", "has a comma and a semicolon"),
-        ('clip,caption\nwalk,"he walks\nrun,he runs\nsit,he sits\n', "line 2: unexpected end of data"),
+        ("clip;caption,long\nwalk;a,b\n", "a comma and a semicolon"),
+        ('clip,caption\nwalk,"he walks\nrun,he runs\nsit,he sits\n', "line 2: unexpected"),
         ('clip,caption\nwalk,"he" walks\n', "line 2: ',' expected"),
         ("clip,caption\nwalk,a\0b\n", "NUL"),
     ],
@@ -307,10 +300,10 @@ def test_a_key_that_is_there_twice_is_refused_where_people_write(tmp_path: Path)
     """Else the parsers take the last one and say nothing; in files of programs that stays."""
     (tmp_path / "a.json").write_text('{"a": 1, "b": {"c": 1, "c": 2}}')
     assert read_json(tmp_path / "a.json", dict) == {"a": 1, "b": {"c": 2}}
-    with pytest.raises(MotionkitError, match="the key 'c' twice"):
-        read_json(tmp_path / "a.json", dict, unique=True)
-    with pytest.raises(MotionkitError, match="the key 'c' twice"):
-        parse_yaml("a: 1\nb:\n  c: 1\n  c: 2\n", "a.yaml", dict)
+    for call in (lambda: read_json(tmp_path / "a.json", dict, unique=True),
+                 lambda: parse_yaml("a: 1\nb:\n  c: 1\n  c: 2\n", "a.yaml", dict)):  # fmt: skip
+        with pytest.raises(MotionkitError, match="'c' twice"):
+            call()
 
 
 def test_text_of_windows_is_read(tmp_path: Path) -> None:
@@ -343,7 +336,6 @@ def test_what_is_no_table_is_refused(tmp_path: Path, data: bytes, said: str) -> 
 
 def test_files_are_looked_at_before_they_are_read(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"id\n" * 100)
-    with pytest.raises(MotionkitError, match="too large"):
-        CsvTable(tmp_path / "a.csv", limit=100)
-    with pytest.raises(MotionkitError, match="does not exist"):
-        CsvTable(tmp_path / "b.csv")
+    for name, word in (("a.csv", "too large"), ("b.csv", "does not exist")):
+        with pytest.raises(MotionkitError, match=word):
+            CsvTable(tmp_path / name, limit=100)

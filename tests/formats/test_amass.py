@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import math
+import pickle
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -145,27 +148,31 @@ def test_a_folder_of_models_is_chosen_from_by_gender(tmp_path: Path, model: dict
         read_amass(path, ReadOptions(smpl_model=tmp_path / "smplh"))
 
 
-def test_models_that_cannot_be_used_say_why(tmp_path: Path, model: dict[str, np.ndarray]):
-    import pickle
+def changed(name: str, change: Callable[[Any], Any]) -> Callable[[Path, dict[str, Any]], object]:
+    return lambda path, model: np.savez(path, **model | {name: change(model[name])})
 
+
+MODELS: dict[str, tuple[Callable[[Path, dict[str, Any]], object], str]] = {
+    "none.npz": (lambda path, model: None, "no SMPL model"),
+    "short.npz": (lambda path, model: np.savez(path, J_regressor=0, v_template=0), "shapedirs"),
+    "joints.npz": (changed("J_regressor", lambda rows: rows[:10]), "22 joints"),
+    "order.npz": (changed("kintree_table", lambda rows: rows[:, ::-1].copy()), "SMPL's order"),
+    "object.npz": (changed("J_regressor", lambda rows: np.array({"a": 1}, dtype=object)), "J_regressor"),
+    "chumpy.pkl": (lambda path, model: path.write_bytes(b"\x80\x02cchumpy.ch\nCh\nq\x00."), "toarray()"),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_that_cannot_be_used_say_why(tmp_path: Path, model: dict[str, np.ndarray], name: str):
+    make, word = MODELS[name]
+    make(tmp_path / name, model)
+    with pytest.raises(MotionkitError) as caught:
+        read_amass(save(tmp_path / "a.npz", recording()), ReadOptions(smpl_model=tmp_path / name))
+    assert word in caught.value.sentence()
+
+
+def test_a_plain_pickle_of_a_model_is_read(tmp_path: Path, model: dict[str, np.ndarray]):
     path = save(tmp_path / "a.npz", recording())
-
-    def refuse(message: str, name: str = "bad.npz") -> MotionkitError:
-        with pytest.raises(MotionkitError, match=message) as caught:
-            read_amass(path, ReadOptions(smpl_model=tmp_path / name))
-        return caught.value
-
-    refuse("there is no SMPL model")
-    np.savez(tmp_path / "bad.npz", **{name: model[name] for name in ("J_regressor", "v_template")})
-    refuse("no shapedirs")
-    np.savez(tmp_path / "bad.npz", **model | {"J_regressor": model["J_regressor"][:10]})
-    refuse("not an SMPL model of 22 joints")
-    np.savez(tmp_path / "bad.npz", **model | {"kintree_table": model["kintree_table"][:, ::-1].copy()})
-    refuse("not in SMPL's order")
-    np.savez(tmp_path / "bad.npz", **model | {"J_regressor": np.array({"a": 1}, dtype=object)})
-    refuse("J_regressor is not a plain array")
-    (tmp_path / "chumpy.pkl").write_bytes(b"\x80\x02cchumpy.ch\nCh\nq\x00.")
-    assert "toarray()" in str(refuse("not opened.*chumpy", "chumpy.pkl").fix)
     (tmp_path / "plain.pkl").write_bytes(pickle.dumps(model, protocol=2))
     assert read_amass(path, ReadOptions(smpl_model=tmp_path / "plain.pkl"))[0].notes["body"] == "plain.pkl"
 
@@ -200,7 +207,7 @@ def test_names_of_the_frame_rate(tmp_path: Path):
         assert (given.motion.fps, given.notes["fps"]) == (99.0, "99")
         assert given.warnings[0] == "its file says 60 frames per second: 99 were taken, as given (--source-fps)."
     save(tmp_path / "a.npz", recording(mocap_framerate=None))
-    with pytest.raises(MotionkitError, match="does not say its frame rate") as error:
+    with pytest.raises(MotionkitError) as error:
         read_amass(tmp_path / "a.npz")
     assert "--source-fps 120" in str(error.value.fix)
     assert read_amass(tmp_path / "a.npz", ReadOptions(fps=99.0))[0].motion.fps == 99.0
@@ -211,7 +218,7 @@ def test_betas_that_are_not_finite_stop_only_what_is_made_from_them(tmp_path: Pa
     (clip,) = read_amass(path)
     (sound,) = read_amass(save(tmp_path / "b.npz", recording()))
     torch.testing.assert_close(clip.motion.positions(), sound.motion.positions())
-    with pytest.raises(MotionkitError, match="betas are not finite, and the body of --smpl-model is made from them"):
+    with pytest.raises(MotionkitError, match="betas"):
         read_amass(path, ReadOptions(smpl_model=tmp_path / "any.npz"))
 
 
@@ -270,16 +277,16 @@ def test_resampled_to_features(tmp_path: Path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"poses": np.zeros((FRAMES, 155))}, r"poses have shape \[12, 155\]"),
-        ({"poses": np.zeros((0, 156)), "trans": np.zeros((0, 3))}, r"shape \[0, 156\]"),
-        ({"poses": None}, "no poses, nor root_orient"),
-        ({"poses": np.array(3.0)}, "poses is not an array of numbers"),
-        ({"poses": np.full((FRAMES, 156), np.nan)}, "no frame whose values are all finite"),
-        ({"trans": None}, "has no trans"),
-        ({"trans": np.zeros((5, 3))}, r"trans has shape \[5, 3\]; the poses need \[12, 3\]"),
-        ({"trans": np.array(["a"] * FRAMES)}, "trans is not an array of numbers"),
-        ({"mocap_framerate": np.array(0.0)}, "not a frame rate"),
-        ({"mocap_framerate": np.array("fast")}, "not a frame rate"),
+        ({"poses": np.zeros((FRAMES, 155))}, r"\[12, 155\]"),
+        ({"poses": np.zeros((0, 156)), "trans": np.zeros((0, 3))}, r"\[0, 156\]"),
+        ({"poses": None}, "no poses"),
+        ({"poses": np.array(3.0)}, "poses is not an array"),
+        ({"poses": np.full((FRAMES, 156), np.nan)}, "finite"),
+        ({"trans": None}, "no trans"),
+        ({"trans": np.zeros((5, 3))}, r"trans has shape \[5, 3\]"),
+        ({"trans": np.array(["a"] * FRAMES)}, "trans is not an array"),
+        ({"mocap_framerate": np.array(0.0)}, "frame rate"),
+        ({"mocap_framerate": np.array("fast")}, "frame rate"),
     ],
 )
 def test_bad_files_are_refused(tmp_path: Path, changes: dict[str, object], message: str):
@@ -288,12 +295,10 @@ def test_bad_files_are_refused(tmp_path: Path, changes: dict[str, object], messa
 
 
 def test_damaged_files_are_refused(tmp_path: Path):
-    path = save(tmp_path / "a.npz", recording())
-    data = path.read_bytes()
+    data = save(tmp_path / "a.npz", recording()).read_bytes()
     for name, content in (("cut", data[: len(data) // 2]), ("empty", b""), ("other", b"PK\x03\x04 and then nothing")):
         (tmp_path / f"{name}.npz").write_bytes(content)
-        with pytest.raises(MotionkitError, match=name):
-            read_amass(tmp_path / f"{name}.npz")
     np.save(tmp_path / "array.npy", np.zeros((10, 156)))
-    with pytest.raises(MotionkitError, match="of several arrays"):
-        read_amass(tmp_path / "array.npy")
+    for name, word in (("cut.npz", "cut"), ("empty.npz", "empty"), ("other.npz", "other"), ("array.npy", "several")):
+        with pytest.raises(MotionkitError, match=word):
+            read_amass(tmp_path / name)

@@ -113,20 +113,19 @@ def test_frames_that_are_not_finite_stay_and_are_told(tmp_path: Path):
     assert clip.motion.frames == 30
     assert torch.isnan(clip.motion.joints).sum() == 1
     assert "not finite in 1 of 30 frames" in clip.warnings[0]
-    with pytest.raises(MotionkitError, match="no frame whose values are all finite"):
-        read_joints(save(tmp_path / "b.npy", torch.full((5, 22, 3), float("nan"))))
 
 
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (np.zeros((10, 23, 3)), r"shape \[10, 23, 3\]"),
-        (np.zeros((10, 64)), r"shape \[10, 64\]"),
-        (np.zeros((0, 22, 3)), "is empty"),
-        (np.zeros((10, 22, 3)), "legs have no length"),
-        (np.zeros((10, 22, 3), dtype="U3"), "not an array of numbers"),
-        (np.array({"a": 1}, dtype=object), "a dict, not an array of numbers"),
-        (np.zeros(5), r"shape \[5\]"),
+        (np.zeros((10, 23, 3)), r"\[10, 23, 3\]"),
+        (np.zeros((10, 64)), r"\[10, 64\]"),
+        (np.zeros((0, 22, 3)), "empty"),
+        (np.zeros((10, 22, 3)), "legs"),
+        (np.zeros((10, 22, 3), dtype="U3"), "numbers"),
+        (np.array({"a": 1}, dtype=object), "a dict"),
+        (np.zeros(5), r"\[5\]"),
+        (np.full((5, 22, 3), np.nan), "finite"),
     ],
 )
 def test_what_is_no_array_of_joints_is_refused(tmp_path: Path, array: np.ndarray, message: str):
@@ -175,7 +174,7 @@ def test_normalised_features_are_refused_with_the_remedy(tmp_path: Path, skeleto
     ]
     rows = torch.cat(clips)
     path = save(tmp_path / "a.npy", ((rows - rows.mean(0)) / rows.std(0).clamp_min(1e-3))[:40].float())
-    with pytest.raises(MotionkitError, match="does not look like") as error:
+    with pytest.raises(MotionkitError) as error:
         read_features_file(path)
     assert "Std + Mean" in str(error.value.fix)
 
@@ -202,11 +201,10 @@ def test_broken_features_stay_and_other_widths_are_refused(tmp_path: Path):
     assert (clip.motion.joints[12:30] - whole.motion.joints[12:30]).norm(dim=-1).max() < 0.1
     (finding,) = [finding for finding in check_motion(clip.motion) if finding.kind == "nan"]
     assert finding.frames == ((11, 12), (30, 31))
-    with pytest.raises(MotionkitError, match="no frame whose values are all finite"):
-        read_features_file(save(tmp_path / "c.npy", np.full((9, 263), np.nan)))
-    for shape in ((40, 262), (263,), (0, 263), (2, 40, 263)):
-        with pytest.raises(MotionkitError, match=re.escape(str(list(shape)))):
-            read_features_file(save(tmp_path / "b.npy", np.zeros(shape)))
+    bad = {str(list(shape)): np.zeros(shape) for shape in ((40, 262), (263,), (0, 263), (2, 40, 263))}
+    for word, array in {**bad, "finite": np.full((9, 263), np.nan)}.items():
+        with pytest.raises(MotionkitError, match=re.escape(word)):
+            read_features_file(save(tmp_path / "b.npy", array))
 
 
 def results(**changes: object) -> dict[str, object]:
@@ -242,11 +240,11 @@ def test_mdm_results_with_less_in_them(tmp_path: Path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"lengths": [1, 2]}, "do not fit 4 motions"),
-        ({"lengths": [31, 0, np.nan, -1]}, r"\(sample00_rep00\): it has 30 frames, its length is given as 31"),
-        ({"motion": np.full((4, 22, 3, 30), np.nan)}, r"\(sample00_rep00\): there is no frame whose values"),
+        ({"lengths": [1, 2]}, "4 motions"),
+        ({"lengths": [31, 0, np.nan, -1]}, "sample00_rep00.* 31"),
+        ({"motion": np.full((4, 22, 3, 30), np.nan)}, "sample00_rep00.*finite"),
         ({"lengths": ["a"] * 4}, "do not fit"),
-        ({"motion": np.zeros((2, 3))}, "not a results file"),
+        ({"motion": np.zeros((2, 3))}, "results file"),
         ({"motion": np.zeros((2, 23, 3, 5))}, "shape"),
     ],
 )

@@ -195,7 +195,7 @@ def test_whatever_is_changed_it_reads_or_is_refused(tmp_path, changes):
 def test_huge_files_are_refused_unread(tmp_path):
     with (tmp_path / "huge.bvh").open("wb") as file:
         file.truncate(2**30)
-    with pytest.raises(MotionkitError, match=r"huge.bvh is too large: 1074 MB; at most 537 MB are read"):
+    with pytest.raises(MotionkitError, match="too large"):
         read_bvh(tmp_path / "huge.bvh")
 
 

@@ -177,10 +177,9 @@ def test_unknown_choices(tmp_path, change, words):
 def test_motions_that_cannot_be_written(tmp_path):
     motion = loose()
     motion.translations[3, 2, 1] = math.nan
-    with pytest.raises(MotionkitError, match=r"a\.bvh cannot be written: frame 3 is not finite"):
-        write_bvh(tmp_path / "a.bvh", motion)
-    with pytest.raises(MotionkitError, match="has no frame"):
-        write_bvh(tmp_path / "a.bvh", loose().cut(0, 0))
+    for bad, word in ((motion, "frame 3"), (loose().cut(0, 0), "no frame")):
+        with pytest.raises(MotionkitError, match=word):
+            write_bvh(tmp_path / "a.bvh", bad)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -253,8 +253,7 @@ def test_bad_motions_are_refused_before_a_file_is_made(tmp_path):
     motion = moving(5)
     broken = motion.translations.clone()
     broken[3, 0, 1] = math.inf
-    with pytest.raises(MotionkitError, match="frame 3 has a translation that is not finite"):
-        write_glb(tmp_path / "x.glb", replace(motion, translations=broken))
-    with pytest.raises(MotionkitError, match="no frames"):
-        write_glb(tmp_path / "x.glb", motion.cut(0, 0))
+    for bad, word in ((replace(motion, translations=broken), "frame 3"), (motion.cut(0, 0), "no frames")):
+        with pytest.raises(MotionkitError, match=word):
+            write_glb(tmp_path / "x.glb", bad)
     assert list(tmp_path.iterdir()) == []

@@ -146,7 +146,7 @@ def test_the_page_knows_the_same_rates():
 
 def test_two_keys_years_apart_do_not_fill_the_memory(tmp_path):
     keyed(tmp_path / "a.glb", [("translation", "LINEAR", [0, 1e7], LINE[:2])])
-    with pytest.raises(MotionkitError, match="2 keys of an animation are spread over 2"):
+    with pytest.raises(MotionkitError, match="2 keys"):
         read(tmp_path / "a.glb")
     minutes = read(keyed(tmp_path / "b.glb", [("translation", "LINEAR", [0, 600], LINE[:2])]))
     assert minutes.frames == 600 * 24 + 1

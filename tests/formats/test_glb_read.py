@@ -14,7 +14,6 @@ import pygltflib
 import pytest
 import roma
 import torch
-from typer.testing import CliRunner
 
 from motionkit.clips.convert import open_sources
 from motionkit.errors import MotionkitError
@@ -24,16 +23,11 @@ from motionkit.formats.glb.write import Buffer
 from motionkit.motion import ReadOptions, read_joint_map
 from motionkit.rigs.roles import find_roles
 
+from ..made.commands import run
 from ..made.glb_files import pack, parts
 from .test_glb import Player, moving
 
 METRES = ReadOptions(up="y", unit="m")
-
-
-def run(*words: object):
-    from motionkit.cli import get_app
-
-    return CliRunner().invoke(get_app(), [str(word) for word in words])
 
 
 def changed(folder: Path, change: Callable[[dict[str, Any]], object], frames: int = 12) -> Path:

@@ -248,13 +248,12 @@ def test_bytes_are_the_same_every_time_and_hold_no_pickle(tmp_path: Path) -> Non
 
 
 def test_joints_alone_are_refused(tmp_path: Path) -> None:
-    motion = JointMotion(HUMANML.joint_names, HUMANML.parents, walker(20), 20.0)
-    with pytest.raises(MotionkitError, match="joint positions only"):
-        write_mpl_npz(tmp_path / "a.npz", Clip(motion), source_hash="")
-    motion = starter_motion()
-    motion.translations[3, 0, 0] = math.nan
-    with pytest.raises(MotionkitError, match="not finite"):
-        write_mpl_npz(tmp_path / "a.npz", Clip(motion), source_hash="")
+    broken = starter_motion()
+    broken.translations[3, 0, 0] = math.nan
+    joints = JointMotion(HUMANML.joint_names, HUMANML.parents, walker(20), 20.0)
+    for motion, word in ((joints, "positions"), (broken, "not finite")):
+        with pytest.raises(MotionkitError, match=word):
+            write_mpl_npz(tmp_path / "a.npz", Clip(motion), source_hash="")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -369,12 +368,11 @@ def test_archives_that_would_fill_the_memory_are_refused(tmp_path: Path, monkeyp
         for name in ("rot6d", *(f"track_{k}" for k in range(2))):
             archive.writestr(f"{name}.npy", content)
     assert path.stat().st_size < 1e5
-    with pytest.raises(MotionkitError, match="unpacks to") as caught:
+    with pytest.raises(MotionkitError, match=r"unpacks to .*at most 10 MB"):
         read_mpl_npz(path)
-    assert "at most 10 MB" in caught.value.message
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("rot6d.npy", content)
-    with pytest.raises(MotionkitError, match="cannot be read as numpy data") as caught:
+    with pytest.raises(MotionkitError) as caught:
         read_mpl_npz(path)
     assert "is announced" in caught.value.why
 

@@ -25,9 +25,10 @@ from motionkit.text_to_motion.data.composite import component as composite
 from motionkit.text_to_motion.data.composite_set import Arrays, pack
 from motionkit.text_to_motion.data.humanml import HumanMLOptions, humanml
 from motionkit.text_to_motion.tmr.model import TokenFolder
-from motionkit_success.episodes import Collector, export_lerobot, open_episodes
-from motionkit_success.episodes.lerobot import read_info
-from motionkit_success.episodes.lerobot_read import _exported_manifest, _plan
+from motionkit_lerobot.layout import read_info
+from motionkit_lerobot.read import _exported_manifest, _plan
+from motionkit_lerobot.write import export_lerobot
+from motionkit_success.episodes import Collector, open_episodes
 
 from ..made.bodies import walker
 from .mutate import Files
@@ -221,7 +222,7 @@ def _read_stored(folder: Path) -> None:
     StoredEncoder(folder / "t.safetensors").encode(["a walk", "é"])
 
 
-_LEROBOT = (1,) if all(map(find_spec, ("pyarrow", "imageio_ffmpeg"))) else ()  # extra `lerobot`
+_LEROBOT = (1,) if all(map(find_spec, ("pyarrow", "imageio_ffmpeg"))) else ()  # extra `files` of motionkit-lerobot
 
 
 def _make_lerobot(scratch: Path) -> None:

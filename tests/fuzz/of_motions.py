@@ -18,7 +18,8 @@ from motionkit.formats.amass import read_smpl_model
 from motionkit.formats.glb import read_glb_rig, write_animated, write_glb
 from motionkit.formats.glb.tree import VRM_BONES
 from motionkit.formats.native import write_native
-from motionkit.formats.table import FORMATS, TABLES, read_clips
+from motionkit.formats.own import TABLES
+from motionkit.formats.table import FORMATS, read_clips, readers
 from motionkit.motion import Caption, Clip, Motion, ReadOptions
 from motionkit.rigs.roles import find_roles
 
@@ -29,14 +30,14 @@ from ..made.samples import write_sample
 from .reader import Reader
 
 _FRAMES = 45
-_NAMES = tuple(name for name in FORMATS if name != "fbx")  # which Blender reads
+_NAMES = tuple(form.name for form in readers() if form.name != "fbx")  # which Blender reads
 
 
 def _make_format(name: str, scratch: Path) -> None:
     (scratch / "sample").mkdir()
     write_sample(scratch / "sample", name, _FRAMES)
     more = scratch / "more"
-    if name in ("bvh", "unreal-json", "mpl-npz", "amass", "motionkit"):
+    if name in ("bvh", "unreal-json", "mpl", "amass", "npz"):
         more.mkdir()
     motion = mpl_files.starter_motion(frames=6)
     document = mpl_files.exported(motion, np.linspace(0.0, 1.0, 6))
@@ -49,12 +50,12 @@ def _make_format(name: str, scratch: Path) -> None:
                 mpl_files.save(more / file, content)
             whole = mpl_files.save(scratch / "whole" / "a.json", document)
             assert whole.is_file()
-        case "mpl-npz":
+        case "mpl":
             mpl_files.original_npz(more / "a.npz", document)
         case "amass":
             bodies = {"poses": np.zeros((20, 66)), "betas": np.zeros(10), "gender": np.array("female")}
             np.savez(more / "a.npz", trans=np.zeros((20, 3)), mocap_frame_rate=30.0, **bodies)
-        case "motionkit":
+        case "npz":
             captions = (Caption("a man walks", ("a/DET", "man/NOUN", "walk/VERB")),)
             clip = Clip(motion, captions=captions, timed=(Caption("he stops", (), 0.1, 0.2),), group="g", split="val")
             write_native(more / "a.npz", clip)
@@ -66,7 +67,7 @@ def _read_format(name: str, folder: Path) -> None:
     path = folder / f"a{FORMATS[name].suffix}"
     for clip in read_clips(path, ReadOptions(fps=60.0)):
         finite = bool(clip.motion.positions().isfinite().all())
-        faulty = name == "motionkit" or clip.fault is not None  # our own files hold what was said already
+        faulty = name == "npz" or clip.fault is not None  # our own files hold what was said already
         said = faulty or any("not finite" in warning for warning in clip.warnings)
         assert finite or said, "what is not finite goes unsaid"
 

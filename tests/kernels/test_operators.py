@@ -250,7 +250,7 @@ def test_the_variable_chooses_and_an_argument_has_the_last_word(emulated, monkey
     assert launches() == 1
     assert launches(backend="torch") == 0
     monkeypatch.setenv("MOTIONKIT_KERNELS", "gpu")
-    with pytest.raises(MotionkitError, match=r"MOTIONKIT_KERNELS must be one of auto, cuda, torch, got 'gpu'"):
+    with pytest.raises(MotionkitError, match="MOTIONKIT_KERNELS"):
         launches()
 
 
@@ -270,11 +270,13 @@ def test_what_a_kernel_cannot_do_takes_plain_torch(emulated):
 
 
 def test_cpu_tensors_and_the_cuda_backend():
-    with pytest.raises(MotionkitError, match="got a tensor on cpu") as caught:
-        physics_terms(walkers(1, 9, 3), torch.tensor([9]), feet=FEET, backend="cuda")
-    assert "auto or torch" in caught.value.fix
-    with pytest.raises(MotionkitError, match="got a tensor on cpu"):
-        features_to_joints(rows(1, 9, 16), joints=5, backend="cuda")
+    for call in (
+        lambda: physics_terms(walkers(1, 9, 3), torch.tensor([9]), feet=FEET, backend="cuda"),
+        lambda: features_to_joints(rows(1, 9, 16), joints=5, backend="cuda"),
+    ):
+        with pytest.raises(MotionkitError, match="cpu") as caught:
+            call()
+        assert "auto or torch" in caught.value.fix
 
 
 PHYSICS_REFUSALS = {

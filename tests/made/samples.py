@@ -32,7 +32,7 @@ def write_sample(folder: Path, name: str, frames: int = 400) -> Path:
         case "unreal-json":
             frame = {"RootYaw": 0.0, "RootVelocityXY": [0.0, 0.0], "BoneRotations": [eye.tolist()] * 3}
             path.write_text(json.dumps({"FPS": 60, "Frames": [frame] * frames}))
-        case "mpl-npz":
+        case "mpl":
             flat = {
                 "root_yaw": np.zeros(frames),
                 "root_vel": np.zeros((frames, 2)),
@@ -43,7 +43,7 @@ def write_sample(folder: Path, name: str, frames: int = 400) -> Path:
             np.savez_compressed(
                 path, poses=np.zeros((frames, 156), "u1"), trans=np.zeros((frames, 3)), mocap_framerate=60.0
             )
-        case "motionkit":
+        case "npz":
             write_native(path, Clip(JointMotion(HUMANML.joint_names, HUMANML.parents, walker(frames), 20.0)))
         case "joints":
             np.save(path, walker(frames).numpy())

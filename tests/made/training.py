@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from motionkit.config import as_recorded
 from motionkit.runs import Run
 
 
@@ -17,7 +19,9 @@ def run_trainer(
     trainer = make(config)
     trainer.prepare()
     if config.run.resume:
-        run = Run.resume(config.run.resume, config.model_dump(mode="json"), shape_keys=trainer.shape_keys)
+        recorded = partial(as_recorded, type(config))
+        snapshot = config.model_dump(mode="json")
+        run = Run.resume(config.run.resume, snapshot, shape_keys=trainer.shape_keys, recorded=recorded)
     else:
         run = Run.create(command, config.model_dump(mode="json"), out=out)
     if stop_after:
@@ -26,6 +30,15 @@ def run_trainer(
         parts = trainer.train(run)
         run.finish(parts)
     return trainer, parts
+
+
+def run_in_parts(
+    make: Callable[[Any], Any], command: str, config: Any, out: Path, *, stop_after: int
+) -> tuple[Any, Mapping[str, Any]]:
+    """Train until a step, as SIGTERM ends it, and resume to the end; returns what the second part gave."""
+    run_trainer(make, command, config, out, stop_after=stop_after)
+    rest = config.run.model_copy(update={"resume": out, "out": None})
+    return run_trainer(make, command, config.model_copy(update={"run": rest}), out)
 
 
 def metric_lines(folder: Path) -> list[dict[str, float]]:

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 import roma
 import torch
-from typer.testing import CliRunner
 
 from motionkit.errors import MotionkitError
 from motionkit.formats.bvh import read_bvh
-from motionkit.formats.table import FORMATS, recognise
+from motionkit.formats.table import FORMATS, readers, recognise
 from motionkit.geometry import rotate_yaw
 from motionkit.metrics import body_positions
 from motionkit.motion import (
@@ -47,17 +46,12 @@ from motionkit.starter import generate
 from ..made.blender import stand_in
 from ..made.bodies import walker
 from ..made.bvh_files import NAMES, Dialect, write_bvh, write_dialect
+from ..made.commands import assert_refused, run
 from ..made.samples import write_sample
 from ..rigs.rig_names import RIGS
 
 STRANGE = [f"b{number:02d}" for number in range(22)]
 """Names that say nothing; the pelvis is found all the same, as the root."""
-
-
-def run(*words: object):
-    from motionkit.cli import get_app
-
-    return CliRunner().invoke(get_app(), [str(word) for word in words])
 
 
 def table(path: Path, **names: str) -> Path:
@@ -79,7 +73,7 @@ def test_a_mapped_rig_becomes_the_same_body(tmp_path):
     options = ReadOptions(joint_map=read_joint_map(table(tmp_path / "rig.toml", **names)))
     want, have = (to_body(read_bvh(path, options)[0].motion, HUMANML, 20.0) for path in (plain, strange))
     torch.testing.assert_close(have, want, atol=1e-9, rtol=0)
-    with pytest.raises(MotionkitError, match="no joint that looks like") as caught:
+    with pytest.raises(MotionkitError) as caught:
         to_body(read_bvh(strange, ReadOptions(unit="cm"))[0].motion, HUMANML, 20.0)
     assert "--write-joint-map" in caught.value.fix
 
@@ -121,7 +115,7 @@ def test_mistakes_name_the_line(tmp_path, text, said, fix):
 
 def test_a_joint_that_the_rig_lacks_names_the_line(tmp_path):
     found = read_joint_map(table(tmp_path / "rig.toml", left_hip="thigh.l", left_knee="shln.l"))
-    with pytest.raises(MotionkitError, match=r"line 2: there is no joint 'shln\.l' in the file") as caught:
+    with pytest.raises(MotionkitError) as caught:
         found.apply(["root", "thigh.l", "shin.l", "shin.l End"])
     assert caught.value.fix == "did you mean shin.l?"
     assert found.apply(["Hips", "Spine"]) == ("Hips", "Spine"), "another rig"
@@ -154,13 +148,12 @@ def test_from_check_to_a_dataset(tmp_path):
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["bodies"][0]["unit"] == "cm"
     path.write_text(text.replace('"b04"', '"b44"'))
-    result = run("convert", strange, tmp_path / "two", "--joint-map", path, "--jobs", 1)
-    assert result.exit_code == 2
-    assert "there is no joint 'b44' in the file" in result.stderr
+    assert_refused(
+        run("convert", strange, tmp_path / "two", "--joint-map", path, "--jobs", 1),
+        "there is no joint 'b44' in the file",
+    )
     table(path, left_hip="nowhere")
-    result = run("convert", strange, tmp_path / "two", "--joint-map", path)
-    assert result.exit_code == 2
-    assert "names no joint of these files" in result.stderr
+    assert_refused(run("convert", strange, tmp_path / "two", "--joint-map", path), "names no joint of these files")
 
 
 def test_japanese_names_in_their_own_code_page(tmp_path):
@@ -177,27 +170,23 @@ def joints(frames: int = 30, fps: float = 20.0) -> JointMotion:
 
 @pytest.mark.parametrize("fps", [0.0, -1.0, 1e-9, 0.0999, 1e5, 1e12, float("inf"), float("nan")])
 def test_rates_that_no_motion_has(fps):
-    with pytest.raises(MotionkitError, match="frames per second"):
-        joints(fps=fps)
-    with pytest.raises(MotionkitError, match="frames per second"):
-        joints().resample(fps)
     solid = limits.Motion(
         ("root",), (-1,), torch.zeros(1, 3), torch.eye(3).expand(9, 1, 3, 3), torch.zeros(9, 1, 3), 20.0
     )
-    with pytest.raises(MotionkitError, match="frames per second"):
-        replace(solid, fps=fps)
-    with pytest.raises(MotionkitError, match="frames per second"):
-        solid.resample(fps)
+    for call in (lambda: joints(fps=fps), lambda: joints().resample(fps), lambda: replace(solid, fps=fps),
+                 lambda: solid.resample(fps)):  # fmt: skip
+        with pytest.raises(MotionkitError, match="frames per second"):
+            call()
 
 
 def test_a_motion_is_not_resampled_to_more_than_fits():
     slow = replace(joints(2000), fps=0.1)
-    with pytest.raises(MotionkitError, match="GB once read") as caught:
+    with pytest.raises(MotionkitError) as caught:
         slow.resample(10_000.0)
     assert "cut the motion" in caught.value.fix
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", [form.name for form in readers()])
 def test_every_reader_refuses_a_motion_that_would_fill_the_memory(tmp_path, monkeypatch, name):
     if name == "fbx":
         monkeypatch.setenv("MOTIONKIT_BLENDER", str(stand_in(tmp_path / "bin")))
@@ -291,23 +280,23 @@ def test_headings_of_the_file_win(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("time,x,z\n0,0,0\n", "is not a path"),
-        ("", "is not a path"),
-        ("seconds,x,z\n0,0,zero\n", "path.csv, line 2, column z: 'zero' is not a number"),
-        ("seconds,x,z\n0,0\n", "path.csv, line 2 has no 'z'"),
-        ("seconds,x,z\n0,0,nan\n1,0,1\n", "path.csv, line 2, column z: nan is not a number from"),
-        ("seconds,x,z,yaw\n0,0,0,0\n1,0,1,nan\n", "path.csv, line 3, column yaw: nan is not a number from"),
-        ("seconds,x,z,yaw\n0,0,0,0\n1,0,1,inf\n", "path.csv, line 3, column yaw: inf is not a number from"),
-        ("seconds,x,z\n0,0,0\n1,1e300,1\n", "path.csv, line 3, column x: 1e[+]300 is not a number from"),
-        (f"seconds,x,z\n0,0,{'1' * 200_000}\n", "path.csv is not a CSV file: line 2: field larger than field limit"),
-        ("seconds,x,z\n1,0,0\n1,0,1\n", r"line 3: seconds are 1 for the second time"),
-        ("seconds,x,z\n0,0,0\n1,0,1\n0.5,0,2\n", r"line 4: seconds go back from 1 to 0.5"),
-        ("seconds,x,z\n2,0,0\n1,0,1\n3,0,1\n", r"line 3: seconds go back from 2 to 1"),
-        ("seconds,x,z\n0,0,0\n", "lasts 0 seconds"),
-        ("seconds,x,z\n0,0,0\n1,0,1\n1.1,3,1\n2,3,2\n", "path.csv: the path jumps before line 4"),
-        ("seconds,x,z\n0.1,3,0\n", "path.csv: the path jumps before line 2"),
-        ("seconds,x,z,yaw\n0,0,0,0\n1,0,1,0\n1.1,0,1.1,3600\n", "path.csv: the path jumps before line 4"),
-        ("seconds,x,z,yaw\n0.05,0,0,150\n", "path.csv: the path jumps before line 2"),
+        ("time,x,z\n0,0,0\n", "not a path"),
+        ("", "not a path"),
+        ("seconds,x,z\n0,0,zero\n", "line 2, column z: 'zero'"),
+        ("seconds,x,z\n0,0\n", "line 2 has no 'z'"),
+        ("seconds,x,z\n0,0,nan\n1,0,1\n", "line 2, column z: nan"),
+        ("seconds,x,z,yaw\n0,0,0,0\n1,0,1,nan\n", "line 3, column yaw: nan"),
+        ("seconds,x,z,yaw\n0,0,0,0\n1,0,1,inf\n", "line 3, column yaw: inf"),
+        ("seconds,x,z\n0,0,0\n1,1e300,1\n", "line 3, column x: 1e[+]300"),
+        (f"seconds,x,z\n0,0,{'1' * 200_000}\n", "not a CSV file: line 2"),
+        ("seconds,x,z\n1,0,0\n1,0,1\n", "line 3: seconds are 1"),
+        ("seconds,x,z\n0,0,0\n1,0,1\n0.5,0,2\n", "line 4: seconds"),
+        ("seconds,x,z\n2,0,0\n1,0,1\n3,0,1\n", "line 3: seconds"),
+        ("seconds,x,z\n0,0,0\n", "0 seconds"),
+        ("seconds,x,z\n0,0,0\n1,0,1\n1.1,3,1\n2,3,2\n", "before line 4"),
+        ("seconds,x,z\n0.1,3,0\n", "before line 2"),
+        ("seconds,x,z,yaw\n0,0,0,0\n1,0,1,0\n1.1,0,1.1,3600\n", "before line 4"),
+        ("seconds,x,z,yaw\n0.05,0,0,150\n", "before line 2"),
     ],
 )
 def test_what_is_no_path_is_refused(tmp_path: Path, text: str, said: str) -> None:
@@ -325,7 +314,7 @@ def test_a_jump_says_in_what(tmp_path: Path) -> None:
     with pytest.raises(MotionkitError) as caught:
         read_path(written(tmp_path, "seconds,x,z,yaw\n0,0,0,0\n0.1,0,0,360\n"), 30.0)
     assert caught.value.why == "it turns by 360 degrees in 0.1 s, 3.6e+03 degrees/s; up to 2160 is possible."
-    with pytest.raises(MotionkitError, match="lasts 0 seconds") as caught:
+    with pytest.raises(MotionkitError) as caught:
         read_path(written(tmp_path, "seconds,x,z\n0,0,0\n"), 30.0)
     assert "a point for a later second" in caught.value.fix
 

@@ -54,7 +54,7 @@ def test_a_page_is_short_and_made_of_public_pieces(file: Path) -> None:
 @pytest.mark.parametrize(
     "source",
     ["from motionkit import GRPO", "from motionkit.rl._plan import DDIM", "x._network", "class Trainer: ...",
-     "import argparse", "from motionkit.config import LoraSettings", "\n" * 151],
+     "import argparse", "from motionkit.text_to_motion.settings import LoraSettings", "\n" * 151],
 )  # fmt: skip
 def test_a_page_that_hides_something_would_be_noticed(source: str) -> None:
     assert faults(source)

@@ -18,6 +18,7 @@ from motionkit.plugins import scan
 from motionkit.plugins._guard import PluginError
 from motionkit.plugins.check import diagnose, second_reading
 
+from ..made.commands import assert_refused
 from . import broken_packages as broken
 
 Cli = Callable[..., Result]
@@ -76,9 +77,7 @@ def test_config_commands(cli: Cli) -> None:
     assert shown["origins"]["seed"] == "command line"
     told = json.loads(cli("config", "explain", "grpo", "run.num_steps", "--json").stdout)
     assert (told["flag"], told["variable"]) == ("--num-steps", "MOTIONKIT_RUN__NUM_STEPS")
-    wrong = cli("config", "explain", "grpo", "run.num_stepz")
-    assert wrong.exit_code == 2
-    assert "did you mean run.num_steps?" in wrong.stderr
+    assert_refused(cli("config", "explain", "grpo", "run.num_stepz"), "did you mean run.num_steps?")
     assert cli("config", "explain", "grpo").exit_code == 2
 
 
@@ -107,9 +106,10 @@ def test_explain_knows_keys_flags_and_short_names(word: str, key: str, cli: Cli)
 
 
 def test_explain_asks_which_where_a_short_name_is_several(cli: Cli) -> None:
-    done = cli("config", "explain", "grpo", "alpha")
-    assert done.exit_code == 2
-    assert "'alpha' may be lora.alpha, reward.tmr-dense.alpha, reward.mdm-dense.alpha or judge.alpha." in done.stderr
+    assert_refused(
+        cli("config", "explain", "grpo", "alpha"),
+        "'alpha' may be lora.alpha, reward.tmr-dense.alpha, reward.mdm-dense.alpha or judge.alpha.",
+    )
     same = json.loads(cli("config", "explain", "grpo", "reward.weights", "--json").stdout)
     assert same["key"] == "reward.tmr-dense.weights"
     assert {"reward.tmr-matching.weights", "reward.mdm-dense.weights"} <= set(same["also"].split(", "))
@@ -262,7 +262,7 @@ def handled() -> Any:
 def test_a_call_that_fails_names_plugin_package_and_line(
     called: ModuleType, handled: None, function: str, said: str
 ) -> None:
-    with pytest.raises(PluginError, match="reward 'called' of package 'called' raised ") as caught, plugins.catching():
+    with pytest.raises(PluginError, match="'called' of package 'called'") as caught, plugins.catching():
         getattr(called, function)()
     assert caught.value.message.endswith(said)
     assert f"in {function}, " in caught.value.why
@@ -277,7 +277,7 @@ def test_a_call_that_fails_names_plugin_package_and_line(
 
 def test_the_constructor_is_a_call_too(called: ModuleType) -> None:
     component = plugins.get("rewards", "called")
-    with pytest.raises(PluginError, match="reward 'called' of package 'called' raised SystemExit: 0"):
+    with pytest.raises(PluginError, match=r"'called'.*SystemExit: 0"):
         component.build(component.options())
 
 

@@ -24,6 +24,7 @@ from motionkit.plugins._discovery import Entry
 from motionkit.plugins.scaffold import template_folder
 from motionkit.testing import check_policy
 
+from ..made.commands import assert_refused
 from . import broken_packages as broken
 
 
@@ -43,7 +44,7 @@ def test_builtins_are_found_through_the_installed_metadata() -> None:
 
 def test_an_installation_of_older_code_says_so(site: Any) -> None:
     site.install("motionkit", "[motionkit.rewards]\niou = motionkit.regions.rewards:iou\n")
-    with pytest.raises(MotionkitError, match="older than its code") as error:
+    with pytest.raises(MotionkitError) as error:
         plugins.available("rewards")
     assert "packages.txt" in error.value.fix
 
@@ -101,7 +102,7 @@ def test_a_plugin_that_does_not_import_is_named(site: Any) -> None:
         "bad-import", "[motionkit.rewards]\nbad = bad_import:component\n", bad_import="import nonesuch_module\n"
     )
     assert "bad" in names("rewards")  # listing imports nothing
-    with pytest.raises(MotionkitError, match="'bad' of package 'bad-import' does not import") as caught:
+    with pytest.raises(MotionkitError, match="bad-import") as caught:
         plugins.get("rewards", "bad")
     assert "nonesuch_module" in str(caught.value)
 
@@ -109,12 +110,12 @@ def test_a_plugin_that_does_not_import_is_named(site: Any) -> None:
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("component = 3\n", "is a int, not a motionkit Component"),
-        ("", "does not import"),
+        ("component = 3\n", "not a motionkit Component"),
+        ("", "import"),
         (
             "from motionkit.config import Group\nfrom motionkit.plugins import Component\n"
             "class O(Group):\n    weight: float = 1.0\ncomponent = Component('x', O, 'a:b')\n",
-            "has an option called 'weight'",
+            "weight",
         ),
     ],
 )
@@ -126,7 +127,7 @@ def test_what_an_entry_names_must_be_a_component(site: Any, source: str, said: s
 
 def test_two_packages_with_one_name_are_never_silent(site: Any, sample: ModuleType) -> None:
     site.install("rival", "[motionkit.rewards]\nnear = sample_plugins:far\n")
-    with pytest.raises(MotionkitError, match="2 packages bring reward 'near'") as caught:
+    with pytest.raises(MotionkitError) as caught:
         plugins.get("rewards", "near")
     assert "sample-plugins:near" in caught.value.fix
     assert "rival:near" in caught.value.fix
@@ -162,7 +163,7 @@ def test_the_variable_limits_loading(site: Any, sample: ModuleType, monkeypatch:
 
 
 def test_unknown_names_are_answered(sample: ModuleType) -> None:
-    with pytest.raises(MotionkitError, match="there is no reward 'nera'") as caught:
+    with pytest.raises(MotionkitError) as caught:
         plugins.get("rewards", "nera")
     assert "did you mean near?" in caught.value.fix
     with pytest.raises(MotionkitError, match="no plugin kind"):
@@ -172,7 +173,7 @@ def test_unknown_names_are_answered(sample: ModuleType) -> None:
 def test_a_bare_checkout_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("motionkit.plugins._discovery.metadata.distributions", lambda: iter(()))
     plugins.forget()
-    with pytest.raises(MotionkitError, match="motionkit is not installed") as caught:
+    with pytest.raises(MotionkitError) as caught:
         plugins.get("rewards", "physics")
     assert "-r packages.txt" in caught.value.fix
     plugins.forget()
@@ -190,13 +191,14 @@ def test_files(tmp_path: Path) -> None:
     assert plugins.get("rewards", str(path), typed=True) is not None
     assert plugins.label(f"{path}:component") == "my-reward"
     assert plugins.label("./src/motionkit_reward_bounce/__init__.py:component") == "motionkit-reward-bounce"
-    with pytest.raises(MotionkitError, match="has no 'other'"):
-        plugins.get("rewards", f"{path}:other", typed=True)
-    with pytest.raises(MotionkitError, match="does not exist"):
-        plugins.get("rewards", f"{tmp_path}/none.py:component", typed=True)
     (tmp_path / "bad.py").write_text("1 / 0\n")
-    with pytest.raises(MotionkitError, match="ZeroDivisionError"):
-        plugins.get("rewards", f"{tmp_path}/bad.py:component", typed=True)
+    for name, word in (
+        ("my_reward.py:other", "no 'other'"),
+        ("none.py:component", "does not exist"),
+        ("bad.py:component", "ZeroDivisionError"),
+    ):
+        with pytest.raises(MotionkitError, match=word):
+            plugins.get("rewards", f"{tmp_path}/{name}", typed=True)
 
 
 def test_missing_extra_is_reported_before_anything_is_built(sample: ModuleType) -> None:
@@ -304,9 +306,7 @@ def test_factories_of_builtins_take_the_runtime_arguments_of_the_table(kind: str
 )
 def test_a_misfit_is_refused_before_anything_is_made(cli: Cli, pixels: None, words: tuple[str, ...], said: str) -> None:
     for more in ([], ["--dry-run"]):
-        done = cli(*words, *more)
-        assert done.exit_code == 2
-        assert said in " ".join(done.stderr.split())
+        assert_refused(cli(*words, *more), said)
     assert not list(Path().iterdir())
 
 
@@ -314,7 +314,7 @@ def test_a_slot_read_from_python_refuses_a_misfit_too(pixels: None) -> None:
     class Asked(Settings):
         policy: Chosen = slot("policies", "mdm", gives="diffusion")
 
-    with pytest.raises(MotionkitError, match="policy 'pixels' gives 'actor'"):
+    with pytest.raises(MotionkitError, match="'pixels'"):
         Asked.model_validate({"policy": "pixels"})
 
 

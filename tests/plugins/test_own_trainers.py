@@ -19,6 +19,8 @@ from typer.testing import Result
 from motionkit.errors import MotionkitError
 from motionkit.plugins import KINDS, get
 from motionkit.plugins import _component as _metrics
+from motionkit.plugins._discovery import OBJECTS
+from motionkit.plugins.scaffold import startable
 from motionkit.report.card import write_hub_folder
 from motionkit.report.page import compare_page, run_page
 from motionkit.runs import next_commands, peek, write_model
@@ -26,12 +28,13 @@ from motionkit.starter import EXAMPLE, weights_path
 from motionkit.testing import check_component
 from motionkit.tracking import definition, label_of, require_defined
 
+from ..made.commands import assert_refused
 from ..made.forks import Forks
 
 Cli = Callable[..., Result]
 
 DRILL = """
-from motionkit.config import TrainerSettings
+from motionkit.training.settings import TrainerSettings
 from motionkit.plugins import Component, Metric
 class Settings(TrainerSettings):
     pass
@@ -63,12 +66,18 @@ PAGES = """
 from motionkit.page.curves import Chart
 from motionkit.plugins import Metric
 from motionkit.runs.sections import Section, Sections
+from motionkit.tracking import Findings, Remarks
 def of(source):
     return Section(f"<p>Drilled by {source.info.command}.</p>", ["The drill's film is missing."])
 def compared(sources):
     return Section(f"<p>Drills {' and '.join(sources)}.</p>")
 SECTIONS = Sections(of, compared)
 CHARTS = (Chart("How it drilled", {"error": "drill/error"}, "Of both steps."),)
+def remarks(report):
+    still = any(row.name == "drill/error" for row in report.changes)
+    return Remarks(last=" The drill was wet.", short=", wet") if still else Remarks()
+FINDINGS = Findings(remarks=remarks)
+BROKEN = Findings(remarks=lambda report: 1 / 0)
 METRICS = (
     Metric("drill/error", "cm", "down", "Mean error.", "how far off", short=True),
     Metric("drill/other", "cm", "down", "Other.", "the other"),
@@ -123,6 +132,27 @@ def test_its_sections_charts_and_metrics_are_on_the_pages_of_its_runs(cli: Cli, 
     assert [label_of(name) for name in ("drill/error", "error", "drill/other", "other")] == [
         "how far off", "how far off", "the other", "other",
     ]  # fmt: skip
+
+
+def test_what_it_says_of_results_is_on_pages_and_in_listings(cli: Cli, site: Any) -> None:
+    drill(site, "drill/error", metrics="'drill_pages:METRICS'", more=', findings="drill_pages:FINDINGS"')
+    done = cli("drill", "--out", "runs/drill/first")
+    assert done.exit_code == 0, done.stderr
+    words = "too few to say whether it changed. The drill was wet."
+    assert words in " ".join(done.stderr.split())
+    assert words in run_page(Path("runs/drill/first"))
+    assert words in " ".join(cli("runs", "show", "first").stdout.split())
+    assert peek("runs/drill/first").report.short == "how far off -1.000 too few, wet"
+
+
+def test_what_it_cannot_say_of_results_is_its_own_error(cli: Cli, site: Any) -> None:
+    drill(site, "my/x", more=', findings="drills:BROKEN"')
+    with (site.folder / "drills.py").open("a") as module:
+        module.write(PAGES)
+    done = cli("drill", "--out", "run")
+    assert done.exit_code == 1
+    assert "motionkit-trainer-drill' raised ZeroDivisionError" in " ".join(done.stderr.split())
+    assert peek("run").status == "done"
 
 
 NEXT = """
@@ -208,7 +238,7 @@ def test_the_definitions_of_motionkit_come_first(site: Any) -> None:
     assert definition("loss/total").unit == "1"
     assert definition("reward/mine/mean").unit == "m", "the name itself says more than reward/<name>/mean"
     assert definition("reward/other/mean").unit == "1"
-    with pytest.raises(AssertionError, match="The metric 'loss/total' is motionkit's own"):
+    with pytest.raises(AssertionError, match="loss/total"):
         check_component("trainers", "drill")
     require_defined(["my/x", "loss/total"])
 
@@ -219,6 +249,7 @@ def test_the_definitions_of_motionkit_come_first(site: Any) -> None:
         ("Metric('a b', 'm', 'up', 'x')", "a name has letters"), ("Metric('a/', 'm', 'up', 'x')", "a name has letters"),
         ("Metric('a', '', 'up', 'x')", "at least one letter"), ("Metric(3, 'm', 'up', 'x')", "are texts"),
         ("Metric('a', 'm', 'lower', 'x')", "better is one of up, down"), ("'a'", "not a motionkit.plugins.Metric"),
+        ("Metric('a', 'm', 'none', 'x', words='up')", "words are two texts"),
     ],
 )  # fmt: skip
 def test_a_definition_that_is_none_is_refused(metric: str, why: str, cli: Cli, site: Any) -> None:
@@ -232,11 +263,9 @@ def test_a_definition_that_is_none_is_refused(metric: str, why: str, cli: Cli, s
 
 def test_a_missing_method_is_said_before_the_inputs_are_opened(cli: Cli, site: Any) -> None:
     drill(site, "my/x", describe="plan", stop=True)
-    done = cli("drill")
-    assert done.exit_code == 2
-    said = " ".join(done.stderr.split())
-    assert "error: trainer 'drill' has no describe()." in said
-    assert "add it, or update motionkit-trainer-drill" in said
+    assert_refused(
+        cli("drill"), "error: trainer 'drill' has no describe().", "add it, or update motionkit-trainer-drill"
+    )
     assert not Path("runs").exists()
 
 
@@ -252,13 +281,11 @@ def test_a_new_plugin_with_a_name_that_is_taken_is_refused(
     words: tuple[str, ...], whose: str, cli: Cli, site: Any
 ) -> None:
     site.install("another-drill", "[motionkit.trainers]\ndrill = drills:component\n")
-    done = cli("plugins", "new", *words)
-    assert done.exit_code == 2
-    assert f"is the name of {whose}" in done.stderr
+    assert_refused(cli("plugins", "new", *words), f"is the name of {whose}")
     assert not list(Path().iterdir())
 
 
-STARTED = [(row.singular, "", "my-own") for row in KINDS.values() if row.scaffold]
+STARTED = [(row.singular, "", "my-own") for row in startable()]
 STARTED += [(row.singular, gives, f"my-{gives}") for row in KINDS.values() for gives in row.scaffolds]
 
 
@@ -304,25 +331,24 @@ def test_new_packages_pass_their_own_tests(
     assert "--dataset.root is not given" in shown.stdout + shown.stderr, "why a data set was not built"
     listed = {(each["name"], each["package"]) for each in json.loads(shown.stdout)["plugins"]}
     found = outcomes(tmp_path / "tests.xml")
-    for (*_, name), folder in folders.items():
+    for (kind, _, name), folder in folders.items():
         with subtests.test(folder.name):
             assert set(found[f"test_{folder.name.replace('-', '_')}"]) == {"passed"}, ran.stdout + ran.stderr
-            assert (name, folder.name) in listed
+            assert (name, folder.name) in listed or kind in {row.singular for row in OBJECTS.values()}
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 def test_the_kind_is_asked_for(cli: Cli) -> None:
-    done = cli("plugins", "new", "motionkit-bounce")
-    assert done.exit_code == 2
-    assert "'motionkit-bounce' does not say what kind of plugin it is." in done.stderr
-    assert "motionkit plugins new reward|trainer|algorithm|dataset|environment|protocol|policy NAME" in done.stderr
+    assert_refused(
+        cli("plugins", "new", "motionkit-bounce"),
+        "'motionkit-bounce' does not say what kind of plugin it is.",
+        "motionkit plugins new reward|trainer|algorithm|dataset|environment|protocol|policy|format NAME",
+    )
     assert "'Not-A-Name' is not a package name." in cli("plugins", "new", "reward", "Not-A-Name").stderr
     assert not list(Path().iterdir())
 
 
 def test_what_cannot_be_started_is_named(cli: Cli) -> None:
-    done = cli("plugins", "new", "dataset", "ab", "--gives", "frames")
-    assert done.exit_code == 2
-    assert "--gives text-motion or regions" in done.stderr
+    assert_refused(cli("plugins", "new", "dataset", "ab", "--gives", "frames"), "--gives text-motion or regions")
     assert "leave --gives out" in cli("plugins", "new", "reward", "ab", "--gives", "mask").stderr
     assert not list(Path().iterdir())

@@ -17,6 +17,8 @@ from motionkit.contracts.open_model import FoundModel
 from motionkit.contracts.protocol import build_protocol, figure_table, measured
 from motionkit.testing import check_component, check_protocol
 
+from ..made.commands import assert_refused
+
 Cli = Callable[..., Result]
 ROOT = Path(__file__).parents[2]
 
@@ -146,26 +148,26 @@ def test_a_bad_protocol_ends_in_one_error(wrong: dict[str, str], code: int, said
 def test_the_check_passes_a_good_one_and_lists_what_is_wrong(site: Any) -> None:
     install(site)
     assert check_protocol("steps", "r", []).figures == {"steps/count": 6.0}
-    with pytest.raises(AssertionError, match="takes 2 words beside options; the check got 1"):
+    with pytest.raises(AssertionError, match="2 words"):
         check_protocol("steps", "r")
 
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"result": "return 3"}, "Protocol 'steps' returned int"),
-        ({"name": "pass"}, "Protocol 'steps' has no name"),
-        ({"text": "pass"}, "Its settings need a docstring"),
-        ({"base": "Group"}, "must extend ProtocolSettings"),
-        ({"result": "return Result(figures={'my/x': float('nan')})"}, "The figure 'my/x' is nan"),
-        ({"result": "return Result(figures={'other': 1.0})"}, "Metric 'other' is not defined"),
-        ({"result": "return Result(tables=[{'columns': ['a'], 'rows': [(1, 2)]}])"}, "a row of another width"),
+        ({"result": "return 3"}, "returned int"),
+        ({"name": "pass"}, "no name"),
+        ({"text": "pass"}, "docstring"),
+        ({"base": "Group"}, "ProtocolSettings"),
+        ({"result": "return Result(figures={'my/x': float('nan')})"}, "'my/x' is nan"),
+        ({"result": "return Result(figures={'other': 1.0})"}, "'other'"),
+        ({"result": "return Result(tables=[{'columns': ['a'], 'rows': [(1, 2)]}])"}, "another width"),
         ({"result": "import random; return Result(figures={'my/x': random.random()})"}, "Measuring again"),
     ],
 )
 def test_the_check_says_what_is_wrong(wrong: dict[str, str], said: str, site: Any) -> None:
     install(site, **wrong)
-    with pytest.raises(AssertionError, match=re.escape(said)):
+    with pytest.raises(AssertionError, match=said):
         check_protocol("steps", "r", [])
 
 
@@ -199,9 +201,7 @@ def test_a_model_chooses_the_protocol_that_reads_it(
 
 def test_what_is_neither_a_protocol_nor_a_model_is_refused_with_the_names(cli: Cli, site: Any) -> None:
     install(site)
-    done = cli("eval", "stesp")
-    assert done.exit_code == 2
-    assert "text-to-motion, compare, retrieval, sensitivity, mpl, reward, sa2va, steps" in " ".join(done.stderr.split())
+    assert_refused(cli("eval", "stesp"), "text-to-motion, compare, retrieval, sensitivity, mpl, reward, sa2va, steps")
 
 
 def test_explain_is_offered_where_the_settings_say_so(cli: Cli, site: Any) -> None:
@@ -214,9 +214,7 @@ def test_explain_is_offered_where_the_settings_say_so(cli: Cli, site: Any) -> No
 
 def test_explain_without_the_method_is_refused(cli: Cli, site: Any) -> None:
     install(site, doc="explains: ClassVar[bool] = True")
-    done = cli("eval", "steps", "--explain")
-    assert done.exit_code == 2
-    assert "protocol 'steps' has no explain()." in done.stderr
+    assert_refused(cli("eval", "steps", "--explain"), "protocol 'steps' has no explain().")
     with pytest.raises(AssertionError, match=r"has no explain\(\)"):
         check_protocol("steps", "r", [])
 

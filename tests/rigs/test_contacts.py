@@ -139,10 +139,9 @@ def test_feet_are_found_by_name() -> None:
 
 
 def test_wrong_arguments_are_named() -> None:
-    with pytest.raises(MotionkitError, match="2 and 1 joints"):
-        soft_contacts(joints("walk"), 20.0, ((7, 10), (8,)))
-    with pytest.raises(MotionkitError, match="more than 0"):
-        soft_contacts(joints("walk"), 0.0, FEET)
+    for fps, feet, word in ((20.0, ((7, 10), (8,)), "2 and 1 joints"), (0.0, FEET, "more than 0")):
+        with pytest.raises(MotionkitError, match=word):
+            soft_contacts(joints("walk"), fps, feet)
 
 
 def walk(skeleton: Skeleton, turn: float = 0.0) -> JointMotion:

@@ -142,7 +142,7 @@ def test_the_users_own_body_as_the_target():
     joints = to_body(starter("wave", 60), KIT, KIT.fps)
     made = features_to_joints(joints_to_features(joints, KIT, bones=own), KIT)
     torch.testing.assert_close(bone_lengths(made, KIT), own)
-    with pytest.raises(MotionkitError, match="no published target bones") as error:
+    with pytest.raises(MotionkitError) as error:
         joints_to_features(joints, KIT)
     assert "kit_bones" in str(error.value.fix)
 
@@ -189,12 +189,12 @@ def test_to_body_keeps_the_size_of_a_rig():
 def test_what_has_no_such_body_is_refused():
     kit = JointMotion(KIT.joint_names, KIT.parents, walker(5, skeleton=KIT), 12.5)
     torch.testing.assert_close(to_body(kit, KIT, 12.5), kit.joints)
-    with pytest.raises(MotionkitError, match="do not become the 22-joint body"):
-        to_body(kit, HUMANML, 20.0)
     boxes = JointMotion(("a", "b"), (-1, 0), torch.rand(5, 2, 3, dtype=torch.float64), 20.0)
-    for skeleton in (HUMANML, KIT):
-        with pytest.raises(MotionkitError, match="no joint that looks like"):
-            to_body(boxes, skeleton, 20.0)
+    for motion, skeleton, word in (
+        (kit, HUMANML, "22-joint body"), (boxes, HUMANML, "no joint"), (boxes, KIT, "no joint"),
+    ):  # fmt: skip
+        with pytest.raises(MotionkitError, match=word):
+            to_body(motion, skeleton, 20.0)
 
 
 def test_a_public_clip_lies_where_kit_features_lie(shared: Path):
@@ -288,7 +288,7 @@ def test_a_double_in_another_limb_is_passed_over():
 def test_doubles_in_one_limb_are_refused():
     names, parents, positions = rig("motionbuilder")
     for double in ("LeftHand 2", "prop:LeftHand"):
-        with pytest.raises(MotionkitError, match="several joints that look like: left wrist") as caught:
+        with pytest.raises(MotionkitError) as caught:
             map_body([*names, double], [*parents, names.index("LeftForeArm")], positions[:, [*range(len(names)), 0]])
         assert f"LeftHand or {double}" in caught.value.why
     body = map_body([*names, "LeftHand 2"], [*parents, names.index("LeftHand")], positions[:, [*range(len(names)), 0]])
@@ -308,7 +308,7 @@ def test_a_forearm_that_ends_is_a_wrist():
     assert body.sources["left wrist"] == "LeftForeArm End"
     torch.testing.assert_close(body.apply(positions[:, kept])[:, LIMBS], pose()[:, LIMBS], atol=1e-9, rtol=0)
     rolled = [*ended, "LeftForeArmRoll"]
-    with pytest.raises(MotionkitError, match="looks like: left wrist"):
+    with pytest.raises(MotionkitError, match="left wrist"):
         map_body(rolled, [*above, ended.index("LeftForeArm")], positions[:, [*kept, 0]])
 
 

@@ -104,10 +104,9 @@ def test_joints_without_rotations_and_tracks() -> None:
 def test_what_has_no_body_is_refused() -> None:
     motion = starter_rig("walk")
     snake = replace(motion, names=tuple(f"bone{joint}" for joint in range(22)))
-    with pytest.raises(MotionkitError, match="no joint that looks like"):
-        Retarget.of(OWN).motion(snake)
-    with pytest.raises(MotionkitError, match="no joint that looks like"):
-        Retarget.of([snake])
+    for call in (lambda: Retarget.of(OWN).motion(snake), lambda: Retarget.of([snake])):
+        with pytest.raises(MotionkitError, match="no joint"):
+            call()
 
 
 _RIGS = {"asf": ("cs_walking_test_1", "cs_running_test_1"), "cc": ("cc_06_05",), "daz": ("ac_salsa_27",)}
@@ -183,7 +182,7 @@ def test_a_body_is_made_as_tall_as_was_asked():
     factor = 2.0 / body_height(motion.names, motion.parents, positions_from_bones(motion.offsets, motion.parents))
     assert float((tall.positions() - factor * motion.positions()).abs().max()) < 1e-12
     unknown = replace(motion, names=tuple(f"b{k}" for k in range(len(motion.names))))
-    with pytest.raises(MotionkitError, match="height of the body is not known"):
+    with pytest.raises(MotionkitError, match="height"):
         scaled(unknown, 2.0)
 
 

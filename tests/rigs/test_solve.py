@@ -101,10 +101,9 @@ def test_rest_rig_stands_on_the_floor_in_a_t_pose_facing_z(skeleton):
 
 
 def test_rest_rig_refuses_bones_of_another_body():
-    with pytest.raises(MotionkitError, match="22 lengths"):
-        rest_rig(HUMANML, [0.1] * 21)
-    with pytest.raises(MotionkitError, match="22 lengths"):
-        rest_rig(HUMANML, [math.nan] * 22)
+    for lengths in ([0.1] * 21, [math.nan] * 22):
+        with pytest.raises(MotionkitError, match="22 lengths"):
+            rest_rig(HUMANML, lengths)
 
 
 @pytest.mark.parametrize("skeleton", [HUMANML, KIT], ids=["humanml", "kit"])
@@ -309,14 +308,14 @@ def test_tracks_and_frame_rate_go_through():
 def test_bad_joints_are_refused_with_a_reason():
     joints = walker(10)
     joints[4, 7, 1] = math.nan
-    with pytest.raises(MotionkitError, match=r"'left_ankle' has a value that is not finite .* in frame 4"):
-        solve(as_joints(joints))
-    with pytest.raises(MotionkitError, match="no frames"):
-        solve(as_joints(walker(10)[:0]))
-    with pytest.raises(MotionkitError, match="not frames of 22 named joints"):
-        solve(as_joints(walker(10)[:, :21]))
-    with pytest.raises(MotionkitError, match="not one tree"):
-        solve(JointMotion(("a", "b", "c"), (-1, 2, 0), torch.zeros(2, 3, 3), 20.0))
+    for bad, word in (
+        (as_joints(joints), "'left_ankle'.* frame 4"),
+        (as_joints(walker(10)[:0]), "no frames"),
+        (as_joints(walker(10)[:, :21]), "22 named joints"),
+        (JointMotion(("a", "b", "c"), (-1, 2, 0), torch.zeros(2, 3, 3), 20.0), "not one tree"),
+    ):
+        with pytest.raises(MotionkitError, match=word):
+            solve(bad)
 
 
 def test_a_humanml_clip_whose_bones_are_constant(shared):

@@ -123,10 +123,9 @@ def test_segments_are_columns_with_their_own_baseline(kind: str) -> None:
 
 
 def test_bad_shapes_are_refused() -> None:
-    with pytest.raises(MotionkitError, match="do not fit"):
-        group_std(REWARDS, GROUPS[:3])
-    with pytest.raises(MotionkitError, match="do not fit"):
-        group_std(REWARDS, GROUPS, valid=torch.ones(3, dtype=torch.bool))
+    for groups, given in ((GROUPS[:3], {}), (GROUPS, {"valid": torch.ones(3, dtype=torch.bool)})):
+        with pytest.raises(MotionkitError, match="do not fit"):
+            group_std(REWARDS, groups, **given)
 
 
 def test_shuffling_permutes_and_is_a_function_of_seed_and_step() -> None:

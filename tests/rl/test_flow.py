@@ -158,12 +158,6 @@ def test_moments_of_samples_follow_the_closed_form(sampler: Sampler) -> None:
     assert found.mean().item() == pytest.approx(0.0, abs=4 * std / 200000**0.5)
 
 
-def test_bad_noise_scales_are_refused() -> None:
-    for bad in (lambda: FlowSDE(-0.1), lambda: DanceSDE(math.nan), lambda: CPS(1.01)):
-        with pytest.raises(MotionkitError, match="noise scale"):
-            bad()
-
-
 TABLES = ("betas", "alphas_cumprod", "sqrt_alphas_cumprod", "sqrt_one_minus_alphas_cumprod")
 
 
@@ -269,16 +263,18 @@ def test_untrained_timesteps_are_refused(steps: list[int]) -> None:
 
 
 def test_bad_settings_are_refused() -> None:
-    with pytest.raises(MotionkitError, match="betas"):
-        Schedule.linear(10)
-    with pytest.raises(MotionkitError, match="unknown noise schedule"):
-        Schedule.named("sigmoid", 50)
-    with pytest.raises(MotionkitError, match="51 sampling steps"):
-        StepPlan.build(Schedule.cosine(50), steps=51)
-    with pytest.raises(MotionkitError, match="window"):
-        StepPlan.build(Schedule.cosine(50), steps=10, window=range(5, 11))
-    with pytest.raises(MotionkitError, match="eta"):
-        DDIM(1.5)
+    for call, word in (
+        (lambda: Schedule.linear(10), "betas"),
+        (lambda: Schedule.named("sigmoid", 50), "noise schedule"),
+        (lambda: StepPlan.build(Schedule.cosine(50), steps=51), "51 sampling steps"),
+        (lambda: StepPlan.build(Schedule.cosine(50), steps=10, window=range(5, 11)), "window"),
+        (lambda: DDIM(1.5), "eta"),
+        (lambda: FlowSDE(-0.1), "noise scale"),
+        (lambda: DanceSDE(math.nan), "noise scale"),
+        (lambda: CPS(1.01), "noise scale"),
+    ):
+        with pytest.raises(MotionkitError, match=word):
+            call()
 
 
 def test_early_steps_are_dense_where_it_is_noisy() -> None:

@@ -307,7 +307,7 @@ def test_dropout_is_caught_twice() -> None:
     rows = sampled(network)
     mask = length_mask(LENGTHS, 6)[rows.sample]
     terms = Objective()(rows, network(rows.x_t, rows.timestep), ADVANTAGE[rows.sample], mask, total=len(rows))
-    with pytest.raises(MotionkitError, match="log-ratio at timestep") as caught:
+    with pytest.raises(MotionkitError) as caught:
         audit_ratio(terms.log_ratio_per_dim, rows.sensitivity, rows.timestep)
     assert caught.value.code == 1
     assert "dropout" in caught.value.fix
@@ -490,14 +490,15 @@ def test_measured_quantities() -> None:
 
 
 def test_bad_use_is_refused() -> None:
-    with pytest.raises(MotionkitError, match="ratio_norm"):
-        Objective(ratio_norm="sqrt")  # type: ignore[arg-type]  # what a typo does
-    with pytest.raises(MotionkitError, match="clip_low"):
-        Surrogate(clip_low=1.5)
     network = Denoiser()
     rows = sampled(network)
     mask, x0 = length_mask(LENGTHS, 6)[rows.sample], network(rows.x_t, rows.timestep)
-    with pytest.raises(MotionkitError, match="reference"):
-        Objective(kl_coef=0.1)(rows, x0, ADVANTAGE[rows.sample], mask, total=len(rows))
-    with pytest.raises(MotionkitError, match="do not fit together"):
-        Objective()(rows, x0, SEGMENT_ADVANTAGE[rows.sample], mask, total=len(rows))
+    advantage, of_segments = ADVANTAGE[rows.sample], SEGMENT_ADVANTAGE[rows.sample]
+    for call, word in (
+        (lambda: Objective(ratio_norm="sqrt"), "ratio_norm"),  # type: ignore[arg-type]  # what a typo does
+        (lambda: Surrogate(clip_low=1.5), "clip_low"),
+        (lambda: Objective(kl_coef=0.1)(rows, x0, advantage, mask, total=len(rows)), "reference"),
+        (lambda: Objective()(rows, x0, of_segments, mask, total=len(rows)), "do not fit together"),
+    ):
+        with pytest.raises(MotionkitError, match=word):
+            call()

@@ -185,9 +185,10 @@ def test_a_decision_that_was_not_made_has_no_gradient(on_policy: bool) -> None:
 
 def test_shapes_that_do_not_fit_are_refused() -> None:
     two, one = torch.zeros(3, 2), torch.zeros(3)
-    with pytest.raises(MotionkitError, match="do not fit together"):
-        Surrogate().loss(two, torch.zeros(2), two, total=3)
-    with pytest.raises(MotionkitError, match="do not fit together"):
-        Surrogate().loss(two, one, one[:, None], total=3)
-    with pytest.raises(MotionkitError, match="must be detached"):
-        Surrogate().loss(two, one.requires_grad_(), two, total=3)
+    for log_prob, advantage, old, word in (
+        (two, torch.zeros(2), two, "do not fit together"),
+        (two, one, one[:, None], "do not fit together"),
+        (two, torch.zeros(3, requires_grad=True), two, "detached"),
+    ):
+        with pytest.raises(MotionkitError, match=word):
+            Surrogate().loss(log_prob, advantage, old, total=3)

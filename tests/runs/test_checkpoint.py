@@ -12,6 +12,7 @@ import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -93,15 +94,13 @@ def test_states_of_generators_that_are_none_are_refused() -> None:
         ],
         "numpy.normal": [None, torch.tensor([1.0, 2.0])],
     }
+    cases: list[dict[str, Any]] = [{}]
     for name, values in bad.items():
-        for value in values:
-            states = {key: tensor for key, tensor in good.items() if key != name}
-            if isinstance(value, torch.Tensor):
-                states[name] = value
-            with pytest.raises(MotionkitError, match="does not hold the states of the random generators"):
-                Checkpoint(1, {"random": states}, {}, Path("step-00000001")).restore_random()
-    with pytest.raises(MotionkitError, match="does not hold the states of the random generators"):
-        Checkpoint(1, {}, {}, Path("step-00000001")).restore_random()
+        others = {key: tensor for key, tensor in good.items() if key != name}
+        cases += [{"random": others if value is None else {**others, name: value}} for value in values]
+    for tensors in cases:
+        with pytest.raises(MotionkitError, match="random generators"):
+            Checkpoint(1, tensors, {}, Path("step-00000001")).restore_random()
 
 
 def test_only_the_newest_are_kept(tmp_path: Path) -> None:
@@ -409,8 +408,8 @@ def test_another_network_is_refused_by_name() -> None:
     net = nn.Sequential(nn.Linear(4, 3))
     tensors, state = flatten_optimizer(torch.optim.AdamW(net.parameters()), net)
     other = nn.Sequential(nn.Linear(4, 3, bias=False))
-    with pytest.raises(MotionkitError, match="does not fit") as caught:
+    with pytest.raises(MotionkitError) as caught:
         restore_optimizer(torch.optim.AdamW(other.parameters()), tensors, state, other)
     assert "0.bias" in caught.value.why
-    with pytest.raises(MotionkitError, match="AdamW does not fit this SGD"):
+    with pytest.raises(MotionkitError, match="SGD"):
         restore_optimizer(torch.optim.SGD(net.parameters()), tensors, state, net)

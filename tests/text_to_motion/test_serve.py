@@ -320,21 +320,20 @@ def test_seconds_are_for_each_action_or_for_all() -> None:
     assert read_seconds("", 3) is None
     assert read_seconds("2", 3) == [2.0, 2.0, 2.0]
     assert read_seconds("1, 2.5 3", 3) == [1.0, 2.5, 3.0]
-    with pytest.raises(MotionkitError, match="2 actions and 3 durations"):
-        read_seconds("1,2,3", 2)
     assert read_seconds("") is None
     assert read_seconds("3, 2") == [3.0, 2.0]
-    for text, message in (
-        ("a", "--durations 'a' are not seconds"),
-        ("3,0", "--durations '3,0': every action takes more than 0 s"),
-        ("1e9", "--durations '1e9': every action takes more than 0 s and less than 1,000,000 s"),
+    for text, actions, word in (
+        ("1,2,3", 2, "2 actions and 3 durations"),
+        ("a", None, "--durations 'a'"),
+        ("3,0", None, "more than 0 s"),
+        ("1e9", None, "less than 1,000,000 s"),
     ):
-        with pytest.raises(MotionkitError, match=message):
-            read_seconds(text, name="--durations")
+        with pytest.raises(MotionkitError, match=word):
+            read_seconds(text, actions, name="--durations")
 
 
 def test_a_port_in_use_is_told_before_the_policy_is_loaded(client: Client) -> None:
-    with pytest.raises(MotionkitError, match="cannot be used") as raised:
+    with pytest.raises(MotionkitError) as raised:
         serve(lambda: pytest.fail("it loaded the policy"), client.site.server_port, Quiet())
     assert raised.value.code == 2
     assert "--port" in raised.value.fix

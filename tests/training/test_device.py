@@ -7,8 +7,8 @@ import random
 import numpy as np
 import torch
 
-from motionkit.config import TrainerSettings
 from motionkit.training.device import autocast, describe_device, seed_everything, set_up
+from motionkit.training.settings import TrainerSettings
 
 
 def test_a_device_in_words() -> None:

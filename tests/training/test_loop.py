@@ -12,11 +12,10 @@ from typing import ClassVar
 import pytest
 import torch
 
-from motionkit.config import CheckpointSettings, RunSettings, TrainerSettings
-from motionkit.config._shared import LogSettings
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run, open_run
 from motionkit.training.base import Trainer
+from motionkit.training.settings import CheckpointSettings, LogSettings, RunSettings, TrainerSettings
 from motionkit.training.steps import Kept, State, restore, run_steps
 
 

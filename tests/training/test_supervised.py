@@ -12,10 +12,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from motionkit.config import CheckpointSettings, OptimSettings, RunSettings, TrainerSettings
-from motionkit.config._shared import LogSettings
 from motionkit.runs import Run
 from motionkit.training.learner import Learner, constant_rate
+from motionkit.training.settings import CheckpointSettings, LogSettings, OptimSettings, RunSettings, TrainerSettings
 from motionkit.training.supervised import Fit, fit
 
 STEPS = 6

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from motionkit.config import OptimSettings
 from motionkit.errors import MotionkitError
 from motionkit.runs import FollowingRun, Run
 from motionkit.training.launch import Launch, launch_of, require_launch
 from motionkit.training.learner import Learner, constant_rate
+from motionkit.training.settings import OptimSettings
 from motionkit.training.together import own_device
 from motionkit.training.world import OneProcess, asked_to_stop, joined, of_main, open_together, rows_of, share_of
 
@@ -41,10 +41,10 @@ def test_a_process_alone_is_alone(environ: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"RANK": ""}, "RANK not set"),
-        ({"LOCAL_RANK": "", "MASTER_PORT": ""}, "LOCAL_RANK, MASTER_PORT not set"),
+        ({"RANK": ""}, "RANK"),
+        ({"LOCAL_RANK": "", "MASTER_PORT": ""}, "LOCAL_RANK, MASTER_PORT"),
         ({"RANK": "4"}, "not a number below it"),
-        ({"ACCELERATE_USE_FSDP": "true"}, "FSDP is not supported"),
+        ({"ACCELERATE_USE_FSDP": "true"}, "FSDP"),
     ],
 )
 def test_a_launch_that_means_something_else_is_refused(changed: dict[str, str], said: str) -> None:
@@ -61,11 +61,10 @@ def test_each_process_has_a_device_of_its_own(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert own_device("auto", launch) == own_device("cuda", launch) == "cuda:1"
-    with pytest.raises(MotionkitError, match="names one device for 4 processes"):
-        own_device("cuda:1", launch)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    with pytest.raises(MotionkitError, match="2 processes were started here, and there are 1 CUDA devices"):
-        own_device("auto", launch)
+    for count, device, word in ((2, "cuda:1", "one device for 4"), (1, "auto", "1 CUDA devices")):
+        monkeypatch.setattr(torch.cuda, "device_count", lambda count=count: count)
+        with pytest.raises(MotionkitError, match=word):
+            own_device(device, launch)
 
 
 def test_what_the_main_process_says_counts() -> None:
@@ -79,7 +78,7 @@ def test_shares_of_a_batch_are_equal_or_refused() -> None:
     rows = list(range(6))
     assert [rows[share_of(6, one, what="rows", flag="--batch-size")] for one in members] == [[0, 1], [2, 3], [4, 5]]
     assert [rows_of(torch.zeros(2, 5), one) for one in members][2] == (6, slice(4, 6))
-    with pytest.raises(MotionkitError, match="4 rows per step cannot be shared by 3 processes"):
+    with pytest.raises(MotionkitError, match="4 rows"):
         share_of(4, members[0], what="rows", flag="--batch-size")
 
 

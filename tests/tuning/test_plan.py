@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from motionkit.config import Choice, Range
+from motionkit.contracts.search import Choice, Range
 from motionkit.errors import MotionkitError
 from motionkit.tuning.base import flat, open_base, value_at, with_values
 from motionkit.tuning.plan import JOURNAL, WORKERS, Plan, choose_method, dimension, distributions, make_plan, written

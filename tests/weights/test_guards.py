@@ -329,13 +329,12 @@ def test_shared_parts_are_allowed_as_long_as_they_are_few(monkeypatch: pytest.Mo
     assert read_pickle(pickle.dumps([part] * 100), "x") == [part] * 100
     for module in (_gate, _walk):
         monkeypatch.setattr(module, "OBJECTS", 1000)
-    with pytest.raises(MotionkitError, match="more than 1000 objects"):
-        read_pickle(pickle.dumps([part] * 100), "x")
     twins: tuple[object, ...] = ("x",)
     for _ in range(10):
         twins = (twins, twins)
-    with pytest.raises(MotionkitError, match="more than 1000 objects"):
-        read_pickle(pickle.dumps(twins), "x")
+    for value in ([part] * 100, twins):
+        with pytest.raises(MotionkitError, match="1000 objects"):
+            read_pickle(pickle.dumps(value), "x")
 
 
 def test_rows_without_contents_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -372,7 +371,7 @@ def test_members_of_npz_share_one_budget(tmp_path: Path, monkeypatch: pytest.Mon
             for number_ in range(count):
                 file.writestr(f"{number_}.npy", zeros)
     assert len(read_array(tmp_path / "7.npz")) == 7
-    with pytest.raises(MotionkitError, match=r"9\.npz unpacks 0\.0 MB to 9 MB"):
+    with pytest.raises(MotionkitError, match=r"9\.npz"):
         read_array(tmp_path / "9.npz")
     assert len(read_array(tmp_path / "9.npz", wanted=lambda name: name < "7")) == 7, "only what is read counts"
 

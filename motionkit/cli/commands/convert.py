@@ -18,11 +18,20 @@ from motionkit.cli.output import say, warn, wrapped
 from motionkit.config import Cli, Group
 from motionkit.contracts.console import Command, Console
 from motionkit.errors import MotionkitError, did_you_mean
+from motionkit.formats.table import listed, others
+from motionkit.plugins import INSTALL_FIX, either, packages
 
 if TYPE_CHECKING:
     from motionkit.clips.convert import Edits
 
-FORMATS = Literal["humanml", "kit", "mpl", "bvh", "glb", "fbx", "mp4", "gif", "html", "joints", "npz"]
+_DATASETS = ("humanml", "kit")
+_FILES = listed("mpl", "bvh", "glb", "mp4", "gif", "html", "joints", "npz")
+_RIGS = ["BVH", "GLB", "VRM", *(form.name.upper() for form in others() if form.reader and form.reader.rig)]
+
+if TYPE_CHECKING:
+    To = str
+else:
+    To = Literal[*_DATASETS, *(form.name for form in _FILES)]
 
 
 class WriteSettings(Group):
@@ -71,7 +80,7 @@ class EditSettings(Group):
 class ConvertSettings(InputSettings):
     """Settings of `motionkit convert`."""
 
-    to: Annotated[FORMATS | None, Cli("--to")] = Field(
+    to: Annotated[To | None, Cli("--to")] = Field(
         None, description="What to write; default: by OUT's ending, humanml for a folder."
     )
     check: Annotated[bool, Cli("--check")] = Field(
@@ -87,13 +96,22 @@ class ConvertSettings(InputSettings):
     )
     rig: Annotated[str, Cli("--rig", "Editing")] = Field(
         "",
-        description="Bring it to a rig: mixamo, unreal, vrm, smpl, or a BVH, GLB, VRM or FBX file; its mesh moves.",
+        description=f"Bring it to a rig: mixamo, unreal, vrm, smpl, or a {either(_RIGS)} file; its mesh moves.",
     )
     rig_map: Annotated[Path | None, Cli("--rig-map", "Editing")] = Field(
         None, description="Table of joint names of your rig, where they are not recognised."
     )
     edit: EditSettings = EditSettings()
     write: WriteSettings = WriteSettings()
+
+    @field_validator("to", mode="before")
+    @classmethod
+    def _of_a_package(cls, value: object) -> object:
+        """Refuse a format whose package is not installed, by the package."""
+        known = [*_DATASETS, *(form.name for form in _FILES)]
+        if isinstance(value, str) and value not in known and (owner := packages.owner_of_format(value)):
+            raise ValueError(f"the package {owner} has it, and is not installed: {INSTALL_FIX}")
+        return value
 
     @field_validator("fix", mode="before")
     @classmethod
@@ -118,7 +136,7 @@ def convert(
 
     Reads BVH, GLB (VRM and glTF with its data inside too), Unreal / MPL JSON, AMASS and SMPL npz, joints and features
     as .npy, MDM results.npy, HumanML3D and KIT folders, motionkit npz. Writes HumanML3D and KIT folders, MPL npz, BVH,
-    GLB, MP4, GIF, HTML, joints, npz. Reads and writes FBX with a Blender that you have.
+    GLB, MP4, GIF, HTML, joints, npz.
     """
     from motionkit.clips.convert import (
         OutputOptions,
@@ -136,7 +154,7 @@ def convert(
         return _check(paths, settings, workers)
     out = Path(paths[-1])
     edits = _edits(settings)
-    options = OutputOptions(edits=edits, blender=settings.read.blender, **settings.write.model_dump())
+    options = OutputOptions(edits=edits, settings=settings.read.of_formats(), **settings.write.model_dump())
     request = plan_conversion(out, paths[:-1], settings.to, options)
     rows = open_table(settings.captions)
     opened = open_inputs(paths[:-1], settings.read)
@@ -155,6 +173,9 @@ def convert(
     captions = len(report.uncaptioned) < len(report.written)
     then = [] if request.file else conversion_lines(report.to, out, captions=captions)
     return {"out": str(out), "bodies": bodies, **asdict(report), **shown, "next": then, "failure": report.failure(out)}
+
+
+convert.__doc__ = " ".join([f"{convert.__doc__}".rstrip(), *(form.help for form in others() if form.help)])
 
 
 def _refuse(settings: ConvertSettings, paths: Sequence[str]) -> None:
@@ -186,7 +207,7 @@ def _edits(settings: ConvertSettings) -> Edits:
 
     if settings.rig_map is not None and not settings.rig:
         raise MotionkitError("--rig-map acts with --rig only.", fix="add --rig FILE.")
-    rig = read_rig(settings.rig, settings.rig_map, settings.read.blender) if settings.rig else None
+    rig = read_rig(settings.rig, settings.rig_map, settings.read.of_formats()) if settings.rig else None
     return Edits(fixes=read_fixes(settings.fix), rig=rig, **settings.edit.model_dump())
 
 

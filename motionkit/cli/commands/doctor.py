@@ -133,6 +133,7 @@ def run_checks() -> Iterator[Check]:
     yield from _dependencies()
     imports = try_imports(plugins.scan().entries)
     yield from _plugins(imports)
+    yield from _formats()
     yield from _variables(imports)
     yield _runs_folder()
 
@@ -187,6 +188,22 @@ def _plugins(imports: Mapping[plugins.Entry, ImportOutcome]) -> Iterator[Check]:
     if not any(finding.serious for finding in findings):
         packages = {entry.distribution for entry in plugins.scan().entries}
         yield Check("plugins", "ok", f"{len(plugins.scan().entries)} from {', '.join(sorted(packages))}")
+
+
+def _formats() -> Iterator[Check]:
+    """Yield which formats of motions are ignored, and which lack something here."""
+    from motionkit.formats.table import FORMATS, problems
+
+    for problem in problems():
+        yield Check("formats", "warn", problem)
+    for form in FORMATS.values():
+        try:
+            form.require({})
+        except MotionkitError as error:
+            yield Check("formats", "info", f"{form.name}: {error}")
+    read = sum(form.reader is not None for form in FORMATS.values())
+    written = sum(form.writer is not None for form in FORMATS.values())
+    yield Check("formats", "ok", f"{read} are read, {written} are written")
 
 
 def _variables(imports: Mapping[plugins.Entry, ImportOutcome]) -> Iterator[Check]:

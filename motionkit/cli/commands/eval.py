@@ -14,8 +14,9 @@ from motionkit import plugins
 from motionkit.cli import output
 from motionkit.cli._app import LazyCommand
 from motionkit.cli._command import Terminal, present
+from motionkit.cli._places import require_places
 from motionkit.cli.settings import add_command, show_plan
-from motionkit.config import Resolved, require_places
+from motionkit.config import Resolved
 from motionkit.contracts.protocol import (
     Argument,
     ProtocolSettings,

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from motionkit import plugins, runs
 from motionkit.config import Cli, Settings
 from motionkit.contracts.console import Command, Console
 from motionkit.errors import MotionkitError
-from motionkit.plugins import either, packages
+from motionkit.plugins import INSTALL_FIX, either, packages
 
 if TYPE_CHECKING:
     Format = str
@@ -55,6 +55,14 @@ class ExportSettings(Settings):
     overwrite: Annotated[bool, Cli("--overwrite")] = Field(
         False, description="Replace what an earlier export wrote in OUT; other files stay."
     )
+
+    @field_validator("to", mode="before")
+    @classmethod
+    def _of_a_package(cls, value: object) -> object:
+        """Refuse a format whose package is not installed, by the package."""
+        if isinstance(value, str) and value not in packages.formats() and (owner := packages.owner_of_export(value)):
+            raise ValueError(f"the package {owner} has it, and is not installed: {INSTALL_FIX}")
+        return value
 
 
 _ACTS_WITH = {

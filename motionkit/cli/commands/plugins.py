@@ -10,6 +10,7 @@ import typer
 from motionkit.cli.output import JsonFlag, emit, finish, say, table, warn, write
 from motionkit.errors import MotionkitError
 from motionkit.plugins import KINDS, Entry, either, with_article
+from motionkit.plugins.scaffold import startable
 
 if TYPE_CHECKING:
     from motionkit.plugins.check import ImportOutcome
@@ -137,7 +138,7 @@ def new_plugin(
     words: Annotated[
         list[str],
         typer.Argument(
-            help=f"{either(row.singular for row in KINDS.values() if row.scaffold)}; then a name, such as bounce.",
+            help=f"{either(row.singular for row in startable())}; then a name, such as bounce.",
             metavar="KIND NAME",
         ),
     ],

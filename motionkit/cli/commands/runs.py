@@ -83,7 +83,7 @@ def list_runs(
         "run": [str(run.directory) for run in infos],
         "status": [run.status for run in infos],
         "steps": [_steps(run) for run in infos],
-        "result": [_result(run) for run in infos],
+        "result": [run.report.short for run in infos],
         "data": [_data(run) for run in infos],
         "tags": [", ".join(tags[run.directory]) for run in infos],
         "created": [_row(run)["created"][5:] for run in infos],
@@ -108,7 +108,6 @@ def show_run(
     Example: motionkit runs show
     """
     from motionkit import runs
-    from motionkit.tracking import HELDOUT_TABLES, result_sentence, result_table, results
 
     info = _newest(root) if run is None else runs.find_one(run, root)
     info = runs.load(info.directory)  # refuses a damaged one, and says why
@@ -125,25 +124,23 @@ def show_run(
         write(f"{key:<8} {value}")
     if info.record and info.record.error:
         write(f"error    {info.record.error}")
-    heldout = results(info.summary.get("heldout"))
-    if sentence := result_sentence(info.summary):
-        write(f"result   {sentence}")
+    report = info.report
+    if report.sentence:
+        write(f"result   {report.sentence}")
     _curve(info)
     if (page := info.directory / runs.PAGE).is_file():
         write(f"page     {page}")
     if info.tables:
         write("")
         tables(info.tables)
-    elif heldout:
+    elif report.changes:
         write("")
-        for key, words in HELDOUT_TABLES.items():
-            if rows := results(info.summary.get(key)):
-                tables(result_table(rows, f"Held out, before and after, {words} ({rows[0].n})"))
-    if metrics or not heldout:
+        tables(report.tables())
+    if metrics or not report.changes:
         table("Last metrics", ["metric", "value"], sorted(last.items()))
     if info.status != "done":
         write(f"continue with: {runs.next_commands(info)[0]}")
-    elif not metrics and heldout:
+    elif not metrics and report.changes:
         say("every metric of the last step: --metrics")
 
 
@@ -218,7 +215,7 @@ def remove_runs(
         users = [str(path) for path in runs.users_of(info, root) if path.resolve() not in infos]
         used = f"used by {users[0]}{f' and {len(users) - 1} more' if len(users) > 1 else ''}" if users else ""
         megabytes = f"{runs.size_of(info.directory) / 1e6:.1f} MB"
-        rows.append((str(info.directory), info.status, _result(info), megabytes, used))
+        rows.append((str(info.directory), info.status, info.report.short, megabytes, used))
         if yes and used:
             warn(f"{info.directory} is {used}")
     if not yes:
@@ -252,7 +249,7 @@ def compare_runs(
     Example: motionkit runs compare first second
     """
     from motionkit import runs
-    from motionkit.tracking import compared_rows, flatten, measured_apart, results
+    from motionkit.tracking import compared_rows, flatten, measured_apart
 
     if len(names) < 2:
         raise MotionkitError("runs compare takes two runs or more.", fix="motionkit runs list")
@@ -272,12 +269,13 @@ def compare_runs(
         return
     heads = [info.directory.name for info in infos]
     heads = heads if len(set(heads)) == len(heads) else [str(info.directory) for info in infos]
-    rows = compared_rows([results(info.summary.get("heldout")) for info in infos])
+    reports = [info.report for info in infos]
+    rows = compared_rows(reports)
     rows.append(("steps", *(_steps(info) for info in infos)))
     if any(info.chosen_by for info in infos):
         rows.append(("policy chosen by", *(info.chosen_by or "-" for info in infos)))
     table("After training (change, verdict)", ["", *heads], rows)
-    if apart := measured_apart([info.config for info in infos]):
+    if apart := measured_apart(reports):
         write(apart)
     if differing:
         table("Settings that differ", ["", *heads], differing)
@@ -313,17 +311,9 @@ def _steps(run: RunInfo) -> str:
     return f"{step}/{run.total_steps}" if run.total_steps else str(step)
 
 
-def _result(run: RunInfo) -> str:
-    from motionkit.tracking import other_results, results, short_result
-
-    return short_result(results(run.summary.get("heldout")), other_results(run.summary))
-
-
 def _worse(run: RunInfo) -> tuple[bool, float]:
     """Sort key by the reward after training: the best first, runs without one last."""
-    from motionkit.tracking import results
-
-    after = next((row.after for row in results(run.summary.get("heldout")) if row.name == "reward"), None)
+    after = next((row.after for row in run.report.changes if row.name == "reward"), None)
     return after is None, -(after or 0.0)
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from motionkit.clips.check import check_motion
-from motionkit.clips.convert.targets import shown_track
 from motionkit.errors import MotionkitError
 from motionkit.motion.clip import Clip
 from motionkit.player import PlayerTrack
 from motionkit.player import document as player_document
+from motionkit.player.files import shown_track
 from motionkit.rigs.roles import body_joints
 
 PREVIEW_FPS = 30.0

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 from motionkit.clips.browse.card import Card, broken, card_of
 from motionkit.clips.convert.report import grouped
-from motionkit.clips.convert.targets import shown_track
 from motionkit.clips.sources import FileSource
 from motionkit.clips.walk import Step, walk
 from motionkit.config import cache_folder
@@ -31,6 +30,7 @@ from motionkit.motion.corpus.captions import CaptionTable
 from motionkit.page.html import content_rules, html_page, is_made_by
 from motionkit.page.wording import count, duration
 from motionkit.player import MAX_TRACKS, PlayerTrack, inert, player_assets, write_player
+from motionkit.player.files import shown_track
 from motionkit.runs import require_writable, write_bytes_atomic
 
 MADE_BY = "view"

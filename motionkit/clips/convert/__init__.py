@@ -1,7 +1,14 @@
 """Convert motion files or whole folders to another format: in parallel, resumable, with one report."""
 
 from motionkit.clips.bodies import write_joint_map
-from motionkit.clips.convert.options import OutputOptions, plan_conversion, refuse_for_check, refuse_foreign
+from motionkit.clips.convert.options import (
+    OutputOptions,
+    kinds,
+    no_kind,
+    plan_conversion,
+    refuse_for_check,
+    refuse_foreign,
+)
 from motionkit.clips.convert.report import (
     ConvertReport,
     check_messages,
@@ -16,16 +23,16 @@ from motionkit.clips.convert.report import (
 )
 from motionkit.clips.convert.resumable import claim_folder
 from motionkit.clips.convert.run import check, convert, convert_file, require_file, run_conversion
-from motionkit.clips.convert.targets import FileKind, FileTarget, kind_of
+from motionkit.clips.convert.targets import FileTarget
 from motionkit.clips.edits import Edits, edited, read_fixes
 from motionkit.clips.find import Opened, generated_texts, open_sources, refuse_idle
 from motionkit.clips.rig_files import read_rig
 from motionkit.clips.sources import FileSource, load_clips, sizes_of
+from motionkit.formats import kind_of
 
 __all__ = [
     "ConvertReport",
     "Edits",
-    "FileKind",
     "FileSource",
     "FileTarget",
     "Opened",
@@ -42,9 +49,11 @@ __all__ = [
     "generated_texts",
     "grouped",
     "kind_of",
+    "kinds",
     "listed",
     "load_clips",
     "messages",
+    "no_kind",
     "open_sources",
     "plan_conversion",
     "read_fixes",

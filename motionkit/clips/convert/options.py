@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast, get_args
 
 from motionkit.clips.convert.feature_target import FeatureTarget
-from motionkit.clips.convert.targets import SUFFIX, FileKind, FileTarget, LongClips, kind_of
+from motionkit.clips.convert.targets import FileTarget, LongClips, writer_of
 from motionkit.clips.edits import UNEDITED, Edits
 from motionkit.errors import MotionkitError
 from motionkit.errors import edits as letters_apart
-from motionkit.formats.fbx import find_blender
+from motionkit.formats.format import WriteOptions
+from motionkit.formats.table import FORMATS, endings, kind_of, listed
+from motionkit.page.wording import joined
+from motionkit.plugins import INSTALL_FIX, packages
 
 DatasetKind = Literal["humanml", "kit"]
+
+_WRITTEN = ("bvh", "glb", "mp4", "gif", "html", "joints", "npz")
 
 _FOREIGN = (
     ".gltf",
@@ -47,7 +52,7 @@ class OutputOptions:
     fix: bool = False  # Cut each clip to its longest clean run
     edits: Edits = UNEDITED  # Changes of each clip
     overwrite: bool = False  # Replace the file, or the files of an earlier conversion in the folder
-    blender: str = ""  # The Blender that writes FBX files
+    settings: Mapping[str, str] = field(default_factory=dict)  # Settings of formats, by name
 
 
 @dataclass(frozen=True)
@@ -56,13 +61,13 @@ class Request:
 
     out: Path  # File or folder to make
     target: FeatureTarget | FileTarget  # Writer of each clip of a folder; for a single file its options
-    file: FileKind | None  # Format of `out` if it is a single file; None for a folder
+    file: str | None  # Format of `out` if it is a single file; None for a folder
     options: OutputOptions  # Output options
     edits: Edits  # Changes of each clip
 
 
 def plan_conversion(
-    out: Path, inputs: Sequence[str], to: FileKind | DatasetKind | None = None, options: OutputOptions | None = None
+    out: Path, inputs: Sequence[str], to: str | None = None, options: OutputOptions | None = None
 ) -> Request:
     """Choose the target and check the options.
 
@@ -80,26 +85,28 @@ def plan_conversion(
     """
     options = options or OutputOptions()
     kind = _kind(to, out, inputs)
-    if kind == "humanml" or kind == "kit":
-        feature = FeatureTarget(kind, options.mirror, options.long)
+    if kind in get_args(DatasetKind):
+        feature = FeatureTarget(cast("DatasetKind", kind), options.mirror, options.long)
         _refuse_for_datasets(feature, options)
         return Request(out, feature, None, options, options.edits)
     single = kind_of(out) is not None and not out.is_dir()
     _refuse_for_files(kind, options, single=single)
     rig = options.edits.rig
     model = rig.model if rig is not None else ""
-    if kind == "fbx":
-        find_blender(options.blender)
-    target = FileTarget(kind, options.fps, options.bvh_unit, options.min_frames, model, options.blender)
+    FORMATS[kind].require(options.settings)
+    writing = WriteOptions(options.bvh_unit, model, options.settings)
+    target = FileTarget(kind, options.fps, options.min_frames, writing)
     edits = replace(options.edits, mirror=options.mirror)
     return Request(out, target, kind if single else None, options, edits)
 
 
-def _kind(to: FileKind | DatasetKind | None, out: Path, inputs: Sequence[str]) -> FileKind | DatasetKind:
+def _kind(to: str | None, out: Path, inputs: Sequence[str]) -> str:
     by_name = kind_of(out)
     if to is not None:
-        if by_name is not None and by_name != to and not (to == "mpl" and by_name == "npz") and not out.is_dir():
-            ending = SUFFIX.get(to, "")
+        if to not in kinds():
+            raise no_kind(to, kinds())
+        ending = FORMATS[to].suffix if to in FORMATS else ""
+        if by_name is not None and ending != FORMATS[by_name].suffix and not out.is_dir():
             raise MotionkitError(
                 f"--to {to} writes {ending or 'a folder'}, and OUT is called {out.name}.",
                 why=f"by its ending {out.name} is a {out.suffix} file.",
@@ -115,23 +122,46 @@ def _kind(to: FileKind | DatasetKind | None, out: Path, inputs: Sequence[str]) -
     return "humanml"
 
 
+def kinds() -> list[str]:
+    """Return the words of ``--to``: datasets, then formats of files."""
+    files = listed("mpl", *_WRITTEN)
+    return [*get_args(DatasetKind), *(form.name for form in files)]
+
+
+def no_kind(to: str, known: Iterable[str]) -> MotionkitError:
+    """Return the error for a word of ``--to`` that is none of the known ones."""
+    if absent := packages.owner_of_format(to):
+        why, fix = f"the package {absent} has it, and is not installed.", INSTALL_FIX
+    else:
+        why, fix = "", f"one of {', '.join(known)}"
+    return MotionkitError(f"--to {to} is not a format that motions are written in.", why=why, fix=fix)
+
+
 def refuse_foreign(out: Path) -> None:
     """Refuse a name with the ending of a format that is not written here, rather than make a folder of that name.
 
     An ending that differs from a known one by one letter, or by two that are swapped, is refused too.
     """
-    suffix, written = out.suffix.lower(), SUFFIX.values()
-    if suffix in written or out.is_dir():
+    suffix = out.suffix.lower()
+    if kind_of(out) is not None or out.is_dir():
         return
-    meant = [ending for ending in written if letters_apart(suffix, ending) == 1]
-    if meant or suffix in _FOREIGN:
+    if absent := packages.owner_of_format(suffix):
         raise MotionkitError(
             f"{out.suffix} files cannot be written.",
-            why="files that can be: .bvh, .glb, .fbx, .mp4, .gif, .html, .npy (joints) and .npz; any other name is a "
-            "folder.",
+            why=f"the package {absent} writes them, and is not installed.",
+            fix=INSTALL_FIX,
+        )
+    written = endings(*_WRITTEN)
+    meant = [ending for ending in written if letters_apart(suffix, ending) == 1]
+    if meant or suffix in _FOREIGN:
+        named = [f"{ending} (joints)" if ending == FORMATS["joints"].suffix else ending for ending in written]
+        engines = endings("glb", "bvh")
+        raise MotionkitError(
+            f"{out.suffix} files cannot be written.",
+            why=f"files that can be: {joined(named, len(named))}; any other name is a folder.",
             fix=f"did you mean {out.with_suffix(meant[0])}?"
             if meant
-            else "Blender and most engines read .glb, .fbx and .bvh.",
+            else f"Blender and most engines read {joined(engines, len(engines))}.",
         )
 
 
@@ -153,11 +183,11 @@ def _refuse_for_datasets(target: FeatureTarget, options: OutputOptions) -> None:
             )
 
 
-def _refuse_for_files(kind: FileKind, options: OutputOptions, *, single: bool) -> None:
+def _refuse_for_files(kind: str, options: OutputOptions, *, single: bool) -> None:
     """Raise MotionkitError for options that have no effect on this format, or on a single file."""
-    if kind == "joints" and options.edits.rig is not None:
-        raise MotionkitError("--rig does not act on joints.", why="they are those of one body.", fix="leave it out.")
-    if options.bvh_unit != "cm" and kind != "bvh":
+    if not writer_of(kind).rig and options.edits.rig is not None:
+        raise MotionkitError(f"--rig does not act on {kind}.", why="they are those of one body.", fix="leave it out.")
+    if options.bvh_unit != "cm" and "unit" not in writer_of(kind).options:
         raise MotionkitError(f"--bvh-unit does not act with --to {kind}.", fix="leave it out.")
     if options.long != "cut":
         raise MotionkitError(f"--long does not act with --to {kind}.", why="it is for datasets.", fix="leave it out.")

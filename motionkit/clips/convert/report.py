@@ -98,11 +98,12 @@ class ConvertReport:
         self.seconds, self.cpu_seconds = time.perf_counter() - wall, _cpu_seconds() - cpu
 
     def conclude(self, pieces: Sequence[Piece]) -> None:
-        """Compute `figures` from all pieces written."""
+        """Compute `figures` from all pieces written, and add what their writers say."""
         names = {name for piece in pieces for name in piece.figures}
         for name in sorted(names):
             values = [piece.figures[name] for piece in pieces if name in piece.figures]
             self.figures[name] = max(values) if name in _MOST else median(values)
+        self.warnings.extend(f"{piece.key}: {text}" for piece in pieces for text in piece.warnings)
         self.worst = max(pieces, key=lambda piece: piece.figures.get("residual_max", -1.0)).worst if pieces else ""
 
     def reasons(self) -> list[str]:

@@ -214,9 +214,13 @@ def files_of(outcome: ClipOutcome[ClipFacts | Piece]) -> list[str]:
 def _outcome_of(document: dict[str, Any]) -> ClipOutcome[ClipFacts | Piece]:
     """Rebuild the outcome of a journal's line (KeyError, TypeError for anything else)."""
     results: tuple[ClipFacts | Piece, ...] = tuple(map(_facts_of, document["clips"]))
-    results += tuple(Piece(**{**piece, "files": tuple(piece["files"])}) for piece in document["pieces"])
+    results += tuple(map(_piece_of, document["pieces"]))
     problems = {key: MotionkitError(sentence) for key, sentence in document["problems"].items()}
     return ClipOutcome(document["key"], document["origin"], document["fingerprint"], results, problems)
+
+
+def _piece_of(piece: dict[str, Any]) -> Piece:
+    return Piece(**{**piece, "files": tuple(piece["files"]), "warnings": tuple(piece.get("warnings", ()))})
 
 
 def _facts_of(facts: dict[str, Any]) -> ClipFacts:

@@ -11,37 +11,28 @@ from contextlib import closing
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from motionkit.clips.convert.check_clip import ClipFacts, check_clip
 from motionkit.clips.convert.feature_target import FeatureTarget
 from motionkit.clips.convert.options import Request
 from motionkit.clips.convert.report import ConvertReport
 from motionkit.clips.convert.resumable import ResumableFolder, refuse_sources
-from motionkit.clips.convert.targets import (
-    PICTURES,
-    FileKind,
-    FileTarget,
-    Fit,
-    Piece,
-    Target,
-    write_file,
-    write_pictures,
-)
+from motionkit.clips.convert.targets import FileTarget, Piece, Target, write_file, writer_of
 from motionkit.clips.edits import UNEDITED, Edits, edited, trimmed
 from motionkit.clips.sources import FileSource
 from motionkit.clips.walk import walk
 from motionkit.errors import MotionkitError
+from motionkit.formats.format import Fit, WriteOptions
 from motionkit.motion.clip import Clip, ClipSource
-from motionkit.motion.corpus.captions import CaptionTable
+from motionkit.motion.corpus.captions import Caption, CaptionTable
 from motionkit.page.wording import count, joined
 from motionkit.runs import require_writable
 from motionkit.version import __version__
 
-MOST_PICTURES = {"html": 64, "mp4": 6, "gif": 6}
-"""How many clips one page or film can show side by side."""
-
 Progress = Callable[[str], None]
+
+_PLAIN = WriteOptions()
 
 
 def run_conversion(
@@ -79,11 +70,10 @@ def run_conversion(
         request.out,
         request.file,
         fps=options.fps,
-        unit=options.bvh_unit,
         fix=options.fix,
         edits=request.edits,
         overwrite=options.overwrite,
-        blender=options.blender,
+        options=request.target.options if isinstance(request.target, FileTarget) else _PLAIN,
         progress=progress,
     )
 
@@ -270,14 +260,13 @@ def separate(folder: Path, pieces: Sequence[Piece], out: Path) -> str:
 def convert_file(
     sources: Sequence[ClipSource],
     out: Path,
-    kind: FileKind,
+    kind: str,
     *,
     fps: float = 0.0,
-    unit: Literal["m", "cm"] = "cm",
+    options: WriteOptions = _PLAIN,
     fix: bool = False,
     edits: Edits = UNEDITED,
     overwrite: bool = False,
-    blender: str = "",
     progress: Progress = lambda key: None,
 ) -> ConvertReport:
     """Write one file.
@@ -287,11 +276,10 @@ def convert_file(
         out: The file.
         kind: Its format.
         fps: As in `FileTarget`.
-        unit: Unit of a BVH file.
+        options: What the writer is told besides the clips; the model is that of the rig of `edits`.
         fix: Cut each clip to its longest clean run.
         edits: Changes of each clip.
         overwrite: Replace `out`.
-        blender: The Blender that writes FBX files; empty for the one that MOTIONKIT_BLENDER names.
         progress: Called with each source's id when it is read.
 
     Returns:
@@ -310,7 +298,7 @@ def convert_file(
     shown: list[_Shown] = []
     problems: list[MotionkitError] = []
     with report.timed():
-        step = partial(_read_clip, target=FileTarget(kind, fps, unit), fix=fix, edits=edits)
+        step = partial(_read_clip, target=FileTarget(kind, fps), fix=fix, edits=edits)
         with closing(walk(sources, step, progress=progress)) as outcomes:
             for outcome in outcomes:
                 report.add(outcome)
@@ -324,17 +312,17 @@ def convert_file(
         fit = Fit()
         try:
             out.parent.mkdir(parents=True, exist_ok=True)
-            if kind in PICTURES:
-                write_pictures(out, [(item.clip, item.title) for item in shown])
-            else:
-                model = edits.rig.model if edits.rig is not None else ""
-                fit = write_file(out, kind, shown[0].clip, unit=unit, model=model, blender=blender)
+            clips = [item.clip for item in shown]
+            if writer_of(kind).most > 1:
+                clips = [item.titled for item in shown]
+            model = edits.rig.model if edits.rig is not None else ""
+            fit = write_file(out, kind, clips, replace(options, model=model))
         except OSError as error:
             raise MotionkitError(f"{out} cannot be written: {error.strerror or error}.", code=1) from error
         report.written = [item.title for item in shown]
         report.frames = sum(item.clip.motion.frames for item in shown)
-        first = Piece(report.written[0], report.frames, figures=fit.figures, worst=fit.worst)
-        report.conclude([first, *(replace(first, figures=item.figures, worst="") for item in shown)])
+        first = Piece(report.written[0], report.frames, figures=fit.figures, worst=fit.worst, warnings=fit.warnings)
+        report.conclude([first, *(replace(first, figures=item.figures, worst="", warnings=()) for item in shown)])
     return report
 
 
@@ -345,6 +333,11 @@ class _Shown(NamedTuple):
     title: str
     figures: dict[str, float]
 
+    @property
+    def titled(self) -> Clip:
+        """The clip with a caption, its title if it has none."""
+        return replace(self.clip, captions=self.clip.captions or (Caption(self.title),))
+
 
 def _read_clip(
     clip: Clip, key: str, origin: str, *, target: FileTarget, fix: bool, edits: Edits
@@ -354,7 +347,7 @@ def _read_clip(
     return [facts, _Shown(clip, key, figures)]
 
 
-def require_file(out: Path, kind: FileKind, count: int, *, overwrite: bool = False) -> None:
+def require_file(out: Path, kind: str, count: int, *, overwrite: bool = False) -> None:
     """Refuse, before any work, a file that cannot be written.
 
     Args:
@@ -369,8 +362,8 @@ def require_file(out: Path, kind: FileKind, count: int, *, overwrite: bool = Fal
     _check_number(count, kind)
 
 
-def _check_number(number: int, kind: FileKind) -> None:
-    if number > MOST_PICTURES.get(kind, 1):
+def _check_number(number: int, kind: str) -> None:
+    if number > writer_of(kind).most:
         raise MotionkitError(
             f"{number} clips do not fit into one file.",
             why=f"{_room(kind)}.",
@@ -378,9 +371,9 @@ def _check_number(number: int, kind: FileKind) -> None:
         )
 
 
-def _check_parts(origin: str, parts: Sequence[str], kind: FileKind) -> None:
+def _check_parts(origin: str, parts: Sequence[str], kind: str) -> None:
     """Raise MotionkitError if the clips of one file do not fit into one file."""
-    if len(parts) > MOST_PICTURES.get(kind, 1):
+    if len(parts) > writer_of(kind).most:
         raise MotionkitError(
             f"{origin} holds {len(parts)} motions: {joined(parts, 20)}.",
             why=f"{_room(kind)}.",
@@ -388,6 +381,6 @@ def _check_parts(origin: str, parts: Sequence[str], kind: FileKind) -> None:
         )
 
 
-def _room(kind: FileKind) -> str:
-    most = MOST_PICTURES.get(kind, 1)
+def _room(kind: str) -> str:
+    most = writer_of(kind).most
     return f"a .{kind} file shows at most {most} clips" if most > 1 else "such a file holds one clip"

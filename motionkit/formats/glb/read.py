@@ -37,7 +37,7 @@ def read_glb(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip, ...]:
     Args:
         path: The file.
         options: Unit and direction of up, if the file does not follow glTF's metres and Y up; names of joints; which
-            animation; ``fps`` of keys that are frames (`motionkit.formats.table.at_rate`).
+            animation; ``fps`` of keys that are frames (`motionkit.formats.rate.at_rate`).
 
     Returns:
         The clips; `Clip.part` is the animation's name. A motion is in metres and Y up. Scaled joints keep their places,

@@ -16,7 +16,7 @@ from torch import Tensor
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.formats.mpl.fields import Fields
-from motionkit.formats.table import TABLES
+from motionkit.formats.own import TABLES
 from motionkit.geometry import accumulate_rotations
 from motionkit.motion.clip import ReadOptions
 from motionkit.page.wording import count

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,9 +24,10 @@ from motionkit.rl import DDIM, NoiseSource, StepPlan
 from motionkit.text import Prompt
 from motionkit.text_to_motion.data.joined import MIN_SEGMENT, shared_motions
 from motionkit.text_to_motion.generating import sample
-from motionkit.text_to_motion.policy import DiffusionPolicy
+from motionkit.text_to_motion.policy import DiffusionPolicy, refuse_extras
 from motionkit.text_to_motion.rewards.ask import Elsewhere
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
+from motionkit.tracking import table_of
 
 _CHUNK = 64  # motions sampled and scored at a time
 _DROWNED = 10.0  # ratio of the effects of two rewards from which a warning is given
@@ -48,8 +49,9 @@ def require_rate(policy: DiffusionPolicy, *, fps: float, label: str) -> None:
 
 
 def require_fit(policy: DiffusionPolicy, prompts: Sequence[Prompt], *, fps: float, label: str) -> None:
-    """Refuse prompts that are too long for the policy, or of another frame rate."""
+    """Refuse prompts that are too long for the policy, of another frame rate, or with extras that it does not read."""
     require_rate(policy, fps=fps, label=label)
+    refuse_extras(policy, prompts)
     longest = max(prompts, key=lambda prompt: prompt.length, default=None)
     if longest is not None and longest.length > policy.max_length:
         raise MotionkitError(
@@ -187,7 +189,7 @@ class Calibration:
     prompts: int
     normalized: bool = False  # whether the mix standardises its rewards, so that only weights count
 
-    def table(self) -> dict[str, object]:
+    def table(self) -> dict[str, Any]:
         """Return the figures as a table of a summary."""
         columns = ["reward", "weight", "mean", "std", "std in group", "x weight", "ties", "reference motions"]
         rows = [
@@ -196,12 +198,12 @@ class Calibration:
             for row in self.rewards
         ]  # fmt: skip
         title = f"Rewards before training: {self.prompts} prompts x {self.samples} samples"
-        return {"title": title, "columns": columns, "rows": rows, "numbers": list(range(1, len(columns)))}
+        return table_of(title, columns, rows)
 
     def lines(self) -> list[str]:
         """Return the table as lines of text, its columns aligned."""
         table = self.table()
-        head, body = cast("list[str]", table["columns"]), cast("list[list[str]]", table["rows"])
+        head, body = table["columns"], table["rows"]
         widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
         rows = ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in [head, *body]]
         return [f"{table['title']}:", *rows]

@@ -14,7 +14,7 @@ from typing import Any, cast
 import torch
 
 from motionkit import plugins
-from motionkit.config import Chosen, choose_from_file, choose_one, words_for
+from motionkit.config import Chosen, choose_from_file, choose_one
 from motionkit.contracts.console import Console
 from motionkit.contracts.dataset import TextMotionDataset, called
 from motionkit.contracts.device import resolve_device
@@ -24,6 +24,7 @@ from motionkit.contracts.open_model import FoundModel, open_model, trained_on
 from motionkit.contracts.protocol import Result
 from motionkit.errors import MotionkitError
 from motionkit.runs import fingerprint_tensors, folder_of
+from motionkit.runs.words import words_for
 from motionkit.text_to_motion.evaluation.judge import open_judge, open_reward
 from motionkit.text_to_motion.evaluation.protocol.compare import (
     Comparison,
@@ -62,6 +63,7 @@ from motionkit.text_to_motion.policy import DiffusionPolicy
 from motionkit.text_to_motion.rewards.ask import try_reward
 from motionkit.text_to_motion.rewards.mix import RewardMix
 from motionkit.text_to_motion.trained import clips_fingerprint, leave_out_clips
+from motionkit.tracking import table_of
 
 _STARTER = "starter"
 _MANY = 2000  # motions from which a quicker mode is suggested
@@ -89,8 +91,8 @@ class TextToMotion:
         """Return the definition of every figure, as a table."""
         rows = explain()
         metrics = {name: {"unit": unit, "better": better, "meaning": text} for name, unit, better, text in rows}
-        table = {"title": "", "columns": ["figure", "unit", "better", "meaning"], "rows": rows}
-        return Result({"definitions": metrics}, tables=[table])
+        columns = ["figure", "unit", "better", "meaning"]
+        return Result({"definitions": metrics}, tables=[table_of("", columns, rows, ())])
 
     def measure(self, policy: str) -> Result:
         """Measure a policy; an empty text means the starter's."""
@@ -120,7 +122,7 @@ class TextToMotion:
             console.say("a quick look: --mode debug --limit 64 (320 motions, wider intervals)")
         tell_test_split(settings.split, [model.run], console)
         with console.working(total, after=f"the same command with --out {out} goes on from there") as step:
-            outcome = evaluate(
+            result = evaluate(
                 model,
                 diffusion,
                 opened,
@@ -134,8 +136,7 @@ class TextToMotion:
                 overwrite=settings.overwrite,
                 progress=step,
             )
-        closing = [*outcome.notes, outcome.sentence, f"page: {outcome.document['page']}"]
-        return Result(outcome.document, tables=[outcome.table], closing=closing, next=next_lines(model, settings))
+        return replace(result, next=next_lines(model, settings))
 
 
 class Compare:
@@ -259,8 +260,8 @@ def published_rows(comparison: Comparison, opened: Opened, settings: CompareSett
         opened.dataset, settings.split, opened.named.name, settings.protocol, width=opened.evaluator.latent
     )
     columns = ["", "R@1", "R@2", "R@3", "FID", "MM-Dist", "Diversity", "MultiModality", "motions; source"]
-    table = {"title": "Beside published figures (HumanML3D, test)", "columns": columns, "rows": [*ours, *theirs]}
-    return {**table, "numbers": list(range(1, 8))}, note
+    title = "Beside published figures (HumanML3D, test)"
+    return table_of(title, columns, [*ours, *theirs], range(1, len(columns) - 1)), note
 
 
 def open_inputs(
@@ -422,14 +423,17 @@ class Sensitivity:
             **document(result),
             "notes": notes,
         }
-        page = write_evaluation(
-            out, "sensitivity", record, lambda: sensitivity_page(record, result, clips, data), name="sensitivity.html"
-        )
-        sentences = [verdict(result, name).sentence for name in result.names]
-        closing = [*notes, _LEGEND, *sentences, f"{record['cpu_seconds']:.0f} CPU-seconds; page: {page}"]
         title = f"Seen, in percent of what an unrelated caption costs (95 %): {settings.split} split of {data}"
         shown = tables(result, title, [chosen.label for chosen in settings.reward])
-        return Result({**record, "page": str(page)}, tables=shown, closing=closing)
+        sentences = [verdict(result, name).sentence for name in result.names]
+        return write_evaluation(
+            out,
+            "sensitivity",
+            Result(record, tables=shown, closing=[*notes, _LEGEND, *sentences]),
+            lambda: sensitivity_page(record, result, clips, data),
+            name="sensitivity.html",
+            said=f"{record['cpu_seconds']:.0f} CPU-seconds; ",
+        )
 
 
 def _try_rewards(

@@ -18,7 +18,6 @@ from motionkit.text import Prompt
 from motionkit.text_to_motion.crops import Crop, JointSpace
 from motionkit.text_to_motion.data.real_actions import RealActions
 from motionkit.text_to_motion.evaluation.heldout import Shown
-from motionkit.text_to_motion.evaluation.real_motions import RealMotions as RealMotions  # was imported from here
 from motionkit.text_to_motion.generating import sample
 from motionkit.text_to_motion.policy import DiffusionPolicy
 from motionkit.text_to_motion.rewards.mix import RewardMix, unscored

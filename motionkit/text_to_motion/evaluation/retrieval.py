@@ -22,6 +22,7 @@ from motionkit.errors import MotionkitError
 from motionkit.metrics import Ties, dissimilar, retrieval, retrieval_guo, retrieval_subset
 from motionkit.text_to_motion.tmr.files import open_tmr
 from motionkit.text_to_motion.tmr.model import TMR, encode_captions, encode_clips
+from motionkit.tracking import table_of
 from motionkit.weights import located
 
 NSIM_ITEMS = 100  # items of protocol ``nsim`` without a list
@@ -61,7 +62,7 @@ class RetrievalResult:
         columns = ["protocol (candidates)", "direction", "ties", *_COLUMNS.values()]
         blank = ("",) * len(columns)
         full = [(*row, *blank[len(row) :]) for row in rows]
-        return {"title": title, "columns": columns, "rows": full, "numbers": list(range(3, len(columns)))}
+        return table_of(title, columns, full, range(3, len(columns)))
 
 
 def open_retrieval(

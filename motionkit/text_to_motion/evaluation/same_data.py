@@ -17,13 +17,14 @@ from typing import Any
 
 import torch
 
-from motionkit.config import Chosen, slot_words
+from motionkit.config import Chosen
 from motionkit.contracts.dataset import TextMotionDataset, called, is_generated, record_of
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord, tag_caption
 from motionkit.motion.corpus.ids import Split
 from motionkit.runs import RunInfo, TrainedOn, find
 from motionkit.runs.forms import encoder_config
+from motionkit.runs.words import slot_words
 from motionkit.text_to_motion.evaluation.real_motions import single_clips
 from motionkit.text_to_motion.evaluation.settings import AUTO, NONE, EvaluatorSettings
 from motionkit.text_to_motion.evaluator.files import RUN_PART, open_evaluator

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from motionkit.config import Chosen, Cli, Group, PromptSettings, slot, slots
+from motionkit.config import Chosen, Cli, Group, slot, slots
 from motionkit.contracts.protocol import (
     DATA_HELP,
     DEVICE_HELP,
@@ -19,6 +19,7 @@ from motionkit.contracts.protocol import (
     dataset_plan,
 )
 from motionkit.plugins import Component
+from motionkit.text_to_motion.settings import PromptSettings
 
 AUTO, NONE = "auto", "none"
 """Words for the evaluator of the data, and for no evaluator."""

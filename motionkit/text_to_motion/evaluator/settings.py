@@ -7,9 +7,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from motionkit.config import Cli, Group, OptimSettings
+from motionkit.config import Cli, Group
 from motionkit.plugins import Component
 from motionkit.text_to_motion.pairs.settings import PairSettings
+from motionkit.training.settings import OptimSettings
 
 
 class EvaluatorModelSettings(Group):
@@ -67,6 +68,7 @@ component = Component(
     summary="Train a text-to-motion evaluator on a dataset (Guo et al.): R-precision, MM-Dist, FID.",
     options=PretrainEvaluatorSettings,
     factory="motionkit.text_to_motion.evaluator.train:PretrainEvaluator",
+    metrics="motionkit.text_to_motion.metrics:METRICS",
     models="motionkit.text_to_motion.models:MODELS",
     next="motionkit.text_to_motion.next:after_scorer",
 )

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from motionkit.config import OptimSettings
 from motionkit.motion import tag_caption
 from motionkit.rl import length_mask
 from motionkit.text_to_motion.evaluator.model import Sentences, T2MEvaluator
@@ -21,6 +20,7 @@ from motionkit.text_to_motion.pairs.data import PairBatch, below
 from motionkit.text_to_motion.pairs.negatives import ChangedCaptions, ChangedMotions
 from motionkit.text_to_motion.pairs.step import CopyScores, PairTraining, info_nce
 from motionkit.training.device import autocast
+from motionkit.training.settings import OptimSettings
 from motionkit.training.world import joined
 
 

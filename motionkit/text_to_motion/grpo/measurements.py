@@ -15,23 +15,20 @@ from motionkit.metrics.paired import Paired
 from motionkit.runs import Run, TrainedOn
 from motionkit.text_to_motion.evaluation.heldout import HeldOut, Measured, compare_measured
 from motionkit.text_to_motion.evaluation.points import FEW_POINTS, is_point, keep_point
-from motionkit.text_to_motion.policy import DiffusionPolicy
-from motionkit.tracking import (
-    DOUBTED,
+from motionkit.text_to_motion.findings import (
+    ALL_STEPS,
     EVALUATOR_ROWS,
     GENERATE,
     GUIDANCE,
-    HELDOUT_TABLES,
     LEAST_MOVEMENT,
-    MEASURED_BY,
     MIN_RATIO,
     MOST_STATUES,
-    came_closer,
+    WAYS,
     is_noise,
-    result_table,
-    results,
     unfit,
 )
+from motionkit.text_to_motion.policy import DiffusionPolicy
+from motionkit.tracking import DOUBTED, MAIN, MEASURED_BY, Report, came_closer
 from motionkit.training.steps import Kept, Stateful
 from motionkit.training.world import OneProcess, World, of_main
 
@@ -51,7 +48,7 @@ MANY_STEPS = 100
 
 _EARLY = 30  # the first point comes after one thirtieth of the run, so that a new user soon sees one
 _KINDS = ("reported", "watched", "all_steps", "generate", "switched", "guided")
-_KEYS = {"generate": GENERATE, "reported": "heldout", "all_steps": "heldout_all_steps"}
+_KEYS = {"generate": GENERATE, "reported": MAIN, "all_steps": ALL_STEPS}
 _MADE = ("generate", "guided")  # measured with the guidance of ``motionkit generate``
 _ENOUGH = 0.5  # the guidance of training replaces the one before if it has at least this share of its gain
 _PATIENCE = 2  # points in a row with a gap that end a run with stop_on_gap
@@ -426,7 +423,7 @@ class Measurements:
             compared[_KEYS[name]] = heldouts[name].kid_words(measured[name])
             by = ", ".join(filter(None, (self.scorers, compared[_KEYS[name]], doubt and f"{DOUBTED}: {doubt}")))
             title = "; ".join(filter(None, (self._title(name, heldouts[name]), by)))
-            tables.append(result_table(results(summary[_KEYS[name]]), title))
+            tables.append(Report(blocks).table(title))
         notes = [*filter(None, [self.missing]), *doubts]
         summary[MEASURED_BY] = {"said": self.scorers, "compared": compared, "notes": notes}
         return summary | {"table": tables}
@@ -455,7 +452,7 @@ class Measurements:
         """Log the alarms of all tables, at most one for each quantity."""
         warned: set[str] = set()
         for name, compared in pairs.items():
-            title = "" if name == "reported" else f" ({HELDOUT_TABLES[_KEYS[name]]})"
+            title = "" if name == "reported" else f" ({WAYS[_KEYS[name]].words})"
             for text in [
                 *drift_alarms(compared, reference_jerk=reference_jerk),
                 *still_alarms(compared, reference_jerk),

@@ -16,28 +16,12 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, Field
 
 from motionkit import plugins
-from motionkit.config import (
-    Chosen,
-    Cli,
-    Decay,
-    Group,
-    LoraSettings,
-    LoraTarget,
-    OptimSettings,
-    Preset,
-    PromptSettings,
-    RunSettings,
-    SamplerSettings,
-    TrainerSettings,
-    leaves,
-    slot,
-    slots,
-    split_commas,
-    with_later,
-)
+from motionkit.config import Chosen, Cli, Group, Layer, leaves, slot, slots, split_commas, with_later
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 from motionkit.text_to_motion.evaluation.settings import NONE, OptionalEvaluator
+from motionkit.text_to_motion.settings import LoraSettings, LoraTarget, PromptSettings, SamplerSettings
+from motionkit.training.settings import Decay, OptimSettings, RunSettings, TrainerSettings
 
 AUTO = "auto"
 _REMOVED = {"rwr": "awm"}  # replacement: the same loss, with weights that add up to zero
@@ -113,7 +97,7 @@ def _line(algorithm: str, reason: str, count: int) -> str:
     )
 
 
-def find_preset(given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
+def find_preset(given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Layer | None:
     """Return the values of ``gpu`` if it is chosen, or for ``auto`` on a CUDA device; see `Settings.preset_of`."""
     preset, device = (str(given.get(name, "auto")).strip().lower() for name in ("preset", "device"))
     if preset not in ("auto", "gpu"):
@@ -128,7 +112,7 @@ def find_preset(given: Mapping[str, Any], options: Mapping[str, Sequence[type[Ba
     # Sizes for a GPU are a class attribute that an algorithm's options may bring.
     values = {key: value for model in options.get("algorithm", ()) for key, value in getattr(model, "gpu", {}).items()}
     note = "--preset cpu keeps the small sizes" if preset == "auto" else "sizes that were given win"
-    return Preset("preset gpu", values, note) if result == "cuda" else None
+    return Layer.of("preset gpu", values, off=note) if result == "cuda" else None
 
 
 def _device(name: str) -> str:
@@ -348,7 +332,7 @@ class GrpoSettings(TrainerSettings):
         return with_later(table, later)
 
     @classmethod
-    def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
+    def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Layer | None:
         """Return the sizes for a GPU if there is one; see `Settings.preset_of`."""
         return find_preset(given, options)
 
@@ -359,6 +343,8 @@ component = Component(
     factory="motionkit.text_to_motion.grpo.train:GrpoTrainer",
     sections="motionkit.text_to_motion.evaluation.pages:SECTIONS",
     charts="motionkit.text_to_motion.evaluation.pages:CHARTS",
+    findings="motionkit.text_to_motion.findings:FINDINGS",
+    metrics="motionkit.text_to_motion.metrics:METRICS",
     models="motionkit.text_to_motion.models:MODELS",
     next="motionkit.text_to_motion.next:after_grpo",
     converted=dict.fromkeys(("humanml", "kit"), "motionkit.text_to_motion.next:after_conversion"),

@@ -10,7 +10,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from motionkit.config import Chosen, Group, LoraSettings, choose_one
+from motionkit.config import Chosen, Group, choose_one
 from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
@@ -27,6 +27,7 @@ from motionkit.text_to_motion.grpo.settings import ControlSettings, EmaSettings,
 from motionkit.text_to_motion.policy import DiffusionPolicy, stores_guidance
 from motionkit.text_to_motion.rewards.function_reward import Function
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored, refuse_dead
+from motionkit.text_to_motion.settings import LoraSettings
 from motionkit.training.learner import Learner, cosine_rate
 from motionkit.training.steps import State, Stateful
 from motionkit.training.world import OneProcess, World, mean_over

@@ -19,7 +19,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from torch import Tensor
 
 from motionkit import weights
-from motionkit.config import LoraTarget
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, DataRecord, Normalizer, Skeleton
@@ -28,6 +27,7 @@ from motionkit.runs import write_model
 from motionkit.text import TextRecord
 from motionkit.text_to_motion.mdm.network import MDMNetwork
 from motionkit.text_to_motion.mdm.settings import MDMSettings, Padding, first_problem, settings_from_args
+from motionkit.text_to_motion.settings import LoraTarget
 
 KIND = "mdm"
 DOCUMENT = "policy.json"

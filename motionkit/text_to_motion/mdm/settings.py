@@ -7,10 +7,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from motionkit.config import Chosen, Cli, Group, OptimSettings, Place, RunSettings, TrainerSettings, slot
+from motionkit.config import Chosen, Cli, Group, Place, slot
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 from motionkit.text_to_motion.pairs.settings import refuse_size
+from motionkit.training.settings import OptimSettings, RunSettings, TrainerSettings
 
 Padding = Literal["exact", "full"]
 _STEMS = {"clip": ("clip", 512), "bert": ("distilbert", 768)}
@@ -340,6 +341,8 @@ pretrain = Component(
     factory="motionkit.text_to_motion.mdm.train:PretrainMDM",
     sections="motionkit.text_to_motion.evaluation.pages:SECTIONS",
     charts="motionkit.text_to_motion.evaluation.pages:CHARTS",
+    findings="motionkit.text_to_motion.findings:FINDINGS",
+    metrics="motionkit.text_to_motion.metrics:METRICS",
     models="motionkit.text_to_motion.models:MODELS",
     next="motionkit.text_to_motion.next:after_mdm",
 )

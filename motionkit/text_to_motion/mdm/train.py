@@ -27,6 +27,7 @@ from motionkit.text_to_motion.evaluation.quality import Quality, measure_quality
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions
 from motionkit.text_to_motion.evaluation.same_data import Named, SameData, find_evaluator, training_command
 from motionkit.text_to_motion.evaluation.settings import EvaluatorSettings
+from motionkit.text_to_motion.findings import is_noise, noise_sentence
 from motionkit.text_to_motion.generating import plan_steps
 from motionkit.text_to_motion.matmul import settle_matmul
 from motionkit.text_to_motion.mdm.losses import clip_losses, weighted_loss
@@ -38,7 +39,7 @@ from motionkit.text_to_motion.pairs.data import below, clip_inputs, held_out_cli
 from motionkit.text_to_motion.policy import DiffusionPolicy, guidance_of
 from motionkit.text_to_motion.rewards.joint_space import space_of
 from motionkit.text_to_motion.trained import count_takes
-from motionkit.tracking import is_noise, noise_sentence, result_table, results
+from motionkit.tracking import Report, entry_of, table_of
 from motionkit.training.base import LOSS, Figure, inputs_of
 from motionkit.training.device import autocast, describe_device, set_up
 from motionkit.training.learner import Learner, cosine_rate
@@ -365,8 +366,8 @@ class PretrainMDM:
                 self.policy.save(run.artifact("policy"))
             quality = self._sample(run)
         before, last = float(fitted.before["loss"]), float(fitted.after[validated])
-        heldout = {"loss": {"before": before, "after": last, "delta": last - before, "n": count_takes(self._val_clips)}}
-        tables = [result_table(results(heldout), f"Diffusion loss on {count(len(self._val_clips), 'held-out clip')}")]
+        heldout = {"loss": entry_of(before, last, count_takes(self._val_clips))}
+        tables = [Report(heldout).table(f"Diffusion loss on {count(len(self._val_clips), 'held-out clip')}")]
         metrics = {validated: last}
         if quality is not None:
             judged, metrics = self._named is None, metrics | {"heldout/fid": quality.fid}
@@ -383,9 +384,7 @@ class PretrainMDM:
             metrics |= {f"heldout/{name}": generated for name, (generated, _) in quality.moving.items()}
             title = f"{quality.count} held-out captions, sampled as motionkit generate does"
             title += f"; {self._named.words}" if self._named is not None else ""
-            tables.append(
-                {"title": title, "columns": ["", "generated", "reference clips"], "rows": rows, "numbers": [1, 2]}
-            )
+            tables.append(table_of(title, ["", "generated", "reference clips"], rows))
         return {"heldout": heldout, "metrics": metrics, "table": tables}
 
     def _keep(self, run: Run, step: int) -> None:

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from motionkit.config import Chosen, Cli, Group, OptimSettings, RunSettings, TrainerSettings, slot
+from motionkit.config import Chosen, Cli, Group, slot
+from motionkit.training.settings import OptimSettings, RunSettings, TrainerSettings
 
 AUTO, NONE, ALL = "auto", "none", "all"
 

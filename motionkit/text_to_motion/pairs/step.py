@@ -11,10 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from motionkit.config import Group, OptimSettings
+from motionkit.config import Group
 from motionkit.text_to_motion.pairs.data import PairBatch
 from motionkit.text_to_motion.pairs.negatives import ChangedCaptions, ChangedMotions, Negatives
 from motionkit.training.learner import Learner, cosine_rate
+from motionkit.training.settings import OptimSettings
 from motionkit.training.world import OneProcess, World, joined, share_of, sum_over
 
 

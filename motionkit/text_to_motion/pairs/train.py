@@ -18,6 +18,7 @@ from motionkit.rl import stable_hash
 from motionkit.runs import Run, fingerprint
 from motionkit.text import mirror_text, reads_sides
 from motionkit.text_to_motion.crops import Crop
+from motionkit.text_to_motion.metrics import retrieval_table
 from motionkit.text_to_motion.pairs.data import (
     PairBatches,
     clip_inputs,
@@ -29,7 +30,7 @@ from motionkit.text_to_motion.pairs.negatives import Negatives
 from motionkit.text_to_motion.pairs.settings import PairSettings, kinds_of
 from motionkit.text_to_motion.pairs.step import PairTraining
 from motionkit.text_to_motion.trained import count_takes
-from motionkit.tracking import retrieval_table
+from motionkit.tracking import entry_of
 from motionkit.training.base import LOSS, Figure
 from motionkit.training.device import describe_device, set_up
 from motionkit.training.supervised import fit
@@ -238,8 +239,7 @@ class PairTrainer(ABC, Generic[Settings]):
 
     def _heldout(self, before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, object]:
         name = _HEADLINE if _HEADLINE in after else "retrieval/t2m/r3"
-        old, new = before[name], after[name]
-        return {name: {"before": old, "after": new, "delta": new - old, "n": count_takes(self.val_clips)}}
+        return {name: entry_of(before[name], after[name], count_takes(self.val_clips))}
 
     def _provenance(self, metrics: Mapping[str, float]) -> dict[str, object]:
         shown = {"dataset", "model", "words", "loss", "train", "seed"} & type(self.settings).model_fields.keys()

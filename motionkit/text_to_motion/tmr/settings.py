@@ -6,9 +6,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from motionkit.config import Cli, Group, OptimSettings
+from motionkit.config import Cli, Group
 from motionkit.plugins import Component
 from motionkit.text_to_motion.pairs.settings import PairSettings, refuse_size
+from motionkit.training.settings import OptimSettings
 
 
 class TmrModelSettings(Group):
@@ -89,6 +90,7 @@ component = Component(
     summary="Train a text-to-motion retrieval model on a dataset (TMR).",
     options=PretrainTMRSettings,
     factory="motionkit.text_to_motion.tmr.train:PretrainTMR",
+    metrics="motionkit.text_to_motion.metrics:METRICS",
     models="motionkit.text_to_motion.models:MODELS",
     next="motionkit.text_to_motion.next:after_scorer",
 )

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from motionkit.config import OptimSettings
 from motionkit.rl import length_mask
 from motionkit.text import TextFeatures
 from motionkit.text_to_motion.pairs.data import PairBatch
@@ -21,6 +20,7 @@ from motionkit.text_to_motion.pairs.step import CopyScores, PairTraining, above_
 from motionkit.text_to_motion.tmr.model import TMR, Latent, sentence_embeddings
 from motionkit.text_to_motion.tmr.settings import LossSettings, PretrainTMRSettings
 from motionkit.training.device import autocast
+from motionkit.training.settings import OptimSettings
 from motionkit.training.world import joined
 
 _GROUPS = 4

@@ -21,6 +21,7 @@ from motionkit_guides.answers import _COMMON as SHARED
 from motionkit_guides.answers import old_options
 from motionkit_guides.table import guide_options, guide_scripts
 from motionkit_guides.translate import translate
+from tests.made.commands import assert_refused
 
 Cli = Callable[..., Result]
 Dry = Callable[[list[str]], tuple[str, Result]]
@@ -584,9 +585,7 @@ def test_a_word_of_hydra_that_does_nothing_here_is_named(cli: Cli) -> None:
     assert (
         "left out: reward.data.num_workers=4: frames are read from files that are mapped into memory." in error["why"]
     )
-    unknown = cli("reward-train", "reward.nothing=4")
-    assert unknown.exit_code == 2
-    assert "reward.nothing=4" in unknown.stderr
+    assert_refused(cli("reward-train", "reward.nothing=4"), "reward.nothing=4")
 
 
 if __name__ == "__main__":

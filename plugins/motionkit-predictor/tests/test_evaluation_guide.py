@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -81,22 +83,29 @@ def test_the_test_split_is_measured_where_there_is_one() -> None:
     assert evaluate_freerun(hold, clips(("train",)))["RootVelMAE"] == pytest.approx(0.25)
 
 
+HOLD = Extrapolation(NAMES, 30.0, keep=0.0)
+WINDOWS = cut_windows(clips().split("test"), past=4, future=12, stride=5)
+
+
 def test_windows_are_measured_as_they_are() -> None:
-    hold, data = Extrapolation(NAMES, 30.0, keep=0.0), clips()
-    body = Body.of(NAMES, PARENTS, 30.0)
-    windows = cut_windows(data.split("test"), past=4, future=12, stride=5)
-    assert evaluate_freerun(hold, windows, body=body) == evaluate_freerun(hold, data)
-    with pytest.raises(MotionkitError, match="without their skeleton"):
-        evaluate_teacher(hold, windows)
-    with pytest.raises(MotionkitError, match="12 frames to predict, and horizon is 13"):
-        evaluate_freerun(hold, windows, body=body, settings=FreeRunSettings(horizon=13))
+    assert evaluate_freerun(HOLD, WINDOWS, body=Body.of(NAMES, PARENTS, 30.0)) == evaluate_freerun(HOLD, clips())
 
 
-def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(MotionkitError, match="least are 0 and 1"):
-        FreeRunSettings(horizon=0)
-    with pytest.raises(MotionkitError, match="3 joints at 60 fps"):
-        evaluate_teacher(Extrapolation(NAMES, 60.0, keep=0.0), clips())
+@pytest.mark.parametrize(
+    ("call", "word"),
+    [
+        (lambda body: evaluate_teacher(HOLD, WINDOWS), "skeleton"),
+        (
+            lambda body: evaluate_freerun(HOLD, WINDOWS, body=body, settings=FreeRunSettings(horizon=13)),
+            "horizon is 13",
+        ),
+        (lambda body: FreeRunSettings(horizon=0), "least"),
+        (lambda body: evaluate_teacher(Extrapolation(NAMES, 60.0, keep=0.0), clips()), "60 fps"),
+    ],
+)
+def test_what_does_not_fit_is_refused(call: Callable[[Body], object], word: str) -> None:
+    with pytest.raises(MotionkitError, match=word):
+        call(Body.of(NAMES, PARENTS, 30.0))
 
 
 def test_a_measurement_at_horizons_gets_the_guides_names() -> None:

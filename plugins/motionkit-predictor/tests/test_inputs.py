@@ -15,6 +15,7 @@ from motionkit.motion import Clip
 from motionkit.starter import Order, perform
 from motionkit_predictor.data.files import _motion
 from motionkit_predictor.training.trainer import TrainMpl
+from tests.made.commands import assert_refused
 
 TINY = {
     "train-mpl": (
@@ -55,9 +56,9 @@ def test_other_clips_at_the_same_path_are_refused(
     half = out / "checkpoints/step-00000001"
     shutil.copytree(clips, tmp_path / "kept")
     write(clips, 1, "train", seed=99)
-    refused = cli(*command.split(), "--resume", half)
-    assert refused.exit_code == 2
-    assert f"the content of data ({clips}) has changed since the run began" in refused.stderr
+    assert_refused(
+        cli(*command.split(), "--resume", half), f"the content of data ({clips}) has changed since the run began"
+    )
     assert cli(*command.split(), "--resume", half, "--data", tmp_path / "kept").exit_code == 0
 
 
@@ -68,9 +69,7 @@ def test_eval_mpl_leaves_out_training_clips(clips: Path, tmp_path: Path, cli: Ca
     for number in range(3):
         write(other, number, "val", seed=number)  # trained on
     words = ["eval", "mpl", out, "--data", other, "--horizons", "100,200", "--long", ""]
-    refused = cli(*words)
-    assert refused.exit_code == 2
-    assert "the model was trained on all 3 clips of the val split" in refused.stderr
+    assert_refused(cli(*words), "the model was trained on all 3 clips of the val split")
     write(other, 3, "val", seed=50)
     shown = cli(*words, "--json")
     assert shown.exit_code == 0, shown.stderr

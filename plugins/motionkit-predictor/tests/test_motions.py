@@ -104,15 +104,12 @@ def test_what_follows_a_window_goes_on_to_the_end_of_its_clip_and_leads_on() -> 
 def test_mixed_skeletons_and_clips_without_rotations_are_refused() -> None:
     motion = starter_motion()
     other = replace(motion, names=("hips", *motion.names[1:]))
-    with pytest.raises(MotionkitError, match="2 skeletons") as raised:
-        clip_set("set", [("a", Clip(motion)), ("b", Clip(other))], 30.0)
-    assert "a folder for each" in raised.value.fix
     joints = JointMotion(motion.names, motion.parents, motion.positions(), 30.0)
-    with pytest.raises(MotionkitError, match="joint positions only"):
-        clip_set("set", [("a", Clip(joints))], 30.0)
     broken = replace(motion, translations=motion.translations * torch.nan)
-    with pytest.raises(MotionkitError, match="not finite"):
-        clip_set("set", [("a", Clip(broken))], 30.0)
+    for motions, word in (((motion, other), "a folder for each"), ((joints,), "positions"), ((broken,), "not finite")):
+        with pytest.raises(MotionkitError) as raised:
+            clip_set("set", [(f"clip{number}", Clip(one)) for number, one in enumerate(motions)], 30.0)
+        assert word in raised.value.sentence()
 
 
 def test_contacts_that_nobody_knows_are_said_to_be_unknown() -> None:
@@ -133,7 +130,7 @@ def test_a_folder_of_the_predictors_files_keeps_splits_and_rates(tmp_path: Path)
     assert clips.names == starter_motion().names
     expected, _ = motion_state(starter_motion(seed=2))
     torch.testing.assert_close(clips.clips[2].state.rotations, expected.rotations, atol=1e-5, rtol=0)
-    with pytest.raises(MotionkitError, match="no val clip") as raised:
+    with pytest.raises(MotionkitError) as raised:
         clips.split("val")
     assert "train 2, test 2" in raised.value.why
 
@@ -150,7 +147,7 @@ def test_without_a_rate_the_clips_keep_theirs_if_it_is_one() -> None:
     own = clip_set("made", [("a", Clip(motion)), ("b", Clip(motion.cut(0, 20)))], 0)
     assert own.fps == 30.0
     assert own.clips[0].state.frames == 40
-    with pytest.raises(MotionkitError, match="2 frame rates") as caught:
+    with pytest.raises(MotionkitError) as caught:
         clip_set("made", [("a", Clip(motion)), ("b", Clip(motion.resample(20.0)))], 0)
     assert caught.value.why == "20 fps: 1 clips (b, ...); 30 fps: 1 clips (a, ...)."
     assert open_clip_set(["starter"], 0, ("val",)).fps == 30.0

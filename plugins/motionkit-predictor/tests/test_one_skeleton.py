@@ -16,6 +16,7 @@ from motionkit.formats.mpl import write_mpl_npz
 from motionkit.motion import Caption, Clip, Motion
 from motionkit_predictor.data.clips import ClipSet
 from motionkit_predictor.data.files import open_clip_set
+from tests.made.commands import assert_refused
 from tests.made.rigs import other_rig, starter_rig
 
 
@@ -43,7 +44,7 @@ def opened(*names: str, retarget: str = "first") -> ClipSet:
 
 
 def test_several_skeletons_are_refused_without_it(folders: Path) -> None:
-    with pytest.raises(MotionkitError, match="holds 2 skeletons") as raised:
+    with pytest.raises(MotionkitError) as raised:
         opened("own", "other", retarget="")
     assert "--retarget first" in raised.value.fix
 
@@ -99,13 +100,13 @@ def test_a_rig_that_cannot_be_brought_is_named_and_the_others_go_on(folders: Pat
     (note,) = (note for note in found.notes if "left out" in note)
     assert note.startswith("clip s was left out")
     assert "no joint that looks like" in note
-    with pytest.raises(MotionkitError, match="no clips can be brought to the skeleton of snake"):
+    with pytest.raises(MotionkitError, match="skeleton of snake"):
         opened("snake", "own")
     assert {clip.key for clip in opened("snake").clips} == {"s"}, "nothing is to do"
 
 
 def test_what_is_none_of_the_data_is_refused(folders: Path) -> None:
-    with pytest.raises(MotionkitError, match="--retarget nobody is none of --data"):
+    with pytest.raises(MotionkitError, match="--retarget nobody"):
         opened("own", "other", retarget="nobody")
 
 
@@ -115,9 +116,7 @@ def test_from_training_to_files(folders: Path, cli: Callable[..., Any]) -> None:
     data = ["--data", own, "--data", other]
     words = [*data, "--out", "run", "--epochs", 1, "--model.width", 16, "--encoder", "none", "--model.head", "delta"]
     settings = ["--set", "model.heads=2", "--set", "train.long=", "--set", "train.seq_len=30"]
-    refused = cli("train-mpl", *words, *settings, "--retarget", "nobody")
-    assert refused.exit_code == 2
-    assert "--retarget first" in refused.stderr
+    assert_refused(cli("train-mpl", *words, *settings, "--retarget", "nobody"), "--retarget first")
     done = cli("train-mpl", *words, *settings)  # the first one's skeleton
     assert done.exit_code == 0, done.stderr
     assert f"were brought to the skeleton of {own}" in done.stderr

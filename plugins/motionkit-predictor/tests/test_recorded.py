@@ -253,7 +253,7 @@ def test_the_guides_folder_is_found_where_it_says_and_copied_figures_are_not_use
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
     with pytest.raises(MotionkitError, match="no recorded figures"):
         run_metrics(tmp_path)
-    with pytest.raises(MotionkitError, match="no settings to adjust") as caught:
+    with pytest.raises(MotionkitError) as caught:
         run_metrics(made(tmp_path / "run", yaw=1.0))
     assert "--base" in caught.value.fix
 

@@ -27,7 +27,7 @@ from motionkit_predictor.training import trainer as _trainer
 from motionkit_predictor.training.objective import Objective
 from motionkit_predictor.training.settings import TrainMplSettings
 from motionkit_predictor.training.trainer import TrainMpl
-from tests.made.training import run_trainer
+from tests.made.training import run_in_parts, run_trainer
 
 NAMES = ("walk/normal", "wave/right", "run/normal", "limp/left")
 COMMAND = "train-mpl"
@@ -240,9 +240,7 @@ def test_adaptive_weights_resume_as_well(folder: Path, tmp_path: Path) -> None:
     adaptive = {"method": "gradnorm", "terms": ["rot_local", "root", "freerun"]}
     four = {"adaptive": adaptive, "run": {"num_steps": 4}}
     train(folder, tmp_path / "whole", **four)
-    train(folder, tmp_path / "part", **four, stop_after=2)
-    rest = settings(folder, adaptive=adaptive, run={"num_steps": 4, "resume": tmp_path / "part", "out": None})
-    run_trainer(TrainMpl, COMMAND, rest, None)
+    run_in_parts(TrainMpl, COMMAND, settings(folder, **four), tmp_path / "part", stop_after=2)
     first, second = weights(tmp_path / "whole"), weights(tmp_path / "part")
     assert all(torch.equal(first[name], second[name]) for name in first)
     line = json.loads((tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()[-1])

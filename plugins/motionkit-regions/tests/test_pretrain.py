@@ -20,7 +20,8 @@ from motionkit_regions.pretrain import PretrainRegions, mask_loss, supervised_lo
 from motionkit_regions.pretrain_settings import PretrainRegionsSettings
 from motionkit_regions.small import PAD, UNKNOWN, LanguageModel, Layer, Read, ShapesPolicy, open_regions
 from motionkit_regions.small_settings import BEFORE, RegionOptions, RegionSettings
-from tests.made.training import run_trainer
+from tests.made.commands import assert_refused
+from tests.made.training import run_in_parts, run_trainer
 
 SMALL = {"width": 16, "layers": 1, "vision": 8, "channels": 8, "prompt": 8, "region": "word"}
 
@@ -36,10 +37,7 @@ def settings(out: Path | None, **train: Any) -> PretrainRegionsSettings:
 
 def test_a_run_that_was_stopped_ends_in_the_same_bits(tmp_path: Path) -> None:
     run_trainer(PretrainRegions, "pretrain regions", settings(tmp_path / "one"), tmp_path / "one")
-    run_trainer(PretrainRegions, "pretrain regions", settings(tmp_path / "two"), tmp_path / "two", stop_after=5)
-    resumed = settings(None)
-    again = resumed.model_copy(update={"run": resumed.run.model_copy(update={"resume": tmp_path / "two"})})
-    run_trainer(PretrainRegions, "pretrain regions", again, tmp_path / "two")
+    run_in_parts(PretrainRegions, "pretrain regions", settings(tmp_path / "two"), tmp_path / "two", stop_after=5)
     one, two = ((tmp_path / run / "policy/model.safetensors").read_bytes() for run in ("one", "two"))
     assert one == two
     lines = [json.loads(line) for line in (tmp_path / "one/metrics.jsonl").read_text().splitlines()]
@@ -201,7 +199,6 @@ def test_a_small_policy_is_exported_as_a_hub_folder_by_default(tmp_path: Path, c
     assert done.exit_code == 0, done.stderr
     assert (tmp_path / "out/README.md").is_file()
     assert "model.safetensors" in {path.name for path in (tmp_path / "out").iterdir()}
-    other = cli("export", tmp_path / "run", tmp_path / "other", "--to", "onnx")
-    assert other.exit_code == 2
-    assert "cannot be exported to onnx" in other.stderr
-    assert "--to hub" in other.stderr
+    assert_refused(
+        cli("export", tmp_path / "run", tmp_path / "other", "--to", "onnx"), "cannot be exported to onnx", "--to hub"
+    )

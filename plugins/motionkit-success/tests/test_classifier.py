@@ -95,17 +95,21 @@ def test_probabilities_are_calibrated_and_the_threshold_counts():
     assert int((made.probabilities(seen) >= made.threshold).sum()) == 3
 
 
-def test_frames_that_do_not_fit_are_refused_with_both_sides():
-    made = make()
-    with pytest.raises(MotionkitError) as caught:
-        made.probabilities({"front": frames({"front": (16, 16)})["front"], "side": frames({"side": (8, 8)})["side"]})
-    assert "front 16x16, hand.left 24x32" in caught.value.message
-    assert "front 16x16, side 8x8" in caught.value.message
-    with pytest.raises(MotionkitError, match="16x20"):
-        made.probabilities({**frames(TWO), "front": torch.zeros(5, 16, 20, 3, dtype=torch.uint8)})
-    with pytest.raises(MotionkitError, match="float32, not uint8"):
-        made.probabilities({name: values.float() for name, values in frames(TWO).items()})
-    assert made.probabilities({**frames(TWO), "extra": frames({"e": (9, 9)})["e"]}).shape == (5,)
+@pytest.mark.parametrize(
+    ("cameras", "kind", "word"),
+    [
+        ({"front": (16, 16), "side": (8, 8)}, torch.uint8, "hand.left 24x32.*side 8x8"),
+        ({**TWO, "front": (16, 20)}, torch.uint8, "16x20"),
+        (TWO, torch.float32, "float32"),
+    ],
+)
+def test_frames_that_do_not_fit_are_refused(cameras, kind, word):
+    with pytest.raises(MotionkitError, match=word):
+        make().probabilities({name: values.to(kind) for name, values in frames(cameras).items()})
+
+
+def test_frames_of_other_cameras_are_left_out():
+    assert make().probabilities(frames({**TWO, "extra": (9, 9)})).shape == (5,)
 
 
 @pytest.mark.parametrize("architecture", ["small", "resnet10"])
@@ -154,24 +158,20 @@ def test_the_newest_finished_run_is_found(tmp_path):
     assert newest_classifier_run(root).name == "first"
 
 
-def test_a_damaged_folder_is_refused(tmp_path):
-    save_classifier(tmp_path, make())
-    document = json.loads((tmp_path / "classifier.json").read_text())
-    for change, words in (
-        ({"kind": "mpl-encoder"}, "no success classifier"),
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"kind": "mpl-encoder"}, "success classifier"),
         ({"cameras": {"front": [16, 100_000], "hand.left": [24, 32]}}, "damaged"),
         ({"cameras": {"front": [16, 64], "hand.left": [24, 32]}}, "does not fit"),
         ({"temperature": 0}, "damaged"),
-    ):
-        (tmp_path / "classifier.json").write_text(json.dumps(document | change))
-        with pytest.raises(MotionkitError, match=words):
-            load_classifier(tmp_path)
-
-
-def test_a_missing_checkpoint_is_an_error_never_a_random_classifier(tmp_path):
-    with pytest.raises(MotionkitError, match="there is no"):
-        load_classifier(tmp_path / "checkpoints/reward_model.pt")
-    with pytest.raises(MotionkitError, match="no run"):
+    ],
+)
+def test_a_damaged_folder_is_refused(tmp_path, change, word):
+    save_classifier(tmp_path, make())
+    path = tmp_path / "classifier.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(MotionkitError, match=word):
         load_classifier(tmp_path)
 
 
@@ -204,24 +204,39 @@ def test_the_guides_checkpoint_loads_and_computes_what_its_code_does(tmp_path, c
     torch.testing.assert_close(made.logits(seen), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_other_weights_and_programs_in_a_file_are_refused(tmp_path):
-    torch.save({"weight": torch.ones(2)}, tmp_path / "other.pt")
-    with pytest.raises(MotionkitError, match="not a success classifier"):
-        load_classifier(tmp_path / "other.pt")
+class Evil:
+    def __reduce__(self):
+        return print, ("executed",)
+
+
+def short_state():
     state = guide_state()
     del state["classifier.4.bias"]
-    torch.save({"model_state_dict": state}, tmp_path / "short.pt")
+    return {"model_state_dict": state}
+
+
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        (None, "there is no"),
+        (lambda: {"weight": torch.ones(2)}, "success classifier"),
+        (short_state, "classifier.4.bias"),
+        (lambda: {"model_state_dict": Evil()}, "not opened"),
+    ],
+)
+def test_a_missing_or_other_checkpoint_is_an_error_never_a_random_classifier(tmp_path, capsys, content, word):
+    path = tmp_path / "reward_model.pt"
+    if content:
+        torch.save(content(), path)
     with pytest.raises(MotionkitError) as caught:
-        load_classifier(tmp_path / "short.pt")
-    assert "classifier.4.bias" in caught.value.why
+        load_classifier(path)
+    assert word in caught.value.sentence()
+    assert "executed" not in capsys.readouterr().out
 
-    class Evil:
-        def __reduce__(self):
-            return print, ("executed",)
 
-    torch.save({"model_state_dict": Evil()}, tmp_path / "evil.pt")
-    with pytest.raises(MotionkitError, match="not opened"):
-        load_classifier(tmp_path / "evil.pt")
+def test_a_folder_without_a_classifier_is_no_run(tmp_path):
+    with pytest.raises(MotionkitError, match="no run"):
+        load_classifier(tmp_path)
 
 
 def test_a_pretrained_encoder_is_read_by_name_and_hashed(tmp_path):

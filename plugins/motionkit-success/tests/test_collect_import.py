@@ -15,6 +15,7 @@ from typer.testing import Result
 from motionkit_success.collect import ImportEpisodes
 from motionkit_success.collect_settings import RewardCollectSettings
 from motionkit_success.episodes import open_episodes
+from tests.made.commands import assert_refused
 from tests.made.training import run_trainer
 
 Cli = Callable[..., Result]
@@ -71,10 +72,7 @@ class _Evil:
 
 def test_a_file_that_names_code_is_refused_before_a_run_exists(guide: Path, cli: Cli) -> None:
     write(guide / "negative" / "000001.npy", {"base_camera": _Evil()}, [0, 0, 0])
-    done = cli("reward-collect", "--import", "positive", "negative")
-    assert done.exit_code == 2
-    assert "system" in done.stderr
-    assert "nothing was executed" in done.stderr
+    assert_refused(cli("reward-collect", "--import", "positive", "negative"), "system", "nothing was executed")
     assert not (guide / "ran").exists()
     assert not (guide / "runs").exists()
 
@@ -90,9 +88,10 @@ def test_a_file_that_was_cut_off_is_skipped_and_named(guide: Path, cli: Cli) -> 
 
 
 def test_what_acts_has_no_effect(guide: Path, cli: Cli) -> None:
-    done = cli("reward-collect", "--import", "positive", "negative", "--policy", "random", "--num-envs", 4)
-    assert done.exit_code == 2
-    assert "policy, episodes have no effect with --import" in done.stderr
+    assert_refused(
+        cli("reward-collect", "--import", "positive", "negative", "--policy", "random", "--num-envs", 4),
+        "policy, episodes have no effect with --import",
+    )
     assert cli("reward-collect", "--import", "positive").exit_code == 2
 
 

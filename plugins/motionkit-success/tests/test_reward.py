@@ -71,23 +71,35 @@ def test_an_episode_without_frames_cannot_be_scored(saved):
     assert total.isnan().tolist() == [False, True, False, False]
 
 
-def test_what_cannot_be_used_is_refused(saved, tmp_path, monkeypatch):
-    reward = SuccessReward(SuccessOptions(checkpoint=str(saved[0])))
-    with pytest.raises(MotionkitError, match=r"camera 16x20; these frames are camera 8x8"):
-        reward.score(FrameBatch(torch.zeros(1, 2, 8, 8, 3, dtype=torch.uint8), torch.tensor([2])), prompts(1))
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(MotionkitError, match="has no classifier"):
-        SuccessReward(SuccessOptions())
-    with pytest.raises(MotionkitError, match="there is no"):
-        SuccessReward(SuccessOptions(checkpoint="nowhere"))
-    two = Card(architecture="small", cameras={"a": SIZE, "b": SIZE})
-    save_classifier(tmp_path / "two", SuccessClassifier.make(two))
-    several = SuccessReward(SuccessOptions(checkpoint="two"))
-    with pytest.raises(MotionkitError, match="2 cameras"):
-        several.score(FrameBatch(torch.zeros(1, 2, *SIZE, 3, dtype=torch.uint8), torch.tensor([2])), prompts(1))
+def black(size):
+    return FrameBatch(torch.zeros(1, 2, *size, 3, dtype=torch.uint8), torch.tensor([2]))
+
+
+@pytest.fixture
+def several(tmp_path):
+    """A classifier of two cameras."""
+    card = Card(architecture="small", cameras={"a": SIZE, "b": SIZE})
+    save_classifier(tmp_path / "two", SuccessClassifier.make(card))
+    return tmp_path / "two"
+
+
+def test_frames_of_two_cameras_are_scored_by_name(several):
     frames = {name: torch.zeros(3, *SIZE, 3, dtype=torch.uint8) for name in "ab"}
-    assert several.score_cameras(frames).parts["success"].shape == (3,)
-    with pytest.raises(ValueError, match="k 6 is more than n 5"):
+    assert SuccessReward(SuccessOptions(checkpoint=str(several))).score_cameras(frames).parts["success"].shape == (3,)
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "size", "word"),
+    [(".", (8, 8), "8x8"), ("", SIZE, "no classifier"), ("nowhere", SIZE, "nowhere"), ("two", SIZE, "2 cameras")],
+)
+def test_what_cannot_be_used_is_refused(saved, several, monkeypatch, checkpoint, size, word):
+    monkeypatch.chdir(saved[0])
+    with pytest.raises(MotionkitError, match=word):
+        SuccessReward(SuccessOptions(checkpoint=checkpoint)).score(black(size), prompts(1))
+
+
+def test_more_frames_than_there_are_cannot_count():
+    with pytest.raises(ValueError, match="k 6"):
         SuccessOptions(mode="k-of-n", k=6)
 
 
@@ -100,24 +112,25 @@ def test_the_fingerprint_follows_the_weights_not_the_place(saved, tmp_path):
     assert SuccessReward(SuccessOptions(checkpoint=str(tmp_path / "copy"))).inputs != first
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"cameras": ("hand",)}, "cameras base_camera, and the settings say hand"),
-        ({"image_size": (3, 128, 128)}, "image_size base_camera 64x64, and the settings say 128x128"),
-        ({"hidden": 128}, "hidden 256, and the settings say 128"),
-        ({"blocks": 4}, "blocks 8, and the settings say 4"),
-        ({"cameras": ("base_camera",), "image_size": (3, 64, 64), "hidden": 256, "blocks": 8}, ""),
-    ],
-)
-def test_keys_that_must_match_the_checkpoint_are_held_against_it(tmp_path, options, words):
-    """The guide says that they must match; its code reads none of them."""
+KEYS = {"cameras": ("base_camera",), "image_size": (3, 64, 64), "hidden": 256, "blocks": 8}
+
+
+@pytest.fixture(scope="module")
+def one_camera(tmp_path_factory):
     torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("model")
     card = Card(architecture="resnet10", cameras={"base_camera": (64, 64)})
-    save_classifier(tmp_path / "model", SuccessClassifier.make(card))
-    chosen = SuccessOptions(checkpoint=str(tmp_path / "model"), **options)
-    if words:
-        with pytest.raises(MotionkitError, match=words):
-            SuccessReward(chosen)
-    else:
-        assert SuccessReward(chosen).classifier.card.hidden == 256
+    save_classifier(folder, SuccessClassifier.make(card))
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [({"cameras": ("hand",)}, "cameras"), ({"image_size": (3, 128, 128)}, "image_size"), ({"hidden": 128}, "hidden"),
+     ({"blocks": 4}, "blocks")],
+)  # fmt: skip
+def test_keys_that_must_match_the_checkpoint_are_held_against_it(one_camera, options, word):
+    """The guide says that they must match; its code reads none of them."""
+    assert SuccessReward(SuccessOptions(checkpoint=one_camera, **KEYS)).classifier.card.hidden == 256
+    with pytest.raises(MotionkitError, match=f"{word}.*settings say"):
+        SuccessReward(SuccessOptions(checkpoint=one_camera, **KEYS | options))

@@ -21,6 +21,7 @@ from motionkit_success.episodes.trajectories import Trajectories
 from motionkit_success.train import RewardTrain
 from motionkit_success.train_data import held_out
 from motionkit_success.train_settings import RewardTrainSettings
+from tests.made.commands import assert_refused
 
 Cli = Callable[..., Result]
 SIZE = 16
@@ -121,7 +122,7 @@ def test_labels_that_contradict_each_other_are_counted(tmp_path: Path) -> None:
 
 def test_episodes_of_two_tasks_are_not_mixed(tmp_path: Path) -> None:
     one, two = collect(tmp_path / "A", id="Push-v0"), collect(tmp_path / "B", first=50, id="Lift-v0")
-    with pytest.raises(MotionkitError, match="two tasks") as said:
+    with pytest.raises(MotionkitError) as said:
         prepared(one, two)
     assert "corner Lift-v0 and corner Push-v0" in said.value.why
     other = collect(tmp_path / "C", first=50, id="Push-v0", max_steps=9)
@@ -150,9 +151,7 @@ def test_frames_that_changed_are_refused(cli: Cli) -> None:
     # Whole episodes, but others than the run began with.
     shutil.rmtree(data)
     collect(data, first=60)
-    found = cli(*again)
-    assert found.exit_code == 2
-    assert "data.path" in found.stderr
+    assert_refused(cli(*again), "data.path")
     shutil.rmtree(data)
     shutil.copytree("kept", data)
     assert cli(*again).exit_code == 0
@@ -192,9 +191,7 @@ def test_an_evaluation_leaves_out_what_the_classifier_was_trained_on(cli: Cli) -
     train = set(trainer.split.train)
     only = [record.id for record in trainer.episodes.records if record.content in train]
     path.write_text("".join(line + "\n" for line in path.read_text().splitlines() if json.loads(line)["id"] in only))
-    found = cli("eval", "reward", "alone", "A")
-    assert found.exit_code == 2
-    assert "trained on all 16 episodes of A" in found.stderr
+    assert_refused(cli("eval", "reward", "alone", "A"), "trained on all 16 episodes of A")
 
 
 def test_a_classifier_of_before_says_that_nothing_is_known(cli: Cli) -> None:
@@ -211,7 +208,7 @@ def test_pictures_that_no_classifier_takes_are_refused(tmp_path: Path, size: int
     with Collector(tmp_path, cameras={"camera": (size, 8)}) as collector:
         for number in range(8):
             collector.add({"camera": np.full((size, 8, 3), number, np.uint8)}, number % 2 == 1, True)
-    with pytest.raises(MotionkitError, match="cannot look at") as said:
+    with pytest.raises(MotionkitError) as said:
         prepared(tmp_path)
     assert "8 to 4096 pixels" in said.value.why
 
@@ -249,7 +246,7 @@ def test_episodes_of_which_nobody_says_what_succeeds_need_labels(tmp_path: Path)
             for step in range(3):
                 frame = np.random.default_rng(number * 3 + step).integers(0, 256, (SIZE, SIZE, 3)).astype(np.uint8)
                 collector.add({"camera": frame}, False, step == 2)
-    with pytest.raises(MotionkitError, match="nothing says which frames are a success") as said:
+    with pytest.raises(MotionkitError) as said:
         prepared(tmp_path / "data")
     assert "--data.labels" in str(said.value.fix)
     path = tmp_path / "labels.csv"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -93,21 +92,21 @@ def test_dotted_names_of_the_guide_work_with_set(shared, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("line", "word"),
     [
-        ("out: ${oc.env:HOME}/x", "resolver oc.env"),
+        ("out: ${oc.env:HOME}/x", "oc.env"),
         ("model: {_target_: os.system}", "_target_"),
-        ("save_dir: ${reward.save_dir}", "refers to itself"),
-        ("save_dir: ${runner.nothing}", "not in the file"),
+        ("save_dir: ${reward.save_dir}", "itself"),
+        ("save_dir: ${runner.nothing}", "runner.nothing"),
         ("save_dir: ${.seed}", "cannot be read"),
-        ("num_epochs: ???", "has no value"),
+        ("num_epochs: ???", "num_epochs"),
         ("num_epoch: 5", "did you mean"),
-        ("model: {hidden: 5}", "unknown setting"),
+        ("model: {hidden: 5}", "hidden"),
     ],
 )
-def test_what_cannot_be_kept_is_refused_by_name(tmp_path, line, words):
+def test_what_cannot_be_kept_is_refused_by_name(tmp_path, line, word):
     path = write(tmp_path, f"reward:\n  {line}\n")
-    with pytest.raises(SettingsError, match=re.escape(words)):
+    with pytest.raises(SettingsError, match=word):
         resolve(RewardTrainSettings, files=(path,))
 
 

@@ -17,6 +17,7 @@ from motionkit.motion.clip import choose_part
 
 from ...made.bodies import walker
 from ...made.bvh_files import write_bvh
+from ...made.commands import assert_refused
 from ...made.glb_files import Document, edit
 from ...made.rigs import starter_rig
 from ...made.samples import write_sample
@@ -65,13 +66,13 @@ def test_it_is_chosen_by_its_whole_or_short_name(cli, given, frames):
 
 def test_the_error_names_them_and_the_option(cli):
     hero()
-    result = cli("convert", "hero.glb", "one.bvh")
-    assert result.exit_code == 2
-    words = " ".join(result.output.split())
-    assert "hero.glb holds 3 motions: Armature|walk, Armature|Run fast and Armature|Idle (1)" in words
-    assert "--clip NAME" in words
+    assert_refused(
+        cli("convert", "hero.glb", "one.bvh"),
+        "hero.glb holds 3 motions: Armature|walk, Armature|Run fast and Armature|Idle (1)",
+        "--clip NAME",
+    )
     assert not Path("one.bvh").exists()
-    with pytest.raises(MotionkitError, match="holds 3 motions: Armature") as caught:
+    with pytest.raises(MotionkitError) as caught:
         motionkit.read("hero.glb")
     assert "clip=NAME" in caught.value.fix
 
@@ -83,16 +84,16 @@ def test_pages_show_several(cli):
 
 def test_a_name_that_is_not_there(cli):
     hero()
-    result = cli("convert", "hero.glb", "one.bvh", "--clip", "Armature|wlak")
-    assert result.exit_code == 2
-    words = " ".join(result.output.split())
-    assert "hero.glb has no motion called 'Armature|wlak'" in words
-    assert "did you mean Armature|walk?" in words
+    assert_refused(
+        cli("convert", "hero.glb", "one.bvh", "--clip", "Armature|wlak"),
+        "hero.glb has no motion called 'Armature|wlak'",
+        "did you mean Armature|walk?",
+    )
     assert cli("view", "hero.glb", "--clip", "jump", "--no-open").exit_code == 2
 
 
 def test_two_of_one_short_name_are_not_guessed():
-    with pytest.raises(MotionkitError, match="no motion called 'walk'"):
+    with pytest.raises(MotionkitError, match="'walk'"):
         choose_part(["A|walk", "B|walk"], "walk", "x.glb")
     assert choose_part(["A|walk", "B|walk"], "B", "x.glb") == 1
     assert choose_part(["walk", "A|walk"], "walk", "x.glb") == 0
@@ -112,13 +113,9 @@ def test_a_folder_gives_that_motion_of_each_file(cli):
 
 def test_where_it_cannot_act_it_is_refused(cli):
     write_bvh(Path("c.bvh"), 90)
-    result = cli("convert", "c.bvh", "c.npz", "--clip", "walk")
-    assert result.exit_code == 2
-    assert "--clip walk does not act on these inputs" in result.output
+    assert_refused(cli("convert", "c.bvh", "c.npz", "--clip", "walk"), "--clip walk does not act on these inputs")
     np.save("one.npy", walker(60).numpy())
-    result = cli("convert", "one.npy", "one.npz", "--clip", "walk")
-    assert result.exit_code == 2
-    assert "holds one motion, which has no name" in result.output
+    assert_refused(cli("convert", "one.npy", "one.npz", "--clip", "walk"), "holds one motion, which has no name")
     with pytest.raises(MotionkitError, match="does not act"):
         motionkit.read("c.bvh", clip="walk")
 
@@ -138,7 +135,7 @@ def test_the_name_of_the_only_animation_is_known():
 
 
 def test_a_name_goes_from_file_to_file(tmp_path):
-    write_file(tmp_path / "a.glb", "glb", Clip(starter_rig("walk"), part="Take 001"))
+    write_file(tmp_path / "a.glb", "glb", [Clip(starter_rig("walk"), part="Take 001")])
     assert motionkit.read(tmp_path / "a.glb").part == "Take 001"
     assert motionkit.read(motionkit.read(tmp_path / "a.glb").save(tmp_path / "b.npz")).part == "Take 001"
     assert motionkit.read(motionkit.read(tmp_path / "b.npz").save(tmp_path / "c.glb")).part == "Take 001"

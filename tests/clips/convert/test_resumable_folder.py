@@ -16,6 +16,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion import Caption, ReadOptions
 
 from ...made.bvh_files import NAMES, Dialect, write_bvh, write_dialect
+from ...made.commands import assert_refused
 
 NPZ = FileTarget("npz")
 
@@ -36,9 +37,7 @@ def test_a_folder_with_sources_in_it_is_never_replaced(cli, out):
     Path("thesis.txt").write_text("my work")
     before = contents(Path())
     for more in ([], ["--overwrite"]):
-        result = cli("convert", "clips", out, "--to", "joints", *more)
-        assert result.exit_code == 2
-        assert "what is read is never replaced" in " ".join(result.stderr.split())
+        assert_refused(cli("convert", "clips", out, "--to", "joints", *more), "what is read is never replaced")
         assert contents(Path()) == before
 
 
@@ -46,13 +45,14 @@ def test_sources_that_an_earlier_conversion_made_are_not_replaced_either(tmp_pat
     write_bvh(tmp_path / "a.bvh", 60)
     convert(sources(tmp_path / "a.bvh"), tmp_path / "out", NPZ)
     before = contents(tmp_path)
-    with pytest.raises(MotionkitError, match="is an input"):
-        convert(sources(tmp_path / "out"), tmp_path / "out", FileTarget("bvh"), overwrite=True)
-    with pytest.raises(MotionkitError, match="is an input itself"):
-        convert_file(sources(tmp_path / "a.bvh"), tmp_path / "a.bvh", "bvh", overwrite=True)
     (tmp_path / "link.bvh").symlink_to(tmp_path / "a.bvh")
-    with pytest.raises(MotionkitError, match="is an input itself"):
-        convert_file(sources(tmp_path / "link.bvh"), tmp_path / "a.bvh", "bvh", overwrite=True)
+    for call in (
+        lambda: convert(sources(tmp_path / "out"), tmp_path / "out", FileTarget("bvh"), overwrite=True),
+        lambda: convert_file(sources(tmp_path / "a.bvh"), tmp_path / "a.bvh", "bvh", overwrite=True),
+        lambda: convert_file(sources(tmp_path / "link.bvh"), tmp_path / "a.bvh", "bvh", overwrite=True),
+    ):
+        with pytest.raises(MotionkitError, match="is an input"):
+            call()
     (tmp_path / "link.bvh").unlink()
     assert contents(tmp_path) == before
 

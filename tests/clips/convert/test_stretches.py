@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import motionkit
 from motionkit.clips.convert import (
@@ -27,12 +26,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion import read_caption_table
 
 from ...made.bvh_files import write_bvh
-
-
-def run(*words: object):
-    from motionkit.cli import get_app
-
-    return CliRunner().invoke(get_app(), [str(word) for word in words])
+from ...made.commands import assert_refused, run
 
 
 def converted(place: Path, text: str, *recordings: str, out: str = "out", **options: object) -> ConvertReport:
@@ -132,9 +126,10 @@ def test_stretches_have_mirror_images_and_another_go(tmp_path):
 def test_start_and_end_do_not_go_with_a_table_of_times(tmp_path):
     (tmp_path / "c.csv").write_text("clip,caption,start\na,x,2\n")
     write_bvh(tmp_path / "a.bvh", 200, fps=20.0)
-    result = run("convert", tmp_path / "a.bvh", tmp_path / "out", "--captions", tmp_path / "c.csv", "--end", 4)
-    assert result.exit_code == 2
-    assert "--start and --end do not go together with a table of captions that has times" in result.stderr
+    assert_refused(
+        run("convert", tmp_path / "a.bvh", tmp_path / "out", "--captions", tmp_path / "c.csv", "--end", 4),
+        "--start and --end do not go together with a table of captions that has times",
+    )
     (tmp_path / "c.csv").write_text("clip,caption,start\na,x,\n")
     result = run("convert", tmp_path / "a.bvh", tmp_path / "out", "--captions", tmp_path / "c.csv", "--end", 4)
     assert result.exit_code == 0, result.stderr
@@ -201,9 +196,10 @@ def test_long_clips_are_left_out(tmp_path):
     with pytest.raises(MotionkitError) as caught:
         convert(open_sources([tmp_path / "long.bvh"]).sources, tmp_path / "none", FeatureTarget(long="drop"))
     assert caught.value.why == "1 clip longer than 199 frames, left out by --long drop."
-    result = run("convert", tmp_path / "long.bvh", tmp_path / "glb", "--to", "glb", "--long", "drop")
-    assert result.exit_code == 2
-    assert "--long does not act with --to glb" in result.stderr
+    assert_refused(
+        run("convert", tmp_path / "long.bvh", tmp_path / "glb", "--to", "glb", "--long", "drop"),
+        "--long does not act with --to glb",
+    )
 
 
 def test_a_conversion_with_another_choice_does_not_go_on_from_the_first(tmp_path):

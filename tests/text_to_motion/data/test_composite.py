@@ -128,8 +128,6 @@ def test_too_few_combinations_are_reported(tmp_path: Path) -> None:
     assert text.startswith("10 samples instead of 50: no other clips fit")
     assert sum(composed.histogram.values()) == 5
     assert all(f"{start}-{start + 19}: {count}" in text for start, count in composed.histogram.items())
-    with pytest.raises(MotionkitError, match="need 6 different clips; the train split of starter has 5"):
-        compose(few, Plan("train", 6, 400))
 
 
 def test_paths_mean_the_same_from_anywhere(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,13 +146,15 @@ def test_the_old_file_beside_a_set_stays_of_that_set(singles: Any, tmp_path: Pat
     # Nor is a set written beside a file that would be of another one.
     (tmp_path / "composite_k3_val.json").unlink()
     (tmp_path / "composite_k3_val.npz").unlink()
-    with pytest.raises(MotionkitError, match=r"composite_k3_val.npy already exists"):
+    with pytest.raises(MotionkitError, match="composite_k3_val"):
         planned_files(tmp_path, Plan("val"), legacy=False, overwrite=False)
 
 
-def test_composed_data_are_not_composed_again(made: Path) -> None:
-    with pytest.raises(MotionkitError, match="composed already"):
-        compose(opened(made), Plan())
+def test_what_cannot_be_composed(made: Path) -> None:
+    few = starter.build(SMALL.model_copy(update={"clips": 5}))
+    for dataset, plan, word in ((few, Plan("train", 6, 400), "has 5"), (opened(made), Plan(), "composed already")):
+        with pytest.raises(MotionkitError, match=word):
+            compose(dataset, plan)
 
 
 @pytest.mark.parametrize(
@@ -284,43 +284,41 @@ def test_what_is_read_is_what_was_composed(made: Path, singles: Any) -> None:
 
 def test_splits_never_stand_in_for_each_other(made: Path) -> None:
     train = opened(made / "composite_k3_train.json")
-    with pytest.raises(MotionkitError, match="no composite prompts of the val split") as caught:
+    with pytest.raises(MotionkitError) as caught:
         train.prompts("val")
     assert "--split val" in caught.value.fix
     assert "heldout" not in caught.value.fix  # whoever asks knows what else could be done
     assert train.clips("val") == ()
-    with pytest.raises(MotionkitError, match="no composite prompts of the train split"):
-        opened(made / "composite_k3_test.json").prompts("train")
     ids = [{name for prompt in opened(made).prompts(s) for name in prompt.source_ids} for s in ("train", "val", "test")]
     assert all(not one & two for one, two in combinations(ids, 2))
 
 
 def test_another_number_of_segments_is_refused_or_chosen(made: Path, tmp_path: Path, singles: Any) -> None:
-    with pytest.raises(
-        MotionkitError, match=r"K = 4 segments are wanted .--k-segments., the train prompts have K = 3 in"
-    ):
-        opened(made).prompts("train", k_segments=4)
     both = Path(shutil.copytree(made, tmp_path / "both"))
     write(singles, Plan("train", 2, 160, max_samples=4), both)
     dataset = opened(both)
     assert [len(dataset.prompts("train", k_segments=k)[0].segments) for k in (2, 3)] == [2, 3]
-    with pytest.raises(MotionkitError, match=r"several numbers of segments: 2 in .*, 3 in"):
-        dataset.prompts("train")
+    for prompts, k, word in (
+        (opened(made), {"k_segments": 4}, "--k-segments"),
+        (dataset, {}, "several numbers of segments"),
+        (opened(made / "composite_k3_test.json"), {}, "train split"),
+    ):
+        with pytest.raises(MotionkitError, match=word):
+            prompts.prompts("train", **k)
 
 
 def test_options_that_cannot_act(made: Path) -> None:
-    with pytest.raises(MotionkitError, match="cannot be cropped at random"):
-        opened(made, random_crop=True)
-    with pytest.raises(MotionkitError, match=r"frames per second differ: 12.5, 20"):
-        opened(made, fps=12.5)
-    with pytest.raises(MotionkitError, match=r"more than dataset.max_length 100"):
-        opened(made, max_length=100)
+    for paths, options, word in (
+        ((made,), {"random_crop": True}, "at random"),
+        ((made,), {"fps": 12.5}, "12.5, 20"),
+        ((made,), {"max_length": 100}, "max_length"),
+        ((made, made / "composite_k3_train.npy"), {}, "both"),
+        ((), {}, "dataset.path"),
+    ):
+        with pytest.raises(MotionkitError, match=word):
+            opened(*paths, **options)
     assert opened(made, fps=20.0, max_length=240).max_length == 240
     assert opened(made).random_crop is False
-    with pytest.raises(MotionkitError, match="both hold train prompts of 3 segments"):
-        opened(made, made / "composite_k3_train.npy")
-    with pytest.raises(MotionkitError, match=r"dataset.path is not set"):
-        opened()
 
 
 def test_the_stored_matrices_are_cosines(singles: Any, tmp_path: Path) -> None:
@@ -360,58 +358,37 @@ def damaged(made: Path, folder: Path, change: Callable[[dict[str, Any]], None]) 
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "word"),
     [
-        (lambda d: d.update(kind="motions"), "is not a composite prompt set"),
-        (lambda d: d.update(schema=2), "has schema 2; this version of motionkit reads 1"),
-        (lambda d: d.update(samples=[]), "samples: Tuple should have at least 1 item"),
-        (lambda d: d["metadata"].update(k_segments=4), "sample 0 has 3 segments, metadata says 4"),
+        (lambda d: d.update(kind="motions"), "composite prompt set"),
+        (lambda d: d.update(schema=2), "schema 2"),
+        (lambda d: d.update(samples=[]), "samples: "),
+        (lambda d: d["metadata"].update(k_segments=4), "metadata says 4"),
         (lambda d: d["metadata"].update(split="everything"), "metadata.split"),
         (lambda d: d["metadata"].update(fps=0), "metadata.fps"),
-        (lambda d: d["metadata"].update(skeleton="horse"), "'horse', which is not one known body"),
-        (lambda d: d["samples"][1].pop("sub_prompts"), "samples.1.sub_prompts: Field required"),
-        (lambda d: d["samples"][1].update(total_frames=7), "samples.1: .*total_frames is 7, the segments have"),
-        (lambda d: d["samples"][2].update(durations_frames=[100, 90]), "3 sub_prompts need as many durations_frames"),
-        (lambda d: d["samples"][2].update(durations_frames=[100, 90, 0]), "every segment needs a frame"),
-        (lambda d: d["samples"][2].update(sub_prompts=["a", " ", "c"]), "a sub_prompt is empty"),
-        (lambda d: d["samples"][1].update(id=d["samples"][0]["id"]), "two samples have one id"),
-        (lambda d: d["metadata"].update(num_samples=999), "metadata.num_samples is 999, there are 12 samples"),
-        (lambda d: d["samples"][3].update(durations=[100, 1, 1]), "sample 3 has a segment of 100 s and of .. frames"),
+        (lambda d: d["metadata"].update(skeleton="horse"), "horse"),
+        (lambda d: d["samples"][1].pop("sub_prompts"), "samples.1.sub_prompts"),
+        (lambda d: d["samples"][1].update(total_frames=7), "total_frames"),
+        (lambda d: d["samples"][2].update(durations_frames=[100, 90]), "durations_frames"),
+        (lambda d: d["samples"][2].update(durations_frames=[100, 90, 0]), "needs a frame"),
+        (lambda d: d["samples"][2].update(sub_prompts=["a", " ", "c"]), "sub_prompt is empty"),
+        (lambda d: d["samples"][1].update(id=d["samples"][0]["id"]), "one id"),
+        (lambda d: d["metadata"].update(num_samples=999), "num_samples"),
+        (lambda d: d["samples"][3].update(durations=[100, 1, 1]), "100 s"),
+        # Arrays that are not those of the document:
+        (lambda d: d["arrays"].update(file="../composite_k3_train.npz"), "outside"),
+        (lambda d: d["arrays"].update(file="/etc/passwd"), "outside its folder"),
+        (lambda d: d["arrays"].update(file="other.npz"), "other.npz"),
+        (lambda d: d["arrays"].update(sha256="0" * 64), "written with"),
+        (lambda d: d["metadata"].update(skeleton="kit"), "kit body"),
+        (lambda d: (d["samples"].pop(), d["metadata"].update(num_samples=11)), "joints"),
     ],
 )
 def test_damaged_documents_are_refused(
-    made: Path, tmp_path: Path, change: Callable[[dict[str, Any]], None], message: str
+    made: Path, tmp_path: Path, change: Callable[[dict[str, Any]], None], word: str
 ) -> None:
-    with pytest.raises(MotionkitError, match=message):
-        opened(damaged(made, tmp_path, change))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda d: d["arrays"].update(file="../composite_k3_train.npz"), "'../composite_k3_train.npz', outside"),
-        (lambda d: d["arrays"].update(file="/etc/passwd"), "outside its folder"),
-        (lambda d: d["arrays"].update(file="other.npz"), "other.npz is missing"),
-        (
-            lambda d: d["arrays"].update(sha256="0" * 64),
-            "is not the file that composite_k3_train.json was written with",
-        ),
-        (
-            lambda d: d["metadata"].update(skeleton="kit"),
-            "mean is float32 .263., should be float32 .251. for the kit body",
-        ),
-        (
-            lambda d: (d["samples"].pop(), d["metadata"].update(num_samples=11)),
-            "joints is float32 .*, should be float32",
-        ),
-    ],
-)
-def test_arrays_of_another_set_are_refused(
-    made: Path, tmp_path: Path, change: Callable[[dict[str, Any]], None], message: str
-) -> None:
-    dataset = opened(damaged(made, tmp_path, change))
-    with pytest.raises(MotionkitError, match=message):
-        dataset.clips("train")
+    with pytest.raises(MotionkitError, match=word):
+        opened(damaged(made, tmp_path, change)).clips("train")
 
 
 def test_an_archive_that_unpacks_to_more_than_it_is_is_refused(made: Path, tmp_path: Path) -> None:
@@ -432,13 +409,14 @@ def test_an_archive_that_unpacks_to_more_than_it_is_is_refused(made: Path, tmp_p
 def test_text_that_is_no_document_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "composite_k3_train.json"
     path.write_text(text)
-    with pytest.raises(MotionkitError, match=r"neither JSON nor|is not a composite prompt set"):
+    with pytest.raises(MotionkitError, match=r"neither JSON nor|composite prompt set"):
         opened(path)
-    with pytest.raises(MotionkitError, match="cannot be opened"):
-        opened(tmp_path / "nothing.json")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(MotionkitError, match=r"has no composite_k\*.json"):
-        opened(tmp_path / "empty")
+
+
+def test_places_without_a_set_are_refused(tmp_path: Path) -> None:
+    for path, word in ((tmp_path / "nothing.json", "nothing.json"), (tmp_path, "composite_k")):
+        with pytest.raises(MotionkitError, match=word):
+            opened(path)
 
 
 # Files of the original code
@@ -461,7 +439,7 @@ def save_object(path: Path, value: object) -> None:
 def test_a_pickle_is_not_executed(tmp_path: Path) -> None:
     path, mark = tmp_path / "composite_k3_train.npy", tmp_path / "mark"
     save_object(path, {"samples": [_Evil(mark)], "metadata": {}})
-    with pytest.raises(MotionkitError, match="was not opened: it refers to pathlib"):
+    with pytest.raises(MotionkitError, match="pathlib"):
         opened(path)
     assert not mark.exists()
     np.load(path, allow_pickle=True)
@@ -470,14 +448,14 @@ def test_a_pickle_is_not_executed(tmp_path: Path) -> None:
 
 def test_other_objects_and_cut_files_are_refused(made: Path, tmp_path: Path) -> None:
     path = tmp_path / "x.npy"
+    data = (made / "composite_k3_train.npy").read_bytes()
+    files = [data[:8], data[: len(data) // 2]]
     for value in ({}, [1, 2], {"samples": [], "metadata": {}}, {"samples": 3, "metadata": {"split": "train"}}):
         save_object(path, value)
-        with pytest.raises(MotionkitError, match="is damaged"):
-            opened(path)
-    data = (made / "composite_k3_train.npy").read_bytes()
-    for size in (8, len(data) // 2):
-        path.write_bytes(data[:size])
-        with pytest.raises(MotionkitError, match=r"x.npy"):
+        files.append(path.read_bytes())
+    for content in files:
+        path.write_bytes(content)
+        with pytest.raises(MotionkitError, match=r"x\.npy"):
             opened(path)
 
 
@@ -487,7 +465,7 @@ def test_the_old_file_says_the_same(made: Path) -> None:
         assert (one.segments, one.frames, one.source_ids) == (two.segments, two.frames, two.source_ids)
     assert len({prompt.key for prompt in old.prompts("train")}) == 12
     assert old.clips("train") == ()
-    with pytest.raises(MotionkitError, match="has no Mean and Std") as caught:
+    with pytest.raises(MotionkitError) as caught:
         _ = old.normalizer
     assert "--dataset.root" in caught.value.fix
     with pytest.raises(MotionkitError, match="no physics reference"):

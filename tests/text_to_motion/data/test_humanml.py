@@ -138,10 +138,9 @@ def test_joined_prompts(folder: Path):
         assert set(prompt.segments) <= known
         assert prompt.length <= 196
         assert min(prompt.frames) >= 36
-    with pytest.raises(MotionkitError, match="6 segments do not fit into 196 frames"):
-        dataset.prompts("train", k_segments=6)
-    with pytest.raises(MotionkitError, match="this split has 2"):
-        dataset.prompts("test", k_segments=3)
+    for split, count, word in (("train", 6, "196 frames"), ("test", 3, "has 2")):
+        with pytest.raises(MotionkitError, match=word):
+            dataset.prompts(split, k_segments=count)
 
 
 def test_physics_reference(folder: Path, tmp_path: Path, monkeypatch):
@@ -237,7 +236,7 @@ def test_clips_without_captions(folder: Path, caplog, monkeypatch):
     with caplog.at_level(logging.WARNING, logger="motionkit"):
         assert len(dataset.clips("train")) == 8
     assert "2 clips without a caption" in caplog.text
-    with pytest.raises(MotionkitError, match=r"the test split of .* has no usable clip") as caught:
+    with pytest.raises(MotionkitError) as caught:
         dataset.clips("test")
     assert "2 without a caption" in caught.value.why
     assert "--captions" in caught.value.fix
@@ -246,19 +245,16 @@ def test_clips_without_captions(folder: Path, caplog, monkeypatch):
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda root: shutil.rmtree(root), "there is no folder"),
-        (lambda root: shutil.rmtree(root / "texts"), "has no texts"),
-        (lambda root: (root / "Std.npy").unlink(), "Std.npy is missing"),
+        (lambda root: shutil.rmtree(root), "no folder"),
+        (lambda root: shutil.rmtree(root / "texts"), "texts"),
+        (lambda root: (root / "Std.npy").unlink(), "Std.npy"),
         (lambda root: np.save(root / "Mean.npy", np.zeros(251)), "251"),
         (lambda root: np.save(root / "Std.npy", np.zeros(263)), "cannot be used"),
-        (lambda root: (root / "train.txt").unlink(), "train.txt is missing"),
-        (lambda root: (root / "train.txt").write_text("\n"), "lists no clip"),
-        (
-            lambda root: (root / "train.txt").write_bytes(b"\x93NUMPY\xff\x00"),
-            r"train.txt is not a text file \(UTF-8\)",
-        ),
-        (lambda root: linked(root / "train.txt", "/dev/zero"), "train.txt is not a plain file"),
-        (lambda root: (root / "train.txt").write_text("n" * 300 + "\n"), "File name too long"),
+        (lambda root: (root / "train.txt").unlink(), "missing"),
+        (lambda root: (root / "train.txt").write_text("\n"), "no clip"),
+        (lambda root: (root / "train.txt").write_bytes(b"\x93NUMPY\xff\x00"), "UTF-8"),
+        (lambda root: linked(root / "train.txt", "/dev/zero"), "plain file"),
+        (lambda root: (root / "train.txt").write_text("n" * 300 + "\n"), "too long"),
     ],
     ids=["folder", "texts", "std", "width", "zero", "split", "empty", "binary", "device", "long"],
 )
@@ -279,7 +275,7 @@ def test_captions_of_endless_times_are_left_out(folder: Path):
 
 
 def test_no_root_says_what_to_do():
-    with pytest.raises(MotionkitError, match=r"dataset\.root is not set") as caught:
+    with pytest.raises(MotionkitError) as caught:
         humanml.build(HumanMLOptions())
     assert "--dataset.root" in caught.value.fix
 

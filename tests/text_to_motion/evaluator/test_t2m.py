@@ -174,7 +174,7 @@ def test_short_and_broken_crops_are_not_finite(small, motions):
     assert got.mu[:2].abs().max() == 0
     assert small.encode_crops(motions, []).mu.shape == (0, 6)
     assert small.encode_motions(motions[:0], torch.zeros(0, dtype=torch.int64)).shape == (0, 6)
-    with pytest.raises(MotionkitError, match=r"3 frames cannot be evaluated"):
+    with pytest.raises(MotionkitError, match="3 frames"):
         small.encode_motions(motions, torch.tensor([40, 3, 40, 40, 40]))
 
 
@@ -202,12 +202,11 @@ def test_crops_have_a_gradient(small, motions):
 
 
 def test_width_is_checked(small):
-    with pytest.raises(
-        MotionkitError, match=r"263 features per frame \(HumanML3D\), these motions have 251 \(KIT-ML\)"
-    ):
-        small.encode_motions(torch.zeros(1, 40, 251), torch.tensor([40]))
-    with pytest.raises(MotionkitError, match="251"):
-        small.encode_crops(torch.zeros(1, 40, 251), [Crop(0, 0, 40)])
+    narrow = torch.zeros(1, 40, 251)
+    for call in (lambda: small.encode_motions(narrow, torch.tensor([40])),
+                 lambda: small.encode_crops(narrow, [Crop(0, 0, 40)])):  # fmt: skip
+        with pytest.raises(MotionkitError, match=r"HumanML3D.*KIT-ML"):
+            call()
 
 
 def test_one_hots_equal_the_recorded_ones(shared):
@@ -280,7 +279,6 @@ def test_captions_that_say_nothing_are_named(small, caplog):
 
 
 def test_vocabularies_must_be_whole():
-    with pytest.raises(MotionkitError, match="no eos and no unk"):
-        WordTable(torch.zeros(2, 3), {"sos": 0, "a": 1})
-    with pytest.raises(MotionkitError, match="do not fit"):
-        WordTable(torch.zeros(2, 3), {"sos": 0, "eos": 1, "unk": 2})
+    for rows, word in (({"sos": 0, "a": 1}, "no eos and no unk"), ({"sos": 0, "eos": 1, "unk": 2}, "do not fit")):
+        with pytest.raises(MotionkitError, match=word):
+            WordTable(torch.zeros(2, 3), rows)

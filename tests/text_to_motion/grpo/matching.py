@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from motionkit.config import LoraSettings
 from motionkit.contracts.reward import RewardScores
 from motionkit.motion import MotionBatch
 from motionkit.text import Prompt
@@ -20,6 +19,7 @@ from motionkit.text_to_motion.grpo.algorithms.options import (
 )
 from motionkit.text_to_motion.grpo.settings import ControlSettings, EmaSettings
 from motionkit.text_to_motion.grpo.step import GRPO
+from motionkit.text_to_motion.settings import LoraSettings
 from motionkit.training.world import World
 
 from .toy import PROMPTS, Height, TablePolicy

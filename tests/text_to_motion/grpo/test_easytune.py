@@ -128,16 +128,22 @@ def test_a_resumed_run_ends_in_the_same_bits() -> None:
     assert {"loss/policy", "loss/physics", "loss/anchor", "loss/hold"} <= metrics.keys()
 
 
+MAKERS = {"easytune": make, "reward-gradient": make_chain}
+
+
+@pytest.mark.parametrize("name", MAKERS)
 @pytest.mark.parametrize(("how", "word"), [("detached", "no"), ("zero", "a zero"), ("not finite", "no finite")])
-def test_a_reward_without_gradient_stops_the_first_step(how: str, word: str) -> None:
-    with pytest.raises(MotionkitError, match=f"the reward height has {word} gradient") as error:
-        make(reward=Flat(how)).step(PROMPTS)
-    assert (error.value.code, error.value.why.partition(" ")[0]) == (1, "easytune")
-    with pytest.raises(MotionkitError, match="the reward height has no gradient") as error:
-        make(reward=RewardMix([(Height(), 1.0)], gradient=[False]))
-    assert error.value.code == 2
+def test_a_reward_without_gradient_stops_the_first_step(name: str, how: str, word: str) -> None:
+    with pytest.raises(MotionkitError, match=f"height has {word} gradient") as error:
+        MAKERS[name](reward=Flat(how)).step(PROMPTS)
+    assert (error.value.code, error.value.why.partition(" ")[0]) == (1, name)
+    assert "--algorithm awm or grpo" in error.value.fix
 
 
-def test_a_policy_without_graph_is_refused() -> None:
+@pytest.mark.parametrize("name", MAKERS)
+def test_what_has_no_graph_is_refused(name: str) -> None:
     with pytest.raises(MotionkitError, match="no gradient in its trained parameters"):
-        make(Closed()).step(PROMPTS)
+        MAKERS[name](Closed()).step(PROMPTS)
+    with pytest.raises(MotionkitError, match="height has no gradient") as error:
+        MAKERS[name](reward=RewardMix([(Height(), 1.0)], gradient=[False]))
+    assert error.value.code == 2

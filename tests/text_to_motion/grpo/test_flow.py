@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from motionkit import plugins
-from motionkit.config import LoraSettings
 from motionkit.errors import MotionkitError
 from motionkit.rl import DDIM, FlowSDE, NoiseSource, Schedule, StepPlan
 from motionkit.text_to_motion.generating import sample
@@ -23,6 +22,7 @@ from motionkit.text_to_motion.grpo.algorithms.options import (
 )
 from motionkit.text_to_motion.grpo.settings import GrpoOptimSettings
 from motionkit.text_to_motion.grpo.step import GRPO
+from motionkit.text_to_motion.settings import LoraSettings
 
 from .toy import PROMPTS, Height, engine, learns, make_policy, resumes, rise, same, weights
 
@@ -104,7 +104,7 @@ def test_a_sliding_window_goes_from_noisy_to_clean_and_starts_over() -> None:
 def test_an_snr_window_holds_the_noisiest_steps_up_to_its_share(share: float, expected: int) -> None:
     settings = WindowSampler(window="snr", window_share=share)
     if not expected:
-        with pytest.raises(MotionkitError, match="no step to train") as error:
+        with pytest.raises(MotionkitError) as error:
             Plans(SCHEDULE, DDIM(1.0), settings)
         assert "sampler.window_share" in error.value.fix
         return

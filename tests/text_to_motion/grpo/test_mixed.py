@@ -211,7 +211,7 @@ def test_a_reward_that_only_says_that_it_has_a_gradient_is_refused() -> None:
         def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
             return RewardScores(-motions.features[..., 3].detach().square().mean(1))
 
-    with pytest.raises(MotionkitError, match="the reward near has no gradient in any of the 32 motions") as error:
+    with pytest.raises(MotionkitError, match="near has no gradient") as error:
         make(rewards=[(Says(), 1.0), (Near(), 1.0)]).step(PROMPTS)
     assert error.value.code == 1
     assert error.value.why.startswith("mixed follows")

@@ -17,6 +17,8 @@ from motionkit.errors import MotionkitError
 from motionkit.text_to_motion.grpo import settings as _preset
 from motionkit.text_to_motion.grpo.settings import GrpoSettings
 
+from ...made.commands import assert_refused
+
 Cli = Callable[..., Result]
 
 
@@ -106,7 +108,7 @@ def test_a_run_keeps_its_sizes_elsewhere(tmp_path: Path, monkeypatch: pytest.Mon
 )
 def test_without_a_gpu_it_is_refused(here: str, device: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     put(monkeypatch, here)
-    with pytest.raises(MotionkitError, match="--preset gpu needs a CUDA device") as caught:
+    with pytest.raises(MotionkitError) as caught:
         ask(preset="gpu", device=device)
     assert caught.value.code == 2
     assert why in caught.value.why
@@ -115,12 +117,8 @@ def test_without_a_gpu_it_is_refused(here: str, device: str, why: str, monkeypat
 
 def test_as_a_user_types_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     put(monkeypatch, "cpu")
-    refused = cli("grpo", "--preset", "gpu", "--device", "cpu")
-    assert refused.exit_code == 2
-    assert "--preset gpu needs a CUDA device" in refused.stderr
-    odd = cli("grpo", "--preset", "big")
-    assert odd.exit_code == 2
-    assert "--preset 'big'" in odd.stderr
+    assert_refused(cli("grpo", "--preset", "gpu", "--device", "cpu"), "--preset gpu needs a CUDA device")
+    assert_refused(cli("grpo", "--preset", "big"), "--preset 'big'")
     put(monkeypatch, "cuda")
     shown = cli("config", "show", "grpo", "--set", "algorithm=grpo", "--json")
     document = json.loads(shown.stdout)

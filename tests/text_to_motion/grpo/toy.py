@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import nn
 
-from motionkit.config import LoraSettings
 from motionkit.contracts.reward import RewardScores
 from motionkit.motion import HUMANML, MotionBatch, Normalizer
 from motionkit.rl import Schedule, length_mask, segment_bounds, segment_frames
@@ -19,6 +18,7 @@ from motionkit.text_to_motion.mdm.open import new_policy
 from motionkit.text_to_motion.mdm.policy import MDMPolicy
 from motionkit.text_to_motion.mdm.settings import MDMSettings
 from motionkit.text_to_motion.policy import DiffusionPolicy
+from motionkit.text_to_motion.settings import LoraSettings
 
 from ...made.plain import plain, plain_dataset
 from ...made.texts import HashEncoder

@@ -169,7 +169,7 @@ def test_adapted_policy_round_trip(make_policy: Make, tmp_path: Path) -> None:
     tensors = safetensors.torch.load_file(tmp_path / "model.safetensors")
     tensors.pop(next(name for name in tensors if "lora_A" in name))
     safetensors.torch.save_file(tensors, tmp_path / "model.safetensors")
-    with pytest.raises(MotionkitError, match="does not fit") as error:
+    with pytest.raises(MotionkitError) as error:
         open_policy(MDMOptions(checkpoint=str(tmp_path)))
     assert "missing" in error.value.why
 
@@ -265,7 +265,7 @@ def test_a_file_of_the_guides_code_needs_its_steps(
     guides = {**wrong, "group_size": 4, "clip_epsilon": 0.2, "kl_penalty": 1.0}
     for file, written in ((final, wrong), (final, guides), (path, guides)):
         (tmp_path / "args.json").write_text(json.dumps(written))
-        with pytest.raises(MotionkitError, match=r"args\.json says 1000 diffusion steps") as error:
+        with pytest.raises(MotionkitError) as error:
             open_policy(MDMOptions(checkpoint=str(file)), dataset=source)
         assert "./save/base_50steps/model000750000.pt" in error.value.why
         assert "--policy.diffusion-steps 50" in error.value.fix
@@ -284,7 +284,7 @@ def test_a_file_of_the_guides_code_needs_its_steps(
 def test_the_steps_of_a_policy_folder_are_its_own(make_policy: Make, tmp_path: Path) -> None:
     make_policy().save(tmp_path)
     assert len(open_policy(MDMOptions(checkpoint=str(tmp_path), diffusion_steps=50)).schedule) == 50
-    with pytest.raises(MotionkitError, match=r"--policy\.diffusion-steps 20 has no effect") as error:
+    with pytest.raises(MotionkitError) as error:
         open_policy(MDMOptions(checkpoint=str(tmp_path), diffusion_steps=20))
     assert "--inference-timesteps" in error.value.fix
 
@@ -347,24 +347,24 @@ def test_adapters_are_merged_as_peft_merges_them(make_policy: Make, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("parts", "more", "said"),
+    ("parts", "more", "word"),
     [
-        ({"A__other__weight": torch.zeros(2, 16), "B__other__weight": torch.zeros(32, 2)}, {}, "2 adapters: default"),
-        ({"magnitude_vector__default__weight": torch.zeros(32)}, {}, "not read: .*lora_magnitude_vector"),
-        ({"embedding_A__default": torch.zeros(2, 16)}, {}, "not read: .*lora_embedding_A"),
-        ({"B__default__bias": torch.zeros(31)}, {}, "the bias of .*lora_B.default.weight does not fit"),
-        ({}, {"alpha_pattern": {"linear1": 3}}, "an alpha for each layer"),
-        ({}, {"lora_alpha": True}, "no lora_alpha"),
+        ({"A__other__weight": torch.zeros(2, 16), "B__other__weight": torch.zeros(32, 2)}, {}, "2 adapters"),
+        ({"magnitude_vector__default__weight": torch.zeros(32)}, {}, "lora_magnitude_vector"),
+        ({"embedding_A__default": torch.zeros(2, 16)}, {}, "lora_embedding_A"),
+        ({"B__default__bias": torch.zeros(31)}, {}, "lora_B.default.weight"),
+        ({}, {"alpha_pattern": {"linear1": 3}}, "alpha for each layer"),
+        ({}, {"lora_alpha": True}, "lora_alpha"),
     ],
 )  # fmt: skip
 def test_adapters_that_would_be_merged_wrongly_are_refused(
-    make_policy: Make, tmp_path: Path, parts: dict[str, torch.Tensor], more: dict[str, object], said: str
+    make_policy: Make, tmp_path: Path, parts: dict[str, torch.Tensor], more: dict[str, object], word: str
 ) -> None:
     _, path, tensors, args = _released(make_policy, tmp_path)
     both = {"A__default__weight": torch.zeros(2, 16), "B__default__weight": torch.zeros(32, 2), **parts}
     torch.save({"model": _with_adapter(tensors, "seqTransEncoder.layers.1.linear1", **both)}, path)
     (tmp_path / "args.json").write_text(json.dumps({**args, "lora_alpha": 8, **more}))
-    with pytest.raises(MotionkitError, match=said):
+    with pytest.raises(MotionkitError, match=word):
         read_released(path)
 
 
@@ -374,16 +374,6 @@ def test_averaged_weights_of_torch_are_read(make_policy: Make, tmp_path: Path, s
     torch.save({"n_averaged": torch.tensor(7), **{f"module.{key}": value for key, value in tensors.items()}}, path)
     back = open_policy(MDMOptions(checkpoint=str(path)), dataset=source)
     assert torch.allclose(_ask(back), _ask(policy), atol=1e-5)
-
-
-def test_a_network_inside_another_is_no_unknown_file(make_policy: Make, tmp_path: Path) -> None:
-    """It was said to be no MDM checkpoint, since it looked like an MDM diffusion model."""
-    _, path, tensors, _ = _released(make_policy, tmp_path)
-    torch.save({"step": torch.tensor(3), **{f"ema.model.{key}": value for key, value in tensors.items()}}, path)
-    with pytest.raises(
-        MotionkitError, match=r"holds an MDM inside something else: its tensors are called ema\.model\.\.\.\."
-    ):
-        read_released(path)
 
 
 @pytest.mark.parametrize(
@@ -461,32 +451,36 @@ def test_thin_adapters_do_not_multiply_into_anything(make_policy: Make, tmp_path
         read_released(path)
 
 
-def test_broken_files(make_policy: Make, tmp_path: Path, source: SimpleNamespace) -> None:
-    _, path, tensors, _ = _released(make_policy, tmp_path)
+def _write(content: object) -> Callable[[Path], None]:
+    return lambda path: torch.save(content, path)
 
-    def refused(checkpoint: Path) -> MotionkitError:
-        with pytest.raises(MotionkitError) as error:
-            open_policy(MDMOptions(checkpoint=str(checkpoint)), dataset=source)
-        assert error.value.code == 2
-        return error.value
 
-    assert "does not exist" in refused(tmp_path / "nowhere.pt").message
-    (tmp_path / "empty").mkdir()
-    assert "neither" in refused(tmp_path / "empty").message
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 2])
-    refused(path)
-    torch.save({"state_dict": {"projection.weight": torch.zeros(2, 2)}}, path)
-    assert "not an MDM checkpoint" in refused(path).message
-    missing = dict(tensors)
-    missing.pop("embed_text.bias")
-    torch.save(missing, path)
-    assert "embed_text.bias" in refused(path).why
-    torch.save(tensors, path)
-    (tmp_path / "args.json").unlink()
-    assert "args.json" in refused(path).message
-    (tmp_path / "args.json").write_text("{")
-    assert "not valid JSON" in refused(path).message
+BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no file": (lambda path: path.unlink(), "does not exist"),
+    "no checkpoint": (lambda path: (path.unlink(), path.mkdir()), "neither"),
+    "half": (lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]), ""),
+    "another network": (_write({"state_dict": {"projection.weight": torch.zeros(2, 2)}}), "not an MDM checkpoint"),
+    "inside another": (
+        lambda path: torch.save({f"ema.model.{name}": value for name, value in
+                                 torch.load(path, weights_only=True).items()}, path), "ema.model"),
+    "a weight less": (
+        lambda path: torch.save({name: value for name, value in torch.load(path, weights_only=True).items()
+                                 if name != "embed_text.bias"}, path), "embed_text.bias"),
+    "no args.json": (lambda path: (path.parent / "args.json").unlink(), "args.json"),
+    "args.json cut off": (lambda path: (path.parent / "args.json").write_text("{"), "not valid JSON"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "word"), BROKEN.values(), ids=BROKEN)
+def test_broken_files(
+    make_policy: Make, tmp_path: Path, source: SimpleNamespace, change: Callable[[Path], object], word: str
+) -> None:
+    _, path, _, _ = _released(make_policy, tmp_path)
+    change(path)
+    with pytest.raises(MotionkitError) as error:
+        open_policy(MDMOptions(checkpoint=str(path)), dataset=source)
+    assert error.value.code == 2
+    assert word in error.value.sentence()
 
 
 class _Attack:
@@ -501,33 +495,33 @@ class _Attack:
 
 def test_a_file_that_runs_code_is_refused(make_policy: Make, tmp_path: Path) -> None:
     _, path, _, _ = _released(make_policy, tmp_path)
-    torch.save({"model": _Attack(tmp_path / "owned")}, path)
-    with pytest.raises(MotionkitError):
-        read_released(path)
-    path.write_bytes(pickle.dumps({"model": _Attack(tmp_path / "owned")}))
-    with pytest.raises(MotionkitError):
-        read_released(path)
+    attack = {"model": _Attack(tmp_path / "owned")}
+    for write in (lambda: torch.save(attack, path), lambda: path.write_bytes(pickle.dumps(attack))):
+        write()
+        with pytest.raises(MotionkitError):
+            read_released(path)
     assert not (tmp_path / "owned").exists()
 
 
 def test_statistics(make_policy: Make, tmp_path: Path, source: SimpleNamespace) -> None:
     _, path, _, _ = _released(make_policy, tmp_path)
-    with pytest.raises(MotionkitError, match="no feature statistics"):
-        open_policy(MDMOptions(checkpoint=str(path)))
+    other = plain_dataset(**{**vars(source), "skeleton": KIT})
+    made_up = plain_dataset(**vars(source) | {"name": "composite", "source_name": "starter"})
+    for dataset, word in (
+        (None, "no feature statistics"),
+        (other, "humanml body"),
+        (made_up, "--dataset humanml --dataset.root DIR"),
+    ):
+        with pytest.raises(MotionkitError) as error:
+            open_policy(MDMOptions(checkpoint=str(path)), dataset=dataset)
+        assert word in error.value.sentence()
     opened = open_policy(MDMOptions(checkpoint=str(path)), dataset=source)
     assert torch.equal(opened.normalizer.mean, source.normalizer.mean)
     np.save(tmp_path / "Mean.npy", np.zeros(263, np.float32))
     np.save(tmp_path / "Std.npy", np.full(263, 2, np.float32))
     policy = open_policy(MDMOptions(checkpoint=str(path), stats=tmp_path), dataset=source)
     assert policy.normalizer.std[0] == 2
-    made_up = plain_dataset(**vars(source) | {"name": "composite", "source_name": "starter"})
-    with pytest.raises(MotionkitError, match="it was not trained with those of the starter dataset") as error:
-        open_policy(MDMOptions(checkpoint=str(path)), dataset=made_up)
-    assert "--dataset humanml --dataset.root DIR" in error.value.fix
     assert open_policy(MDMOptions(checkpoint=str(path), stats=tmp_path), dataset=made_up).normalizer.std[0] == 2
-    other = plain_dataset(**{**vars(source), "skeleton": KIT})
-    with pytest.raises(MotionkitError, match="humanml body"):
-        open_policy(MDMOptions(checkpoint=str(path)), dataset=other)
 
 
 def test_saved_names_are_stable(make_policy: Make) -> None:
@@ -551,6 +545,6 @@ def test_a_folder_with_one_checkpoint_means_that_one(
     )
     assert torch.equal(_ask(by_folder), _ask(by_file))
     (path.parent / "model000900000.pt").write_bytes(path.read_bytes())
-    with pytest.raises(MotionkitError, match="holds 2 checkpoints") as caught:
+    with pytest.raises(MotionkitError) as caught:
         open_policy(MDMOptions(checkpoint=str(path.parent)))
     assert caught.value.fix.endswith("model000900000.pt.")

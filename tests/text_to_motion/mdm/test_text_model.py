@@ -75,7 +75,7 @@ def test_a_text_model_that_is_gone_is_said_so(make_policy: Make, clip: Path, tmp
     shutil.copytree(clip, place)
     folder = make_policy(encoder=open_encoder("clip", str(place))).save(tmp_path / "policy")
     place.rename(tmp_path / "moved")
-    with pytest.raises(MotionkitError, match="there is no such folder") as error:
+    with pytest.raises(MotionkitError) as error:
         open_policy(MDMOptions(checkpoint=str(folder)))
     assert str(place) in error.value.message
     assert "--policy.text-model DIR" in error.value.fix

@@ -118,10 +118,9 @@ def test_faults_of_slow_rewards_are_named_like_those_of_others() -> None:
         async def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:  # type: ignore[override]
             raise ConnectionError("no answer")
 
-    with pytest.raises(MotionkitError, match=r"the reward 'server' \(test_asking.py:\d+\) returned a Tensor"):
-        ask(Bad(), motions(), PROMPTS)
-    with pytest.raises(MotionkitError, match=r"returned total \[0\]; it must be \[1\]"):
-        ask(Short(), motions(), PROMPTS)
+    for reward, word in ((Bad(), r"'server' \(test_asking.py:\d+\) returned a Tensor"), (Short(), r"total \[0\]")):
+        with pytest.raises(MotionkitError, match=word):
+            ask(reward, motions(), PROMPTS)
     with pytest.raises(ConnectionError, match="no answer"):
         RewardMix([(Slow(), 1.0), (Failing(), 1.0)]).score(motions(), PROMPTS)
 
@@ -192,10 +191,10 @@ def test_within_a_group_a_reward_that_does_not_apply_is_neither_good_nor_bad() -
 @pytest.mark.parametrize(
     ("applies", "said"),
     [
-        (torch.ones(5), "applies of type float32; it must be bool"),
-        (torch.ones(4, dtype=torch.bool), r"applies \[4\]; it must be \[5\]"),
-        ([True] * 5, "applies as a list; it must be a tensor"),
-        (torch.ones(5, dtype=torch.bool, device="meta"), "applies on meta"),
+        (torch.ones(5), "float32"),
+        (torch.ones(4, dtype=torch.bool), r"applies \[4\]"),
+        ([True] * 5, "a list"),
+        (torch.ones(5, dtype=torch.bool, device="meta"), "meta"),
     ],
 )
 def test_applies_is_checked(applies: object, said: str) -> None:

@@ -212,19 +212,20 @@ def test_combined_is_the_weighted_sum(evaluator, motions):
 
 
 def test_fewer_than_32_captions_and_no_dataset_are_refused(evaluator):
-    with pytest.raises(MotionkitError, match=r"at least 32 different captions, the val split has 31\."):
-        MdmRPrecision(PrecisionOptions(split="val"), dataset=Data(CAPTIONS[:31]), space=evaluator)
     MdmRPrecision(PrecisionOptions(), dataset=Data(CAPTIONS[:32]), space=evaluator)
-    for reward, options in ((MdmRPrecision, PrecisionOptions()), (MdmCombined, CombinedOptions())):
-        with pytest.raises(MotionkitError, match="needs a dataset"):
-            reward(options, space=evaluator)
+    for reward, options, dataset, word in (
+        (MdmRPrecision, PrecisionOptions(split="val"), Data(CAPTIONS[:31]), "val split has 31"),
+        (MdmRPrecision, PrecisionOptions(), None, "dataset"),
+        (MdmCombined, CombinedOptions(), None, "dataset"),
+    ):
+        with pytest.raises(MotionkitError, match=word):
+            reward(options, dataset=dataset, space=evaluator)
 
 
 def test_options_that_cannot_act_are_refused():
-    with pytest.raises(ValidationError, match="max_distance has no effect"):
-        MatchingOptions(similarity="cosine", max_distance=3.0)
-    with pytest.raises(ValidationError, match="max_distance has no effect"):
-        DenseOptions(max_distance=3.0)
+    for model, options in ((MatchingOptions, {"similarity": "cosine"}), (DenseOptions, {})):
+        with pytest.raises(ValidationError, match="max_distance"):
+            model(max_distance=3.0, **options)
     assert DenseOptions(similarity="euclidean", max_distance=3.0).alpha == 0.5
 
 
@@ -248,5 +249,5 @@ def test_kit_features_are_refused_before_a_run(evaluator):
     class Kit(Data):
         skeleton = KIT
 
-    with pytest.raises(MotionkitError, match=r"reads 263 features per frame \(HumanML3D\), these motions have 251"):
+    with pytest.raises(MotionkitError, match="motions have 251"):
         MdmMatching(MatchingOptions(), dataset=Kit(), space=evaluator)

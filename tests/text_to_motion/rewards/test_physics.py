@@ -82,15 +82,14 @@ def test_references_come_from_the_dataset():
     assert (reward.r_s, reward.r_j) == (0.2, 40.0)
     reward = Physics(PhysicsOptions(r_j=7.0), dataset=Data())
     assert (reward.r_s, reward.r_j) == (0.2, 7.0)
-    with pytest.raises(MotionkitError, match="no reference"):
-        Physics(PhysicsOptions())
 
     class Still(Data):
         def physics_reference(self):
             return 0.0, 40.0
 
-    with pytest.raises(MotionkitError, match="must be above 0"):
-        Physics(PhysicsOptions(), dataset=Still())
+    for dataset, word in ((None, "no reference"), (Still(), "above 0")):
+        with pytest.raises(MotionkitError, match=word):
+            Physics(PhysicsOptions(), dataset=dataset)
 
 
 def test_a_motion_with_nan_stays_alone():

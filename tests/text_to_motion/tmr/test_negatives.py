@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from motionkit.config import Chosen, RunSettings
+from motionkit.config import Chosen
 from motionkit.contracts.dataset import TextClip
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
@@ -32,10 +32,12 @@ from motionkit.text_to_motion.tmr.model import encode_captions, encode_clips
 from motionkit.text_to_motion.tmr.settings import PretrainTMRSettings
 from motionkit.text_to_motion.tmr.step import contrastive, scores
 from motionkit.text_to_motion.tmr.train import PretrainTMR
+from motionkit.training.settings import RunSettings
 
+from ...made.texts import HashEncoder
 from ...made.threads import Member, in_threads
 from ...made.toy_clips import ACTIONS, write_toy
-from ...made.training import run_trainer
+from ...made.training import run_in_parts, run_trainer
 from .test_pretrain_tmr import settings as toy_settings
 
 ALL = "all"
@@ -138,12 +140,12 @@ def test_kinds_by_name_and_family() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("mean-pose=x", "weight of mean-pose is x"),
-        ("mean-pose=-1", "not a number above 0"),
+        ("mean-pose=x", "mean-pose is x"),
+        ("mean-pose=-1", "above 0"),
         ("mean-pose,stillness", "mean-pose is named twice"),
-        ("mean-pose,,noise", "has no name"),
+        ("mean-pose,,noise", "no name"),
         ("all,noise", "all stands alone"),
-        ("mean-pose=nan", "not a number above 0"),
+        ("mean-pose=nan", "above 0"),
     ],
 )
 def test_settings_that_cannot_be_read(text: str, message: str) -> None:
@@ -266,6 +268,12 @@ def test_copies_are_varied_as_their_clips(starter: Starter) -> None:
 
 
 # Training
+
+
+@pytest.fixture(autouse=True)
+def _minilm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for MiniLM, which reads changed captions; the table of the starter's own captions is the real one."""
+    monkeypatch.setattr("motionkit.text._load.MiniLMEncoder", lambda *_, **__: HashEncoder(384, "minilm"))
 
 
 def settings(kinds: str = ALL, **changes: Any) -> PretrainTMRSettings:
@@ -415,9 +423,7 @@ def test_a_trained_model_tells_statues_from_clips(tmp_path) -> None:
 def test_resume_gives_the_same_bits_and_the_folder_names_the_kinds(tmp_path) -> None:
     config = settings(run=RunSettings(num_steps=4))
     whole, _ = trained(config, tmp_path / "whole")
-    trained(config, tmp_path / "parts", stop_after=2)
-    again = settings(run=RunSettings(num_steps=4, resume=tmp_path / "parts"))
-    parts, _ = trained(again, None)
+    parts, _ = run_in_parts(PretrainTMR, "pretrain tmr", config, tmp_path / "parts", stop_after=2)
     for (name, a), b in zip(whole.tmr.state_dict().items(), parts.tmr.state_dict().values(), strict=True):
         assert torch.equal(a, b), name
     saved = read_json(tmp_path / "whole" / "tmr" / "config.json", dict)["training"]["train"]
@@ -435,17 +441,16 @@ def told(clips: list[TextClip], kinds: str) -> list[str]:
 
 def test_what_cannot_be_changed_is_refused_or_said(starter: Starter) -> None:
     clips = list(starter.clips("train"))[:20]
-    with pytest.raises(MotionkitError, match="names 'mean-poses', which is not a kind of change") as caught:
-        negatives(clips, "mean-poses")
-    assert caught.value.fix.startswith("did you mean mean-pose? available: stillness, order, ")
-    with pytest.raises(MotionkitError) as caught:
-        negatives(clips, "stilness")
-    assert caught.value.fix.startswith("did you mean stillness?")
-    with pytest.raises(MotionkitError, match="names 'turned', which leaves every caption true"):
-        negatives(clips, "turned")
     short = [replace(clip, features=clip.features[:12]) for clip in clips]
-    with pytest.raises(MotionkitError, match="no change of --negatives applies to a clip of mine: shuffled-pieces"):
-        told(short, "shuffled-pieces")
+    for call, word in (
+        (lambda: negatives(clips, "mean-poses"), "did you mean mean-pose? available: stillness, order, "),
+        (lambda: negatives(clips, "stilness"), "did you mean stillness?"),
+        (lambda: negatives(clips, "turned"), "'turned'"),
+        (lambda: told(short, "shuffled-pieces"), "shuffled-pieces"),
+    ):
+        with pytest.raises(MotionkitError) as caught:
+            call()
+        assert word in caught.value.sentence()
     assert told(short, "shuffled-pieces,no-path") == [
         "no clip or caption of mine can be changed in these ways of --negatives: shuffled-pieces (clips are too short "
         "or hardly move, or captions name nothing of the kind in English). The other ways are used; there is nothing "

@@ -28,19 +28,9 @@ from motionkit.text_to_motion.evaluation.set_figures import (
     pair_kinetic_fid,
     pair_npss,
 )
+from motionkit.text_to_motion.findings import is_noise
 from motionkit.text_to_motion.policy import DiffusionPolicy
-from motionkit.tracking import (
-    CLOSER,
-    DOUBTED,
-    FURTHER,
-    NO_CHANGE,
-    came_closer,
-    definition,
-    is_noise,
-    moved,
-    towards,
-    word_of,
-)
+from motionkit.tracking import DOUBTED, NO_CHANGE, Change, definition, table_of
 
 _BATCH = 32
 NO_DIFFERENCE = "no difference"
@@ -61,26 +51,20 @@ class Comparison:
     doubt: str = ""  # why nothing is read off the evaluator's figures; empty if they have verdicts
 
     def verdict(self, quantity: str, name: str) -> str:
-        """Return better, worse, `NO_DIFFERENCE`, too few, noise or n/a; see `motionkit.tracking.moved`.
-
-        Jerk is closer to that of reference motions or further from it, else higher or lower.
-        """
-        paired = self.differences[quantity][name]
-        if self.doubt and quantity in EMBEDDED:
-            return DOUBTED
-        whole = None if quantity.startswith(REWARD) or quantity == "judge" else paired.before
-        sign = moved(paired.delta, paired.ci95, paired.n, digits=_digits(paired), whole=whole)
-        word = word_of(sign, towards(definition(tracked(quantity)), paired.before, paired.after), n=paired.n)
-        reference = self.truth.get(quantity) if quantity == "jerk" else None
-        if sign and (closer := came_closer(paired.before, paired.after, reference)) is not None:
-            word = CLOSER if closer else FURTHER
-        if (
-            sign
-            and word not in ("worse", FURTHER)
-            and is_noise(self.means.get("jerk", {}).get(name, 0.0), self.truth.get("jerk"))
-        ):
-            return "noise"
+        """Return the verdict on a difference (`motionkit.tracking.Change.verdict`); for no change `NO_DIFFERENCE`."""
+        word = self.change(quantity, name).verdict
         return NO_DIFFERENCE if word == NO_CHANGE else word
+
+    def change(self, quantity: str, name: str) -> Change:
+        """Return the difference of a policy to the first."""
+        pair = self.differences[quantity][name]
+        noise = is_noise(self.means.get("jerk", {}).get(name, 0.0), self.truth.get("jerk"))
+        return Change(
+            quantity, definition(tracked(quantity)), pair.before, pair.after, pair.delta, pair.ci95, pair.n,
+            real=self.truth.get(quantity), noise="its motions are noise" if noise else "",
+            doubt=self.doubt if quantity in EMBEDDED else "",
+            digits=4 if max(abs(pair.before), abs(pair.after)) < 0.1 else 3,  # as many as `_number` shows
+        )  # fmt: skip
 
     def document(self) -> dict[str, Any]:
         """Return the figures as ``--json`` has them."""
@@ -126,12 +110,13 @@ class Comparison:
             row.append(_number(self.truth[quantity]) if quantity in self.truth else "")
             for name in others:
                 if pair := self.differences.get(quantity, {}).get(name):
-                    delta, low, high = (f"{value:+.{_digits(pair)}f}" for value in (pair.delta, *pair.ci95))
+                    digits = self.change(quantity, name).digits
+                    delta, low, high = (f"{value:+.{digits}f}" for value in (pair.delta, *pair.ci95))
                     row += [delta, f"{low} .. {high}", self.verdict(quantity, name)]
                 else:
                     row += ["", "", ""]
             rows.append(tuple(row))
-        return {"title": title, "columns": heads, "rows": rows, "numbers": list(range(1, len(self.names) + 2))}
+        return table_of(title, heads, rows, range(1, len(self.names) + 2))
 
 
 @torch.no_grad()
@@ -242,11 +227,6 @@ def _set_differences(
             if pair is not None:
                 differences[quantity][name] = pair
     return differences
-
-
-def _digits(pair: Paired) -> int:
-    """Return the decimals of a difference, as many as `_number` shows of the figures."""
-    return 4 if max(abs(pair.before), abs(pair.after)) < 0.1 else 3
 
 
 def _number(value: float) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import torch
 from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.contracts.evaluation import KIND, RECORD, find_record
 from motionkit.contracts.open_model import STARTER, FoundModel
+from motionkit.contracts.protocol import Result
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.motion.corpus.ids import Split
@@ -37,18 +38,19 @@ from motionkit.version import __version__
 PAGE, FOLDER = "evaluation.html", "replications"
 
 
-def page_of(title: str, sentence: str, facts: Mapping[str, str], shown: Mapping[str, Any], notes: Sequence[str]) -> str:
+def page_of(title: str, result: Result) -> str:
     """Return the page of an evaluation."""
+    (shown,), document = result.tables, result.document
     parts = [
         "<h2>Figures</h2>",
-        page_table(shown["columns"], shown["rows"], numbers=shown.get("numbers", ())),
-        *(note(text) for text in notes),
+        page_table(shown["columns"], shown["rows"], numbers=shown["numbers"]),
+        *(note(text) for text in document["notes"]),
         "<h2>How it was measured</h2>",
-        definitions(facts),
+        definitions(document["how"]),
     ]
     meaning = {name: f"{text} Unit {unit}; better: {better}." for name, unit, better, text in explain()}
     parts.append(details("What each figure means", definitions(meaning), opened=True))
-    return result_page(title, [sentence], parts, made_by="eval")
+    return result_page(title, [document["verdict"]], parts, made_by="eval")
 
 
 class ReplicationStore:
@@ -227,16 +229,6 @@ def open_all(
     return Opened(named, questions, singles, motions, doubt, label, called or label, split, styles, command)
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """The result of an evaluation."""
-
-    document: dict[str, Any]  # what ``--json`` prints
-    table: dict[str, Any]  # what the command line prints
-    notes: list[str] = field(default_factory=list)
-    sentence: str = ""
-
-
 def evaluate(
     model: FoundModel,
     policy: DiffusionPolicy,
@@ -251,7 +243,7 @@ def evaluate(
     batch: int = 64,
     overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
-) -> Outcome:
+) -> Result:
     """Measure a policy, or resume a measurement that was stopped.
 
     Args:
@@ -297,14 +289,13 @@ def evaluate(
             elif progress is not None:
                 progress(amount.motions)
             sheets.append(replication)
-        outcome = _outcome(model, opened, how, amount, sheets, protocol=protocol, mode=mode, out=out)
-        facts = {name: str(value) for name, value in outcome.document["how"].items()}
+        result = _result(model, opened, how, amount, sheets, protocol=protocol, mode=mode, out=out)
         title = f"{model.path}: text to motion, {opened.split} split of {opened.called}"
-        store.finish(outcome.document, page_of(title, outcome.sentence, facts, outcome.table, outcome.notes))
-    return outcome
+        store.finish(result.document, page_of(title, result))
+    return result
 
 
-def _outcome(
+def _result(
     model: FoundModel,
     opened: Opened,
     how: Sampling,
@@ -314,7 +305,7 @@ def _outcome(
     protocol: str,
     mode: str,
     out: Path,
-) -> Outcome:
+) -> Result:
     metrics, truth = (summarise([getattr(sheet, part) for sheet in sheets]) for part in ("metrics", "truth"))
     real_r3 = truth.get("r_precision_3", {}).get("mean")
     notes, doubt = _notes(opened, amount, protocol, real_r3), opened.doubted(real_r3)
@@ -357,7 +348,8 @@ def _outcome(
         "out": str(out),
         "page": str(out / PAGE),
     }
-    return Outcome(document, table(title, {"policy": metrics, "reference": truth}), notes, sentence)
+    shown = table(title, {"policy": metrics, "reference": truth})
+    return Result(document, tables=[shown], closing=[*notes, sentence, f"page: {document['page']}"])
 
 
 def _notes(opened: Opened, amount: Amount, protocol: str, real_r3: float | None) -> list[str]:

@@ -12,7 +12,8 @@ import torch
 
 from motionkit.metrics import interval
 from motionkit.text_to_motion.evaluation.protocol.figures import EMBEDDED, QUANTITIES, REWARD, Sheet
-from motionkit.tracking import LEAST_MOVEMENT, MOST_STATUES, definition, is_noise, noise_sentence
+from motionkit.text_to_motion.findings import LEAST_MOVEMENT, MOST_STATUES, is_noise, noise_sentence
+from motionkit.tracking import definition, table_of
 
 Block = Mapping[str, Mapping[str, Any]]  # ``{name: {"mean", "ci95", ...}}``, or ``{"mean": None, "why"}``
 
@@ -62,12 +63,7 @@ def table(title: str, columns: Mapping[str, Block]) -> dict[str, Any]:
         unit = f" ({metric.unit})" if metric.unit != "1" else ""
         arrow = {"up": " ↑", "down": " ↓", "one": " → 1", "none": ""}[metric.better]
         rows.append((f"{metric.title()}{unit}{arrow}", *map(_cell, blocks), "; ".join(filter(None, remarks))))
-    return {
-        "title": title,
-        "columns": ["", *columns, "note"],
-        "rows": rows,
-        "numbers": list(range(1, len(columns) + 1)),
-    }
+    return table_of(title, ["", *columns, "note"], rows, range(1, len(columns) + 1))
 
 
 def explain() -> list[tuple[str, str, str, str]]:

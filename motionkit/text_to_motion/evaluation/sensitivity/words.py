@@ -11,7 +11,7 @@ import numpy as np
 from motionkit.text import KINDS
 from motionkit.text_to_motion.evaluation.sensitivity.audit import PLAIN, Audit, Figure, Measured
 from motionkit.text_to_motion.evaluation.sensitivity.bench import SOURCES
-from motionkit.tracking import FEWEST, TOO_FEW
+from motionkit.tracking import FEWEST, TOO_FEW, table_of
 
 UNSEEN, SEEN = 0.2, 0.6  # a change is not seen below the first and seen from the second on, else seen weakly
 UNSEEN_STD, SEEN_STD = 0.2, 1.0  # the same for rewards that read no text, in standard deviations over reference clips
@@ -205,7 +205,7 @@ def main_table(audit: Audit, title: str) -> dict[str, Any]:
         elif name in audit.missing:
             body.append([_family(source.row.family), name, "0", *["n/a"] * (len(audit.names) + alone)])
     columns = ["", "change", "clips", *audit.names, *(["told alone"] if alone else [])]
-    return {"title": title, "columns": columns, "rows": body, "numbers": list(range(2, len(columns)))}
+    return table_of(title, columns, body, range(2, len(columns)))
 
 
 def kind_table(audit: Audit, name: str) -> dict[str, Any]:
@@ -220,12 +220,7 @@ def kind_table(audit: Audit, name: str) -> dict[str, Any]:
         if shown:
             body.append([row.row.name, *(shown.get(kind, "") for kind in kinds)])
     columns = ["change", *(f"names {kind}" if kind != PLAIN else kind for kind in kinds)]
-    return {
-        "title": f"{name}: seen, by what the caption names (clips)",
-        "columns": columns,
-        "rows": body,
-        "numbers": list(range(1, len(columns))),
-    }
+    return table_of(f"{name}: seen, by what the caption names (clips)", columns, body)
 
 
 def action_table(audit: Audit, name: str) -> dict[str, Any]:
@@ -234,9 +229,8 @@ def action_table(audit: Audit, name: str) -> dict[str, Any]:
     for action, mean, worst in worst_actions(audit, name)[:_BADLY]:
         share, count = audit.by_action(worst, name)[action]
         body.append([action, _percent(mean), worst.row.name, f"{_percent(share)} ({count})"])
-    columns = ["action", "seen", "least", "of it (clips)"]
     title = f"{name}: the actions of which it sees least, on average over what should be seen"
-    return {"title": title, "columns": columns, "rows": body, "numbers": [1, 3]}
+    return table_of(title, ["action", "seen", "least", "of it (clips)"], body, (1, 3))
 
 
 def worst_actions(audit: Audit, name: str) -> list[tuple[str, float, Measured]]:

@@ -13,9 +13,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from motionkit.config import Cli, Group, RunSettings, SamplerSettings
+from motionkit.config import Cli, Group
 from motionkit.plugins import Component
 from motionkit.text_to_motion.grpo.settings import GrpoOptimSettings, ObjectiveSettings, RolloutSettings
+from motionkit.text_to_motion.settings import SamplerSettings
+from motionkit.training.settings import RunSettings
 
 _SAMPLES = 2**17  # samples per update; each takes up to 200 KB
 

@@ -13,7 +13,10 @@ from pydantic import Field
 from motionkit.config import Cli, Settings
 from motionkit.contracts.console import Command, Console
 from motionkit.errors import MotionkitError
+from motionkit.formats import FORMATS, kind_of
+from motionkit.formats.table import endings
 from motionkit.page.wording import count
+from motionkit.plugins import either
 from motionkit_predictor.data.own import clips_of, retarget_of
 
 if TYPE_CHECKING:
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from motionkit_predictor.policy import Predictor
 
 _OWN = "own"
+
+_ENDINGS = endings("html", "bvh", "glb", "npz", "mp4", "gif")
 
 _GLIDES = 0.25
 """Share of the seconds of a prediction from which gliding is warned of."""
@@ -65,7 +70,7 @@ def predict(
     settings: PredictSettings,
     console: Console,
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Run of train-mpl, or a predictor's folder.")],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="A .html, .bvh, .glb, .fbx, .npz, .mp4 or .gif.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help=f"A {either(_ENDINGS)}.")],
 ) -> Mapping[str, Any]:
     """Continue a clip with a motion predictor, freely or along a path.
 
@@ -77,10 +82,10 @@ def predict(
 
     Example: motionkit predict runs/train-mpl/first walk.html --start walk.bvh --at 1 --path path.csv
     """
-    from motionkit.clips.convert import kind_of, refuse_foreign
+    from motionkit.clips.convert import refuse_foreign
+    from motionkit.clips.convert.targets import writer_of
     from motionkit.clips.motion_clip import save_clips
     from motionkit.contracts.device import resolve_device
-    from motionkit.formats.fbx import find_blender
     from motionkit.motion import Caption, Clip
     from motionkit.motion.prediction import read_path
     from motionkit_predictor.continuation import continue_clip, glides
@@ -90,11 +95,8 @@ def predict(
     refuse_foreign(out)
     kind = kind_of(out)
     if kind is None:
-        raise MotionkitError(
-            f"{out} is not a motion file.", fix="end the name in .html, .bvh, .glb, .fbx, .npz, .mp4 or .gif."
-        )
-    if kind == "fbx":
-        find_blender()
+        raise MotionkitError(f"{out} is not a motion file.", fix=f"end the name in {either(_ENDINGS)}.")
+    FORMATS[kind].require({})
     console.say("predict: loading torch, model and clip")
     found = find_predictor(
         model,
@@ -114,7 +116,7 @@ def predict(
         frames=max(1, round(settings.seconds * predictor.fps)), path=path, own_path=settings.path == _OWN,
     )  # fmt: skip
     motions = [continued.predicted]
-    if kind in ("html", "mp4", "gif") and continued.truth is not None:
+    if writer_of(kind).most > 1 and continued.truth is not None:
         motions.append(continued.truth)
     titles = (f"predicted after {continued.known:.2g} s", "the clip itself")
     fps = settings.fps or predictor.fps

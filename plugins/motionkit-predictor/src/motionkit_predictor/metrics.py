@@ -57,6 +57,7 @@ _ALL = (
         "up",
         "1 - mpl/geo_deg divided by that of the last pose held, at least 0.5 degrees; 0 is no better than it.",
         digits=2,
+        offset=True,
     ),
     Metric(
         "mpl/input_rot_geo_deg",
@@ -189,6 +190,10 @@ _ALL = (
         label="jerk x",
         digits=2,
     ),
+    # motionkit pretrain mpl-encoder: its losses
+    Metric("loss/period", "1", "down", "Squares of the soft period's errors, weighed by its confidence."),
+    Metric("loss/gait", "nats", "down", "Cross-entropy of the soft gait, rare gaits weighed up."),
+    Metric("loss/pose", "1", "down", "Smooth L1 of the turns to the pose ahead, in deviations."),
     # motionkit pretrain mpl-encoder: probes on the validation clips, each beside what needs no motion
     Metric(
         "encoder/skill",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from motionkit import plugins
-from motionkit.config import words_for
 from motionkit.runs import RunInfo
+from motionkit.runs.words import words_for
 
 
 def after_encoder(info: RunInfo) -> list[list[str]]:

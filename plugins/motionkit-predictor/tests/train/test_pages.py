@@ -89,7 +89,7 @@ def test_weights_of_the_guides_own_code_do_not_fit(tmp_path: Path) -> None:
     torch.save({"model_state_dict": {"motion_head.0.weight": torch.zeros(512, 512)}}, file)
     mine = network()
     before = {key: value.clone() for key, value in mine.state_dict().items()}
-    with pytest.raises(MotionkitError, match=r"nothing in .* fits") as caught:
+    with pytest.raises(MotionkitError) as caught:
         initialise(mine, file)
     assert caught.value.code == 2
     assert "motion_head.0.weight [512, 512]" in caught.value.why
@@ -100,12 +100,7 @@ def test_what_cannot_be_used_is_refused(tmp_path: Path) -> None:
     source = {name: value.clone().float() for name, value in network(seed=1).state_dict().items()}
     source[next(iter(source))].fill_(float("nan"))
     torch.save(source, tmp_path / "nan.pt")
-    with pytest.raises(MotionkitError, match="not finite"):
-        initialise(network(), tmp_path / "nan.pt")
     torch.save({"epoch": 3}, tmp_path / "none.pt")
-    with pytest.raises(MotionkitError, match="holds no weights"):
-        initialise(network(), tmp_path / "none.pt")
-    with pytest.raises(MotionkitError, match="is not a run of train-mpl"):
-        initialise(network(), tmp_path)
-    with pytest.raises(MotionkitError):
-        initialise(network(), tmp_path / "missing.pt")
+    for name, word in (("nan.pt", "not finite"), ("none.pt", "no weights"), ("", "train-mpl"), ("lost.pt", "lost.pt")):
+        with pytest.raises(MotionkitError, match=word):
+            initialise(network(), tmp_path / name)

@@ -236,11 +236,11 @@ def test_a_stage_sets_its_own_values_and_no_others() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"range": [7, 20]}, "two begins with epoch 7 and leaves epochs out; epoch 6 is next"),
-        ({"range": [4, 20]}, "overlaps the stage before"),
-        ({"range": [6, 19]}, "the stages end with epoch 19, the training with epoch 20"),
-        ({"range": [9, 6]}, "not a range of epochs"),
-        ({"trainer": {"freerun_wieght": 1}}, "trainer has no freerun_wieght"),
+        ({"range": [7, 20]}, "epoch 6"),
+        ({"range": [4, 20]}, "overlaps"),
+        ({"range": [6, 19]}, "epoch 19"),
+        ({"range": [9, 6]}, "not a range"),
+        ({"trainer": {"freerun_wieght": 1}}, "freerun_wieght"),
         ({"loss_groups": {"core": {"w_fk_poss": 1}}}, "near names: w_fk_pos"),
     ],
 )

@@ -16,6 +16,7 @@ from motionkit.contracts.evaluation import claim, tell_test_split, write_evaluat
 from motionkit.contracts.open_model import STARTER, FoundModel, open_giving, trained_on
 from motionkit.contracts.protocol import Result
 from motionkit.errors import MotionkitError
+from motionkit.tracking import table_of
 from motionkit.training.base import inputs_of
 from motionkit_regions.datasets.base import RegionDataset, untrained_regions
 from motionkit_regions.evaluation.gallery import GALLERY, write_gallery
@@ -51,8 +52,7 @@ class Sa2va:
     def explain() -> Result:
         """Return the meaning of each figure."""
         rows = explained()
-        table = {"title": "", "columns": ["figure", "what it says"], "rows": rows}
-        return Result({"figures": dict(rows)}, tables=[table])
+        return Result({"figures": dict(rows)}, tables=[table_of("", ["figure", "what it says"], rows, ())])
 
     def measure(self, model: str) -> Result:
         """Measure a region policy, by default the starter's."""
@@ -119,23 +119,18 @@ class Sa2va:
             "notes": notes,
             "verdict": sentence,
         }
-        shown, closing = (
-            tables(figures, title, compared=before is not None, equal=equal_temperature),
-            [*notes, sentence],
+        shown = tables(figures, title, compared=before is not None, equal=equal_temperature)
+        result = Result(document, tables=shown, closing=[*notes, sentence])
+        if (out := settings.out) is None:
+            return result
+        start = None if before is None else before.greedy
+        return write_evaluation(
+            out,
+            PROTOCOL,
+            result,
+            lambda: evaluation_page(out, {**document, "table": shown, "called": label}),
+            beside=lambda: write_gallery(out / GALLERY, data, settings.split, index, after.greedy, start),
         )
-        if (out := settings.out) is not None:
-            page_document = {**document, "table": shown, "closing": closing, "called": label}
-            start = None if before is None else before.greedy
-            page = write_evaluation(
-                out,
-                PROTOCOL,
-                document,
-                lambda: evaluation_page(out, page_document),
-                beside=lambda: write_gallery(out / GALLERY, data, settings.split, index, after.greedy, start),
-            )
-            document["page"] = str(page)
-            closing = [*closing, f"page: {page}"]
-        return Result(document, tables=shown, closing=closing)
 
 
 def _notes(settings: Sa2vaSettings, number: int, count: int) -> list[str]:

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 from motionkit.plugins import Metric
 
+_LENGTH = ("shorter", "longer")
+
 _ALL = (
     # self-play of captions and masks
     Metric(
@@ -13,171 +15,140 @@ _ALL = (
         "1",
         "up",
         "Of the likeliest words: IoU of the region and the policy's own mask of its caption.",
-        label="cycle IoU",
-        digits=3,
+        "cycle IoU",
     ),
     Metric(
         "regions/judge_iou_greedy",
         "1",
         "up",
         "The same with the mask of the policy before training.",
-        label="cycle IoU by the frozen judge",
-        digits=3,
+        "cycle IoU by the frozen judge",
     ),
     Metric(
         "regions/cycle_iou",
         "1",
         "up",
         "Of sampled captions: IoU of the region and the policy's own mask.",
-        label="cycle IoU, sampled",
-        digits=3,
+        "cycle IoU, sampled",
     ),
     Metric(
         "regions/judge_iou",
         "1",
         "up",
         "The same of sampled captions, with the mask of the policy before training.",
-        label="cycle IoU by the frozen judge, sampled",
-        digits=3,
+        "cycle IoU by the frozen judge, sampled",
     ),
     Metric(
         "regions/unique_greedy",
         "1",
         "up",
         "Share of captions that are true of the object and of no other; a wrong word is a failure.",
-        label="uniqueness",
-        digits=3,
+        "uniqueness",
     ),
-    Metric(
-        "regions/unique",
-        "1",
-        "up",
-        "regions/unique_greedy, of sampled captions.",
-        label="uniqueness, sampled",
-        digits=3,
-    ),
+    Metric("regions/unique", "1", "up", "regions/unique_greedy, of sampled captions.", "uniqueness, sampled"),
     Metric(
         "regions/attributes_right_greedy",
         "1",
         "none",
         "Share of attributes and relations that captions name as they are.",
-        label="attributes named rightly",
-        digits=3,
+        "attributes named rightly",
     ),
     Metric(
         "regions/attributes_wrong_greedy",
         "1",
         "down",
         "Share of those that they name otherwise.",
-        label="attributes named wrongly",
-        digits=3,
+        "attributes named wrongly",
     ),
     Metric(
         "regions/attributes_wrong",
         "1",
         "down",
         "regions/attributes_wrong_greedy, of sampled captions.",
-        label="attributes named wrongly, sampled",
-        digits=3,
+        "attributes named wrongly, sampled",
     ),
     Metric(
         "regions/attributes_left_out_greedy",
         "1",
         "none",
         "Share of those that they do not name.",
-        label="attributes left out",
-        digits=3,
+        "attributes left out",
     ),
     Metric(
         "regions/over_specified_greedy",
         "1",
         "none",
         "Share of captions that would fit no other object without one of their attributes either.",
-        label="over-specification",
-        digits=3,
+        "over-specification",
     ),
-    Metric("regions/words_greedy", "1", "none", "Mean number of words.", label="words of a caption", digits=3),
+    Metric("regions/words_greedy", "1", "none", "Mean number of words.", "words of a caption", words=_LENGTH),
     Metric(
         "regions/words",
         "1",
         "none",
         "regions/words_greedy, of sampled captions.",
-        label="words of a caption, sampled",
-        digits=3,
+        "words of a caption, sampled",
+        words=_LENGTH,
     ),
-    Metric("regions/meteor_greedy", "1", "up", "METEOR of the caption to the data's.", label="METEOR", digits=3),
-    Metric(
-        "regions/meteor", "1", "up", "regions/meteor_greedy, of sampled captions.", label="METEOR, sampled", digits=3
-    ),
+    Metric("regions/meteor_greedy", "1", "up", "METEOR of the caption to the data's.", "METEOR"),
+    Metric("regions/meteor", "1", "up", "regions/meteor_greedy, of sampled captions.", "METEOR, sampled", digits=3),
     Metric(
         "regions/cider_greedy",
         "1",
         "up",
         "CIDEr-D to the data's, 0 to 10; n-grams are weighted by these regions.",
-        label="CIDEr-D",
-        digits=3,
+        "CIDEr-D",
     ),
-    Metric(
-        "regions/cider", "1", "up", "regions/cider_greedy, of sampled captions.", label="CIDEr-D, sampled", digits=3
-    ),
+    Metric("regions/cider", "1", "up", "regions/cider_greedy, of sampled captions.", "CIDEr-D, sampled", digits=3),
     Metric(
         "regions/referring_iou",
         "1",
         "up",
         "IoU of a region and the policy's mask of the data's caption of it.",
-        label="referring IoU",
-        digits=3,
+        "referring IoU",
     ),
     Metric(
         "regions/ciou",
         "1",
         "up",
         "Pixels in both masks over pixels in either, of all regions together; large regions count more.",
-        label="cIoU",
-        digits=3,
+        "cIoU",
     ),
-    Metric(
-        "regions/giou", "1", "up", "Mean IoU of masks of the data's captions (referring IoU).", label="gIoU", digits=3
-    ),
+    Metric("regions/giou", "1", "up", "Mean IoU of masks of the data's captions (referring IoU).", "gIoU", digits=3),
     Metric(
         "regions/precision_<tenths>0",
         "1",
         "up",
         "Share of regions with an IoU of at least that.",
-        label="precision at 0.<tenths>",
-        digits=3,
+        "precision at 0.<tenths>",
     ),
     Metric(
         "regions/<attribute>_right_greedy",
         "1",
         "none",
         "Share of captions that name the attribute as it is.",
-        label="<attribute> named rightly",
-        digits=3,
+        "<attribute> named rightly",
     ),
     Metric(
         "regions/<attribute>_wrong_greedy",
         "1",
         "down",
         "Share of captions that name the attribute otherwise.",
-        label="<attribute> named wrongly",
-        digits=3,
+        "<attribute> named wrongly",
     ),
     Metric(
         "regions/<attribute>_left_out_greedy",
         "1",
         "none",
         "Share of captions that do not name the attribute.",
-        label="<attribute> left out",
-        digits=3,
+        "<attribute> left out",
     ),
     Metric(
         "regions/no_target",
         "1",
         "up",
         "Share of captions of absent objects for which nothing is drawn.",
-        label="absent objects: nothing drawn",
-        digits=3,
+        "absent objects: nothing drawn",
     ),
     Metric("supervised/loss", "1", "down", "Loss of the data's own captions and masks, before its weight."),
     Metric(
@@ -217,4 +188,7 @@ _ALL = (
     Metric("<loop>/empty_mask_frac", "1", "none", "Share of masks of a loop that are empty."),
 )
 
-METRICS = tuple(replace(metric, short=metric.name.startswith("regions/")) for metric in _ALL)
+METRICS = tuple(
+    replace(metric, short=True, digits=3) if metric.name.startswith("regions/") else metric for metric in _ALL
+)
+"""Figures of regions have three decimals; results of runs leave their first part out."""

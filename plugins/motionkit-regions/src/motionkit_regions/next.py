@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Mapping
 
 from motionkit import plugins
-from motionkit.config import typed_flags, words_for
 from motionkit.runs import RunInfo
+from motionkit.runs.words import typed_flags, words_for
 
 
 def after_pretraining(info: RunInfo) -> list[list[str]]:

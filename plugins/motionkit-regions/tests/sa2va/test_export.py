@@ -67,7 +67,7 @@ def test_a_base_that_moved_is_named(trained: Sa2vaPolicy, tmp_path: Path) -> Non
     document = json.loads(path.read_text())
     document["base"]["place"] = str(tmp_path / "gone")
     path.write_text(json.dumps(document))
-    with pytest.raises(MotionkitError, match="holds no model") as refused:
+    with pytest.raises(MotionkitError) as refused:
         export_hf(str(tmp_path / "policy"), tmp_path / "out")
     assert "base.place" in str(refused.value.fix)
     assert not (tmp_path / "out").exists()
@@ -110,22 +110,26 @@ def test_adapters_of_which_a_part_would_be_lost_are_refused(
     tensors = trained.tensors()
     layer = next(name for name in tensors if name.endswith(".lora_A.default.weight")).partition(".lora_A")[0]
     torch.save({**tensors, f"{layer}.{part}": torch.zeros(2)}, tmp_path / "pytorch_model.bin")
-    with pytest.raises(MotionkitError, match=rf"adapters that have no place here: {layer}.{part} and 0 more"):
+    with pytest.raises(MotionkitError, match=rf"{layer}.{part} and 0 more"):
         opened(tmp_path, base=str(composite))
     torch.save(tensors, tmp_path / "pytorch_model.bin")
-    with pytest.raises(MotionkitError, match="adapters that have no place here") as refused:
+    with pytest.raises(MotionkitError) as refused:
         opened(tmp_path, base=str(composite), lora_rank=0)
     assert "--policy.lora-rank" in str(refused.value.fix)
 
 
-def test_a_guides_checkpoint_needs_its_base_and_must_fit(composite: Path, tmp_path: Path) -> None:
-    torch.save({"mlp1.1.weight": torch.zeros(3)}, tmp_path / "pytorch_model.bin")
-    with pytest.raises(MotionkitError, match="does not say what it was trained from"):
-        opened(tmp_path)
-    with pytest.raises(MotionkitError, match="does not fit"):
-        opened(tmp_path, base=str(composite))
-    with pytest.raises(MotionkitError, match=r"no ema_model\.bin"):
-        opened(tmp_path, base=str(composite), weights="ema")
-    torch.save({"a.b": torch.zeros(3)}, tmp_path / "pytorch_model.bin")
-    with pytest.raises(MotionkitError, match="nothing that is trained"):
-        opened(tmp_path, base=str(composite))
+@pytest.mark.parametrize(
+    ("tensor", "options", "word"),
+    [
+        ("mlp1.1.weight", {"base": ""}, "trained from"),
+        ("mlp1.1.weight", {}, "does not fit"),
+        ("mlp1.1.weight", {"weights": "ema"}, "ema_model.bin"),
+        ("a.b", {}, "nothing that is trained"),
+    ],
+)
+def test_a_guides_checkpoint_needs_its_base_and_must_fit(
+    composite: Path, tmp_path: Path, tensor: str, options: dict[str, str], word: str
+) -> None:
+    torch.save({tensor: torch.zeros(3)}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(MotionkitError, match=word):
+        opened(tmp_path, **{"base": str(composite), **options})

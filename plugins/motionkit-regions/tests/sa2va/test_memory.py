@@ -126,7 +126,7 @@ def test_a_config_that_lacks_a_size_is_refused() -> None:
         ({**SA2VA_4B, "downsample_ratio": float("inf")}, "zero"),
         ({**SA2VA_4B, "llm_config": {**SA2VA_4B["llm_config"], "vocab_size": float("inf")}}, "infinity"),
     ):
-        with pytest.raises(MotionkitError, match="describes no Sa2VA model") as error:
+        with pytest.raises(MotionkitError) as error:
             dims_of(config)
         assert why in error.value.why
 

@@ -102,7 +102,7 @@ def opened(folder: Path) -> object:
 
 def test_code_runs_only_where_it_is_trusted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = published(tmp_path / "it")
-    with pytest.raises(MotionkitError, match="not trusted") as refused:
+    with pytest.raises(MotionkitError) as refused:
         opened(folder)
     assert "--trust-remote-code" in str(refused.value.fix)
     assert refused.value.code == 2
@@ -128,8 +128,9 @@ def test_what_the_projector_reads(tmp_path: Path, layer: int, more: float) -> No
         ({"lacking": "mlp1"}, "ignores regions"),
         ({"lacking": "text_hidden_fcs"}, "not a Sa2VA"),
         ({"auto_map": {}}, "not a Sa2VA"),
-        ({"llm_config": {"architectures": ["Phi3ForCausalLM"]}}, "'Phi3ForCausalLM', which is not supported"),
-        ({"llm_config": None}, "'none', which is not supported"),
+        ({"auto_map": {"AutoModel": "other/place--modeling_it.Model"}}, "another place"),
+        ({"llm_config": {"architectures": ["Phi3ForCausalLM"]}}, "Phi3ForCausalLM"),
+        ({"llm_config": None}, "none"),
     ],
 )
 def test_variants_that_cannot_be_used_are_refused_before_their_code_runs(
@@ -141,16 +142,10 @@ def test_variants_that_cannot_be_used_are_refused_before_their_code_runs(
     assert not (folder / "ran").exists()
 
 
-def test_code_of_another_place_is_refused(tmp_path: Path) -> None:
-    folder = published(tmp_path / "it", auto_map={"AutoModel": "other/place--modeling_it.Model"})
-    with pytest.raises(MotionkitError, match="another place"):
-        open_published(folder, torch.float32, trusted=True)
-
-
 def test_code_that_fails_is_reported_as_such(tmp_path: Path) -> None:
     folder = published(tmp_path / "it")
     (folder / "modeling_it.py").write_text("import torch\nraise KeyError('broken')\n")
-    with pytest.raises(MotionkitError, match="does not run here") as refused:
+    with pytest.raises(MotionkitError) as refused:
         open_published(folder, torch.float32, trusted=True)
     assert "KeyError" in str(refused.value.why)
     assert torch.get_default_dtype() == torch.float32

@@ -21,7 +21,7 @@ from motionkit_regions.self_play.settings import Sa2vaRlSettings
 from motionkit_regions.self_play.train import Sa2vaRl
 from motionkit_regions.small import open_regions
 from motionkit_regions.small_settings import RegionOptions
-from tests.made.training import run_trainer
+from tests.made.training import run_in_parts, run_trainer
 
 
 def settings(out: Path | None = None, **changes: Any) -> Sa2vaRlSettings:
@@ -89,12 +89,7 @@ def test_what_a_run_leaves_behind(finished: tuple[Path, Mapping[str, Any]]) -> N
 def test_a_run_that_was_stopped_ends_in_the_same_bits(
     finished: tuple[Path, Mapping[str, Any]], tmp_path: Path, stop_after: int
 ) -> None:
-    train(tmp_path / "parts", stop_after=stop_after)
-    resumed = settings(None)
-    again = resumed.model_copy(
-        update={"run": resumed.run.model_copy(update={"resume": tmp_path / "parts", "out": None})}
-    )
-    run_trainer(Sa2vaRl, "sa2va-rl", again, tmp_path / "parts")
+    run_in_parts(Sa2vaRl, "sa2va-rl", settings(tmp_path / "parts"), tmp_path / "parts", stop_after=stop_after)
     for name in ("policy", "policy-last"):
         one, two = ((run / name / "model.safetensors").read_bytes() for run in (finished[0], tmp_path / "parts"))
         assert one == two
@@ -112,14 +107,18 @@ def test_the_frozen_judge_sees_a_gain_and_no_gain_with_shuffled_advantages(tmp_p
     assert control < gain / 2
 
 
-def test_rewards_that_read_something_else_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(MotionkitError, match="physics"):
-        train(tmp_path / "run", loop1_reward="physics")
-
-
-def test_data_without_an_end_have_no_epochs(tmp_path: Path) -> None:
-    with pytest.raises(MotionkitError, match="have no end"):
-        train(tmp_path / "run", run={"num_steps": 0, "epochs": 1}, dataset={"name": "shapes", "scenes": "simple"})
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"loop1_reward": "physics"}, "physics"),
+        ({"run": {"num_steps": 0, "epochs": 1}, "dataset": {"name": "shapes", "scenes": "simple"}}, "no end"),
+    ],
+)
+def test_rewards_of_something_else_and_epochs_of_endless_data_are_refused(
+    tmp_path: Path, changes: dict[str, Any], word: str
+) -> None:
+    with pytest.raises(MotionkitError, match=word):
+        train(tmp_path / "run", **changes)
 
 
 def test_a_policy_is_trained_from_nothing(tmp_path: Path) -> None:

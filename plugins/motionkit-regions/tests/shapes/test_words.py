@@ -27,6 +27,7 @@ from motionkit_regions.datasets.scenes import (
     stands,
 )
 from motionkit_regions.datasets.settings import ShapesOptions
+from motionkit_regions.self_play.settings import Sa2vaRlSettings
 
 from .reading import fits_of
 
@@ -139,11 +140,12 @@ def test_relations_compare_columns_or_rows() -> None:
 
 def test_runs_recorded_before_go_on_with_simple_scenes() -> None:
     before = {"dataset": {"name": "shapes", "drop_size": 0.5, "seed": 3}, "seed": 1}
-    assert as_recorded(before)["dataset"]["scenes"] == "simple"
+    assert as_recorded(Sa2vaRlSettings, before)["dataset"]["scenes"] == "simple"
     options = ShapesOptions(scenes="words", images=5).model_dump()
     chosen = {"dataset": {"name": "shapes", **options}}
-    assert as_recorded(chosen) == chosen
-    assert as_recorded({"dataset": {"name": "coco-refexp"}}) == {"dataset": {"name": "coco-refexp"}}
+    assert as_recorded(Sa2vaRlSettings, chosen) == chosen
+    other = {"dataset": {"name": "coco-refexp"}}
+    assert as_recorded(Sa2vaRlSettings, other) == other
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])

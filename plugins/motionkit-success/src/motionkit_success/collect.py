@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run, fingerprint_tensors
+from motionkit.tracking import table_of
 from motionkit.training.base import Figure
 from motionkit.training.device import describe_device, set_up
 from motionkit.training.steps import Parts, State, restore, run_steps
@@ -132,12 +133,7 @@ def result_of(counts: Mapping[str, Mapping[str, int]], left_out: Mapping[str, in
         _logger.warning("%s", sentence)
     else:
         _logger.info("%s", sentence)
-    table = {
-        "title": "Episodes",
-        "columns": ["", "kept", "frames", "with success", "over the quota"],
-        "rows": rows,
-        "numbers": [1, 2, 3, 4],
-    }
+    table = table_of("Episodes", ["", "kept", "frames", "with success", "over the quota"], rows)
     labels = {"1": sum(count["success_frames"] for count in counts.values())}
     labels["0"] = sum(count["frames"] for count in counts.values()) - labels["1"]
     return {

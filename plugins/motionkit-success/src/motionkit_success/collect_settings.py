@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from motionkit.config import CheckpointSettings, Chosen, Cli, Group, RunSettings, slot
+from motionkit.config import Chosen, Cli, Group, slot
 from motionkit.plugins import Component
+from motionkit.training.settings import CheckpointSettings, RunSettings
 from motionkit_success.ppo.settings import (
     FLOAT32,
     ActingSettings,

@@ -56,18 +56,16 @@ class Reward:
             "notes": notes,
             **report.document(),
         }
-        closing = [*notes, report.sentence]
-        if (out := settings.out) is not None:
-            page = write_evaluation(
-                out,
-                "reward",
-                document,
-                lambda: evaluation_page(document, report),
-                beside=lambda: save_strips(out / FILE, report.strips),
-            )
-            document["page"] = str(page)
-            closing.append(f"page: {page}")
-        return Result(document, tables=report.tables(title), closing=closing)
+        result = Result(document, tables=report.tables(title), closing=[*notes, report.sentence])
+        if (out := settings.out) is None:
+            return result
+        return write_evaluation(
+            out,
+            "reward",
+            result,
+            lambda: evaluation_page(document, report),
+            beside=lambda: save_strips(out / FILE, report.strips),
+        )
 
 
 def _newest() -> Path:

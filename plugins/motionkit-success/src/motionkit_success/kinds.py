@@ -14,6 +14,15 @@ KINDS = (
         scaffold="motionkit_success:motionkit-environment-demo",
         after="datasets",
     ),
+    Kind(
+        "episodes",
+        "episode format",
+        gives={
+            "dataset": "motionkit_success.episode_formats:EpisodeFormat",  # which is read, too
+            "export": "motionkit_success.episode_formats:EpisodeFormat",
+        },
+        after="environments",
+    ),
     Kind("protocols", reads={"classifier": ""}),
     Kind("policies", gives={"actor": ""}),
 )

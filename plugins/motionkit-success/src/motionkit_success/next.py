@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from motionkit import plugins
-from motionkit.config import words_for
 from motionkit.errors import MotionkitError
 from motionkit.runs import RunInfo, peek
+from motionkit.runs.words import words_for
 
 
 def after_collect(info: RunInfo) -> list[list[str]]:

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from motionkit.config import OptimSettings
 from motionkit.training.device import autocast
 from motionkit.training.learner import Learner, cosine_rate
+from motionkit.training.settings import OptimSettings
 from motionkit.training.world import OneProcess, World, share_of, sum_over
 from motionkit_success.classifier import SuccessClassifier
 from motionkit_success.train_data import Seen

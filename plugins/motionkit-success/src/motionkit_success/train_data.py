@@ -23,6 +23,7 @@ from motionkit.runs import disk_errors, find, locate, write_bytes_atomic
 from motionkit.training.world import OneProcess, World, rows_of
 from motionkit_success.classifier import CHUNK, in_words, refuse_sizes
 from motionkit_success.classifier_network import SuccessNetwork, as_images
+from motionkit_success.episode_formats import format_of
 from motionkit_success.episodes import Episodes, label_episodes, open_episodes, open_trajectories
 from motionkit_success.episodes.read import MappedPages
 from motionkit_success.evaluation.data import Split
@@ -90,8 +91,7 @@ def reopen(
     elif not episodes.labelled:
         raise MotionkitError(
             f"{', '.join(map(str, paths))}: nothing says which frames are a success.",
-            why="a LeRobot dataset says so in a column success, next.success, or next.reward of 0 and 1, and this one "
-            "has none.",
+            why=" ".join(form.labels for form in map(format_of, paths) if form is not None),
             fix="motionkit reward-train --data.labels labels.csv, with the columns episode, label and frame.",
         )
     return Source(episodes.distinct(), tuple(places), trajectories, labels)

@@ -12,21 +12,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
-from motionkit.config import (
-    CheckpointSettings,
-    Cli,
-    EpochRunSettings,
-    Foreign,
-    Group,
-    OptimSettings,
-    Preset,
-    Problem,
-    TrainerSettings,
-    interpolate,
-    split_commas,
-)
-from motionkit.plugins import Component
+from motionkit.config import Cli, Foreign, Group, Layer, Problem, interpolate, split_commas
+from motionkit.plugins import Component, either
 from motionkit.training.guide_yaml import Reading, closed, leaves, reading
+from motionkit.training.settings import CheckpointSettings, EpochRunSettings, OptimSettings, TrainerSettings
+from motionkit_success.episode_formats import folders
 
 Architecture = Literal["auto", "small", "resnet10"]
 
@@ -39,8 +29,8 @@ class RewardDataSettings(Group):
 
     path: Annotated[tuple[str, ...], BeforeValidator(split_commas), Cli("--data")] = Field(
         (),
-        description="Run of reward-collect, folder of episodes or LeRobot dataset, repeatable; default: the newest "
-        "finished run.",
+        description=f"{either(['Run of reward-collect', 'folder of episodes', *folders()])}, repeatable; default: the "
+        "newest finished run.",
     )
     positive_dir: Annotated[Path | None, Cli("--data.positive-dir")] = Field(
         None, description="The guide's folder of .npy trajectories that succeed."
@@ -183,13 +173,13 @@ class RewardTrainSettings(TrainerSettings):
         return self.run.epochs or max(FEWEST_EPOCHS, round(STEPS / per_epoch))
 
     @classmethod
-    def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
+    def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Layer | None:
         """Return a lower learning rate for ResNet10; see `Settings.preset_of`."""
         model = given.get("model")
         table = model if isinstance(model, Mapping) else {}
         if table.get("architecture") == "resnet10" or table.get("pretrained"):
             values = {"optim.learning_rate": 3e-4}
-            return Preset("resnet10", values, "--learning-rate sets another")
+            return Layer.of("resnet10", values, off="--learning-rate sets another")
         return None
 
     @classmethod

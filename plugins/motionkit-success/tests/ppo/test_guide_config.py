@@ -68,14 +68,18 @@ def test_stage_1_is_reward_collect(tmp_path):
     assert (s.quota.positive, s.quota.negative, s.actor.kind, s.policy) == (7, 0, "pixels", "ppo")
 
 
-def test_the_switches_are_obeyed(tmp_path):
-    with pytest.raises(MotionkitError, match="both true"):
-        resolve(PpoSettings, files=(write(tmp_path, "True", "True"),))
-    with pytest.raises(MotionkitError, match="motionkit reward-collect") as other:
-        resolve(PpoSettings, files=(write(tmp_path, "False", "True"),))
-    assert other.value.fix == f"motionkit reward-collect --config {tmp_path / 'maniskill_ppo_cnn.yaml'}"
-    with pytest.raises(MotionkitError, match="motionkit ppo"):
-        resolve(RewardCollectSettings, files=(write(tmp_path, "True", "False"),))
+@pytest.mark.parametrize(
+    ("model", "use", "collect", "word"),
+    [
+        (PpoSettings, "True", "True", "both"),
+        (PpoSettings, "False", "True", "motionkit reward-collect --config"),
+        (RewardCollectSettings, "True", "False", "motionkit ppo"),
+    ],
+)
+def test_the_switches_are_obeyed(tmp_path, model, use, collect, word):
+    with pytest.raises(MotionkitError) as wrong:
+        resolve(model, files=(write(tmp_path, use, collect),))
+    assert word in wrong.value.sentence()
 
 
 def test_words_that_were_typed_replace_those_of_the_file(tmp_path):
@@ -91,25 +95,30 @@ def test_words_that_were_typed_replace_those_of_the_file(tmp_path):
     assert alone.settings.objective.gamma == 0.7
 
 
+def write_beside_a_switch(tmp_path: Path, line: str) -> Path:
+    path = tmp_path / "c.yaml"
+    head = "reward:\n  use_reward_model: true\n" if line.startswith(" ") else "reward: {use_reward_model: true}\n"
+    path.write_text(head + line + "\n")
+    return path
+
+
+def test_more_keys_of_the_reward_model_are_noted(tmp_path):
+    """The guide's file has more keys there than the guide lists."""
+    path = write_beside_a_switch(tmp_path, "  reward_model: {chekpoint_path: a.pt}")
+    assert "rest of reward.reward_model" in " ".join(resolve(PpoSettings, files=(path,)).notes)
+
+
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "word"),
     [
-        ("  reward_model: {chekpoint_path: a.pt}", "rest of reward.reward_model"),
-        ("  collect_dta: true", None),
+        ("  collect_dta: true", "collect_dta"),
         ("actor: {model: {_target_: os.system}}", "_target_"),
         ("algorithm: {gamma: '${oc.env:HOME}'}", "oc.env"),
     ],
 )
-def test_what_cannot_be_kept_is_named(tmp_path, line, said):
-    path = tmp_path / "c.yaml"
-    head = "reward:\n  use_reward_model: true\n" if line.startswith(" ") else "reward: {use_reward_model: true}\n"
-    path.write_text(head + line + "\n")
-    if said and "rest of" in said:  # the guide's file has more keys there than the guide lists
-        assert said in " ".join(resolve(PpoSettings, files=(path,)).notes)
-        return
-    with pytest.raises(MotionkitError) as wrong:
-        resolve(PpoSettings, files=(path,))
-    assert (said or "collect_dta") in str(wrong.value)
+def test_what_cannot_be_kept_is_named(tmp_path, line, word):
+    with pytest.raises(MotionkitError, match=word):
+        resolve(PpoSettings, files=(write_beside_a_switch(tmp_path, line),))
 
 
 def test_the_actor_of_reward_collect_is_no_word_of_the_guide(tmp_path):

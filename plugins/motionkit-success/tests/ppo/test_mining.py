@@ -22,7 +22,7 @@ from motionkit_success.ppo.settings import PpoSettings
 from motionkit_success.ppo.train import PpoTrainer
 from motionkit_success.train import RewardTrain
 from motionkit_success.train_settings import RewardTrainSettings
-from tests.made.training import metric_lines, run_trainer
+from tests.made.training import metric_lines, run_in_parts, run_trainer
 
 
 def collect(folder: Path, *, episodes: int = 12, steps: int = 6, seed: int = 0, first: int = 0) -> Path:
@@ -107,8 +107,7 @@ def test_a_run_that_was_stopped_ends_in_the_same_bits(
     trained: Path, whole: tuple[Path, Mapping[str, Any]], tmp_path: Path, stop_after: int
 ) -> None:
     out, parts = whole[0], tmp_path / "parts"
-    train(trained, parts, stop_after=stop_after)
-    run_trainer(PpoTrainer, "ppo", settings(trained, None, run={"num_steps": 4, "resume": parts}), parts)
+    run_in_parts(PpoTrainer, "ppo", settings(trained, parts), parts, stop_after=stop_after)
     one, two = load_actor(out), load_actor(parts)
     assert all(torch.equal(one.tensors()[name], two.tensors()[name]) for name in one.tensors())
     first, second = load_classifier(out), load_classifier(parts)
@@ -118,15 +117,23 @@ def test_a_run_that_was_stopped_ends_in_the_same_bits(
     assert metric_lines(out) == metric_lines(parts)
 
 
-def test_what_mining_needs_is_said(trained: Path, tmp_path: Path) -> None:
-    save_classifier(tmp_path / "alone", load_classifier(trained))
-    with pytest.raises(MotionkitError, match="does not say what it was trained on") as said:
-        PpoTrainer(settings(tmp_path / "alone")).prepare()
-    assert (said.value.code, "reward-train" in said.value.fix) == (2, True)
-    with pytest.raises(MotionkitError, match="no classifier"):
-        PpoTrainer(settings(trained, reward={"env": {"weight": 1.0}})).prepare()
-    with pytest.raises(MotionkitError, match="does not fit into 4 updates"):
-        PpoTrainer(settings(trained, mine={"rounds": 4})).prepare()
+@pytest.mark.parametrize(
+    ("alone", "changes", "word"),
+    [
+        (True, {}, "trained on"),
+        (False, {"reward": {"env": {"weight": 1.0}}}, "classifier"),
+        (False, {"mine": {"rounds": 4}}, "4 updates"),
+    ],
+)
+def test_what_mining_needs_is_said(
+    trained: Path, tmp_path: Path, alone: bool, changes: dict[str, Any], word: str
+) -> None:
+    if alone:
+        save_classifier(tmp_path / "alone", load_classifier(trained))
+    with pytest.raises(MotionkitError, match=word) as said:
+        PpoTrainer(settings(tmp_path / "alone" if alone else trained, **changes)).prepare()
+    assert said.value.code == 2
+    assert said.value.fix
 
 
 def test_data_that_changed_are_refused(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_what_was_scored_is_not_what_the_learner_writes_into() -> None:
 @pytest.mark.parametrize("kind", ["mlp", "pixels"])
 def test_a_learning_rate_out_of_range_is_a_sentence(tmp_path: Path, kind: str) -> None:
     wild = settings(tmp_path / "run", optim={"learning_rate": 1e6}, policy={"kind": kind})
-    with pytest.raises(MotionkitError, match="not finite") as said:
+    with pytest.raises(MotionkitError) as said:
         run_trainer(PpoTrainer, "ppo", wild, tmp_path / "run")
     assert said.value.fix == "start again with a --learning-rate below 1e+06."
     assert said.value.code == 1

@@ -6,18 +6,10 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from motionkit.config import (
-    Chosen,
-    Cli,
-    Group,
-    OptimSettings,
-    PromptSettings,
-    RunSettings,
-    TrainerSettings,
-    slot,
-    slots,
-)
+from motionkit.config import Chosen, Cli, Group, slot, slots
 from motionkit.plugins import Component, Metric
+from motionkit.text_to_motion.settings import PromptSettings
+from motionkit.training.settings import OptimSettings, RunSettings, TrainerSettings
 
 
 class BestSettings(Group):

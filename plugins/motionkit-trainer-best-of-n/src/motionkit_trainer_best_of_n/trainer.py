@@ -19,7 +19,7 @@ from motionkit.text_to_motion.generating import Samples, plan_steps, refuse_bloc
 from motionkit.text_to_motion.policy import DiffusionPolicy, guidance_of
 from motionkit.text_to_motion.rewards.mix import RewardMix
 from motionkit.text_to_motion.trained import leave_out_prompts, prompt_fingerprint, trained_items
-from motionkit.tracking import result_table, results
+from motionkit.tracking import Report, entry_of
 from motionkit.training.base import LOSS, REWARD, Figure, dataset_inputs, inputs_of
 from motionkit.training.device import describe_device, set_up
 from motionkit.training.learner import Learner, constant_rate
@@ -110,13 +110,10 @@ class BestOfN:
             return {}
         self.policy.save(run.artifact("policy"))
         heldout = {
-            name.split("/")[1]: {
-                "before": fitted.before[name], "after": after, "delta": after - fitted.before[name],
-                "n": len(self.asked),
-            }
+            name.split("/")[1]: entry_of(fitted.before[name], after, len(self.asked))
             for name, after in fitted.after.items()
-        }  # fmt: skip
-        table = [result_table(results(heldout), f"{len(self.asked)} held-out prompts")] if heldout else []
+        }
+        table = [Report(heldout).table(f"{len(self.asked)} held-out prompts")] if heldout else []
         return {"heldout": heldout, "metrics": dict(fitted.after), "table": table}
 
     def _round(self, number: int, learner: Learner) -> dict[str, float]:

@@ -13,7 +13,7 @@ from torch.nn.functional import one_hot
 
 from motionkit.geometry import matrix_from_6d, matrix_to_6d
 from motionkit.rigs import GAITS, soft_period
-from motionkit.tracking import FEWEST, TOO_FEW, decimals, moved, word_of
+from motionkit.tracking import FEWEST, TOO_FEW, decimals, moved, table_of, word_of
 from motionkit_predictor.data.clips import ClipSet, StateClip
 from motionkit_predictor.encoder.network import FEET, PERIOD, MotionEncoder, frame_features, turn_residual, with_history
 
@@ -289,7 +289,7 @@ def probe_table(figures: Mapping[str, float], intervals: Intervals, takes: int, 
         verdict = _verdict(figures[name] - figures[other], ends, takes, digits, up=up)
         rows.append([label, f"{figures[name]:.{digits}f}", f"{figures[other]:.{digits}f}", words, shown, verdict])
     columns = ["held out", "encoder", "baseline", "what it says", "difference, 95 % interval", "the encoder is"]
-    return {"title": title, "columns": columns, "rows": rows, "numbers": [1, 2]}
+    return table_of(title, columns, rows, (1, 2))
 
 
 def probe_verdict(figures: Mapping[str, float], intervals: Intervals, takes: int) -> str:

@@ -7,8 +7,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from motionkit.config import Cli, EpochRunSettings, Group, OptimSettings, Place, TrainerSettings, split_commas
+from motionkit.config import Cli, Group, Place, split_commas
 from motionkit.plugins import Component
+from motionkit.training.settings import EpochRunSettings, OptimSettings, TrainerSettings
 
 
 class EncoderModelSettings(Group):

@@ -13,6 +13,7 @@ from torch import Tensor
 from motionkit import weights
 from motionkit.rl import stable_hash
 from motionkit.runs import Run
+from motionkit.tracking import entry_of
 from motionkit.training.base import LOSS, Figure
 from motionkit.training.device import autocast, describe_device, set_up
 from motionkit.training.learner import Learner, cosine_rate
@@ -292,15 +293,7 @@ class PretrainEncoder:
         names = [name for name in HEADLINES if name in heldout]
         title = f"Probes on {count} validation clips, {0 if self.held_out is None else len(self.held_out)} frames"
         return {
-            "heldout": {
-                name: {
-                    "before": before[name],
-                    "after": heldout[name],
-                    "delta": heldout[name] - before[name],
-                    "n": takes,
-                }
-                for name in names
-            },
+            "heldout": {name: entry_of(before[name], heldout[name], takes) for name in names},
             "metrics": dict(heldout),
             "table": probe_table(heldout, intervals, final.takes, title),
             "verdict": verdict,

@@ -95,15 +95,14 @@ class Mpl:
         }
         tables, closing = result.pop("table"), result.pop("closing")
         document = {**conditions, **result}
-        if (out := settings.out) is not None:
-            (predictions,), shown = kept, {**document, "table": tables, "closing": closing}
-            page = write_evaluation(
-                out,
-                "mpl",
-                document,
-                lambda: evaluation_page(shown, predictions),
-                beside=lambda: predictions.save(out / FILE),
-            )
-            document["page"] = str(page)
-            closing = [*closing, f"page: {page}"]
-        return Result(document, tables=tables, closing=closing)
+        measured = Result(document, tables=tables, closing=closing)
+        if (out := settings.out) is None:
+            return measured
+        (predictions,), shown = kept, {**document, "table": tables, "closing": closing}
+        return write_evaluation(
+            out,
+            "mpl",
+            measured,
+            lambda: evaluation_page(shown, predictions),
+            beside=lambda: predictions.save(out / FILE),
+        )

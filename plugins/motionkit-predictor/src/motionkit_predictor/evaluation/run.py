@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from motionkit.tracking import FEWEST, TOO_FEW, Metric, definition, moved, word_of
+from motionkit.tracking import FEWEST, TOO_FEW, definition, metric_table, moved, table_of, word_of
 from motionkit_predictor.evaluation.data import EvalData, require_fit
 from motionkit_predictor.evaluation.kept import KeptPath, Predictions, keep_paths, keep_predictions
 from motionkit_predictor.evaluation.long.measure import LongSettings, measure_long
@@ -88,19 +88,18 @@ def tables(measured: Measured, title: str) -> list[dict[str, Any]]:
             cells.append(f"{error.text(value)}{span}" if math.isfinite(value) else "n/a")
         rows.append((row, *cells))
     far = measured.horizons.frames.index(measured.horizons.last)
-    others = []
     truth = {"skate": next(iter(measured.values.values())).get(TRUTH_SKATE)}
     with_truth: list[tuple[str, Mapping[str, Tensor | None]]] = [*measured.values.items(), ("truth", truth)]
-    metrics = {name: definition(f"mpl/{name}") for name in _SHOWN}
-    for row, shown in with_truth:
-        others.append((row, *(_cell(metric, shown.get(name), far) for name, metric in metrics.items())))
+    others = [
+        (row, [None if (value := shown.get(name)) is None else float(value[far]) for name in _SHOWN])
+        for row, shown in with_truth
+    ]
     return [
-        {"title": title, "columns": ["", *(f"{key} ms" for key in keys)], "rows": rows,
-         "numbers": list(range(1, len(keys) + 1))},
-        {"title": f"at {keys[far]} ms, or over the time until then",
-         "columns": ["", *(metric.heading for metric in metrics.values())], "rows": others,
-         "numbers": list(range(1, len(metrics) + 1))},
-    ]  # fmt: skip
+        table_of(title, ["", *(f"{key} ms" for key in keys)], rows),
+        metric_table(
+            f"at {keys[far]} ms, or over the time until then", [definition(f"mpl/{name}") for name in _SHOWN], others
+        ),
+    ]
 
 
 def verdict(measured: Measured) -> str:
@@ -129,10 +128,6 @@ def verdict(measured: Measured) -> str:
     if level:
         return f"the model is no better than a baseline beyond chance: {', '.join(level)}."
     return f"the model has a smaller GeoDeg than every baseline at every horizon.{few}"
-
-
-def _cell(metric: Metric, value: Tensor | None, place: int) -> str:
-    return "" if value is None else metric.text(float(value[place]))
 
 
 def evaluate(

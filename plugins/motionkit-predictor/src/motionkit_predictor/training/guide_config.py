@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from motionkit.config import Foreign, Problem, SettingsError, renamed, which_setting
+from motionkit.config import Foreign, Problem, SettingsError, which_setting
+from motionkit.training.guide_yaml import renamed
 from motionkit_predictor.training.stages import TRAINER_KEYS
 
 LOSSES = (

@@ -9,19 +9,9 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
-from motionkit.config import (
-    Cli,
-    EpochRunSettings,
-    Foreign,
-    Group,
-    OptimSettings,
-    Place,
-    Preset,
-    TrainerSettings,
-    split_commas,
-    with_later,
-)
+from motionkit.config import Cli, Foreign, Group, Layer, Place, split_commas, with_later
 from motionkit.plugins import Component
+from motionkit.training.settings import EpochRunSettings, OptimSettings, TrainerSettings
 from motionkit_predictor.data.settings import WindowSettings
 from motionkit_predictor.settings import PredictorSettings
 from motionkit_predictor.training.guide_config import is_refused, translate, translate_sets
@@ -57,14 +47,14 @@ def size_of(frames: int) -> Size:
     return next(name for name, row in SIZES.items() if frames < row.frames)
 
 
-def find_preset(value: Any) -> Preset | None:
+def find_preset(value: Any) -> Layer | None:
     """Return the values of a preset; None if there is none of that name."""
     name = str(value).strip().lower() if value is not None else ""
     if name not in get_args(Size):
         return None
     values = SIZES[name].values  # type: ignore[index]
     known = min(25, int(values["train.seq_len"]) // 2)
-    return Preset(f"preset {name}", {**values, "train.known": known}, "the guide's sizes; what was given wins")
+    return Layer.of(f"preset {name}", {**values, "train.known": known}, off="the guide's sizes; what was given wins")
 
 
 Weight = Annotated[float, Field(ge=0, le=1e6)]
@@ -283,7 +273,7 @@ class TrainMplSettings(TrainerSettings):
 
     @classmethod
     def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a run's settings as it had them; see `Translated.recorded`.
+        """Return a run's settings as it had them; see `Settings.recorded`.
 
         Older runs had no paths of other speeds and curves, and refused several skeletons.
         """
@@ -291,7 +281,7 @@ class TrainMplSettings(TrainerSettings):
         return {"retarget": "", **with_later(table, none)}
 
     @classmethod
-    def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
+    def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Layer | None:
         """Return the guide's size that is asked for; see `Settings.preset_of`."""
         return find_preset(given.get("preset"))
 

@@ -17,6 +17,7 @@ from motionkit.contracts.open_model import trained_on
 from motionkit.errors import MotionkitError
 from motionkit.rigs import GAITS
 from motionkit.runs import Run, TrainedOn
+from motionkit.tracking import entry_of
 from motionkit.training.base import LOSS, Figure
 from motionkit.training.device import describe_device, set_up
 from motionkit.training.learner import Best
@@ -238,11 +239,11 @@ class TrainMpl:
         for alarm in lasting.get("alarms", ()):
             _logger.warning("%s", alarm)
         count = len(windows.takes.unique())
-        heldout = {"skill": _change(before.get("mpl/skill", 0.0), skill, count)}
+        heldout = {"skill": entry_of(before.get("mpl/skill", 0.0), skill, count)}
         for key, value in document["rows"]["model"]["geo_deg"].items():
             if value is None:
                 continue
-            heldout[f"mpl/geo_deg/{key}"] = _change(before.get(f"mpl/geo_deg/{key}", float("nan")), value, count)
+            heldout[f"mpl/geo_deg/{key}"] = entry_of(before.get(f"mpl/geo_deg/{key}", float("nan")), value, count)
         return {
             "heldout": heldout,
             "metrics": {"mpl/skill": skill, **(long_metrics(lasting) if lasting else {})},
@@ -287,10 +288,6 @@ def _require_shareable(settings: TrainMplSettings, world: World) -> None:
 def _group(metrics: Mapping[str, float], group: str) -> dict[str, float]:
     """Return the metrics below a name, without it."""
     return {name.removeprefix(f"{group}/"): value for name, value in metrics.items() if name.startswith(f"{group}/")}
-
-
-def _change(before: float, after: float, count: int) -> dict[str, float | int]:
-    return {"before": before, "after": after, "delta": after - before, "n": count}
 
 
 @dataclass(frozen=True)

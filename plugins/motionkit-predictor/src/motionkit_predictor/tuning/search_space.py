@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from pydantic import BaseModel
 
-from motionkit.config import Range, Search
+from motionkit.contracts.search import Range, Search
 from motionkit_predictor.training.settings import TrainMplSettings
 from motionkit_predictor.training.stages import Stage
 
@@ -46,7 +46,7 @@ _BEFORE_PRUNING = 3  # epochs before a trial may be pruned
 
 
 def search(settings: BaseModel) -> Search:
-    """Return the search space; see `motionkit.config.Search`.
+    """Return the search space; see `motionkit.contracts.search.Search`.
 
     With stages the free-run weight and horizon of each stage after the first are searched, in ranges that follow each
     other, so that schedules only rise. Losses that the stages set are searched in the stages. The end of teacher

@@ -126,4 +126,5 @@ class ShapesOptions(Group):
 shapes = Component(
     summary="Drawn scenes of coloured shapes, with a mask and a caption of one of them; endless, needs no download",
     options=ShapesOptions, factory="motionkit_regions.datasets.scenes:Shapes", gives="regions",
+    later={"scenes": "simple", **ShapesOptions().model_dump(include={"images", "captioned", "lapse", "extra"})},
 )  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from motionkit.tracking import TOO_FEW, definition, label_of, result_table, results
+from motionkit.tracking import TOO_FEW, Report, definition, label_of, table_of
 from motionkit_regions.evaluation.known import TRUTH, Known
 from motionkit_regions.evaluation.measure import RegionFigures, worded
 from motionkit_regions.evaluation.split import EqualEntropy, SplitFigures
@@ -164,7 +164,7 @@ def tables(
     lead = {name: values for name, values in figures.items() if name in FIGURES and name not in SAMPLED}
     sampled = {name: values for name, values in figures.items() if name in SAMPLED}
     if compared:
-        shown = [result_table(results(lead), title), sampled_table(sampled, equal)]
+        shown = [Report(lead).table(title), sampled_table(sampled, equal)]
     else:
         shown = [_values(lead, title), _values(sampled, "Sampled captions")]
     rest = {name: values for name, values in figures.items() if name not in FIGURES}
@@ -177,22 +177,17 @@ def sampled_table(
 ) -> dict[str, Any]:
     """Return the table of sampled captions."""
     blocks = {name: {**values, **(values.get("equal_entropy") or {})} for name, values in figures.items()}
-    columns: dict[str, list[str]] = {"": [], "before": [], f"at T {equal:.3g}" if equal else " ": [], "after": []}
-    columns |= {"change": [], "95 % interval": [], "that is": []}
-    for row in results(blocks):
-        cells = (
+    columns = ["", "before", *([f"at T {equal:.3g}"] if equal else []), "after", "change", "95 % interval", "that is"]
+    rows = [
+        (
             label_of(row.name).removesuffix(", sampled"), row.text(float(figures[row.name]["before"])),
-            row.text(row.before), row.text(row.after), row.text(row.delta, sign=True), row.interval, row.verdict,
-        )  # fmt: skip
-        for column, cell in zip(columns.values(), cells, strict=True):
-            column.append(cell)
-    if not equal:
-        del columns[" "]
-    return {
-        "title": "Sampled captions, " + ("beside the policy before at equal entropy" if equal else "before and after"),
-        "columns": list(columns), "rows": list(zip(*columns.values(), strict=True)),
-        "numbers": list(range(1, len(columns) - 1)),
-    }  # fmt: skip
+            *([row.text(row.before)] if equal else []), row.text(row.after), row.text(row.delta, sign=True),
+            row.interval, row.verdict,
+        )
+        for row in Report(blocks).changes
+    ]  # fmt: skip
+    title = "Sampled captions, " + ("beside the policy before at equal entropy" if equal else "before and after")
+    return table_of(title, columns, rows, range(1, len(columns) - 1))
 
 
 def attribute_table(
@@ -205,8 +200,7 @@ def attribute_table(
         rows.append((label_of(name), *(_text(name, values[side]) if side in values else "-" for side in sides)))
     title = "Attributes, as share of the captions"
     heads = ["reference" if side == "data" else side for side in sides]
-    table = {"title": title, "columns": ["", *heads], "rows": rows, "numbers": list(range(1, len(sides) + 1))}
-    return [table] if rows else []
+    return [table_of(title, ["", *heads], rows)] if rows else []
 
 
 def _values(figures: Figures, title: str) -> dict[str, Any]:
@@ -218,7 +212,7 @@ def _values(figures: Figures, title: str) -> dict[str, Any]:
         data = [_text(name, figure["data"]) if "data" in figure else "-"] if known else []
         rows.append((label_of(name), _text(name, figure["after"]), *data, f"{_text(name, low)} to {_text(name, high)}"))
     columns = ["", "value", *(["reference"] if known else []), "95 % interval"]
-    return {"title": title, "columns": columns, "rows": rows, "numbers": list(range(1, len(columns)))}
+    return table_of(title, columns, rows)
 
 
 def verdict(
@@ -236,7 +230,7 @@ def verdict(
         f"{label_of(name)} {_text(name, figures[name]['before'])} to {_text(name, figures[name]['after'])}"
         for name in names
     )
-    (judge,) = results({"judge_iou_greedy": figures["judge_iou_greedy"]})
+    (judge,) = Report({"judge_iou_greedy": figures["judge_iou_greedy"]}).changes
     sure = judge.verdict == "better"
     head = "the judge draws its captions better" if sure else "the judge sees no clear gain"
     if judge.verdict == TOO_FEW:
@@ -270,7 +264,8 @@ def _effects(figures: Figures) -> list[tuple[str, str]]:
     """Return each side effect in a few words and in a sentence."""
     effects: list[tuple[str, str]] = []
     wrong, words, absent = (figures.get(name) for name in _EFFECTS)
-    verdicts = {row.name: row.verdict for row in results({name: figures[name] for name in _EFFECTS if name in figures})}
+    measured = Report({name: figures[name] for name in _EFFECTS if name in figures})
+    verdicts = {row.name: row.verdict for row in measured.changes}
     if wrong and verdicts["attributes_wrong_greedy"] == "worse":
         span = f"{wrong['before']:.1%} before, {wrong['after']:.1%} after"
         effects.append(("more of what they say is wrong", f"captions name more attributes wrongly: {span}."))

@@ -54,8 +54,9 @@ class CaptionToMaskOptions(Group):
 _ROOM = "motionkit_regions.self_play.turns"
 mask_to_caption = Component(
     "Captions of a region; the partner draws a mask of each", MaskToCaptionOptions,
-    f"{_ROOM}:MaskToCaption",
+    f"{_ROOM}:MaskToCaption", later={"listen": 0.0},
 )  # fmt: skip
 caption_to_mask = Component(
-    "Masks of a caption; the partner captions each", CaptionToMaskOptions, f"{_ROOM}:CaptionToMask"
-)
+    "Masks of a caption; the partner captions each", CaptionToMaskOptions, f"{_ROOM}:CaptionToMask",
+    later={"learn": 0.0, "absent": 0.0},
+)  # fmt: skip

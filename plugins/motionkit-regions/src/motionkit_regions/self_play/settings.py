@@ -7,18 +7,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from motionkit.config import (
-    CheckpointSettings,
-    Chosen,
-    Cli,
-    EpochRunSettings,
-    Group,
-    OptimSettings,
-    TrainerSettings,
-    slot,
-    slots,
-)
+from motionkit.config import Chosen, Cli, Group, slot, slots
 from motionkit.plugins import Component
+from motionkit.training.settings import CheckpointSettings, EpochRunSettings, OptimSettings, TrainerSettings
 
 
 class Sa2vaRunSettings(EpochRunSettings):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from motionkit.tracking import result_table, results
+from motionkit.tracking import Report
 from motionkit.training.steps import State
 from motionkit_regions.evaluation.known import Known
 from motionkit_regions.evaluation.measure import RegionFigures, Task, Weights, as_it_is, change_of, measure
@@ -114,7 +114,7 @@ def summary_of(
         "threshold. Data: the captions of the data. The interval is a 95 % bootstrap over regions.",
         "notes": [describe_sampled(measured.temperature, measured.equal_temperature, measured.nats, count), *notes],
         "table": [
-            result_table(results(heldout), f"{count:,} held-out regions, captions of the likeliest words"),
+            Report(heldout).table(f"{count:,} held-out regions, captions of the likeliest words"),
             sampled_table(sampled, measured.equal_temperature),
             *attribute_table(attributes),
         ],

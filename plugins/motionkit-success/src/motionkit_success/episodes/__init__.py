@@ -5,7 +5,6 @@ Needs numpy, no torch. docs/reward-models.md describes the files.
 
 from motionkit_success.episodes.collector import Collector, Quota
 from motionkit_success.episodes.labels import label_episodes
-from motionkit_success.episodes.lerobot import export_lerobot
 from motionkit_success.episodes.open import is_episodes, open_episodes, open_whole
 from motionkit_success.episodes.read import ARTIFACT, ColumnName, EpisodeRecord, Episodes, task_of
 from motionkit_success.episodes.trajectories import Trajectories, export_trajectories, open_trajectories
@@ -18,7 +17,6 @@ __all__ = [
     "Episodes",
     "Quota",
     "Trajectories",
-    "export_lerobot",
     "export_trajectories",
     "is_episodes",
     "label_episodes",

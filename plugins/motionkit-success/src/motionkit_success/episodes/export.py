@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from motionkit.contracts.console import Console
 from motionkit.errors import MotionkitError
-from motionkit_success.episodes.lerobot import export_lerobot
+from motionkit_success.episode_formats import formats
 from motionkit_success.episodes.open import is_episodes, open_whole
-from motionkit_success.episodes.trajectories import export_trajectories
-
-_FORMATS = ("npy", "lerobot")
 
 
 def export_episodes(
@@ -23,32 +19,25 @@ def export_episodes(
 
     Args:
         path: A run of `reward-collect`, or a folder of episodes.
-        to: ``npy`` (the default) or ``lerobot``.
+        to: A format of `motionkit_success.episode_formats`; the default is ``npy``.
         out: Folder to make.
         console: Says what was written.
-        fps: Frames a second of a LeRobot dataset; 0: those of the episodes.
+        fps: Frames a second; 0: those of the episodes.
         overwrite: Replace an earlier export there.
 
     Returns:
         The document of the command; None if neither the path nor the format is one of episodes.
     """
-    if to not in _FORMATS and not is_episodes(Path(path)):
+    known = formats()
+    if to not in known and not is_episodes(Path(path)):
         return None
-    if to not in (*_FORMATS, None):
+    to = to or next(iter(known))
+    if to not in known:
         raise MotionkitError(
-            f"{path} holds episodes; they cannot be exported to {to}.", fix="--to npy, or --to lerobot"
+            f"{path} holds episodes; they cannot be exported to {to}.",
+            fix=", or ".join(f"--to {name}" for name in known),
         )
     episodes = open_whole(Path(path))
     for note in episodes.notes:
         console.warn(note)
-    if to == "lerobot":
-        dataset = export_lerobot(episodes, out, fps=fps, overwrite=overwrite)
-        console.say(f"wrote {dataset['episodes']} episodes of {dataset['fps']:g} frames a second into {out}")
-        return {"to": "lerobot", "out": str(out), **dataset}
-    counts = export_trajectories(episodes, out, overwrite=overwrite)
-    console.say(
-        f"wrote {counts['positive']} trajectories into {out / 'positive'}, {counts['negative']} into {out / 'negative'}"
-    )
-    train = ["motionkit", "reward-train", "--data.positive-dir", str(out / "positive"),
-             "--data.negative-dir", str(out / "negative")]  # fmt: skip
-    return {"to": "npy", "out": str(out), "trajectories": counts, "frames": len(episodes), "next": [shlex.join(train)]}
+    return {"to": to, "out": str(out), **known[to].write(episodes, out, console, fps=fps, overwrite=overwrite)}

@@ -1,4 +1,4 @@
-"""Opening episodes: folders of episodes, runs of `reward-collect` and LeRobot datasets, several as one."""
+"""Opening episodes: folders of episodes, runs of `reward-collect` and datasets of other tools, several as one."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from motionkit.errors import MotionkitError
-from motionkit_success.episodes.lerobot import is_lerobot
-from motionkit_success.episodes.lerobot_read import cached_lerobot
+from motionkit_success.episode_formats import format_of
 from motionkit_success.episodes.read import (
     ARTIFACT,
     FIX,
@@ -22,7 +21,7 @@ from motionkit_success.episodes.read import (
 
 
 def open_episodes(*places: Path) -> Episodes:
-    """Open folders of episodes, runs of reward-collect and LeRobot datasets, whose videos are decoded once, as one."""
+    """Open folders of episodes, runs of reward-collect and datasets of other tools, which are decoded once, as one."""
     opened = [_opened(Path(place).expanduser()) for place in places]
     manifest = opened[0][1]
     for folder, other, *_ in opened[1:]:
@@ -63,8 +62,9 @@ def open_episodes(*places: Path) -> Episodes:
 
 
 def is_episodes(place: Path) -> bool:
-    """Return whether a place is a folder of episodes, a run of reward-collect, or a LeRobot dataset."""
-    return is_lerobot(place) or any((folder / MANIFEST).is_file() for folder in (place, place / ARTIFACT))
+    """Return whether a place is a folder of episodes, a run of reward-collect, or a dataset of another tool."""
+    own = any((folder / MANIFEST).is_file() for folder in (place, place / ARTIFACT))
+    return own or format_of(place) is not None
 
 
 def open_whole(place: Path) -> Episodes:
@@ -96,10 +96,11 @@ def _columns_part(opened: Sequence[tuple[Path, Manifest]], records: Sequence[Epi
 
 
 def _opened(place: Path) -> tuple[Path, Manifest, list[EpisodeRecord], list[str]]:
-    if not is_lerobot(place):
+    form = format_of(place)
+    if form is None:
         folder = _folder(place)
         return folder, *read_folder(folder)
-    kept, notes = cached_lerobot(place)
+    kept, notes = form.read(place)
     manifest, records, folder_notes = read_folder(kept)
     return kept, manifest, records, [*notes, *folder_notes]
 

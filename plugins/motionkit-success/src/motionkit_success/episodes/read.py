@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from motionkit.documents import as_model, read_json
 from motionkit.errors import MotionkitError
 from motionkit.runs import fingerprint
+from motionkit_success.episode_formats import folders
 
 ARTIFACT = "episodes"
 """Folder of a run that holds its episodes."""
@@ -36,7 +37,8 @@ _AROUND = 64 * 2**10
 MANIFEST = "manifest.json"
 LABEL_RULE = "a frame is a success if the environment said so of the state it shows; an episode is positive if one is"
 
-FIX = "give a run of motionkit reward-collect, the folder that a Collector wrote, or a LeRobot dataset."
+_OTHERS = "".join(f", or a {name}" for name in folders())
+FIX = f"give a run of motionkit reward-collect, the folder that a Collector wrote{_OTHERS}."
 
 _LONGEST = 100
 

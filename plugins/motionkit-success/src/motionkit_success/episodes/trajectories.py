@@ -7,6 +7,7 @@ others. It is read without executing anything in it.
 from __future__ import annotations
 
 import io
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -17,8 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motionkit.config import cache_folder
+from motionkit.contracts.console import Console
 from motionkit.errors import MotionkitError
 from motionkit.runs import OutputFolder, disk_errors, fingerprint, write_bytes_atomic
+from motionkit_success.episode_formats import EpisodeFormat, NoOptions
 from motionkit_success.episodes.collector import Collector
 from motionkit_success.episodes.open import open_episodes
 from motionkit_success.episodes.read import Episodes, plain_name
@@ -276,6 +279,23 @@ def export_trajectories(episodes: Episodes, out: Path, *, overwrite: bool = Fals
                 counts[name] += 1
         place.settle(part, {"schema": 1, "trajectories": dict(counts)})
     return counts
+
+
+class TrajectoryFormat(EpisodeFormat):
+    """The guide's files, as a format that `motionkit export` writes."""
+
+    def __init__(self, options: NoOptions) -> None:
+        self.options = options
+
+    def write(
+        self, episodes: Episodes, out: Path, console: Console, *, fps: float, overwrite: bool
+    ) -> Mapping[str, Any]:
+        """Write the files; frames have no times in them."""
+        counts = export_trajectories(episodes, out, overwrite=overwrite)
+        good, bad = out / "positive", out / "negative"
+        console.say(f"wrote {counts['positive']} trajectories into {good}, {counts['negative']} into {bad}")
+        train = ["motionkit", "reward-train", "--data.positive-dir", str(good), "--data.negative-dir", str(bad)]
+        return {"trajectories": counts, "frames": len(episodes), "next": [shlex.join(train)]}
 
 
 def _file(episodes: Episodes, number: int) -> bytes:

@@ -20,7 +20,7 @@ from torch import Tensor
 from motionkit import weights
 from motionkit.errors import MotionkitError
 from motionkit.runs import write_bytes_atomic
-from motionkit.tracking import definition
+from motionkit.tracking import definition, table_of
 from motionkit_success.classification import (
     AtThreshold,
     Reliability,
@@ -97,13 +97,14 @@ class RewardReport:
             metric = definition(f"classifier/{name}")
             span = " to ".join(f"{end:.3f}" for end in self.ci95[name]) if name in self.ci95 else ""
             rows.append([metric.title(), metric.text(self.heldout[name]), span, read])
-        first = {"title": title, "columns": ["", "value", "95 % interval", "what it says"], "rows": rows}
         marks = [
             [check.name, _MARKS[check.status], "-" if check.value is None else f"{check.value:.3g}", check.limit]
             for check in self.checks
         ]
-        second = {"title": "Checks", "columns": ["check", "", "value", "limit"], "rows": marks, "numbers": [2]}
-        return [{**first, "numbers": [1]}, second]
+        return [
+            table_of(title, ["", "value", "95 % interval", "what it says"], rows, (1,)),
+            table_of("Checks", ["check", "", "value", "limit"], marks, (2,)),
+        ]
 
 
 def measure_classifier(

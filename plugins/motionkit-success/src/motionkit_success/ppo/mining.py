@@ -12,9 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from motionkit.config import OptimSettings
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run, TrainedOn
+from motionkit.tracking import table_of
+from motionkit.training.settings import OptimSettings
 from motionkit.training.steps import Kept, ModelState, Parts
 from motionkit_success.classification import AtThreshold
 from motionkit_success.classifier import ARTIFACT as CLASSIFIER
@@ -281,5 +282,4 @@ class Miner:
         ]  # fmt: skip
         columns = ["round", "after update", "frames mined", "successes"]
         columns += ["precision before", "recall before", "threshold"]
-        return {"title": "Mining: the classifier on the policy's own frames", "columns": columns, "rows": rows,
-                "numbers": list(range(7))}  # fmt: skip
+        return table_of("Mining: the classifier on the policy's own frames", columns, rows, range(len(columns)))

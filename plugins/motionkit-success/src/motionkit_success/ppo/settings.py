@@ -12,26 +12,14 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BaseModel, Field, model_validator
 
 from motionkit import plugins
-from motionkit.config import (
-    Chosen,
-    Cli,
-    Foreign,
-    Group,
-    Layer,
-    Preset,
-    RunSettings,
-    TrainerSettings,
-    slot,
-    slots,
-    slots_of,
-    split_choice,
-    with_later,
-)
+from motionkit.config import Chosen, Cli, Foreign, Group, Layer, slot, slots, slots_of, with_later
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
-from motionkit.plugins import Component, reads_of
+from motionkit.plugins import Component, either, reads_of
+from motionkit.training.settings import RunSettings, TrainerSettings
 from motionkit_success.actor_settings import ActorSettings
 from motionkit_success.environments.tasks import as_recorded
+from motionkit_success.episode_formats import folders, formats
 from motionkit_success.ppo.guide import Command, is_foreign, translate_stage, translate_words
 
 STEPS = {"mlp": 16, "pixels": 40}
@@ -187,13 +175,13 @@ class ActingSettings(TrainerSettings):
         return environment_of_inputs(cls, layers, typed)
 
     @classmethod
-    def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
+    def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Layer | None:
         """Return the environment's defaults; see `Settings.preset_of`."""
         return usual_settings(cls.command, given, options)
 
     @classmethod
     def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a run's settings with the environment as it was then; see `Translated.recorded`."""
+        """Return a run's settings with the environment as it was then; see `Settings.recorded`."""
         return with_recorded_environment(table)
 
     @classmethod
@@ -225,7 +213,8 @@ class PpoSettings(ActingSettings):
     init: Annotated[Path | None, Cli("--init")] = Field(
         None,
         description="Run or folder whose actor is trained on, its shape wins over the policy's settings; or episodes, "
-        "such as a run of reward-collect --policy scripted or a LeRobot dataset, which are cloned first.",
+        f"such as {either(['a run of reward-collect --policy scripted', *(f'a {it}' for it in folders())])}, which are "
+        "cloned first.",
     )
     clone: CloneSettings = CloneSettings()
     episodes: EpisodesSettings = EpisodesSettings()
@@ -253,7 +242,7 @@ class PpoSettings(ActingSettings):
 
     @classmethod
     def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a run's settings with the environment as it was then; see `Translated.recorded`.
+        """Return a run's settings with the environment as it was then; see `Settings.recorded`.
 
         Older runs had neither cloning nor shifted pictures, and kept the policy of highest true success.
         """
@@ -284,7 +273,7 @@ _LEARNED = ("actor", "objective", "optim")  # groups of settings
 _ARTIFACT, _DOCUMENT = "classifier", "classifier.json"  # as motionkit_success.classifier has them, which imports torch
 _TRAINED = "reward-train"
 _OF_RUNS = ("actor", "episodes")  # folders of runs
-_MANIFESTS = ("manifest.json", "meta/motionkit.json")  # of episodes, and of those that were exported to LeRobot
+_MANIFEST = "manifest.json"  # of episodes, as motionkit_success.episodes.read has it
 
 
 def environment_of_inputs(
@@ -312,7 +301,7 @@ def environment_of_inputs(
 
 def usual_settings(
     command: str, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]
-) -> Preset | None:
+) -> Layer | None:
     """Return the defaults of a command for an environment; see `Settings.preset_of`."""
     policy, env = given.get("policy"), given.get("env")
     kind = policy.get("kind") if isinstance(policy, Mapping) else None
@@ -323,7 +312,7 @@ def usual_settings(
             values = usual(command, table, "pixels" if kind == "pixels" else "mlp")
             if isinstance(policy, str) and policy != "ppo":  # of reward-collect: nothing is learned
                 values = {key: value for key, value in values.items() if key.partition(".")[0] not in _LEARNED}
-            return Preset("the environment", values, "a flag sets another") if values else None
+            return Layer.of("the environment", values, off="a flag sets another") if values else None
     return None
 
 
@@ -346,7 +335,7 @@ def _chosen(model: type[BaseModel], layers: Sequence[Layer], name: str) -> list[
     """Return the choices for a slot; None if no layer has any."""
     slot, chosen = slots_of(model)[name], None
     for layer in layers:
-        words, table = split_choice(slot, layer.table.get(name))
+        words, table = slot.split(layer.table.get(name))
         tables = [word for word, value in table.items() if isinstance(value, Mapping)] if slot.many else []
         chosen = words or (tables if layer.from_file and tables else chosen)
     return chosen
@@ -379,7 +368,8 @@ def _of_run(place: Path) -> Mapping[str, Any] | None:
 
 def _of_episodes(place: Path) -> Mapping[str, Any] | None:
     """Return the environment that episodes were collected in; None if it is not known."""
-    for path in (place.expanduser() / name for name in _MANIFESTS):
+    exported = [form.manifest for form in formats().values() if form.manifest]
+    for path in (place.expanduser() / name for name in (_MANIFEST, *exported)):
         if path.is_file():
             table = read_json(path, dict).get("environment")
             return table if isinstance(table, Mapping) and isinstance(table.get("name"), str) else None

@@ -25,7 +25,7 @@ from motionkit.errors import MotionkitError
 from motionkit.plugins import reads_of
 from motionkit.rl import stable_hash
 from motionkit.runs import Run, find_model, fingerprint_tensors, write_bytes_atomic
-from motionkit.tracking import TOO_FEW, result_table, results
+from motionkit.tracking import TOO_FEW, Report
 from motionkit.training.base import REWARD, Figure, inputs_of
 from motionkit.training.device import describe_device, set_up
 from motionkit.training.learner import Best
@@ -324,7 +324,7 @@ class PpoTrainer:
             "metrics": {"success/true": success["after"]},
             "alarm": alarm.document(),
             "table": [
-                result_table(results(heldout), f"Share of {count:,} held-out episodes that succeed; policy {chosen}"),
+                Report(heldout).table(f"Share of {count:,} held-out episodes that succeed; policy {chosen}"),
                 *([self.miner.table()] if self.miner is not None and self.miner.rounds else []),
             ],
             "verdict": sentence,
@@ -372,7 +372,7 @@ def drawn_better(change: Mapping[str, Any]) -> str:
 
 def verdict(success: Mapping[str, Any], alarm: SuccessAlarm) -> str:
     """Return the run's result in a sentence."""
-    (row,) = results({"success/true": success})
+    (row,) = Report({"success/true": success}).changes
     before, after = row.before, row.after
     if row.verdict == TOO_FEW:
         sentence = f"true success went from {before:.0%} to {after:.0%} in {row.n} episodes: too few to say more."

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from motionkit.config import Cli, RunSettings, TrainerSettings
+from motionkit.config import Cli
 from motionkit.plugins import Component
+from motionkit.training.settings import RunSettings, TrainerSettings
 from pydantic import Field
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from motionkit.tracking import FEWEST, LEAST_MOVEMENT, TOO_FEW, Metric, definition
+from motionkit.tracking import FEWEST, TOO_FEW, Metric, definition, metric_table, table_of
 from motionkit_predictor.evaluation.long.measure import (
     ALONG,
     DRAWN,
@@ -28,6 +28,9 @@ from motionkit_predictor.evaluation.measure import finite
 
 FIGURES = ("movement", "npss", "slide", "speed", "height", "path_mean", "path_end", "heading")
 """Figures of a document, in its order; `motionkit.tracking` defines each as ``mpl/long/NAME``."""
+
+LEAST_MOVEMENT = 0.6
+"""Share of the movement of reference clips below which a motion is reported to die out."""
 
 FAR_OFF = 0.3
 """Metres of mean distance to the timed point above which a path is reported as not followed."""
@@ -81,35 +84,35 @@ def long_tables(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     free, own_path, drawn = document["free"], document["own"], document["drawn"]
     shown: tuple[str, ...] = ("movement", "npss", "slide", "speed", "height", "path_mean")
     rows = [
-        (f"{row}, {at} s", *(_cell(name, figures[name].get(at)) for name in shown))
+        (f"{row}, {at} s", [figures[name].get(at) for name in shown])
         for row, figures in free["rows"].items()
         for at in document["seconds"]
     ]
-    rows.append(("reference clips", *(_cell(name, free["real"].get(name)) for name in shown)))
+    rows.append(("reference clips", [free["real"].get(name) for name in shown]))
     over = f"the last {document['over']:g} s before each time"
-    tables = [_table(f"{free['runs']} free runs: {over}; movement 1 is that of reference clips", shown, rows)]
+    title = f"{free['runs']} free runs: {over}; movement 1 is that of reference clips"
+    tables = [metric_table(title, list(map(_metric, shown)), rows)]
     if labels := _labels_table(document, key):
         tables.append(labels)
     shown = ("path_mean", "path_end", "heading", "movement", "slide", "speed")
     rows = []
     if own_path is not None:
         rows += [
-            (f"own path (n = {own_path['runs']}): {row}", *(_cell(name, figures[name].get(END)) for name in shown))
+            (f"own path (n = {own_path['runs']}): {row}", [figures[name].get(END) for name in shown])
             for row, figures in own_path["rows"].items()
         ]
     rows += [
-        (f"drawn paths: {row}", *(_cell(name, figures[name].get(key)) for name in shown))
-        for row, figures in drawn["mean"].items()
+        (f"drawn paths: {row}", [figures[name].get(key) for name in shown]) for row, figures in drawn["mean"].items()
     ]
     first = next(iter(drawn["mean"]), "")
     rows += [
-        (f"{DRAWN[path].title}: {row}", *(_cell(name, group["rows"][row][name].get(key)) for name in shown))
+        (f"{DRAWN[path].title}: {row}", [group["rows"][row][name].get(key) for name in shown])
         for path, group in drawn["paths"].items()
         for row in group["rows"]
         if row in (first, MATCHING)
     ]
     title = f"along paths for {key} s, {drawn['starts']} starts a path; own paths to the clip's end, at most 7 s"
-    return [*tables, _table(title, shown, rows)]
+    return [*tables, metric_table(title, list(map(_metric, shown)), rows)]
 
 
 def long_alarms(document: Mapping[str, Any]) -> list[str]:
@@ -299,12 +302,7 @@ def _labels_table(document: Mapping[str, Any], key: str) -> dict[str, Any] | Non
         f"{slides[0]:g} times that of reference clips (+ {slides[1]:g} m/s) and {speeds[0]:g} to {speeds[1]:g} times "
         f"their speed (± {speeds[2]:g} m/s)"
     )
-    return {"title": title, "columns": columns, "rows": rows, "numbers": [1, 2, 5, 6, 7, 8]}
-
-
-def _table(title: str, shown: Sequence[str], rows: Sequence[tuple[str, ...]]) -> dict[str, Any]:
-    columns = ["", *(_metric(name).heading for name in shown)]
-    return {"title": title, "columns": columns, "rows": list(rows), "numbers": list(range(1, len(columns)))}
+    return table_of(title, columns, rows, (1, 2, *range(5, len(columns))))
 
 
 def _cell(name: str, value: float | None) -> str:
