@@ -245,7 +245,7 @@ def soft_gait(steps: Tensor, contacts: Tensor | None, fps: float, leg: float) ->
     run (1 - j) m r, jump j. Windows are centred, so later frames count as well as earlier ones.
 
     Args:
-        steps: ``[T, 3]`` as in `motionkit.motion.prediction.MotionState`.
+        steps: ``[T, 3]`` of the root from the frame before, in its heading: metres to the left and ahead, radians.
         contacts: ``[T, 2]`` left and right foot; None if they are not known: then nothing is a jump.
         fps: Frames per second.
         leg: Length of the legs, metres.

@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from motionkit.motion.prediction import MotionState
 from motionkit_predictor.checks import check_predictor
 from motionkit_predictor.evaluation.baselines import Extrapolation
 from motionkit_predictor.network.features import Statistics
 from motionkit_predictor.network.predictor import PredictorNetwork
 from motionkit_predictor.policy import MplPredictor
 from motionkit_predictor.settings import PredictorSettings
+from motionkit_predictor.states import MotionState
 
 NAMES = ("hips", "spine", "head")
 

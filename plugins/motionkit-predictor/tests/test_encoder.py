@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.motion.prediction import MotionState
 from motionkit.runs import open_run, peek
 from motionkit_predictor.encoder.network import (
     EncoderSizes,
@@ -25,6 +24,7 @@ from motionkit_predictor.encoder.network import (
     save_encoder,
     turn_residual,
 )
+from motionkit_predictor.states import MotionState
 
 JOINTS, FPS = 4, 30.0
 NAMES = ("hips", "spine", "head", "hand")

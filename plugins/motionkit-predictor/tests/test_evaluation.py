@@ -16,7 +16,6 @@ import motionkit
 from motionkit.errors import MotionkitError
 from motionkit.geometry import matrix_to_6d
 from motionkit.motion import Clip, Motion
-from motionkit.motion.prediction import MotionState
 from motionkit.rigs import body_yaw
 from motionkit.starter import Order, perform
 from motionkit.tracking import definition
@@ -26,6 +25,7 @@ from motionkit_predictor.evaluation.baselines import PENALTY, Extrapolation, Nea
 from motionkit_predictor.evaluation.data import EvalData, require_fit
 from motionkit_predictor.evaluation.measure import Body, Horizons, Measured, fit_baselines, measure, measure_row
 from motionkit_predictor.evaluation.run import evaluate, verdict
+from motionkit_predictor.states import MotionState
 
 HORIZONS = Horizons.at([100, 200, 400], 30.0)
 NAMES = ("walk/normal", "wave/right", "jump/forward", "run/normal", "sneak/forward", "limp/left")

@@ -9,11 +9,11 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.geometry import yaw_matrix
-from motionkit.motion.prediction import MotionState
 from motionkit_predictor.data.clips import ClipSet, StateClip, cut_windows
 from motionkit_predictor.evaluation.baselines import Extrapolation
 from motionkit_predictor.evaluation.guide import FreeRunSettings, evaluate_freerun, evaluate_teacher, free_figures
 from motionkit_predictor.evaluation.measure import Body, Horizons, measure, measure_row
+from motionkit_predictor.states import MotionState
 
 RATE = 2.0
 """Degrees per frame that each joint but the root turns by."""

@@ -13,7 +13,6 @@ import torch
 from motionkit.errors import MotionkitError
 from motionkit.metrics import geodesic_degrees
 from motionkit.motion import Clip
-from motionkit.motion.prediction import MotionState
 from motionkit.starter import Order, perform
 from motionkit_predictor.data.clips import Windows, clip_set, cut_windows
 from motionkit_predictor.data.files import _motion
@@ -23,6 +22,7 @@ from motionkit_predictor.evaluation.kept import Predictions
 from motionkit_predictor.evaluation.long.measure import DRAWN, LongSettings
 from motionkit_predictor.evaluation.measure import Horizons, by_error, chosen
 from motionkit_predictor.evaluation.run import evaluate
+from motionkit_predictor.states import MotionState
 
 HORIZONS = Horizons.at([400, 100], 30.0)  # the furthest first: nothing may rely on their order
 NAMES = ("walk/normal", "wave/right", "jump/forward", "run/normal", "sneak/forward", "limp/left")

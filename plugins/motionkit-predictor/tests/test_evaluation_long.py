@@ -13,7 +13,6 @@ from torch import Tensor
 
 from motionkit.metrics import geodesic_degrees, movement
 from motionkit.motion import Caption, Clip
-from motionkit.motion.prediction import MotionState, follow, motion_of, path_errors
 from motionkit.rigs import body_yaw
 from motionkit.starter import Order, perform
 from motionkit.tracking import definition
@@ -36,6 +35,7 @@ from motionkit_predictor.network.features import Statistics
 from motionkit_predictor.network.predictor import PredictorNetwork
 from motionkit_predictor.policy import MplPredictor
 from motionkit_predictor.settings import PredictorSettings
+from motionkit_predictor.states import MotionState, follow, motion_of, path_errors
 
 FPS = 30.0
 PAST = 25

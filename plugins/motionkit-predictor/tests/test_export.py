@@ -19,7 +19,6 @@ from motionkit.errors import MotionkitError
 from motionkit.formats.bvh import write_bvh
 from motionkit.geometry import matrix_from_6d, matrix_to_6d
 from motionkit.motion import HUMANML, Motion
-from motionkit.motion.prediction import follow
 from motionkit.starter import OFFSETS, PARENTS, generate
 from motionkit_predictor.data.clips import ClipSet
 from motionkit_predictor.data.files import open_clip_set, starter_clip_set
@@ -30,6 +29,7 @@ from motionkit_predictor.network.features import Course, Statistics, pack
 from motionkit_predictor.network.predictor import PredictorNetwork
 from motionkit_predictor.policy import MplPredictor
 from motionkit_predictor.settings import PredictorSettings
+from motionkit_predictor.states import follow
 
 SHAPE = PredictorSettings(head="both", width=32, window=6, lags=(0.0333, 0.0667), shot=0.2, cosines=4, ahead=(0.2, 0.5))
 

@@ -18,7 +18,6 @@ from motionkit.formats.bvh import write_bvh
 from motionkit.formats.mpl.conventions import UNREAL
 from motionkit.geometry import matrix_to_6d, matrix_to_quaternion
 from motionkit.motion import HUMANML, Motion
-from motionkit.motion.prediction import MotionState
 from motionkit.starter import OFFSETS, PARENTS, generate
 from motionkit_predictor.data.clips import ClipSet, motion_state
 from motionkit_predictor.data.files import open_clip_set
@@ -30,6 +29,7 @@ from motionkit_predictor.network.features import Statistics, pack
 from motionkit_predictor.network.predictor import PredictorNetwork
 from motionkit_predictor.policy import MplPredictor
 from motionkit_predictor.settings import PredictorSettings
+from motionkit_predictor.states import MotionState
 
 SHAPE = PredictorSettings(head="delta", width=16, heads=1, window=1, lags=(0.0333,))
 

@@ -12,11 +12,11 @@ from motionkit.errors import MotionkitError
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.geometry import rotate_yaw
 from motionkit.motion import Clip, JointMotion, Motion
-from motionkit.motion.prediction import state_positions
 from motionkit.rigs import body_yaw
 from motionkit.starter import Order, perform
 from motionkit_predictor.data.clips import clip_set, cut_windows, motion_state
 from motionkit_predictor.data.files import _motion, open_clip_set, read_clip_set, starter_clip_set
+from motionkit_predictor.states import state_positions
 
 
 def starter_motion(name: str = "walk/normal", frames: int = 70, seed: int = 0) -> Motion:

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from motionkit.motion import HUMANML, Motion
-from motionkit.motion.prediction import MotionState, steps_of
 from motionkit_predictor.continuation import glides
 from motionkit_predictor.data.clips import ClipSet, StateClip
 from motionkit_predictor.evaluation.long.measure import DRAWN
 from motionkit_predictor.path_start import Way, find_start, first_way, start_at
+from motionkit_predictor.states import MotionState, steps_of
 from tests.made.rigs import starter_rig
 
 FPS, KNOWN = 30.0, 25

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.geometry import matrix_from_6d, matrix_to_6d
-from motionkit.motion.prediction import MotionState, follow
 from motionkit_predictor.data.clips import ClipSet
 from motionkit_predictor.data.files import starter_clip_set
 from motionkit_predictor.encoder.network import EncoderSizes, MotionEncoder, Scales
@@ -34,6 +33,7 @@ from motionkit_predictor.network.predictor import (
 from motionkit_predictor.network.unrolled import Film, WindowAttention
 from motionkit_predictor.policy import MplPredictor, open_predictor
 from motionkit_predictor.settings import Head, MplOptions, PredictorSettings
+from motionkit_predictor.states import MotionState, follow
 
 SMALL = PredictorSettings(head="delta", width=32, window=6, lags=(0.0333, 0.0667, 0.1333), dropout=0.0)
 

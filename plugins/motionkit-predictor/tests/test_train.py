@@ -16,13 +16,13 @@ import torch
 from motionkit.errors import MotionkitError
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.motion import HUMANML, Clip
-from motionkit.motion.prediction import MotionState, follow
 from motionkit.starter import Order, perform
 from motionkit_predictor.data.clips import Windows
 from motionkit_predictor.data.files import _motion, open_clip_set
 from motionkit_predictor.encoder.network import EncoderSizes, MotionEncoder, Scales, save_encoder
 from motionkit_predictor.evaluation.data import find_predictor, open_predictor
 from motionkit_predictor.policy import MplPredictor
+from motionkit_predictor.states import MotionState, follow
 from motionkit_predictor.training import trainer as _trainer
 from motionkit_predictor.training.objective import Objective
 from motionkit_predictor.training.settings import TrainMplSettings

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from motionkit import plugins
 from motionkit.errors import MotionkitError
-from motionkit.motion.prediction import MotionState
 from motionkit.plugins import Component
 from motionkit.testing import Findings, check_component, component_of, options_of
 from motionkit_predictor.policy import Predictor
+from motionkit_predictor.states import MotionState
 
 PREDICTOR_TOLERANCE = 1e-5
 _FRAMES, _LONGER = 4, 7  # predicted frames, and frames of a command

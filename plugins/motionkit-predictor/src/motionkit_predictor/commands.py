@@ -87,10 +87,10 @@ def predict(
     from motionkit.clips.motion_clip import save_clips
     from motionkit.contracts.device import resolve_device
     from motionkit.motion import Caption, Clip
-    from motionkit.motion.prediction import read_path
     from motionkit_predictor.continuation import continue_clip, glides
     from motionkit_predictor.evaluation.data import find_predictor, open_predictor
     from motionkit_predictor.evaluation.long.result import FAR_OFF
+    from motionkit_predictor.states import read_path
 
     refuse_foreign(out)
     kind = kind_of(out)

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.motion import Motion
-from motionkit.motion.prediction import MotionState, extended, motion_of, path_errors
 from motionkit.rigs import find_feet
 from motionkit_predictor.data.clips import ClipSet, StateClip
 from motionkit_predictor.evaluation.data import require_fit
 from motionkit_predictor.policy import Predictor
+from motionkit_predictor.states import MotionState, extended, motion_of, path_errors
 
 _STANDING = 0.05
 """Metres above its lowest place up to which a foot stands."""

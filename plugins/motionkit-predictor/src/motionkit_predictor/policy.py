@@ -13,13 +13,13 @@ from torch import Tensor
 from motionkit import weights
 from motionkit.documents import read_model
 from motionkit.errors import MotionkitError
-from motionkit.motion.prediction import MotionState
 from motionkit.rigs import find_feet
 from motionkit.runs import find_model, fingerprint_tensors, write_model
 from motionkit_predictor.encoder.network import EncoderSizes, MotionEncoder, Scales
 from motionkit_predictor.network.features import Statistics
 from motionkit_predictor.network.predictor import PredictorNetwork, Standing
 from motionkit_predictor.settings import MplOptions, PredictorSettings
+from motionkit_predictor.states import MotionState
 
 KIND, ARTIFACT, DOCUMENT = "mpl", "policy", "policy.json"
 
@@ -74,7 +74,7 @@ class Predictor(Protocol):
                 with its first frame.
             frames: Number of frames to predict.
             command: ``[N, F, 3]``, F at least `frames`: the path that the root should follow, as the steps of
-                `motionkit.motion.prediction.MotionState`; None for no path.
+                `motionkit_predictor.states.MotionState`; None for no path.
 
         Returns:
             ``[N, frames, ...]``, float32 or 64, on the CPU.

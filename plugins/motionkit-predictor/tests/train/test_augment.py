@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from motionkit.motion.prediction import MotionState, follow, state_positions
 from motionkit.rigs import mirror_order
 from motionkit_predictor.data.clips import ClipSet, cut_windows
 from motionkit_predictor.data.files import starter_clip_set
+from motionkit_predictor.states import MotionState, follow, state_positions
 from motionkit_predictor.training.batches import (
     Augmentation,
     WindowBatch,

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from motionkit.config import resolve
-from motionkit.motion.prediction import MotionState
 from motionkit_predictor.data.clips import ClipSet, StateClip
+from motionkit_predictor.states import MotionState
 from motionkit_predictor.training.checklist import DataFacts, as_lines, checklist
 from motionkit_predictor.training.settings import TrainMplSettings
 from motionkit_predictor.training.trainer import TrainMpl, data_facts

@@ -13,8 +13,8 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.geometry import yaw_matrix
-from motionkit.motion.prediction import MotionState
 from motionkit_predictor.network.features import Statistics
+from motionkit_predictor.states import MotionState
 from motionkit_predictor.training.guide_figures import curve_file, cut_back, read_epochs, write_epoch
 from motionkit_predictor.training.norm_template import read_template, take_turn_scale, template_of, write_template
 

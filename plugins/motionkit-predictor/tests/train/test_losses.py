@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from motionkit.geometry import matrix_from_6d, matrix_to_6d
-from motionkit.motion.prediction import MotionState, state_positions
 from motionkit_predictor.network.features import Predicted
+from motionkit_predictor.states import MotionState, state_positions
 from motionkit_predictor.training.losses import (
     Frames,
     JointLoss,

@@ -19,9 +19,9 @@ from motionkit.geometry import rotate_yaw, yaw_matrix
 from motionkit.motion import Clip, JointMotion, Motion
 from motionkit.motion.corpus.ids import Split, complete_splits
 from motionkit.motion.motion import END
-from motionkit.motion.prediction import MotionState
 from motionkit.rigs import GAITS, body_yaw, find_feet, leg_length, soft_contacts, soft_gait
 from motionkit.runs import Kept, TrainedOn, fingerprint
+from motionkit_predictor.states import MotionState
 
 _UNKNOWN = 0.5
 

@@ -18,9 +18,9 @@ from motionkit import weights
 from motionkit.documents import read_model
 from motionkit.errors import MotionkitError
 from motionkit.geometry import matrix_from_6d, matrix_to_6d
-from motionkit.motion.prediction import MotionState
 from motionkit.rigs import GAITS
 from motionkit.runs import TENSORS, find_model, newest_with, what_is, write_model
+from motionkit_predictor.states import MotionState
 
 KIND, ARTIFACT, DOCUMENT = "mpl-encoder", "encoder", "encoder.json"
 

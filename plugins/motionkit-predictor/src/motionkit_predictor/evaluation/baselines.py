@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from motionkit.geometry import matrix_from_6d, matrix_to_6d, rotate_yaw
-from motionkit.motion.prediction import MotionState, extended, follow, path_points
 from motionkit_predictor.data.clips import StateClip, Windows
+from motionkit_predictor.states import MotionState, extended, follow, path_points
 
 DAMPED = 0.8
 """Speed kept from each frame to the next by the damped baseline."""

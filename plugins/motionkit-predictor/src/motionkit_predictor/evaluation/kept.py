@@ -17,7 +17,6 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.metrics import geodesic_degrees
-from motionkit.motion.prediction import MotionState, follow, state_positions
 from motionkit.runs import Run, disk_errors, write_bytes_atomic
 from motionkit_predictor.data.clips import ClipSet, Windows
 from motionkit_predictor.evaluation.long.measure import ALONG, DRAWN, MODEL, LongRuns
@@ -33,6 +32,7 @@ from motionkit_predictor.evaluation.measure import (
     predict_checked,
 )
 from motionkit_predictor.policy import Predictor
+from motionkit_predictor.states import MotionState, follow, state_positions
 
 FILE = "predictions.npz"
 

@@ -29,12 +29,12 @@ from motionkit.metrics import (
     slide_terms,
     yaw_degrees,
 )
-from motionkit.motion.prediction import MotionState, follow, state_positions
 from motionkit.rigs import find_feet
 from motionkit.rigs.roles import find_roles
 from motionkit_predictor.data.clips import ClipSet, Windows
 from motionkit_predictor.evaluation.baselines import DAMPED, Extrapolation, Nearest, Ridge
 from motionkit_predictor.policy import Predictor
+from motionkit_predictor.states import MotionState, follow, state_positions
 
 MODEL, HOLD = "model", "hold"
 BATCH = 256

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from motionkit.errors import MotionkitError
 from motionkit.geometry import matrix_from_6d
-from motionkit.motion.prediction import MotionState
 from motionkit.rigs.roles import find_roles
 from motionkit.runs import TENSORS, OutputFolder
 from motionkit_predictor.export import bvh_file, known_frames, runtime
@@ -37,6 +36,7 @@ from motionkit_predictor.network.predictor import (
 )
 from motionkit_predictor.policy import MplPredictor, open_predictor
 from motionkit_predictor.settings import MplOptions
+from motionkit_predictor.states import MotionState
 
 Head = Delta | OneShot
 Column = dict[str, Any]

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from motionkit.geometry import matrix_to_6d, rotate_yaw
-from motionkit.motion.prediction import MotionState, follow
 from motionkit_predictor.encoder.network import MotionEncoder, encoder_inputs, frame_features, with_history
+from motionkit_predictor.states import MotionState, follow
 
 ROOT = 4
 """Features of the root's motion: its step per second (x, z, turn) and its height."""

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from motionkit.geometry import matrix_from_6d, matrix_to_6d
-from motionkit.motion.prediction import MotionState
 from motionkit_predictor.encoder.network import PERIOD, MotionEncoder
 from motionkit_predictor.network.features import (
     FEET,
@@ -25,6 +24,7 @@ from motionkit_predictor.network.features import (
 )
 from motionkit_predictor.network.unrolled import Film, UnrolledLinear, WindowAttention
 from motionkit_predictor.settings import PredictorSettings
+from motionkit_predictor.states import MotionState
 
 POINT = 4
 """Features of a point of the commanded path."""

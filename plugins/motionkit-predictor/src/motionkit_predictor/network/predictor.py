@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from motionkit.geometry import matrix_from_6d, matrix_to_6d, rotate_yaw
-from motionkit.motion.prediction import MotionState, follow, state_positions
 from motionkit_predictor.encoder.network import MotionEncoder
 from motionkit_predictor.network.features import (
     ROOT,
@@ -25,6 +24,7 @@ from motionkit_predictor.network.features import (
 from motionkit_predictor.network.heads import Delta, OneShot, Output
 from motionkit_predictor.network.unrolled import unrolled
 from motionkit_predictor.settings import PredictorSettings
+from motionkit_predictor.states import MotionState, follow, state_positions
 
 SHARE, POWER, GAIN = 0.9, 2.0, 1.5
 """`livelier` aims at the movement of the known frames times SHARE: poses are extrapolated by the ratio of that to the

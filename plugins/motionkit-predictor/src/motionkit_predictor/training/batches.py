@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from motionkit.geometry import matrix_from_6d, matrix_to_6d, rotate_yaw, yaw_matrix
-from motionkit.motion.prediction import MotionState
 from motionkit.rigs import mirror_order
 from motionkit.rl import stable_hash
 from motionkit_predictor.data.clips import Windows
+from motionkit_predictor.states import MotionState
 
 _WAVE = 6.0  # seconds in which a bent path swings from side to side: nearly a circle over the second that is read ahead
 

@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from motionkit.metrics import CONTACT
-from motionkit.motion.prediction import MotionState, follow, state_positions
 from motionkit_predictor.network.features import Predicted
+from motionkit_predictor.states import MotionState, follow, state_positions
 from motionkit_predictor.training.settings import GROUPS, LossSettings
 
 _METRES = 0.5  # metres that a radian of heading counts as: what a body half a metre wide is off by

@@ -18,9 +18,9 @@ from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.formats.mpl import angular_velocity
 from motionkit.geometry import matrix_to_6d
-from motionkit.motion.prediction import MotionState, follow
 from motionkit.runs import write_bytes_atomic
 from motionkit_predictor.network.features import Statistics
+from motionkit_predictor.states import MotionState, follow
 
 FILE = "norm_template.json"
 _ROOT = 6  # numbers of the root in a state: position (3), velocity (2), yaw (1)

@@ -16,11 +16,11 @@ from torch import Tensor
 from motionkit.geometry import matrix_to_6d
 from motionkit.metrics import SHORTEST, leading_joint, lower_slide, movement, movement_share, npss_terms
 from motionkit.motion.corpus.ids import Split
-from motionkit.motion.prediction import MotionState, extended, follow, path_errors, state_positions
 from motionkit_predictor.data.clips import ClipSet, StateClip, Windows, cut_windows
 from motionkit_predictor.evaluation.baselines import Extrapolation, Matching
 from motionkit_predictor.evaluation.measure import Body, predict_checked
 from motionkit_predictor.policy import MplPredictor, Predictor
+from motionkit_predictor.states import MotionState, extended, follow, path_errors, state_positions
 
 MODEL, HOLD, DRAGGED, MATCHING = "model", "hold", "dragged", "matching"
 FREE, OWN, ALONG = "free", "own", "drawn"
@@ -372,7 +372,7 @@ class DrawnPath:
     turn: Callable[[float], float] = lambda time: 0.0  # radians per second to the left at a time
 
     def steps(self, frames: int, fps: float) -> Tensor:
-        """Return the steps to `frames` frames, ``[F, 3]`` float64 as in `motionkit.motion.prediction.MotionState`.
+        """Return the steps to `frames` frames, ``[F, 3]`` float64 as in `motionkit_predictor.states.MotionState`.
 
         Each is the chord of an arc: a constant turn stays on its circle.
         """
