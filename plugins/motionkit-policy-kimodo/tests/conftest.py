@@ -10,7 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import Tensor
+
+from motionkit.nn import stock_keys
+from motionkit_policy_kimodo.network import KimodoNetwork, Shape
 
 FOLDER = Path(__file__).parents[4] / "shared" / "fixtures" / "kimodo"
 
@@ -62,3 +66,55 @@ def meta(recorded: Path) -> Callable[[str], dict[str, Any]]:
         return json.loads((recorded / name / "meta.json").read_text())
 
     return read
+
+
+CONFIG = """
+_target_: kimodo.model.Kimodo
+num_base_steps: 1000
+cfg_type: separated
+denoiser:
+  _target_: kimodo.model.TwostageDenoiser
+  motion_mask_mode: concat
+  ckpt_path: ${oc.select:checkpoint_dir}/model.safetensors
+  motion_rep:
+    _target_: kimodo.motion_rep.KimodoMotionRep
+    fps: 30
+    stats_path: ${oc.select:checkpoint_dir}/stats/motion/
+    skeleton:
+      _target_: kimodo.skeleton.G1Skeleton34
+  llm_shape: [1, 8]
+  use_text_mask: false
+  latent_dim: 16
+  ff_size: 32
+  num_layers: 1
+  num_heads: 2
+  activation: gelu
+  norm_first: false
+  num_text_tokens_override: 3
+  input_first_heading_angle: true
+"""
+
+
+@pytest.fixture
+def make_checkpoint(tmp_path: Path) -> Callable[[str, int], Path]:
+    """Make a folder in the layout of Kimodo's, with random weights."""
+
+    def make(skeleton: str, joints: int) -> Path:
+        folder, width = tmp_path / f"Kimodo-{skeleton}", 12 * joints + 9
+        torch.manual_seed(0)
+        network = KimodoNetwork(Shape(width, 8, 3, latent=16, feedforward=32, layers=1, heads=2))
+        for part, size in {"global_root": 5, "local_root": 4, "body": width - 5}.items():
+            (folder / "stats" / "motion" / part).mkdir(parents=True)
+            np.save(folder / "stats" / "motion" / part / "mean.npy", np.linspace(0, 1, size, dtype=np.float32))
+            np.save(folder / "stats" / "motion" / part / "std.npy", np.linspace(1, 2, size, dtype=np.float32))
+        (folder / "config.yaml").write_text(CONFIG.replace("G1Skeleton34", skeleton))
+        tensors = {f"denoiser.backbone.{name}": value for name, value in stock_keys(network.state_dict()).items()}
+        save_file(tensors, folder / "model.safetensors")
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def checkpoint(make_checkpoint: Callable[[str, int], Path]) -> Path:
+    return make_checkpoint("G1Skeleton34", 34)

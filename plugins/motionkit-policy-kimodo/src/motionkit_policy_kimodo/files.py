@@ -1,0 +1,303 @@
+"""Opens the folders that Kimodo's models come in, and writes them again.
+
+A folder has config.yaml, a file of weights and statistics of the features in stats/motion. The config names classes of
+Kimodo's code; it is read as data, and nothing that it names is executed.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from motionkit import weights
+from motionkit.documents import read_yaml
+from motionkit.errors import MotionkitError
+from motionkit.motion import Normalizer
+from motionkit.nn import merged_state, native_keys, stock_keys
+from motionkit.runs import OutputFolder
+from motionkit_policy_kimodo.network import EPSILON, STEPS, KimodoNetwork, Shape
+from motionkit_policy_kimodo.representation import LOCAL, ROOT, Representation
+from motionkit_policy_kimodo.skeletons import SMPLX, body, read_smplx
+
+CONFIG, STATISTICS = "config.yaml", "stats/motion"
+POLICY, RETRIEVAL = "Kimodo", "TMR"
+_PATTERNS = ("config.yaml", "*.safetensors", "*.npy", "last_weights/*.pt")
+_PREFIX = "denoiser.backbone."
+_BODIES = {"SOMASkeleton30": "soma30", "G1Skeleton34": "g1", "SMPLXSkeleton22": SMPLX}
+_CLASSES = {POLICY, RETRIEVAL, "TwostageDenoiser", "KimodoMotionRep", "TMRMotionRep", *_BODIES}
+_SUPPORTED = {
+    "norm_first": False, "activation": "gelu", "input_first_heading_angle": True, "motion_mask_mode": "concat",
+    "num_base_steps": STEPS, "unit_vector": True, "vae": True,
+}  # fmt: skip
+"""Keys with the one value that is supported, which they also have where they are missing."""
+
+_READ = {
+    "llm_shape", "use_text_mask", "num_text_tokens_override", "latent_dim", "ff_size", "num_layers", "num_heads",
+    "dropout", "pe_dropout", "fps", "ckpt_path", "ckpt_folder", "stats_path", "cfg_type", *_SUPPORTED,
+}  # fmt: skip
+_MOST = {"num_layers": 200, "num_text_tokens_override": 1000}
+_AGAIN = "copy or download the folder again."
+_logger = logging.getLogger("motionkit.kimodo")
+
+
+@dataclass(frozen=True)
+class Config:
+    """A config.yaml: the classes that it names, and its values by their keys, wherever they are."""
+
+    path: Path
+    classes: frozenset[str]
+    values: Mapping[str, Any]
+
+    def number(self, key: str, default: int | None = None) -> int:
+        """Return a whole number above 0."""
+        value = self.values.get(key, default)
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= _MOST.get(key, 1 << 16):
+            raise MotionkitError(f"{self.path}: {key} is {value!r}, not a size of a network.", fix=_AGAIN)
+        return value
+
+    @property
+    def text_shape(self) -> tuple[int, int]:
+        """Number of text vectors, and their width."""
+        value = self.values.get("llm_shape")
+        if not isinstance(value, list) or len(value) != 2 or not all(type(n) is int and 0 < n < 1 << 16 for n in value):
+            raise MotionkitError(f"{self.path}: llm_shape is {value!r}, not [texts, width].", fix=_AGAIN)
+        return value[0], value[1]
+
+    @property
+    def body(self) -> str:
+        """Name of the body."""
+        names = [name for target, name in _BODIES.items() if target in self.classes]
+        if len(names) != 1:
+            raise MotionkitError(
+                f"{self.path} names {len(names)} skeletons.",
+                why=f"it should name one of {', '.join(_BODIES)}.",
+                fix=_AGAIN,
+            )
+        return names[0]
+
+    def file(self, key: str, default: str) -> Path:
+        """Return a file or folder of the checkpoint: the last part of what the config says, beside it."""
+        return self.path.parent / PurePosixPath(str(self.values.get(key) or default)).name
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A model of Kimodo."""
+
+    folder: Path
+    config: Config
+    representation: Representation
+    normalizer: Normalizer
+    network: KimodoNetwork  # In eval mode
+
+
+def located(source: str) -> Path:
+    """Return the folder of a model: a path, or ``ORG/NAME`` of the hub, which is downloaded."""
+    if weights.is_hub_id(source):
+        return weights.download(source, files=_PATTERNS)[0]
+    return Path(source).expanduser()
+
+
+def read_checkpoint(source: str, *, smplx: Path | None = None, root_gradient: bool = False) -> Checkpoint:
+    """Open a model of Kimodo.
+
+    Args:
+        source: Its folder, or its id on the hub, such as ``nvidia/Kimodo-SOMA-RP-v1.1``.
+        smplx: File of SMPL-X's joints (`read_smplx`), for models of that body.
+        root_gradient: See `KimodoNetwork`.
+
+    Raises:
+        MotionkitError: The folder is another model's or incomplete, or the model is of a kind that is not supported.
+    """
+    folder = located(source)
+    config = read_config(folder, POLICY)
+    representation = Representation(_body(config, smplx), _fps(config))
+    statistics = read_statistics(folder, representation.width)
+    count, width = config.text_shape
+    override = config.values.get("num_text_tokens_override")
+    shape = Shape(
+        representation.width,
+        width,
+        count if override is None else config.number("num_text_tokens_override"),
+        bool(config.values.get("use_text_mask", True)),
+        config.number("latent_dim"),
+        config.number("ff_size"),
+        config.number("num_layers"),
+        config.number("num_heads"),
+    )
+    if shape.latent % shape.heads or shape.latent % 2:
+        raise MotionkitError(f"{config.path}: {shape.heads} heads do not divide a width of {shape.latent}.", fix=_AGAIN)
+    tensors = {name.removeprefix(_PREFIX): value.float() for name, value in _tensors(config).items()}
+    network = weights.build(
+        lambda: KimodoNetwork(shape, representation.fps, root_gradient=root_gradient),
+        native_keys(tensors),
+        str(_weights(config)),
+    )
+    scaled = {name: scale(*pair) for name, pair in statistics.items()}
+    network.set_statistics(scaled["global_root"], scaled["local_root"])
+    mean, std = (torch.cat(pair) for pair in zip(scaled["global_root"], scaled["body"], strict=True))
+    return Checkpoint(folder, config, representation, Normalizer(mean, std), network.eval())
+
+
+def read_config(folder: Path, model: str) -> Config:
+    """Read the config.yaml of a folder, which must be of `model` (`POLICY` or `RETRIEVAL`)."""
+    path = folder / CONFIG
+    if not path.is_file():
+        raise MotionkitError(
+            f"{folder} is no folder of a Kimodo model: it has no {CONFIG}.",
+            fix="give a folder with config.yaml, weights and stats/motion, or its id: nvidia/Kimodo-SOMA-RP-v1.1",
+        )
+    classes, values = set(), {}
+    for key, value in _leaves(read_yaml(path, dict)):
+        if key == "_target_":
+            classes.add(_class(str(value), path))
+        elif key in values and values[key] != value:
+            raise MotionkitError(f"{path} has two values of {key}: {values[key]!r} and {value!r}.", fix=_AGAIN)
+        else:
+            values[key] = value
+    if model not in classes:
+        found = RETRIEVAL if RETRIEVAL in classes else POLICY if POLICY in classes else ""
+        raise MotionkitError(
+            f"{folder} is no {'policy' if model == POLICY else 'retrieval model'} of Kimodo.",
+            why={RETRIEVAL: "it is its retrieval model (TMR).", POLICY: "it is a policy."}.get(found, ""),
+            fix="use it as a reward: --reward kimodo-tmr" if found == RETRIEVAL else "give the folder of that model.",
+        )
+    for key, supported in _SUPPORTED.items():
+        if values.get(key, supported) != supported:
+            raise MotionkitError(
+                f"{path}: {key} is {values[key]!r}; networks with {supported!r} are supported.",
+                why="those are what the released models have.",
+            )
+    if unknown := sorted(values.keys() - _READ):
+        _logger.warning("%s: %s is not read", path, ", ".join(unknown)[:200])
+    return Config(path, frozenset(classes), values)
+
+
+def _leaves(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key, value in document.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value)
+        else:
+            yield str(key), value
+
+
+def _class(target: str, path: Path) -> str:
+    """Return the class that a target names, without its module and methods."""
+    package, *parts = target.split(".")
+    known = [part for part in parts if part in _CLASSES]
+    if package != "kimodo" or not known:
+        raise MotionkitError(
+            f"{path} names {target[:100]!r}, which is not known.",
+            why="a config names classes of Kimodo's code; they are recognised by name and never run.",
+            fix=f"known are {', '.join(sorted(_CLASSES))}.",
+        )
+    return known[-1]
+
+
+def _body(config: Config, smplx: Path | None) -> Any:
+    if config.body != SMPLX:
+        return body(config.body)
+    if smplx is None:
+        raise MotionkitError(
+            f"{config.path.parent} is a model of SMPL-X's body, which is not part of it.",
+            why="SMPL-X's joints may not be passed on: they come from your own copy.",
+            fix="name kimodo/assets/skeletons/smplx22/joints.p of your Kimodo, or an SMPL-X file (.npz), as the body.",
+        )
+    return read_smplx(smplx)
+
+
+def _fps(config: Config) -> float:
+    value = config.values.get("fps", 30)
+    if not isinstance(value, int | float) or not 1 <= value <= 1000:
+        raise MotionkitError(f"{config.path}: fps is {value!r}.", fix=_AGAIN)
+    return float(value)
+
+
+def read_statistics(folder: Path, width: int) -> dict[str, tuple[Tensor, Tensor]]:
+    """Read mean and standard deviation of ``global_root`` (5), ``local_root`` (4) and ``body`` (`width` - 5)."""
+    result = {}
+    for part, size in {"global_root": ROOT, "local_root": LOCAL, "body": width - ROOT}.items():
+        pair = []
+        for name in ("mean", "std"):
+            path = folder / STATISTICS / part / f"{name}.npy"
+            if not path.is_file():
+                raise MotionkitError(
+                    f"{folder} has no statistics: {STATISTICS}/{part}/{name}.npy is missing.",
+                    why="without those of its training a model makes noise.",
+                    fix=_AGAIN,
+                )
+            values = torch.from_numpy(weights.read_numbers(path)).float()
+            if values.shape != (size,) or not bool(values.isfinite().all()):
+                raise MotionkitError(
+                    f"{path} has the shape {list(values.shape)} or values that are not finite.",
+                    why=f"{size} features have statistics there.",
+                    fix=_AGAIN,
+                )
+            pair.append(values)
+        result[part] = (pair[0], pair[1])
+    return result
+
+
+def scale(mean: Tensor, std: Tensor) -> tuple[Tensor, Tensor]:
+    """Return a mean, and what its features are divided by: the root of their variance and `EPSILON`."""
+    return mean, (std.square() + EPSILON).sqrt()
+
+
+def _weights(config: Config) -> Path:
+    path = config.file("ckpt_path", "model.safetensors")
+    if not path.is_file():
+        raise MotionkitError(f"{path.parent} has no weights: {path.name} is missing.", fix=_AGAIN)
+    return path
+
+
+def _tensors(config: Config) -> dict[str, Tensor]:
+    content = weights.read(_weights(config))
+    tensors = weights.find_tensors(content)
+    if tensors is None:
+        raise MotionkitError(f"{_weights(config)} holds no weights: it is {weights.describe(content)}.", fix=_AGAIN)
+    return tensors
+
+
+def export_checkpoint(checkpoint: Checkpoint, network: nn.Module, out: Path, *, overwrite: bool = False) -> Path:
+    """Write a tuned network in the layout of the checkpoint that it began as, with adapters merged.
+
+    Config and statistics are copied byte for byte; tensors have the names and number types of the original file, so
+    that those which were not trained have its bits.
+
+    Args:
+        checkpoint: The model that it began as.
+        network: The network.
+        out: Folder, made if it is missing; export.json in it lists the files.
+        overwrite: Replace the files of an earlier export.
+
+    Returns:
+        The folder.
+    """
+    place = OutputFolder(out, "export.json", "motionkit-export", overwrite=overwrite)
+    place.claim()
+    path, before = _weights(checkpoint.config), _tensors(checkpoint.config)
+    tuned = stock_keys(merged_state(network))
+    tensors = {
+        name: tuned[name.removeprefix(_PREFIX)].detach().cpu().to(value.dtype).contiguous()
+        for name, value in before.items()
+    }
+    with place.beside() as part:
+        shutil.copyfile(checkpoint.config.path, part / CONFIG)
+        for file in sorted((checkpoint.folder / STATISTICS).glob("*/*.npy")):
+            copy = part / file.relative_to(checkpoint.folder)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, copy)
+        if path.suffix == ".safetensors":
+            save_file(tensors, part / path.name, metadata={"format": "pt"})
+        else:
+            torch.save({"state_dict": tensors}, part / path.name)
+    place.settle(part, {"schema": 1, "to": "kimodo", "checkpoint": str(checkpoint.folder)})
+    return out
