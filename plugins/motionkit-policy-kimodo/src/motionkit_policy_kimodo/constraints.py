@@ -129,11 +129,11 @@ def observe(
     values = torch.zeros(frames, representation.width)
     mask = torch.zeros(frames, representation.width, dtype=torch.bool)
     for constraint in reversed(constraints):
-        if int(constraint.frames.max()) >= frames:
+        if (last := int(constraint.frames.max())) >= frames:
             raise MotionkitError(
-                f"{origin} ({constraint.type}) is of frame {int(constraint.frames.max())}, the motion has {frames}.",
+                f"{origin} ({constraint.type}) is of frame {last}, the motion has {frames}.",
                 why="frames count from 0.",
-                fix=f"ask for a longer motion, at least {(int(constraint.frames.max()) + 1) / representation.fps:.2f} s.",
+                fix=f"ask for a longer motion, at least {(last + 1) / representation.fps:.2f} s.",
             )
         for columns, given in _given(constraint, representation):
             rows = constraint.frames[:, None].expand(-1, len(columns))
