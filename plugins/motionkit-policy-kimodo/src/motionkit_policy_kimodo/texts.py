@@ -1,7 +1,7 @@
 """Vectors of texts: Kimodo's cleaning of a text, and tables of what its text encoder, of 17 GB, made of them.
 
-A table has the form of motionkit's (`motionkit.text.read_table`), with float32 vectors: float16 moves them by 2e-4. It also
-holds the vector of `KNOWN`, by which another encoder is recognised.
+A table has the form of motionkit's (`motionkit.text.read_table`), with float32 vectors: float16 moves them by 2e-4. The
+vector of `KNOWN` is in it too, by which another encoder is recognised.
 """
 
 from __future__ import annotations
