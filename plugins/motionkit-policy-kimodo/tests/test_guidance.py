@@ -77,8 +77,7 @@ def test_chain(name: str, limit: float, recorded: Path, tensors: Tensors) -> Non
     for step, x0 in zip((1, 5, 10), known["pred_clean"], strict=True):
         assert_close(clean[step - 1][mask], x0[mask], atol=limit, rtol=0)
     features, how = opened.normalizer.denormalize(final), opened.representation
-    # Decoding is of the unnormalised features: their scale multiplies the chain's error.
-    limits = {"atol": 4 * limit, "rtol": 0}
+    limits = {"atol": limit, "rtol": 0}
     assert_close(how.joints(features, lengths)[mask], known["decoded_posed_joints"][mask], **limits)
     assert_close(how.root(features, lengths)[mask], known["decoded_root_positions"][mask], **limits)
     local = how.body.local(how.rotations(features, lengths))

@@ -14,9 +14,10 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from motionkit import weights
+from motionkit.motion import Normalizer
 from motionkit.nn import add_adapters, native_keys, stock_keys
 from motionkit.rl import length_mask
-from motionkit_policy_kimodo.files import Checkpoint, read_checkpoint, scale
+from motionkit_policy_kimodo.files import Checkpoint, read_checkpoint
 from motionkit_policy_kimodo.network import KimodoNetwork, Shape
 
 Tensors = Callable[[str], dict[str, Tensor]]
@@ -65,13 +66,11 @@ def test_released_size(tensors: Tensors, meta: Callable[[str], dict[str, Any]], 
     about, known = meta("full_soma"), tensors("full_soma/io.npz")
     config = about["config"]
     shape = Shape(known["x"].shape[-1], config["llm_shape"][1])  # the defaults are the released sizes
+    stats = [about["stats"][name] for name in ("global_root", "local_root")]
     network = weights.build(lambda: KimodoNetwork(shape), native_keys(formula(about["weights"], about["seed"])), "full")
     assert sum(value.numel() for value in network.state_dict().values()) == about["parameters"] == 283_281_777
-    pairs = {
-        name: scale(*(torch.tensor(about["stats"][name][key]) for key in ("mean", "std")))
-        for name in ("global_root", "local_root")
-    }
-    network.eval().set_statistics(pairs["global_root"], pairs["local_root"])
+    root, local = (Normalizer(torch.tensor(mean), (torch.tensor(std) ** 2 + 1e-5).sqrt()) for mean, std in stats)
+    network.eval().set_statistics(root, local)
     mask = length_mask(known["lengths"], known["x"].shape[1])
     for out, (text, constraint, every) in {
         "out_text": (True, False, 1), "out_none_every8": (False, False, 8),

@@ -15,7 +15,6 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit_policy_kimodo.texts import KNOWN, TextTable, clean, one_vector, write_vectors
 
-SERVER = "http://127.0.0.1:9550"
 _CALL = "gradio_api/call/DemoWrapper"
 _SAVE = 200  # texts between two writes of the table: each rewrites all of it
 _LARGEST = 1 << 20  # bytes of an answer
@@ -69,7 +68,7 @@ class Server:
         seconds: How long to wait for an answer; the first one loads the model.
     """
 
-    def __init__(self, address: str = SERVER, seconds: float = 600.0) -> None:
+    def __init__(self, address: str, seconds: float = 600.0) -> None:
         self.address, self._seconds = address.rstrip("/"), seconds
         # Never through a proxy: the texts stay on the user's machines.
         self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open

@@ -25,7 +25,7 @@ from motionkit.nn import merged_state, native_keys, stock_keys
 from motionkit.runs import OutputFolder
 from motionkit_policy_kimodo.network import EPSILON, STEPS, KimodoNetwork, Shape
 from motionkit_policy_kimodo.representation import LOCAL, ROOT, Representation
-from motionkit_policy_kimodo.skeletons import SMPLX, body, read_smplx
+from motionkit_policy_kimodo.skeletons import SMPLX, Body, body, read_smplx
 
 CONFIG, STATISTICS = "config.yaml", "stats/motion"
 POLICY, RETRIEVAL = "Kimodo", "TMR"
@@ -56,20 +56,19 @@ class Config:
     classes: frozenset[str]
     values: Mapping[str, Any]
 
-    def number(self, key: str, default: int | None = None) -> int:
-        """Return a whole number above 0."""
-        value = self.values.get(key, default)
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= _MOST.get(key, 1 << 16):
+    def sizes(self, key: str, count: int) -> list[int]:
+        """Return a list of `count` whole numbers above 0."""
+        value = self.values.get(key)
+        listed = value if isinstance(value, list) else [value]
+        if len(listed) != count or not all(
+            type(size) is int and 0 < size <= _MOST.get(key, 1 << 16) for size in listed
+        ):
             raise MotionkitError(f"{self.path}: {key} is {value!r}, not a size of a network.", fix=_AGAIN)
-        return value
+        return listed
 
-    @property
-    def text_shape(self) -> tuple[int, int]:
-        """Number of text vectors, and their width."""
-        value = self.values.get("llm_shape")
-        if not isinstance(value, list) or len(value) != 2 or not all(type(n) is int and 0 < n < 1 << 16 for n in value):
-            raise MotionkitError(f"{self.path}: llm_shape is {value!r}, not [texts, width].", fix=_AGAIN)
-        return value[0], value[1]
+    def size(self, key: str) -> int:
+        """Return a whole number above 0."""
+        return self.sizes(key, 1)[0]
 
     @property
     def body(self) -> str:
@@ -77,9 +76,7 @@ class Config:
         names = [name for target, name in _BODIES.items() if target in self.classes]
         if len(names) != 1:
             raise MotionkitError(
-                f"{self.path} names {len(names)} skeletons.",
-                why=f"it should name one of {', '.join(_BODIES)}.",
-                fix=_AGAIN,
+                f"{self.path} names {len(names)} skeletons.", why=f"one of {', '.join(_BODIES)} is needed.", fix=_AGAIN
             )
         return names[0]
 
@@ -119,19 +116,20 @@ def read_checkpoint(source: str, *, smplx: Path | None = None, root_gradient: bo
     """
     folder = located(source)
     config = read_config(folder, POLICY)
-    representation = Representation(_body(config, smplx), _fps(config))
-    statistics = read_statistics(folder, representation.width)
-    count, width = config.text_shape
-    override = config.values.get("num_text_tokens_override")
+    representation = Representation(_body(config, smplx), float(config.size("fps")))
+    normalizer, local = read_statistics(folder, representation.width)
+    slots, width = config.sizes("llm_shape", 2)
+    if config.values.get("num_text_tokens_override") is not None:
+        slots = config.size("num_text_tokens_override")
     shape = Shape(
         representation.width,
         width,
-        count if override is None else config.number("num_text_tokens_override"),
+        slots,
         bool(config.values.get("use_text_mask", True)),
-        config.number("latent_dim"),
-        config.number("ff_size"),
-        config.number("num_layers"),
-        config.number("num_heads"),
+        config.size("latent_dim"),
+        config.size("ff_size"),
+        config.size("num_layers"),
+        config.size("num_heads"),
     )
     if shape.latent % shape.heads or shape.latent % 2:
         raise MotionkitError(f"{config.path}: {shape.heads} heads do not divide a width of {shape.latent}.", fix=_AGAIN)
@@ -141,10 +139,8 @@ def read_checkpoint(source: str, *, smplx: Path | None = None, root_gradient: bo
         native_keys(tensors),
         str(_weights(config)),
     )
-    scaled = {name: scale(*pair) for name, pair in statistics.items()}
-    network.set_statistics(scaled["global_root"], scaled["local_root"])
-    mean, std = (torch.cat(pair) for pair in zip(scaled["global_root"], scaled["body"], strict=True))
-    return Checkpoint(folder, config, representation, Normalizer(mean, std), network.eval())
+    network.set_statistics(normalizer, local)
+    return Checkpoint(folder, config, representation, normalizer, network.eval())
 
 
 def read_config(folder: Path, model: str) -> Config:
@@ -202,7 +198,7 @@ def _class(target: str, path: Path) -> str:
     return known[-1]
 
 
-def _body(config: Config, smplx: Path | None) -> Any:
+def _body(config: Config, smplx: Path | None) -> Body:
     if config.body != SMPLX:
         return body(config.body)
     if smplx is None:
@@ -214,41 +210,34 @@ def _body(config: Config, smplx: Path | None) -> Any:
     return read_smplx(smplx)
 
 
-def _fps(config: Config) -> float:
-    value = config.values.get("fps", 30)
-    if not isinstance(value, int | float) or not 1 <= value <= 1000:
-        raise MotionkitError(f"{config.path}: fps is {value!r}.", fix=_AGAIN)
-    return float(value)
+def read_statistics(folder: Path, width: int) -> tuple[Normalizer, Normalizer]:
+    """Return the statistics of `width` features, and of the root as the second stage reads it (4)."""
+    made = []
+    for parts in ({"global_root": ROOT, "body": width - ROOT}, {"local_root": LOCAL}):
+        mean, std = (
+            torch.cat([_vector(folder, f"{STATISTICS}/{part}/{name}.npy", size) for part, size in parts.items()])
+            for name in ("mean", "std")
+        )
+        made.append(Normalizer(mean, (std.square() + EPSILON).sqrt()))
+    return made[0], made[1]
 
 
-def read_statistics(folder: Path, width: int) -> dict[str, tuple[Tensor, Tensor]]:
-    """Read mean and standard deviation of ``global_root`` (5), ``local_root`` (4) and ``body`` (`width` - 5)."""
-    result = {}
-    for part, size in {"global_root": ROOT, "local_root": LOCAL, "body": width - ROOT}.items():
-        pair = []
-        for name in ("mean", "std"):
-            path = folder / STATISTICS / part / f"{name}.npy"
-            if not path.is_file():
-                raise MotionkitError(
-                    f"{folder} has no statistics: {STATISTICS}/{part}/{name}.npy is missing.",
-                    why="without those of its training a model makes noise.",
-                    fix=_AGAIN,
-                )
-            values = torch.from_numpy(weights.read_numbers(path)).float()
-            if values.shape != (size,) or not bool(values.isfinite().all()):
-                raise MotionkitError(
-                    f"{path} has the shape {list(values.shape)} or values that are not finite.",
-                    why=f"{size} features have statistics there.",
-                    fix=_AGAIN,
-                )
-            pair.append(values)
-        result[part] = (pair[0], pair[1])
-    return result
-
-
-def scale(mean: Tensor, std: Tensor) -> tuple[Tensor, Tensor]:
-    """Return a mean, and what its features are divided by: the root of their variance and `EPSILON`."""
-    return mean, (std.square() + EPSILON).sqrt()
+def _vector(folder: Path, name: str, size: int) -> Tensor:
+    path = folder / name
+    if not path.is_file():
+        raise MotionkitError(
+            f"{folder} has no statistics: {name} is missing.",
+            why="without those of its training a model makes noise.",
+            fix=_AGAIN,
+        )
+    values = torch.from_numpy(weights.read_numbers(path)).float()
+    if values.shape != (size,) or not bool(values.isfinite().all()):
+        raise MotionkitError(
+            f"{path} has the shape {list(values.shape)} or values that are not finite.",
+            why=f"{size} features have statistics there.",
+            fix=_AGAIN,
+        )
+    return values
 
 
 def _weights(config: Config) -> Path:

@@ -26,12 +26,8 @@ class Conditions:
 
     def select(self, index: Tensor) -> Conditions:
         """Return the rows `index` (``[M]`` int64), repeats allowed."""
-        optional = {
-            name: None if (value := getattr(self, name)) is None else value[index] for name in ("observed", "mask")
-        }
-        return replace(
-            self, text=self.text[index], text_mask=self.text_mask[index], heading=self.heading[index], **optional
-        )
+        given = {name: value[index] for name, value in vars(self).items() if value is not None}
+        return Conditions(**given)
 
     def without(self, *, text: bool, constraint: bool) -> Conditions:
         """Return the rows without text, or without constraints; the first heading stays."""
@@ -64,10 +60,10 @@ class Guidance:
         """
         passes = self._passes(constrained=conditions.mask is not None)
         rows = [conditions.without(text=not text, constraint=not constraint) for text, constraint in passes]
+        names = ("text", "text_mask", "heading") + (("observed", "mask") if conditions.mask is not None else ())
+        joined = {name: torch.cat([getattr(row, name) for row in rows]) for name in names}
         count = len(passes)
-        made = network(x.repeat(count, 1, 1), timestep.repeat(count), lengths.repeat(count), **_joined(rows)).chunk(
-            count
-        )
+        made = network(x.repeat(count, 1, 1), timestep.repeat(count), lengths.repeat(count), **joined).chunk(count)
         # The first pass has no weight: it is u, or the only one.
         out: Tensor = made[0]
         for prediction, weight in zip(made[1:], list(passes.values())[1:], strict=True):
@@ -82,8 +78,3 @@ class Guidance:
         if self.kind == "regular" or not constrained:
             return {neither: 1.0, both: self.text}
         return {neither: 1.0, (True, False): self.text, (False, True): self.constraint}
-
-
-def _joined(rows: list[Conditions]) -> dict[str, Tensor]:
-    names = ("text", "text_mask", "heading", *(("observed", "mask") if rows[0].mask is not None else ()))
-    return {name: torch.cat([getattr(row, name) for row in rows]) for name in names}

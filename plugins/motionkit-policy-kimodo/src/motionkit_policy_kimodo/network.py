@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from motionkit.motion import Normalizer
 from motionkit.nn import TransformerEncoder, sinusoidal_table
 from motionkit.rl import length_mask
 from motionkit_policy_kimodo.representation import LOCAL, ROOT, local_root
@@ -110,11 +112,12 @@ class KimodoNetwork(nn.Module):
     local_mean: Tensor
     local_scale: Tensor
 
-    def set_statistics(self, root: tuple[Tensor, Tensor], local: tuple[Tensor, Tensor]) -> None:
-        """Set mean and scale, ``[5]`` of the root and ``[4]`` of the local root."""
-        for name, (mean, scale) in {"root": root, "local": local}.items():
-            getattr(self, f"{name}_mean").copy_(mean)
-            getattr(self, f"{name}_scale").copy_(scale)
+    def set_statistics(self, features: Normalizer, local: Normalizer) -> None:
+        """Set the statistics of all features, and of the root as the second stage reads it."""
+        self.root_mean.copy_(features.mean[:ROOT])
+        self.root_scale.copy_(features.std[:ROOT])
+        self.local_mean.copy_(local.mean)
+        self.local_scale.copy_(local.std)
 
     def forward(
         self,
@@ -148,8 +151,8 @@ class KimodoNetwork(nn.Module):
             given = torch.where(valid[..., None], mask, 0).to(x)
             x = torch.where(given > 0, observed, x)
         slots = self.shape.text_slots - text.shape[1]
-        text = torch.nn.functional.pad(text, (0, 0, 0, slots))
-        text_mask = torch.nn.functional.pad(text_mask, (0, slots))
+        text = F.pad(text, (0, 0, 0, slots))
+        text_mask = F.pad(text_mask, (0, slots))
         if not self.shape.text_mask:
             text_mask = torch.ones_like(text_mask)
         common = self.table[timestep], heading, text, text_mask, self.table

@@ -15,7 +15,7 @@ from motionkit.metrics import frechet, retrieval
 from motionkit.rl import length_mask
 from motionkit.text_to_motion.tmr.files import MOTION, TEXT, build_encoder, read_one
 from motionkit.text_to_motion.tmr.model import TMR, Latent
-from motionkit_policy_kimodo.files import RETRIEVAL, located, read_config, read_statistics, scale
+from motionkit_policy_kimodo.files import RETRIEVAL, located, read_config, read_statistics
 from motionkit_policy_kimodo.representation import Representation
 from motionkit_policy_kimodo.skeletons import body, soma30_rows
 from motionkit_policy_kimodo.texts import TextTable
@@ -84,19 +84,16 @@ def read_retrieval(source: str, texts: TextTable | None = None) -> Retrieval:
     """
     config = read_config(located(source), RETRIEVAL)
     made = body(config.body)
-    folder, heads = config.file("ckpt_folder", "last_weights"), config.number("num_heads")
+    folder, heads = config.file("ckpt_folder", "last_weights"), config.size("num_heads")
     encoders = {}
     for name in (MOTION, TEXT):
         path = folder / f"{name}.pt"
         encoders[name] = build_encoder(read_one(path, name), heads, str(path))
     width = encoders[MOTION].sizes.features
-    statistics = read_statistics(config.path.parent, width)
-    mean, std = (
-        torch.cat(pair) for pair in zip(scale(*statistics["global_root"]), scale(*statistics["body"]), strict=True)
-    )
+    statistics, _ = read_statistics(config.path.parent, width)
     if width != 6 * len(made) + 6:
         raise MotionkitError(f"{folder} reads {width} features, {6 * len(made) + 6} were expected of {made.name}.")
-    model = TMR(encoders[MOTION], encoders[TEXT], mean, std, text_model=texts, origin=str(folder))
+    model = TMR(encoders[MOTION], encoders[TEXT], statistics.mean, statistics.std, text_model=texts, origin=str(folder))
     return Retrieval(model.eval().requires_grad_(False), Representation(made))
 
 
