@@ -99,6 +99,9 @@ def test_the_first_counts(tmp_path: Path) -> None:
     [
         ({"type": "gaze", "frame_indices": [0]}, "gaze"),
         (3, "of the type 3"),
+        ({"type": [], "frame_indices": [0]}, "of the type []"),
+        ({"type": "root2d", "frame_indices": [1e30], "smooth_root_2d": [[0, 0]]}, "frame_indices"),
+        ({"type": "root2d", "frame_indices": [0], "smooth_root_2d": [[1e300, 0]]}, "smooth_root_2d"),
         ({"type": "root2d", "frame_indices": [], "smooth_root_2d": []}, "frame_indices"),
         ({"type": "root2d", "frame_indices": [-1], "smooth_root_2d": [[0, 0]]}, "frame_indices"),
         ({"type": "root2d", "frame_indices": [0.5], "smooth_root_2d": [[0, 0]]}, "frame_indices"),

@@ -106,6 +106,8 @@ def test_filling_goes_on(tmp_path: Path) -> None:
     assert embed(["run", "wave"], out, ask, encoder="llm2vec") == 1  # what came before the break is kept
     assert asked[-3:] == ["Run.", "Break.", KNOWN]
     assert list(TextTable(out).vectors) == [KNOWN, "Wave.", "Jump.", "Run."]
+    with pytest.raises(MotionkitError, match="at hand has 2 numbers"):
+        embed(["lie"], out, ask, encoder="llm2vec", stored={"Lie.": torch.zeros(2)})
     with pytest.raises(MotionkitError, match="holds vectors of"):
         embed(["sit"], out, lambda text: _vector(text) + 1, encoder="llm2vec")
 
@@ -130,6 +132,8 @@ class _Gradio(BaseHTTPRequestHandler):
             self._send(file.getvalue())
         elif self.answers[number] == "Break.":
             self._send(b"event: error\ndata: null\n\n")
+        elif self.answers[number] == "Page.":
+            self._send(b"<html>another server</html>")
         else:
             button = {"value": {"path": f"/tmp/{number}", "url": "http://elsewhere"}, "__type__": "update"}
             data = json.dumps([button, {"visible": True}, {"visible": True}])
@@ -161,8 +165,9 @@ def test_server(server: str, tmp_path: Path) -> None:
     embed(["wave", "jump"], out, Server(server), encoder="llm2vec", told=lambda *step: steps.append(step))
     assert torch.equal(TextTable(out).encode(["jump"]).tokens[0, 0], _vector("Jump."))
     assert steps == [(1, 2), (2, 2)]
-    with pytest.raises(MotionkitError, match="does not answer as Kimodo's"):
-        Server(server)("Break.")
+    for text in ("Break.", "Page."):
+        with pytest.raises(MotionkitError, match="does not answer as Kimodo's"):
+            Server(server)(text)
 
 
 def test_no_server() -> None:

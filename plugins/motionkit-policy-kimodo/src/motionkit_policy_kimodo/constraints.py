@@ -19,7 +19,8 @@ from motionkit_policy_kimodo.skeletons import Body, soma30_rows
 PARTS = ("LeftHand", "RightHand", "LeftFoot", "RightFoot", "Hips")
 """What an ``end-effector`` constraint may name; ``left-hand`` and the like name one of them."""
 
-_TYPES = {"root2d", "fullbody", "end-effector", "left-hand", "right-hand", "left-foot", "right-foot"}
+_TYPES = ("root2d", "fullbody", "end-effector", "left-hand", "right-hand", "left-foot", "right-foot")
+_MOST = 100_000  # frames
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,10 +49,10 @@ def read_constraints(path: Path, representation: Representation) -> list[Constra
 def _constraint(entry: Any, origin: str, representation: Representation) -> Constraint:
     if not isinstance(entry, dict) or entry.get("type") not in _TYPES:
         found = entry.get("type") if isinstance(entry, dict) else entry
-        raise MotionkitError(f"{origin} is of the type {found!r:.80}.", fix=f"known are {', '.join(sorted(_TYPES))}.")
+        raise MotionkitError(f"{origin} is of the type {found!r:.80}.", fix=f"known are {', '.join(_TYPES)}.")
     frames = _numbers(entry, "frame_indices", (-1,), origin)
     count = len(frames)
-    if not count or bool((frames != frames.round()).any()) or float(frames.min()) < 0:
+    if not count or bool(((frames != frames.round()) | (frames < 0) | (frames > _MOST)).any()):
         raise MotionkitError(f"{origin}: frame_indices are not frames.", fix="give whole numbers from 0 on.")
     frames = frames.long()
     if entry["type"] == "root2d":
@@ -100,7 +101,7 @@ def _numbers(entry: dict[str, Any], name: str, shape: tuple[int, ...], origin: s
     """Return a field as float32; -1 in `shape` is any size."""
     try:
         values = torch.tensor(entry.get(name), dtype=torch.float32)
-    except (TypeError, ValueError, RuntimeError):
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         values = torch.tensor(torch.nan)
     fits = values.ndim == len(shape) and all(size in (-1, had) for size, had in zip(shape, values.shape, strict=False))
     if not fits or not bool(values.isfinite().all()):
@@ -157,15 +158,15 @@ def _given(constraint: Constraint, representation: Representation) -> list[tuple
     root = torch.stack([constraint.path[:, 0], torch.zeros(len(constraint.path)), constraint.path[:, 1]], dim=-1)
     positions = constraint.joints[:, placed] - root[:, None]
     given.append((_columns(parts["positions"], placed, 3), positions.flatten(1)))
-    turned = [chain[0] for chain in chains]
-    if turned:
+    if turned := [chain[0] for chain in chains]:
         six = matrix_to_6d(constraint.rotations[:, turned]).flatten(1)
         given.append((_columns(parts["rotations"], turned, 6), six))
     return given
 
 
 def _columns(part: slice, joints: Sequence[int], size: int) -> Tensor:
-    return (part.start + size * torch.tensor(joints)[:, None] + torch.arange(size)).flatten()
+    first = torch.tensor(joints) * size + int(part.start)
+    return (first[:, None] + torch.arange(size)).flatten()
 
 
 def _chain(body: Body, name: str) -> tuple[int, ...]:

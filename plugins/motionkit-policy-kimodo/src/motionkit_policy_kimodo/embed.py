@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -50,6 +49,11 @@ def embed(
     try:
         for done, text in enumerate(wanted, start=1):
             at_hand = (stored or {}).get(text)
+            if at_hand is not None and at_hand.shape != known.shape:
+                raise MotionkitError(
+                    f"the vector of {text[:100]!r} at hand has {len(at_hand)} numbers, the encoder's {len(known)}.",
+                    fix="leave the cache out.",
+                )
             asked += at_hand is None
             vectors[text] = ask(text) if at_hand is None else at_hand
             if done % _SAVE == 0:
@@ -76,15 +80,15 @@ class Server:
     def __call__(self, text: str) -> Tensor:
         """Return the vector ``[E]`` of a text."""
         body = json.dumps({"data": [text, "motionkit.npy"]}).encode()
-        event = json.loads(self._read(_CALL, body)).get("event_id")
-        # Server-sent events: lines "event: complete" and "data: [...]"; the last pair is the result.
-        lines = self._read(f"{_CALL}/{event}").decode().split("\n")
-        kinds, data = ([line.partition(": ")[2] for line in lines if line.startswith(k)] for k in ("event:", "data:"))
-        if not kinds or kinds[-1] != "complete":
-            raise self._error(f"it answered {kinds[-1] if kinds else 'nothing'} to {text[:100]!r}.")
-        file = _file(json.loads(data[-1]))
-        if file is None:
-            raise self._error("its answer names no file of a vector.")
+        try:
+            event = json.loads(self._read(_CALL, body))["event_id"]
+            # Server-sent events: lines "event: complete" and "data: [...]"; the last pair is the result.
+            lines = dict(line.split(": ", 1) for line in self._read(f"{_CALL}/{event}").decode().split("\n") if line)
+            file = _file(json.loads(lines["data"]))
+        except (ValueError, LookupError, TypeError) as error:
+            raise self._error(f"its answer to {text[:100]!r} is of another form.") from error
+        if lines.get("event") != "complete" or file is None:
+            raise self._error(f"it made nothing of {text[:100]!r}.")
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "vector.npy"
             path.write_bytes(self._read(f"gradio_api/file={file}"))
@@ -97,7 +101,7 @@ class Server:
         try:
             with self._open(request, timeout=self._seconds) as answer:
                 content: bytes = answer.read(_LARGEST)
-        except (OSError, ValueError, urllib.error.HTTPError) as error:
+        except (OSError, ValueError) as error:
             raise self._error(str(error)) from error
         return content
 

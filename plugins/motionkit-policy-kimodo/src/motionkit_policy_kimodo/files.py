@@ -59,7 +59,7 @@ class Config:
     def sizes(self, key: str, count: int) -> list[int]:
         """Return a list of `count` whole numbers above 0."""
         value = self.values.get(key)
-        listed = value if isinstance(value, list) else [value]
+        listed: list[Any] = value if isinstance(value, list) else [value]
         if len(listed) != count or not all(
             type(size) is int and 0 < size <= _MOST.get(key, 1 << 16) for size in listed
         ):
@@ -69,16 +69,6 @@ class Config:
     def size(self, key: str) -> int:
         """Return a whole number above 0."""
         return self.sizes(key, 1)[0]
-
-    @property
-    def body(self) -> str:
-        """Name of the body."""
-        names = [name for target, name in _BODIES.items() if target in self.classes]
-        if len(names) != 1:
-            raise MotionkitError(
-                f"{self.path} names {len(names)} skeletons.", why=f"one of {', '.join(_BODIES)} is needed.", fix=_AGAIN
-            )
-        return names[0]
 
     def file(self, key: str, default: str) -> Path:
         """Return a file or folder of the checkpoint: the last part of what the config says, beside it."""
@@ -151,7 +141,8 @@ def read_config(folder: Path, model: str) -> Config:
             f"{folder} is no folder of a Kimodo model: it has no {CONFIG}.",
             fix="give a folder with config.yaml, weights and stats/motion, or its id: nvidia/Kimodo-SOMA-RP-v1.1",
         )
-    classes, values = set(), {}
+    classes: set[str] = set()
+    values: dict[str, Any] = {}
     for key, value in _leaves(read_yaml(path, dict)):
         if key == "_target_":
             classes.add(_class(str(value), path))
@@ -199,8 +190,13 @@ def _class(target: str, path: Path) -> str:
 
 
 def _body(config: Config, smplx: Path | None) -> Body:
-    if config.body != SMPLX:
-        return body(config.body)
+    names = [name for target, name in _BODIES.items() if target in config.classes]
+    if len(names) != 1:
+        raise MotionkitError(
+            f"{config.path} names {len(names)} skeletons.", why=f"one of {', '.join(_BODIES)} is needed.", fix=_AGAIN
+        )
+    if names[0] != SMPLX:
+        return body(names[0])
     if smplx is None:
         raise MotionkitError(
             f"{config.path.parent} is a model of SMPL-X's body, which is not part of it.",

@@ -89,7 +89,8 @@ class Representation:
         Returns:
             ``[..., T, J, 3]`` metres per second, and ``[..., T, 4]`` bool.
         """
-        velocities = _forward_steps(joints.flatten(-2), lengths).unflatten(-1, (-1, 3)) * self.fps
+        steps = (joints[..., 1:, :, :] - joints[..., :-1, :, :]).flatten(-2)
+        velocities = _repeat_last(steps, lengths).unflatten(-1, (-1, 3)) * self.fps
         feet = list(self.body.feet)
         slow = velocities[..., feet, :].norm(dim=-1) < _FAST
         return velocities, slow & (joints[..., feet, 1] < _HIGH)
@@ -101,7 +102,7 @@ class Representation:
     def stored_joints(self, features: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Return joints ``[..., T, J, 3]`` from the positions; bones may stretch."""
         features = self._valid(features, lengths)
-        places = features[..., self.parts["positions"]].unflatten(-1, (-1, 3))
+        places: Tensor = features[..., self.parts["positions"]].unflatten(-1, (-1, 3))
         return places + (features[..., :3] * features.new_tensor([1.0, 0.0, 1.0]))[..., None, :]
 
     def root(self, features: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -177,11 +178,6 @@ def local_root(root: Tensor, lengths: Tensor, fps: float) -> Tensor:
     )
     steps = torch.cat([turn[..., None], root[:, 1:, [0, 2]] - root[:, :-1, [0, 2]]], dim=-1)
     return torch.cat([_repeat_last(steps, lengths) * fps, root[..., 1:2]], dim=-1)
-
-
-def _forward_steps(values: Tensor, lengths: Tensor | None) -> Tensor:
-    """Return ``x[t + 1] - x[t]`` of ``[..., T, K]``; the last valid frame has the one before it."""
-    return _repeat_last(values[..., 1:, :] - values[..., :-1, :], lengths)
 
 
 def _repeat_last(steps: Tensor, lengths: Tensor | None) -> Tensor:

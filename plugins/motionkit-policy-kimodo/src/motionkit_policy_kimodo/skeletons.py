@@ -142,6 +142,6 @@ def to_soma77(local: Tensor) -> Tensor:
     pose = local.new_zeros(len(large), 3)
     for name, vector in table("soma77")["relaxed"].items():
         pose[large.joint_names.index(name)] = local.new_tensor(vector)
-    out = roma.rotvec_to_rotmat(pose).repeat(*local.shape[:-3], 1, 1, 1)
+    out: Tensor = roma.rotvec_to_rotmat(pose).repeat(*local.shape[:-3], 1, 1, 1)
     out[..., soma30_rows(), :, :] = local
     return out

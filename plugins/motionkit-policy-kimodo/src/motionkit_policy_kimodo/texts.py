@@ -114,6 +114,7 @@ def write_vectors(path: Path, vectors: Mapping[str, Tensor], *, encoder: str) ->
         raise ValueError(f"a table needs the vector of {KNOWN!r}")
     rows = torch.stack([vector.float() for vector in vectors.values()])
     document = {"schema": 1, "encoder": encoder, "texts": list(vectors)}
+    path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes_atomic(path, safetensors.torch.save({"vectors": rows}))
     text = json.dumps(document, ensure_ascii=False, indent=0) + "\n"
     write_bytes_atomic(path.with_suffix(".json"), text.encode())

@@ -82,17 +82,13 @@ def read_retrieval(source: str, texts: TextTable | None = None) -> Retrieval:
         source: Its folder, or its id on the hub: ``nvidia/TMR-SOMA-RP-v1``.
         texts: Vectors of texts; None if none are encoded.
     """
-    config = read_config(located(source), RETRIEVAL)
-    made = body(config.body)
+    config, made = read_config(located(source), RETRIEVAL), body("soma30")
+    statistics, _ = read_statistics(config.path.parent, 6 * len(made) + 6)
     folder, heads = config.file("ckpt_folder", "last_weights"), config.size("num_heads")
     encoders = {}
     for name in (MOTION, TEXT):
         path = folder / f"{name}.pt"
         encoders[name] = build_encoder(read_one(path, name), heads, str(path))
-    width = encoders[MOTION].sizes.features
-    statistics, _ = read_statistics(config.path.parent, width)
-    if width != 6 * len(made) + 6:
-        raise MotionkitError(f"{folder} reads {width} features, {6 * len(made) + 6} were expected of {made.name}.")
     model = TMR(encoders[MOTION], encoders[TEXT], statistics.mean, statistics.std, text_model=texts, origin=str(folder))
     return Retrieval(model.eval().requires_grad_(False), Representation(made))
 
