@@ -11,7 +11,17 @@ from typing import Protocol, get_args
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.motion import Caption, Clip, DataRecord, JointMotion, Normalizer, Skeleton, features_to_joints, plain_id
+from motionkit.motion import (
+    HUMANML,
+    Caption,
+    Clip,
+    DataRecord,
+    JointMotion,
+    Normalizer,
+    Skeleton,
+    features_to_joints,
+    plain_id,
+)
 from motionkit.motion.corpus.ids import Split as Split
 from motionkit.text import Prompt
 
@@ -77,6 +87,7 @@ class TextMotionDataset(Dataset, Protocol):
         max_length: Longest motion in frames.
         random_crop: Whether training may cut clips at random places; otherwise a cut starts at the first frame.
         root: Its folder; None for data without one.
+        has_clips: False for prompts alone, see `PromptDataset`.
 
     Example:
         >>> from motionkit import load_dataset
@@ -92,6 +103,7 @@ class TextMotionDataset(Dataset, Protocol):
     max_length: int
     random_crop: bool
     root: Path | None = None
+    has_clips: bool = True
 
     @abstractmethod
     def clips(self, split: Split) -> Sequence[TextClip]:
@@ -149,6 +161,60 @@ class TextMotionDataset(Dataset, Protocol):
     def action(self, caption: str) -> str:
         """Return the name of the action that a caption describes; empty if it is not known, or actions have none."""
         return ""
+
+
+class PromptDataset(TextMotionDataset):
+    """Prompts without clips, for a policy that is trained with rewards alone.
+
+    What needs reference motions is then not measured. A class that derives from it has `name`, `fps`, `max_length` and
+    `listed`.
+
+    Example:
+        >>> class Two(PromptDataset):
+        ...     name, fps, max_length = "two", 30.0, 300
+        ...
+        ...     def listed(self, split):
+        ...         return [Prompt((text,), (90,), f"{split} {text}") for text in ("Someone walks.", "Someone waves.")]
+        >>> [prompt.key for prompt in Two().prompts("val")]
+        ['val Someone walks.', 'val Someone waves.']
+    """
+
+    skeleton: Skeleton = HUMANML  # of the clips, and there are none
+    random_crop = False
+    has_clips = False
+
+    @abstractmethod
+    def listed(self, split: Split) -> Sequence[Prompt]:
+        """Return the prompts of a split, of one segment each; a text is in one split alone."""
+        ...
+
+    @property
+    def normalizer(self) -> Normalizer:  # type: ignore[override]
+        """Refuse: statistics are those of clips."""
+        raise MotionkitError(
+            f"{self.name} has prompts and no clips: there is nothing to compute statistics of, or to train on but "
+            "rewards.",
+            fix="choose a dataset with clips; prompts alone are for grpo, generate and eval of a trained policy.",
+        )
+
+    def clips(self, split: Split) -> Sequence[TextClip]:
+        """Return no clips."""
+        return ()
+
+    def prompts(self, split: Split, *, k_segments: int = 0, seed: int = 0) -> Sequence[Prompt]:
+        """Return the prompts of a split; of one segment each, so that more are refused."""
+        if k_segments > 1:
+            raise MotionkitError(
+                f"{self.name} has prompts of one action, not of {k_segments}.", fix="leave --k-segments out."
+            )
+        return self.listed(split)
+
+    def physics_reference(self) -> tuple[float, float]:
+        """Refuse: the reference is measured on clips."""
+        raise MotionkitError(
+            f"{self.name} has no clips, whose skate and jerk would be the reference of physics.",
+            fix="give --reward.r-s (m/s) and --reward.r-j (m/s^3).",
+        )
 
 
 def record_of(dataset: TextMotionDataset) -> DataRecord:

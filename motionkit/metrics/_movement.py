@@ -31,7 +31,7 @@ def body_positions(joints: Tensor, headings: Tensor) -> Tensor:
 
     Args:
         joints: ``[..., T, J, 3]`` metres, Y up.
-        headings: ``[..., T]`` radians about +Y, 0 for +Z, as `motionkit.motion.root_trajectory` returns them.
+        headings: ``[..., T]`` radians about +Y, 0 for +Z, as `motionkit.motion.Skeleton.trajectory` returns them.
 
     Returns:
         ``[..., T, J, 3]`` metres; the root is 0.

@@ -17,8 +17,9 @@ from motionkit.motion.features.layout import (
     read_features,
     resize_features,
 )
-from motionkit.motion.features.recover import MotionBatch, features_to_joints, root_trajectory, with_frame_after
+from motionkit.motion.features.recover import MotionBatch, features_to_joints, with_frame_after
 from motionkit.motion.motion import JointMotion, Motion
+from motionkit.motion.representation import Representation
 from motionkit.motion.skeleton import HUMANML, KIT, Skeleton
 from motionkit.text import mirror_text
 
@@ -35,6 +36,7 @@ __all__ = [
     "Normalizer",
     "ReadOptions",
     "RealActions",
+    "Representation",
     "Skeleton",
     "evaluator_words",
     "feature_layout",
@@ -52,7 +54,6 @@ __all__ = [
     "read_features",
     "read_joint_map",
     "resize_features",
-    "root_trajectory",
     "segments_of",
     "tag_caption",
     "with_frame_after",

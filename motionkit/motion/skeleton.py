@@ -1,16 +1,24 @@
-"""The bodies that features describe: HumanML3D's 22 joints and KIT-ML's 21."""
+"""The bodies of HumanML3D's features, 22 joints, and of KIT-ML's, 21, and how joints come out of those features."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
+
+from torch import Tensor
+
+from motionkit import kernels
+from motionkit.errors import MotionkitError
+from motionkit.kernels.definitions import root_path, sanitise
+from motionkit.motion.representation import Representation
 
 Vector = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
-class Skeleton:
-    """A body with everything its feature format needs to know about it.
+class Skeleton(Representation):
+    """A body with everything its feature format, HumanML3D's, needs to know about it.
 
     Example:
         >>> HUMANML.joints, HUMANML.width, KIT.joints, KIT.width
@@ -36,11 +44,6 @@ class Skeleton:
     fps: float  # Frames per second of the public data
     unit: float  # Metres per unit of the stored features
     contact_threshold: float  # Squared displacement per frame below which a foot is in contact, in stored units
-
-    @property
-    def joints(self) -> int:
-        """Number of joints J."""
-        return len(self.parents)
 
     @property
     def width(self) -> int:
@@ -78,6 +81,37 @@ class Skeleton:
     def index(self, name: str) -> int:
         """Return the index of the joint called `name` (ValueError when there is none)."""
         return self.joint_names.index(name)
+
+    def check_width(self, features: Tensor, name: str = "features") -> None:
+        """Refuse features, called `name` in the message, whose last dimension is not `width`."""
+        if features.ndim >= 2 and features.shape[-1] == self.width:
+            return
+        shape = list(features.shape)
+        width = shape[-1] if shape else 0
+        body = {263: "HumanML3D (22 joints)", 251: "KIT-ML (21 joints)"}.get(width, "no known body")
+        raise MotionkitError(
+            f"{name} have shape {shape}; the last dimension should be {self.width} for the {self.name} body.",
+            why=f"a width of {width} belongs to {body}.",
+            fix="use the dataset (humanml or kit) that the motion was made for.",
+        )
+
+    def positions(self, features: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Return ``[..., T, J, 3]`` joints; see `motionkit.motion.features_to_joints`."""
+        self.check_width(features)
+        return kernels.features_to_joints(features, joints=self.joints, unit=self.unit, lengths=lengths)
+
+    def headings(self, features: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Return ``[..., T]`` radians about +Y, 0 for +Z, as the features have them."""
+        return self.trajectory(features, lengths)[0]
+
+    def trajectory(self, features: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the heading ``[..., T]`` (radians about +Y) and root position ``[..., T, 3]`` (metres) of features."""
+        self.check_width(features)
+        # The first four columns are the root's: yaw rate, velocity in x and z, height.
+        clean, broken = sanitise(features[..., :4], lengths)
+        angle, root = root_path(clean)
+        gone = broken.cummax(dim=-1).values
+        return angle.masked_fill(gone, math.nan), (root * self.unit).masked_fill(gone[..., None], math.nan)
 
 
 _X, _Y, _Z = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)

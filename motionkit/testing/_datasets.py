@@ -24,7 +24,8 @@ def check_dataset(
 
     Clips have a fixed order, distinct keys, finite float32 features of the body's width and at least one caption;
     splits share no clip; prompts are at most `max_length` long, repeatable by seed, and have the requested number of
-    segments (a dataset whose prompts all have the same number may refuse another); statistics fit the features.
+    segments (a dataset whose prompts all have the same number may refuse another); statistics fit the features. Of one
+    without clips the prompts alone are checked.
 
     Args:
         dataset: Its name, its component, or an open dataset.
@@ -51,8 +52,11 @@ def check_dataset(
 
 
 def _check_motions(findings: Findings, dataset: TextMotionDataset, clips: int) -> None:
-    width = feature_width(dataset.skeleton)
     findings.expect(dataset.fps > 0, f"fps must be positive, is {dataset.fps}.")
+    if not dataset.has_clips:
+        _check_prompts(findings, dataset)
+        return
+    width = feature_width(dataset.skeleton)
     findings.expect(
         dataset.normalizer.width == width, f"Its statistics are {dataset.normalizer.width} wide, its features {width}."
     )

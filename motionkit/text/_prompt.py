@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -100,6 +100,8 @@ class Prompt:
     frames: tuple[int, ...]  # K lengths in frames, one per segment; their sum is the motion's length
     key: str = ""  # Identity of the prompt in its dataset; two prompts with the same text have different keys
     source_ids: tuple[str, ...] = ()  # Ids of the clips that the segments were taken from, if any
+    # What is asked for beside the text, by name, such as the first heading; plain values. A policy says what it reads.
+    extras: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if not self.segments or len(self.segments) != len(self.frames):

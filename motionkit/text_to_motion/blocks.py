@@ -12,7 +12,7 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
-from motionkit.motion import MotionBatch, Skeleton
+from motionkit.motion import MotionBatch, Representation
 from motionkit.page.wording import joined
 from motionkit.rl import NoiseSource, StepPlan, rollout, stable_hash
 from motionkit.text import SEPARATOR, Prompt
@@ -58,8 +58,15 @@ def blocks_of(policy: DiffusionPolicy, prompt: Prompt) -> list[Block]:
     block that overlap another one go on with its own first or last action.
 
     Raises:
-        MotionkitError: The motion has more than `LONGEST` frames.
+        MotionkitError: The motion has more than `LONGEST` frames, or the policy's blocks cannot be joined.
     """
+    if not policy.joins:
+        raise MotionkitError(
+            f"{prompt.segments[0]!r} and what follows are {prompt.length} frames; the policy makes at most "
+            f"{policy.max_length}.",
+            why="its features hold places in the world, and averaging overlapping blocks would tear the path.",
+            fix=f"shorten --durations to {policy.max_length / policy.fps:.1f} s in total.",
+        )
     if prompt.length > LONGEST:
         raise MotionkitError(
             f"{prompt.segments[0]!r} and what follows are {prompt.length} frames; at most {LONGEST} are made.",
@@ -264,7 +271,7 @@ def seams_of(policy: DiffusionPolicy, prompt: Prompt, joints: Tensor) -> Seams |
     return measure_seams(joints, blocks, policy.skeleton, policy.fps) if len(blocks) > 1 else None
 
 
-def measure_seams(joints: Tensor, blocks: Sequence[Block], skeleton: Skeleton, fps: float) -> Seams:
+def measure_seams(joints: Tensor, blocks: Sequence[Block], skeleton: Representation, fps: float) -> Seams:
     """Measure how well blocks meet.
 
     Args:
@@ -301,7 +308,7 @@ def measure_seams(joints: Tensor, blocks: Sequence[Block], skeleton: Skeleton, f
     )
 
 
-def _physics(pieces: Sequence[Tensor], skeleton: Skeleton, fps: float) -> tuple[float, float]:
+def _physics(pieces: Sequence[Tensor], skeleton: Representation, fps: float) -> tuple[float, float]:
     """Return the mean skate and jerk of pieces of a motion."""
     lengths = torch.tensor([len(piece) for piece in pieces])
     padded = torch.nn.utils.rnn.pad_sequence(list(pieces), batch_first=True)

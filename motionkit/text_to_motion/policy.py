@@ -10,7 +10,9 @@ from typing import Any, Literal, Protocol, Self
 import torch
 from torch import Tensor, nn
 
-from motionkit.motion import DataRecord, Normalizer, Skeleton
+from motionkit.errors import MotionkitError
+from motionkit.motion import DataRecord, Normalizer, Representation
+from motionkit.page.wording import joined
 from motionkit.rl import Schedule
 from motionkit.text import KnownTexts, Prompt
 
@@ -40,30 +42,36 @@ class DiffusionPolicy(Protocol):
         network: The trainable module, always in eval mode (no dropout, no condition dropout).
         schedule: The noise schedule it was trained with.
         normalizer: Statistics of its feature space.
-        skeleton: Body of its features.
+        skeleton: What its features are: `motionkit.motion.HUMANML`, or a representation of its own.
         fps: Frames per second.
         max_length: Longest motion in frames.
         autocast: Type of the network's body under mixed precision, None for float32; its head stays float32.
         guidance: Guidance scale for sampling that is stored with it; None if there is none.
-        sampling_steps: Number of steps for sampling that is stored with it, spaced as by
-            `motionkit.rl.Schedule.early`; None takes all that it was trained with.
+        sampling_steps: Number of steps for sampling that is stored with it; None takes all that it was trained with.
+        spacing: How its own number of steps is spaced, see `motionkit.rl.Schedule.visited`.
         padding: ``exact`` if the frames past a motion's length change nothing, ``full`` if they are attended to.
+        joins: Whether predictions of overlapping blocks may be averaged, for motions longer than `max_length`. They
+            may not where features hold places in the world: the path would tear.
         block: Frames of a block, for a policy that samples a motion block by block (DiP): `predict` is called with
             whole blocks. 0 for all others.
+        extras: What it reads of `motionkit.text.Prompt.extras`; prompts with others are refused.
         trained_on: Dataset it was trained on, if known.
     """
 
     network: nn.Module
     schedule: Schedule
     normalizer: Normalizer
-    skeleton: Skeleton
+    skeleton: Representation
     fps: float
     max_length: int
     autocast: torch.dtype | None
     guidance: float | None = None
     sampling_steps: int | None = None
+    spacing: Literal["early", "even"] = "early"
+    joins: bool = True
     padding: Literal["exact", "full"] = "exact"
     block: int = 0
+    extras: tuple[str, ...] = ()
     trained_on: DataRecord | None = None
 
     @abstractmethod
@@ -139,6 +147,17 @@ class DiffusionPolicy(Protocol):
     def read_as(self, captions: Mapping[str, str]) -> None:
         """From now on read a text (key) as a known one; what was given before is forgotten."""
         return
+
+
+def refuse_extras(policy: DiffusionPolicy, prompts: Sequence[Prompt]) -> None:
+    """Refuse prompts that ask for what the policy does not read."""
+    for prompt in prompts:
+        if unread := [name for name in prompt.extras if name not in policy.extras]:
+            raise MotionkitError(
+                f"{prompt.text!r} asks for {joined(unread)} too, which the policy does not read.",
+                why=f"it reads {joined(policy.extras) if policy.extras else 'the text alone'}.",
+                fix="leave that out of the prompts, or choose a policy that reads it.",
+            )
 
 
 def guidance_of(policy: DiffusionPolicy) -> float:

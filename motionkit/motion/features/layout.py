@@ -50,20 +50,6 @@ def feature_width(skeleton: Skeleton) -> int:
     return skeleton.width
 
 
-def check_width(features: Tensor, skeleton: Skeleton, name: str = "features") -> None:
-    """Refuse features whose last dimension is not the skeleton's width."""
-    if features.ndim >= 2 and features.shape[-1] == skeleton.width:
-        return
-    shape = list(features.shape)
-    width = shape[-1] if shape else 0
-    body = {263: "HumanML3D (22 joints)", 251: "KIT-ML (21 joints)"}.get(width, "no known body")
-    raise MotionkitError(
-        f"{name} have shape {shape}; the last dimension should be {skeleton.width} for the {skeleton.name} body.",
-        why=f"a width of {width} belongs to {body}.",
-        fix="use the dataset (humanml or kit) that the motion was made for.",
-    )
-
-
 def read_features(path: Path, skeleton: Skeleton) -> Tensor:
     """Read a ``new_joint_vecs`` file.
 
@@ -77,7 +63,7 @@ def read_features(path: Path, skeleton: Skeleton) -> Tensor:
     if not path.exists():
         raise MotionkitError(f"there is no motion {path}.", why="a caption or a split list names it.")
     features = torch.from_numpy(weights.cast(read_numbers(path), np.float32))
-    check_width(features, skeleton, str(path))
+    skeleton.check_width(features, str(path))
     if features.ndim != 2:
         raise MotionkitError(f"{path} has shape {list(features.shape)}; expected [frames, {skeleton.width}].")
     return features
@@ -147,7 +133,7 @@ def feature_stats(clips: Iterable[Tensor], skeleton: Skeleton) -> tuple[Tensor, 
     count, total, square = 0, torch.zeros(skeleton.width).double(), torch.zeros(skeleton.width).double()
     shift: Tensor | None = None
     for clip in clips:
-        check_width(clip, skeleton, "clip")
+        skeleton.check_width(clip, "clip")
         frames = clip.double()
         if shift is None:
             # Sums about a value near the mean keep the variance of large, steady features (KIT heights) exact.
@@ -192,7 +178,7 @@ def mirror_features(features: Tensor, skeleton: Skeleton) -> Tensor:
         >>> float(mirror_features(row, HUMANML)[0, 0])
         -0.10000000149011612
     """
-    check_width(features, skeleton)
+    skeleton.check_width(features)
     order, signs = _mirrored_columns(skeleton)
     return features[..., order.to(features.device)] * signs.to(features)
 
@@ -228,7 +214,7 @@ def resize_features(features: Tensor, skeleton: Skeleton, factor: Tensor) -> Ten
 
     Contacts stay.
     """
-    check_width(features, skeleton)
+    skeleton.check_width(features)
     layout, resized = feature_layout(skeleton), features.clone()
     for block in (layout.root_velocity, layout.root_height, layout.positions, layout.velocities):
         resized[..., block] *= factor

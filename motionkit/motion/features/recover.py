@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from motionkit import kernels
+from motionkit.errors import MotionkitError
 from motionkit.geometry import rotate_yaw
-from motionkit.kernels.definitions import root_path, sanitise
-from motionkit.motion.features.layout import Normalizer, check_width, feature_layout
-from motionkit.motion.skeleton import Skeleton
+from motionkit.motion.features.extract import joints_to_features
+from motionkit.motion.features.layout import Normalizer, feature_layout
+from motionkit.motion.representation import Representation
+from motionkit.motion.skeleton import HUMANML, Skeleton
 
 
 def features_to_joints(
@@ -51,7 +52,7 @@ def features_to_joints(
         >>> bool(((again - joints[:-1])[..., 1].abs() < 1e-9).all())  # the path starts at x = z = 0
         True
     """
-    check_width(features, skeleton)
+    skeleton.check_width(features)
     return kernels.features_to_joints(
         features,
         joints=skeleton.joints,
@@ -61,15 +62,6 @@ def features_to_joints(
         std=None if normalizer is None else normalizer.std,
         backend=backend,
     )
-
-
-def root_trajectory(features: Tensor, skeleton: Skeleton, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Return the heading ``[..., T]`` (radians about +Y) and root position ``[..., T, 3]`` (metres) of features."""
-    check_width(features, skeleton)
-    clean, broken = sanitise(features[..., : feature_layout(skeleton).root_height.stop], lengths)
-    angle, root = root_path(clean)
-    gone = broken.cummax(dim=-1).values
-    return angle.masked_fill(gone, math.nan), (root * skeleton.unit).masked_fill(gone[..., None], math.nan)
 
 
 def with_frame_after(features: Tensor, skeleton: Skeleton) -> Tensor:
@@ -88,7 +80,7 @@ def with_frame_after(features: Tensor, skeleton: Skeleton) -> Tensor:
         ``[..., T + 1, J, 3]`` metres.
     """
     joints = features_to_joints(features, skeleton)
-    angle, _ = root_trajectory(features, skeleton)
+    angle = skeleton.headings(features)
     # The stored velocities are in the heading of their own frame: turn them back into the world.
     moved = features[..., -1, feature_layout(skeleton).velocities].unflatten(-1, (skeleton.joints, 3)).to(joints)
     step: Tensor = rotate_yaw(moved, angle[..., -1, None]) * skeleton.unit
@@ -96,12 +88,12 @@ def with_frame_after(features: Tensor, skeleton: Skeleton) -> Tensor:
 
 
 class MotionBatch:
-    """N motions of one skeleton, unnormalised.
+    """N motions of one body, unnormalised.
 
     Args:
-        features: ``[N, T, D]`` HumanML3D- or KIT-style features, not normalised; padding may hold anything.
+        features: ``[N, T, D]`` features, not normalised; padding may hold anything.
         lengths: ``[N]`` int64, on the device of `features`.
-        skeleton: Body that the features describe (fixes D and J).
+        skeleton: What the features are: a `Skeleton` for HumanML3D's and KIT-ML's, else a policy's own representation.
         fps: Frames per second.
 
     Example:
@@ -111,7 +103,7 @@ class MotionBatch:
         (torch.Size([2, 40, 22, 3]), [40, 25])
     """
 
-    def __init__(self, features: Tensor, lengths: Tensor, *, skeleton: Skeleton, fps: float) -> None:
+    def __init__(self, features: Tensor, lengths: Tensor, *, skeleton: Representation, fps: float) -> None:
         self.features = features
         self.lengths = lengths
         self.skeleton = skeleton
@@ -133,12 +125,39 @@ class MotionBatch:
     @cached_property
     def joints(self) -> Tensor:
         """``[N, T, J, 3]`` joint positions in metres, Y up, recovered from the features; padding is finite."""
-        return features_to_joints(self.features, self.skeleton, self.lengths)
+        return self.skeleton.positions(self.features, self.lengths)
 
     @cached_property
     def headings(self) -> Tensor:
         """``[N, T]`` radians about +Y, 0 for +Z, as the features have them; padding is finite."""
-        return root_trajectory(self.features, self.skeleton, self.lengths)[0]
+        return self.skeleton.headings(self.features, self.lengths)
+
+    @cached_property
+    def humanml(self) -> MotionBatch:
+        """The same motions in HumanML3D's features at 20 frames per second, differentiably; itself if it is in them.
+
+        The shared joints are taken by name, resampled linearly, and put onto the bones of `HUMANML`; the last frame
+        gives way to velocities, as in HumanML3D.
+
+        Raises:
+            MotionkitError: The body has no such joints.
+        """
+        if self.skeleton is HUMANML:
+            return self
+        if self.skeleton.humanml is None:
+            raise MotionkitError(f"the {self.skeleton.name} body has no joints that stand for HumanML3D's.")
+        joints = self.joints[:, :, list(self.skeleton.humanml)]
+        # [N] samples at k / 20 s from the first frame on, while a motion lasts; [S] their places among the frames.
+        counts = ((self.lengths - 1) * (HUMANML.fps / self.fps) + 1e-6).long() + 1
+        place = torch.arange(int(counts.max()), device=self.device) * (self.fps / HUMANML.fps)
+        before = (place + 1e-6).long()
+        last = (self.lengths - 1)[:, None]
+        start, end = (
+            torch.take_along_dim(joints, torch.minimum(index, last)[..., None, None], dim=1)
+            for index in (before, before + 1)
+        )
+        even = torch.lerp(start, end, (place - before).to(joints)[:, None, None])
+        return MotionBatch(joints_to_features(even, HUMANML, counts), counts - 1, skeleton=HUMANML, fps=HUMANML.fps)
 
     def detach(self) -> MotionBatch:
         """Return the same motions without a graph; the batch itself if there is none."""

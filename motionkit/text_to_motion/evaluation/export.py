@@ -26,7 +26,8 @@ from motionkit.clips.convert import (
 from motionkit.clips.convert.targets import WORDING
 from motionkit.clips.motion_clip import MotionClip
 from motionkit.documents import read_json
-from motionkit.motion import ReadOptions, plain_id
+from motionkit.formats.native import write_native
+from motionkit.motion import ReadOptions, Skeleton, plain_id
 from motionkit.player import MAX_TRACKS, track_of, write_player
 from motionkit.rl import StepPlan
 from motionkit.runs import OutputFolder
@@ -62,9 +63,10 @@ def generate(
     """Sample motions and write them.
 
     ``OUT/new_joints/<id>.npy`` holds ``[T, J, 3]`` float32 joints (metres, Y up), ``OUT/new_joint_vecs/<id>.npy``
-    ``[T, D]`` features (not normalised), ``OUT/motions.json`` an entry for each motion. A motion depends on its text,
-    lengths, sample number and the seed, not on the other motions. The folder is written under a temporary name and
-    moved into place when it is complete.
+    ``[T, D]`` features (not normalised), ``OUT/motions.json`` an entry for each motion. Of a policy whose features are
+    not HumanML3D's or KIT-ML's, ``OUT/motions/<id>.npz`` holds both in place of the arrays. A motion depends on its
+    text, lengths, sample number and the seed, not on the other motions. The folder is written under a temporary name
+    and moved into place when it is complete.
 
     Args:
         policy: What is sampled.
@@ -86,23 +88,27 @@ def generate(
     place = OutputFolder(out, RECORD, "motionkit-motions", overwrite=overwrite)
     place.claim()
     names = [f"{number:04d}_{sample:02d}" for number in range(len(prompts)) for sample in range(samples)]
-    place.require_free([*_files(names), RECORD, PAGE])
+    files = [_files(name, policy) for name in names]
+    place.require_free([*(path for kinds in files for path in kinds.values()), RECORD, PAGE])
     policy.condition(asked_of(policy, prompts))  # refuses a prompt before a folder is made
     motions = generate_with_seams(policy, prompts, plan, samples=samples, guidance=guidance, seed=seed, batch=batch)
     entries: list[dict[str, Any]] = []
     with place.beside() as part:
-        for folder in ("new_joints", "new_joint_vecs"):
-            (part / folder).mkdir()
+        for path in files[0].values() if files else ():
+            (part / path).parent.mkdir()
         for number, (clip, seams) in enumerate(motions):
-            entry = _entry(names[number], prompts[number // samples], number % samples, policy.fps)
+            entry = _entry(names[number], prompts[number // samples], number % samples, policy.fps) | files[number]
             for segment in entry["segments"]:
                 if (reading := (readings or {}).get(segment["text"])) is not None:
                     segment.update(reading.document())
             if seams is not None:
                 entry["seams"] = seams.document()
             assert clip.features is not None
-            np.save(part / entry["joints"], clip.positions().float().numpy())
-            np.save(part / entry["features"], clip.features.numpy())
+            if "motion" in entry:
+                write_native(part / entry["motion"], clip)
+            else:
+                np.save(part / entry["joints"], clip.positions().float().numpy())
+                np.save(part / entry["features"], clip.features.numpy())
             entries.append(entry)
             if progress is not None:
                 progress(1)
@@ -120,9 +126,11 @@ def generate(
     return entries
 
 
-def _files(names: Sequence[str]) -> list[str]:
-    """Return the files of motions: for each its joints, then its features."""
-    return [f"{folder}/{name}.npy" for name in names for folder in ("new_joints", "new_joint_vecs")]
+def _files(name: str, policy: DiffusionPolicy) -> dict[str, str]:
+    """Return the files of a motion, by their entry in motions.json."""
+    if isinstance(policy.skeleton, Skeleton):
+        return {"joints": f"new_joints/{name}.npy", "features": f"new_joint_vecs/{name}.npy"}
+    return {"motion": f"motions/{name}.npz"}
 
 
 def _entry(name: str, prompt: Prompt, sample: int, fps: float) -> dict[str, Any]:
@@ -139,7 +147,6 @@ def _entry(name: str, prompt: Prompt, sample: int, fps: float) -> dict[str, Any]
             {"text": text, "start": start, "end": end}
             for text, (start, end) in zip(prompt.segments, prompt.bounds, strict=True)
         ],
-        **dict(zip(("joints", "features"), _files([name]), strict=True)),
     }
 
 
@@ -256,6 +263,8 @@ def _sources(folder: Path) -> list[FileSource]:
     texts = generated_texts(folder)
     options = ReadOptions(up="y", unit="m", fps=float(document["fps"]))
     return [
-        FileSource(folder / entry["joints"], entry["id"], "joints", options, texts.get(entry["id"], ()))
+        FileSource(folder / entry["motion"], entry["id"], "motionkit")
+        if "motion" in entry
+        else FileSource(folder / entry["joints"], entry["id"], "joints", options, texts.get(entry["id"], ()))
         for entry in document["motions"]
     ]

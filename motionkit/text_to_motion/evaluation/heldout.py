@@ -26,7 +26,7 @@ from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
 from motionkit.metrics import joint_speed, root_path, sample_spread
 from motionkit.metrics.paired import Paired, compare
-from motionkit.motion import MotionBatch
+from motionkit.motion import MotionBatch, Skeleton
 from motionkit.rl import DDIM, NoiseSource, Sampler, StepPlan
 from motionkit.runs import Run, disk_errors, write_bytes_atomic
 from motionkit.text import Prompt
@@ -48,13 +48,16 @@ _SET = "set/"  # how names of tensors begin that are of `Measured.sets`
 class Shown:
     """Motions of a held-out measurement that are stored for the pages, one per prompt."""
 
-    features: list[NDArray[np.float32]]  # each [T, D] float32, unnormalised
+    # Each [T, D] float32, unnormalised; of a body that is not HumanML3D's or KIT-ML's [T, 3 J], its joints.
+    features: list[NDArray[np.float32]]
     texts: list[str]  # text of each; `` | `` between segments
     bounds: list[list[tuple[int, int]]]  # first and last frame + 1 of each segment
     rewards: list[float]  # weighted sum of the training rewards, NaN if one could not be computed
     segments: list[list[float]]  # reward of each segment, as many as `bounds` has
     skeleton: str  # name of the body
     fps: float
+    names: tuple[str, ...] = ()  # joints of a body that is not HumanML3D's or KIT-ML's
+    parents: tuple[int, ...] = ()  # parent of each
 
     @classmethod
     def first(
@@ -63,7 +66,9 @@ class Shown:
         """Keep the first sample of the first `count` prompts."""
         rows = range(0, min(len(prompts), count * per_prompt), per_prompt)
         asked = [prompts[row] for row in rows]
-        features = motions.features.float().cpu().numpy()
+        body = motions.skeleton
+        own = not isinstance(body, Skeleton)
+        features = (motions.joints.flatten(2) if own else motions.features).float().cpu().numpy()
         totals = np.where(scored.finite.cpu().numpy(), scored.total.cpu().numpy(), np.nan)
         segments = scored.segments.cpu().numpy()
         return cls(
@@ -75,8 +80,10 @@ class Shown:
                 [float(value) for value in segments[row, : len(prompt.segments)]]
                 for row, prompt in zip(rows, asked, strict=True)
             ],
-            skeleton=motions.skeleton.name,
+            skeleton=body.name,
             fps=motions.fps,
+            names=body.joint_names if own else (),
+            parents=body.parents if own else (),
         )
 
     def keep(self, run: Run, name: str) -> None:
@@ -95,6 +102,7 @@ class Shown:
             "segments": self.segments,
             "skeleton": self.skeleton,
             "fps": self.fps,
+            **({"names": self.names, "parents": self.parents} if self.names else {}),
         }
         buffer = io.BytesIO()
         np.savez_compressed(buffer, features=np.concatenate(self.features), about=np.array(json.dumps(about)))
@@ -111,16 +119,19 @@ class Shown:
             rewards = [float("nan") if value is None else float(value) for value in about["rewards"]]
             segments = [[float(value) for value in values] for values in about["segments"]]
             skeleton, fps = str(about["skeleton"]), float(about["fps"])
+            names = tuple(str(name) for name in about.get("names", ()))
+            parents = tuple(int(parent) for parent in about.get("parents", ()))
         except FileNotFoundError as error:
             raise MotionkitError(f"{path} is missing.") from error
         except (OSError, ValueError, KeyError, TypeError, EOFError, RecursionError, zipfile.BadZipFile) as error:
             raise MotionkitError(f"{path} cannot be read as held-out motions.", why=str(error)) from error
         ends = np.cumsum([spans[-1][1] if spans else 0 for spans in bounds])
         sizes = {len(texts), len(bounds), len(rewards), len(segments)}
-        fits = rows.ndim == 2 and len(texts) > 0 and len(sizes) == 1 and ends[-1] == len(rows)
+        fits = len(names) == len(parents) and (not names or rows.shape[-1] == 3 * len(names))
+        fits = fits and rows.ndim == 2 and len(texts) > 0 and len(sizes) == 1 and ends[-1] == len(rows)
         if not fits or any(len(b) != len(s) or not b for b, s in zip(bounds, segments, strict=True)):
             raise MotionkitError(f"{path} cannot be read as held-out motions.", why="its parts do not fit each other.")
-        return cls(np.split(rows, ends[:-1]), texts, bounds, rewards, segments, skeleton, fps)
+        return cls(np.split(rows, ends[:-1]), texts, bounds, rewards, segments, skeleton, fps, names, parents)
 
 
 @dataclass(frozen=True)

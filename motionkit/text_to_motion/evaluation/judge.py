@@ -24,7 +24,7 @@ from motionkit.rl import DDIM, NoiseSource, StepPlan
 from motionkit.text import Prompt
 from motionkit.text_to_motion.data.joined import MIN_SEGMENT, shared_motions
 from motionkit.text_to_motion.generating import sample
-from motionkit.text_to_motion.policy import DiffusionPolicy
+from motionkit.text_to_motion.policy import DiffusionPolicy, refuse_extras
 from motionkit.text_to_motion.rewards.ask import Elsewhere
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 
@@ -48,8 +48,9 @@ def require_rate(policy: DiffusionPolicy, *, fps: float, label: str) -> None:
 
 
 def require_fit(policy: DiffusionPolicy, prompts: Sequence[Prompt], *, fps: float, label: str) -> None:
-    """Refuse prompts that are too long for the policy, or of another frame rate."""
+    """Refuse prompts that are too long for the policy, of another frame rate, or with extras that it does not read."""
     require_rate(policy, fps=fps, label=label)
+    refuse_extras(policy, prompts)
     longest = max(prompts, key=lambda prompt: prompt.length, default=None)
     if longest is not None and longest.length > policy.max_length:
         raise MotionkitError(

@@ -11,7 +11,7 @@ import torch
 
 from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
-from motionkit.motion import HUMANML, KIT, JointMotion, features_to_joints
+from motionkit.motion import HUMANML, KIT, JointMotion
 from motionkit.player import PlayerTrack, track_of
 from motionkit.rl import NoiseSource
 from motionkit.runs import Run, disk_errors
@@ -49,6 +49,8 @@ def keep_point(
         [shown.segments[row] for row in rows],
         shown.skeleton,
         shown.fps,
+        shown.names,
+        shown.parents,
     )
     chosen.keep(run, f"step-{step:08d}")
     run.show(step, MEDIA, lambda path: _draw(path, chosen, f"step {step}"))
@@ -98,17 +100,20 @@ def track(name: str, shown: Shown, row: int) -> PlayerTrack:
     Raises:
         MotionkitError: Its body is not known, or it has no finite frame.
     """
-    body = {skeleton.name: skeleton for skeleton in (HUMANML, KIT)}.get(shown.skeleton)
-    if body is None:
-        raise MotionkitError(f"no body is called {shown.skeleton!r}.")
     features = torch.from_numpy(shown.features[row])
-    joints = features_to_joints(features, body).double()
+    body = {skeleton.name: skeleton for skeleton in (HUMANML, KIT)}.get(shown.skeleton)
+    if shown.names:
+        names, parents, joints = shown.names, shown.parents, features.unflatten(-1, (-1, 3))
+    elif body is not None:
+        names, parents, joints = body.joint_names, body.parents, body.positions(features)
+    else:
+        raise MotionkitError(f"no body is called {shown.skeleton!r}.")
     parts = zip(shown.texts[row].split(SEPARATOR), shown.bounds[row], strict=False)
     segments = [(text, start / shown.fps, end / shown.fps) for text, (start, end) in parts]
     scores = shown.segments[row] if all(map(math.isfinite, shown.segments[row])) else ()
     if len(scores) != len(segments):
         scores = ()
-    motion = JointMotion(body.joint_names, body.parents, joints, shown.fps)
+    motion = JointMotion(names, parents, joints.double(), shown.fps)
     return track_of(motion, name, segments=segments, scores=scores)
 
 

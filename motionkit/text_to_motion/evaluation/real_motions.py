@@ -13,7 +13,7 @@ from motionkit.config import choose_one
 from motionkit.contracts.dataset import TextClip, TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.metrics import body_positions, kinetic_features
-from motionkit.motion import MotionBatch, RealActions, Skeleton
+from motionkit.motion import MotionBatch, RealActions, Representation, Skeleton
 from motionkit.motion.corpus.ids import Split
 from motionkit.text import Prompt
 from motionkit.text_to_motion.data.joined import reference_features, reference_joints
@@ -62,7 +62,7 @@ def single_clips(dataset: TextMotionDataset) -> TextMotionDataset | None:
     return source
 
 
-def batches_of(features: Sequence[Tensor], skeleton: Skeleton, fps: float) -> Iterator[MotionBatch]:
+def batches_of(features: Sequence[Tensor], skeleton: Representation, fps: float) -> Iterator[MotionBatch]:
     """Yield batches of clips ``[T, D]`` in their order."""
     for first in range(0, len(features), _CHUNK):
         part = [clip.float() for clip in features[first : first + _CHUNK]]
@@ -70,7 +70,7 @@ def batches_of(features: Sequence[Tensor], skeleton: Skeleton, fps: float) -> It
         yield MotionBatch(pad_sequence(part, True), lengths, skeleton=skeleton, fps=fps)
 
 
-def bodies_of(features: Sequence[Tensor | None], skeleton: Skeleton, fps: float) -> list[Tensor | None]:
+def bodies_of(features: Sequence[Tensor | None], skeleton: Representation, fps: float) -> list[Tensor | None]:
     """Return `motionkit.metrics.body_positions` of clips ``[T, D]``, each as ``[T, 3 J]``; None stays None."""
     result: list[Tensor | None] = [None] * len(features)
     rows = [row for row, clip in enumerate(features) if clip is not None]

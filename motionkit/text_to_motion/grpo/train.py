@@ -57,7 +57,7 @@ from motionkit.text_to_motion.grpo.step import GRPO
 from motionkit.text_to_motion.matmul import settle_matmul
 from motionkit.text_to_motion.pairs.settings import kinds_of
 from motionkit.text_to_motion.policy import DiffusionPolicy, guidance_of, stores_guidance
-from motionkit.text_to_motion.rewards.ask import try_reward
+from motionkit.text_to_motion.rewards.ask import require_readable, try_reward
 from motionkit.text_to_motion.rewards.joint_space import space_of
 from motionkit.text_to_motion.rewards.mix import RewardMix
 from motionkit.text_to_motion.trained import (
@@ -206,6 +206,8 @@ class GrpoTrainer:
         named = {
             f"reward.{chosen.name}": reward for chosen, (reward, _) in zip(settings.reward, self.rewards, strict=True)
         }
+        for reward, _ in self.rewards:
+            require_readable(reward, self.policy.skeleton)
         for name, reward in named.items():
             _warn_of_other_data(name, reward, data)
         self._try_rewards(dataset)
@@ -451,7 +453,12 @@ class GrpoTrainer:
         if self.named is None and (settings.evaluator.weights != NONE or "evaluator.weights" in self.settled):
             missing += ["R@3", "KID"]
             commands.append(training_command("t2m-evaluator", settings.dataset))
-        if missing:
+        if missing and not self._dataset.has_clips:
+            self.missing = (
+                f"the tables have no {' and no '.join(missing)}, nor what is measured against reference motions: "
+                f"{settings.dataset.label} has prompts and no clips. --judge NAME measures with a reward of your own"
+            )
+        elif missing:
             self.missing = (
                 f"the tables have no {' and no '.join(missing)}: no finished run on these data has the model that "
                 f"measures them ({' and '.join(commands)})"

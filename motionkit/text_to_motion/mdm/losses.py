@@ -88,6 +88,7 @@ def clip_losses(
     """
     losses = {"diffusion": diffusion_loss(predicted, x0, mask), "velocity": velocity_loss(predicted, x0, mask)}
     if train.joint_velocity:
+        assert isinstance(policy.skeleton, Skeleton), "MDM's features"
         losses["joint_velocity"] = joint_velocity_loss(
             predicted, x0, mask, normalizer=policy.normalizer, skeleton=policy.skeleton, fps=policy.fps
         )

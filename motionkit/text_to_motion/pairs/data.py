@@ -23,6 +23,10 @@ from motionkit.training.base import dataset_inputs
 
 def usable_clips(dataset: TextMotionDataset, split: Split, label: str, *, least: int) -> Sequence[TextClip]:
     """Return the clips of a split, after checking each."""
+    if not dataset.has_clips:
+        raise MotionkitError(
+            f"dataset {label!r} has prompts and no clips to train on.", fix="choose a dataset of motions with captions."
+        )
     clips = dataset.clips(split)
     if len(clips) < least:
         raise MotionkitError(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from motionkit import plugins
 from motionkit.contracts.reward import Record, Reward, RewardScores, moved, rows
 from motionkit.contracts.scoring import awaited, fault_of, is_async, valid_segments
 from motionkit.errors import MotionkitError
+from motionkit.motion import HUMANML, MotionBatch, Representation, Skeleton
 from motionkit.plugins import complete
 from motionkit.text import Prompt
 
@@ -62,6 +64,36 @@ def ask(reward: Reward, samples: Record, prompts: Sequence[Prompt]) -> RewardSco
         return start(reward, samples, prompts)()
 
 
+def require_readable(reward: Reward, body: Representation) -> None:
+    """Refuse a reward that reads features which motions of a body cannot be brought to."""
+    wanted = reward.features
+    # Another `Skeleton` is told by its width, which the reward checks itself.
+    if wanted is None or isinstance(body, Skeleton) or (wanted == HUMANML.name and body.humanml is not None):
+        return
+    raise MotionkitError(
+        f"the reward {reward.name!r} reads features of the {wanted} body, and the motions are of the {body.name} body.",
+        why="one cannot be made of the other: the bodies have no joints by the same names.",
+        fix="choose a reward that reads joints, such as physics, or one of that body.",
+    )
+
+
+def as_read(reward: Reward, samples: Any, prompts: Sequence[Prompt]) -> tuple[Any, Sequence[Prompt]]:
+    """Return samples, and their prompts, in the features and frames that a reward reads."""
+    if reward.features is None or not isinstance(samples, MotionBatch) or isinstance(samples.skeleton, Skeleton):
+        return samples, prompts
+    require_readable(reward, samples.skeleton)
+    brought = samples.humanml
+    scale = brought.fps / samples.fps
+    lengths = brought.lengths.tolist()
+    return brought, [_scaled(prompt, scale, length) for prompt, length in zip(prompts, lengths, strict=True)]
+
+
+def _scaled(prompt: Prompt, scale: float, length: int) -> Prompt:
+    """Return a prompt of `length` frames whose segments end at the same seconds at another frame rate."""
+    ends = [0, *(round(end * scale) for _, end in prompt.bounds[:-1]), length]
+    return replace(prompt, frames=tuple(max(1, end - start) for start, end in pairwise(ends)))
+
+
 def try_reward(reward: Reward, samples: Record, prompts: Sequence[Prompt]) -> None:
     """Score a few samples, to refuse a reward that does not return scores before a run (exit code 2)."""
     if not isinstance(getattr(reward, "name", None), str):
@@ -88,7 +120,7 @@ def asking(rewards: Iterable[Reward]) -> Iterator[Callable[[Reward, Record, Sequ
     slow = sum(threads_of(reward) if not is_async(reward) else 1 for reward in rewards if is_slow(reward))
     pool = ThreadPoolExecutor(slow, "reward") if slow else None
     try:
-        yield lambda reward, samples, prompts: _start(pool, reward, samples, prompts)
+        yield lambda reward, samples, prompts: _start(pool, reward, *as_read(reward, samples, prompts))
     finally:
         if pool is not None:
             pool.shutdown(cancel_futures=True)

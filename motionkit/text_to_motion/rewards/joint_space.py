@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.contracts.reward import Reward, RewardScores
-from motionkit.motion import MotionBatch
+from motionkit.motion import HUMANML, KIT, MotionBatch
 from motionkit.text import Prompt, proof
 from motionkit.text_to_motion.crops import Crop, CropLatents, JointSpace
 from motionkit.text_to_motion.rewards.ask import Elsewhere
@@ -160,6 +160,7 @@ class JointSpaceReward(Reward, Generic[_Any]):
     ) -> None:
         self.options = options
         self.space = (space or self.open_space(options, dataset, device)).to(device).eval().requires_grad_(False)
+        self.features = {body.width: body.name for body in (HUMANML, KIT)}.get(len(self.space.mean))
         if dataset is not None:
             self.space.check_width(torch.empty(0, dataset.skeleton.width))
 

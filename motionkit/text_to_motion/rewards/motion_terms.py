@@ -48,13 +48,14 @@ class Movement(Reward):
         self, options: MovementOptions, *, dataset: TextMotionDataset | None = None, device: torch.device | str = "cpu"
     ) -> None:
         source = None if dataset is None else dataset.source or (dataset if dataset.splits is None else None)
-        if source is None:
+        if source is None or not source.has_clips:
             raise MotionkitError(
                 "the movement reward has no reference clips of single actions.",
                 why="motions are compared with clips whose captions are like the prompt's.",
                 fix="give a dataset of single clips; of composite data --dataset.root DIR.",
             )
         self._skeleton, self._fps = source.skeleton, source.fps
+        self.features = source.skeleton.name  # its limbs are those of this body
         self._ends = [joint for pair in source.skeleton.limbs.values() for joint in pair]
         self._real = RealActions(
             source.clips("train"),
@@ -153,7 +154,7 @@ class Physics(Reward):
 
     def measure(self, motions: MotionBatch) -> tuple[Tensor, Tensor]:
         """Return skate ``[N]`` in m/s and jerk ``[N]`` in m/s^3; NaN if a motion is not finite."""
-        return self._measure(motions.joints, motions.lengths, motions.skeleton, motions.fps)
+        return self._measure(motions.joints, motions.lengths, motions.skeleton.feet, motions.fps)
 
     def loss(
         self, features: Tensor, lengths: Tensor, *, skeleton: Skeleton, fps: float, normalizer: Normalizer | None = None
@@ -173,12 +174,12 @@ class Physics(Reward):
             ``[N]``, at least 0 for shape ``reward``; NaN, without a gradient, for motions that are not finite.
         """
         joints = features_to_joints(features, skeleton, lengths, normalizer=normalizer)
-        return -self.log_reward(*self._measure(joints, lengths, skeleton, fps))
+        return -self.log_reward(*self._measure(joints, lengths, skeleton.feet, fps))
 
-    def _measure(self, joints: Tensor, lengths: Tensor, skeleton: Skeleton, fps: float) -> tuple[Tensor, Tensor]:
+    def _measure(self, joints: Tensor, lengths: Tensor, feet: Sequence[int], fps: float) -> tuple[Tensor, Tensor]:
         heights = self.options.heights
         skate, jerk = physics_sums(
-            joints, lengths, fps=fps, feet=skeleton.feet, heights=heights[0] if len(heights) == 1 else heights
+            joints, lengths, fps=fps, feet=feet, heights=heights[0] if len(heights) == 1 else heights
         )
         bad = ~(skate.isfinite() & jerk.isfinite())
         return skate.masked_fill(bad, torch.nan), jerk.masked_fill(bad, torch.nan)

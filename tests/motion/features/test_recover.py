@@ -31,7 +31,6 @@ from motionkit.motion import (
     mirror_features,
     mirror_text,
     resize_features,
-    root_trajectory,
     with_frame_after,
 )
 from motionkit.motion.features.extract import canonicalise, retarget
@@ -45,7 +44,7 @@ from ...made.bodies import walker
 
 def joints_by_rotations(features: torch.Tensor, skeleton: Skeleton, offsets: torch.Tensor) -> torch.Tensor:
     """Joints ``[T, J, 3]`` by stored rotations, with bones ``[J, 3]`` in metres (HumanML3D's ``recover_from_rot``)."""
-    angle, root = root_trajectory(features, skeleton)
+    angle, root = skeleton.trajectory(features)
     six = features[:, feature_layout(skeleton).rotations].reshape(len(features), -1, 6)
     local = torch.cat([yaw_matrix(-angle)[:, None], matrix_from_6d(six)], dim=1)
     rotations = accumulate_rotations(local, skeleton.rotation_parents)
@@ -67,7 +66,7 @@ def test_recovery_of_a_public_clip(shared: Path, dtype):
     rot = joints_by_rotations(vectors, HUMANML, torch.tensor(HUMANML.target_offsets))
     np.testing.assert_allclose(rot.numpy(), data["recovered_rot"], atol=1e-6, rtol=0)
     assert float((rot - ric).abs().max()) < 2e-6
-    angle, root = root_trajectory(vectors, HUMANML)
+    angle, root = HUMANML.trajectory(vectors)
     np.testing.assert_allclose(root.numpy(), data["recovered_root_pos"], atol=1e-6, rtol=0)
     half = -0.5 * angle
     quaternion = torch.stack([half.cos(), 0 * half, half.sin(), 0 * half], dim=-1)

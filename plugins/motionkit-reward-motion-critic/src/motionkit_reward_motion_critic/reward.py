@@ -28,6 +28,7 @@ class CriticReward:
     """
 
     name = "motion-critic"
+    features = HUMANML.name
 
     def __init__(self, options: CriticOptions, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
         if options.weights is None:
@@ -35,7 +36,7 @@ class CriticReward:
                 "motion-critic has no weights.", why="the package brings none: their authors give them out.",
                 fix="--reward.weights motioncritic_pre.pth",
             )  # fmt: skip
-        if dataset is not None:
+        if dataset is not None and getattr(dataset, "has_clips", True):
             _require(getattr(dataset, "skeleton", HUMANML).name, getattr(dataset, "fps", FPS))
         self.options = options
         self.network = read_critic(options.weights.expanduser(), options.heads).to(options.device or device)

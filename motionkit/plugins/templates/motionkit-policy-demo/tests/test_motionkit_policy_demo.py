@@ -4,6 +4,7 @@ from pathlib import Path
 
 import torch
 from motionkit.testing import check_policy
+from motionkit.text import Prompt
 
 
 def test_contract() -> None:
@@ -15,8 +16,13 @@ def test_saved_weights_come_back(tmp_path: Path) -> None:
     from motionkit_policy_demo.policy import DemoPolicy
 
     policy = DemoPolicy(Options())
+    policy.adapt(r=2, alpha=4.0, dropout=0.0, targets=["ffn"], seed=0)  # as a run of grpo does
     with torch.no_grad():
-        policy.network.linear1.weight.fill_(0.5)
+        for values in policy.network.parameters():
+            values.add_(0.1)
     policy.save(tmp_path)
     again = DemoPolicy(Options(checkpoint=tmp_path / "policy.safetensors"))
-    assert torch.equal(again.network.linear1.weight, policy.network.linear1.weight)
+    prompts, lengths = [Prompt(("walk",), (8,))], torch.tensor([8])
+    x, steps = torch.ones(1, 8, policy.skeleton.width), torch.tensor([3])
+    one, other = (each.predict(x, steps, each.condition(prompts), lengths) for each in (policy, again))
+    torch.testing.assert_close(one, other)

@@ -10,7 +10,7 @@ from typing import Self
 
 import torch
 from motionkit.motion import HUMANML, Normalizer
-from motionkit.nn import add_adapters
+from motionkit.nn import add_adapters, merged_state
 from motionkit.rl import Schedule
 from motionkit.text import Prompt
 from safetensors.torch import load_file, save_file
@@ -102,10 +102,10 @@ class DemoPolicy:
         self.network.load_state_dict(dict(tensors))
 
     def save(self, folder: Path, *, tensors: bool = True) -> Path:
-        """Write the weights, from which Options.checkpoint opens the policy again."""
+        """Write the weights, adapters merged into them, from which Options.checkpoint opens the policy again."""
         folder.mkdir(parents=True, exist_ok=True)
         if tensors:
-            save_file(self.tensors(), folder / "policy.safetensors")
+            save_file(merged_state(self.network), folder / "policy.safetensors")
         return folder
 
     @property

@@ -1,0 +1,168 @@
+"""A package with a policy whose body and features are its own, prompts without clips for it, and a reward."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import torch
+from pydantic import Field
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from motionkit.config import Group
+from motionkit.contracts.dataset import PromptDataset
+from motionkit.contracts.reward import RewardScores
+from motionkit.geometry import yaw_matrix
+from motionkit.motion import Motion, MotionBatch, Normalizer, Representation
+from motionkit.nn import add_adapters, merged_state
+from motionkit.plugins import Component
+from motionkit.rl import Schedule, length_mask
+from motionkit.text import Prompt
+from motionkit.text_to_motion.generating import TextToMotionPolicy
+
+
+class Pole(Representation):
+    """A pole that stands and turns: place of the foot (3), cosine and sine of the heading; metres in the world."""
+
+    name, joint_names, parents, feet, width = "pole", ("foot", "arm", "hand"), (-1, 0, 1), (0,), 5
+    offsets = torch.tensor([[0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.5]])
+
+    def positions(self, features: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Return ``[..., T, 3, 3]``."""
+        if lengths is not None:
+            valid = length_mask(lengths, features.shape[-2])
+            features = torch.where(valid[..., None], features, torch.ones(5))
+        turned = (yaw_matrix(self.headings(features))[..., None, :, :] @ self.offsets[..., None])[..., 0]
+        return (features[..., None, :3] + turned.cumsum(-2)).to(features)
+
+    def headings(self, features: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Return ``[..., T]``."""
+        return torch.atan2(features[..., 4], features[..., 3])
+
+    def motion(self, features: Tensor, joints: Tensor, fps: float) -> Motion:
+        """Return the motion with its rotations."""
+        turns = torch.eye(3, dtype=torch.float64).repeat(len(features), 3, 1, 1)
+        turns[:, 0] = yaw_matrix(self.headings(features)).double()
+        offsets = self.offsets.double()
+        places = offsets.repeat(len(features), 1, 1)
+        places[:, 0] = features[:, :3].double()
+        return Motion(self.joint_names, self.parents, offsets, turns, places, fps)
+
+
+class PoleOptions(Group):
+    """Options of the policy."""
+
+    checkpoint: Path | None = Field(None, description="Folder that the policy was saved to.")
+
+
+class Condition:
+    """Rows of numbers, one for each prompt."""
+
+    def __init__(self, rows: Tensor) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def select(self, index: Tensor) -> Condition:
+        """Return some rows."""
+        return Condition(self.rows[index])
+
+
+class PolePolicy(TextToMotionPolicy):
+    """Each frame for itself, by the length of the text."""
+
+    spacing: Literal["early", "even"] = "even"
+    joins = False
+    sampling_steps = 5
+
+    def __init__(
+        self, options: PoleOptions | None = None, *, device: torch.device | str = "cpu", dataset: object = None
+    ) -> None:
+        self.skeleton, self.fps, self.max_length, self.autocast = Pole(), 30.0, 60, None
+        self.schedule = Schedule.cosine(20)
+        self.normalizer = Normalizer(torch.tensor([0.0, 1, 0, 0, 0]), torch.ones(5))
+        parts = {"embed_text": nn.Linear(1, 16), "linear1": nn.Linear(6, 16), "linear2": nn.Linear(16, 5)}
+        self.network = nn.ModuleDict(parts).eval()
+        draw = torch.Generator().manual_seed(0)
+        for values in self.network.parameters():
+            nn.init.normal_(values, std=0.3, generator=draw)
+        if options is not None and options.checkpoint is not None:
+            self.load_tensors(load_file(options.checkpoint / "policy.safetensors"))
+
+    def frames(self, lengths: Tensor) -> int:
+        """Return T."""
+        return int(lengths.max())
+
+    def condition(self, prompts: Sequence[Prompt]) -> Condition:
+        """Return the length of each text."""
+        return Condition(torch.tensor([[len(prompt.text) / 20] for prompt in prompts]))
+
+    def predict(self, x: Tensor, timestep: Tensor, condition: Any, lengths: Tensor, *, guidance: float = 1.0) -> Tensor:
+        """Predict x0."""
+        x = torch.where(length_mask(lengths, x.shape[1])[..., None], x, 0.0)
+        time = (timestep[:, None, None] / 20).expand(-1, x.shape[1], 1)
+        inside = self.network["linear1"](torch.cat([x, time], -1)) + self.network["embed_text"](condition.rows)[:, None]
+        made: Tensor = self.network["linear2"](torch.tanh(inside))
+        return made
+
+    def adapt(self, *, r: int, alpha: float, dropout: float, targets: Sequence[str], seed: int) -> None:
+        """Add adapters."""
+        add_adapters(self.network, r=r, alpha=alpha, dropout=dropout, targets=targets, seed=seed)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the weights."""
+        return dict(self.network.state_dict())
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Put them back."""
+        self.network.load_state_dict(dict(tensors))
+
+    def save(self, folder: Path, *, tensors: bool = True) -> Path:
+        """Write them."""
+        folder.mkdir(parents=True, exist_ok=True)
+        if tensors:
+            save_file(merged_state(self.network), folder / "policy.safetensors")
+        return folder
+
+    def to(self, device: torch.device | str) -> Self:
+        """Stay."""
+        return self
+
+
+class NoOptions(Group):
+    """No options."""
+
+
+class Texts(PromptDataset):
+    """Texts of different length and seconds."""
+
+    name, fps, max_length = "pole-texts", 30.0, 60
+
+    def __init__(self, options: NoOptions | None = None) -> None:
+        self.options = options
+
+    def listed(self, split: str) -> list[Prompt]:
+        """Return twelve prompts for each split."""
+        return [Prompt((f"{split} {'o' * number}",), (12 + number,), f"{split}{number}") for number in range(12)]
+
+
+class High:
+    """Rewards a high hand, differentiably, by the joints alone."""
+
+    name = "high"
+
+    def __init__(self, options: NoOptions | None = None, *, dataset: object = None, device: object = "cpu") -> None:
+        self.options = options
+
+    def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
+        """Score N motions."""
+        height = torch.where(motions.mask, motions.joints[..., 2, 1], 0.0)
+        return RewardScores(height.sum(1) / motions.lengths)
+
+
+policy = Component(summary="a pole", options=PoleOptions, factory="sample_pole:PolePolicy")
+dataset = Component(summary="texts for poles", options=NoOptions, factory="sample_pole:Texts")
+reward = Component(summary="high hands", options=NoOptions, factory="sample_pole:High", gradient=True)
