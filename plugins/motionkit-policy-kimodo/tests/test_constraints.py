@@ -15,17 +15,17 @@ from torch.testing import assert_close
 
 from motionkit.errors import MotionkitError
 from motionkit_policy_kimodo.constraints import observe, read_constraints
-from motionkit_policy_kimodo.representation import Representation
+from motionkit_policy_kimodo.representation import KimodoRepresentation
 from motionkit_policy_kimodo.skeletons import body
 
 Tensors = Callable[[str], dict[str, Tensor]]
-SOMA = Representation(body("soma30"))
+SOMA = KimodoRepresentation(body("soma30"))
 EXAMPLES = ("somaskel30_04", "somaskel30_06", "somaskel30_07", "g1skel34_04")
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples(name: str, recorded: Path, tensors: Tensors) -> None:
-    representation = SOMA if "soma" in name else Representation(body("g1"))
+    representation = SOMA if "soma" in name else KimodoRepresentation(body("g1"))
     known = tensors("constraints.npz")
     path = recorded / f"constraints_{name}.json"
     values, mask = observe(read_constraints(path, representation), representation, int(known[f"{name}.length"]))

@@ -9,10 +9,10 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from motionkit_policy_kimodo.metrics import foot_metrics
-from motionkit_policy_kimodo.representation import Representation
+from motionkit_policy_kimodo.representation import KimodoRepresentation
 from motionkit_policy_kimodo.skeletons import body
 
-SOMA = Representation(body("soma30"))
+SOMA = KimodoRepresentation(body("soma30"))
 NAMES = {
     "skate_height": "foot_skate_from_height", "skate_contacts": "foot_skate_from_pred_contacts",
     "skate_most": "foot_skate_max_vel", "skate_ratio": "foot_skate_ratio", "consistency": "foot_contact_consistency",

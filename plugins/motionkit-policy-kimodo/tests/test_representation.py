@@ -11,17 +11,18 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from motionkit.geometry import yaw_matrix
+from motionkit.geometry import positions_from_bones, yaw_matrix
+from motionkit.motion import HUMANML, MotionBatch
 from motionkit.rl import length_mask
-from motionkit_policy_kimodo.representation import LOCAL, ROOT, Representation, local_root, smooth_path
+from motionkit_policy_kimodo.representation import LOCAL, ROOT, KimodoRepresentation, local_root, smooth_path
 from motionkit_policy_kimodo.skeletons import body
 
 Tensors = Callable[[str], dict[str, Tensor]]
 BODIES = {"soma": "soma30", "g1": "g1"}
 
 
-def _case(tensors: Tensors, name: str) -> tuple[Representation, dict[str, Tensor]]:
-    return Representation(body(BODIES[name])), tensors(f"representation_{name}.npz")
+def _case(tensors: Tensors, name: str) -> tuple[KimodoRepresentation, dict[str, Tensor]]:
+    return KimodoRepresentation(body(BODIES[name])), tensors(f"representation_{name}.npz")
 
 
 @pytest.mark.parametrize("name", BODIES)
@@ -41,7 +42,7 @@ def test_decode(name: str, tensors: Tensors) -> None:
     noise = np.random.RandomState(known["noise_seed"].numpy()).standard_normal(features.shape)
     noisy = features + torch.from_numpy((0.05 * noise).astype(np.float32))
     limits = {"atol": 6e-6, "rtol": 0}
-    assert_close(representation.joints(noisy), known["noisy_posed_joints"], **limits)
+    assert_close(representation.positions(noisy), known["noisy_posed_joints"], **limits)
     assert_close(representation.stored_joints(noisy), known["noisy_joints_from_positions"], **limits)
     local = representation.body.local(representation.rotations(noisy))
     assert_close(local[:2], known["noisy_local_rot_mats_first2"], **limits)
@@ -98,8 +99,8 @@ def test_smoothing_by_hand() -> None:
     assert torch.equal(smooth_path(straight[:4]), straight[:4])
 
 
-def _walk(frames: int = 12) -> tuple[Representation, Tensor, Tensor]:
-    representation = Representation(body("soma30"))
+def _walk(frames: int = 12) -> tuple[KimodoRepresentation, Tensor, Tensor]:
+    representation = KimodoRepresentation(body("soma30"))
     turn = yaw_matrix(torch.linspace(0.0, 1.0, frames))
     local = torch.eye(3).repeat(frames, 30, 1, 1)
     local[:, 0] = turn
@@ -121,7 +122,7 @@ def test_encode_by_hand() -> None:
 
 
 def test_contacts_by_hand() -> None:
-    representation = Representation(body("soma30"))
+    representation = KimodoRepresentation(body("soma30"))
     still = torch.eye(3).repeat(6, 30, 1, 1)
     heel = representation.body.joints(still[0], torch.zeros(3))[representation.body.feet[0], 1]
     for height, expected in ((0.05, True), (0.15, False)):
@@ -137,9 +138,9 @@ def test_padding_reaches_nothing() -> None:
         features = torch.stack([clip, clip])
         features[1, 7:] = fill
         features.requires_grad_()
-        joints = representation.joints(features, lengths)
+        joints = representation.positions(features, lengths)
         assert joints.isfinite().all()
-        assert_close(joints[1, :7], representation.joints(clip)[:7])
+        assert_close(joints[1, :7], representation.positions(clip)[:7])
         stored = representation.stored_joints(features, lengths)
         headings = representation.headings(features, lengths)
         (joints.square().sum() + stored.sum() + headings.sum()).backward()
@@ -158,7 +159,7 @@ def test_joints_have_the_right_gradient() -> None:
     direction = torch.randn(clip.shape, generator=generator, dtype=torch.float64)
 
     def value(features: Tensor) -> Tensor:
-        return (representation.joints(features) * weight).sum()
+        return (representation.positions(features) * weight).sum()
 
     moved = clip.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(value(moved), moved)
@@ -180,8 +181,34 @@ def test_a_turn_turns_the_joints() -> None:
     features = representation.encode(rotations, root)
     angle = torch.tensor([0.4, -2.0])
     turned = representation.turned(features.expand(2, -1, -1), angle)
-    expected = (yaw_matrix(angle)[:, None, None] @ representation.joints(features)[..., None]).squeeze(-1)
-    assert_close(representation.joints(turned), expected, atol=1e-5, rtol=0)
+    expected = (yaw_matrix(angle)[:, None, None] @ representation.positions(features)[..., None]).squeeze(-1)
+    assert_close(representation.positions(turned), expected, atol=1e-5, rtol=0)
     assert_close(
         representation.canonical(turned, heading=0.3)[..., 0, 3].acos(), torch.full((2,), 0.3), atol=1e-4, rtol=0
     )
+
+
+def test_humanml_joints_of_soma() -> None:
+    made = body("soma30")
+    assert made.humanml is not None
+    rest = positions_from_bones(made.offsets, made.parents)[list(made.humanml)]
+    names = HUMANML.joint_names
+    for parent, name, joint in zip(HUMANML.parents, names, rest, strict=True):
+        if name.startswith("left_"):  # the mirror image of the right one
+            other = rest[names.index(name.replace("left", "right"))]
+            assert_close(joint * torch.tensor([-1.0, 1.0, 1.0]), other, atol=0.01, rtol=0)
+        assert parent < 0 or 0.02 < float((joint - rest[parent]).norm()) < 0.6
+    assert rest[names.index("left_wrist"), 0] > 0.5
+    assert body("g1").humanml is None
+
+
+def test_motion_has_rotations_and_contacts(tensors: Tensors) -> None:
+    representation, known = _case(tensors, "soma")
+    features = known["features"]
+    joints = representation.positions(features)
+    motion = representation.motion(features, joints, 30.0)
+    assert_close(motion.positions(), joints.double(), atol=1e-5, rtol=0)
+    contacts = representation.contacts(features)
+    assert torch.equal(motion.tracks["contacts"][:, 0] > 0, contacts[:, 0] | contacts[:, 1])
+    batch = MotionBatch(features[None], torch.tensor([len(features)]), skeleton=representation, fps=30.0)
+    assert batch.humanml.features.shape[2] == 263

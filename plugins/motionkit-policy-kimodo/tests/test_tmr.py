@@ -20,7 +20,7 @@ from motionkit.errors import MotionkitError
 from motionkit.geometry import yaw_matrix
 from motionkit.rl import length_mask
 from motionkit.text import TextFeatures
-from motionkit_policy_kimodo.representation import Representation
+from motionkit_policy_kimodo.representation import KimodoRepresentation
 from motionkit_policy_kimodo.skeletons import body, to_soma77
 from motionkit_policy_kimodo.texts import KNOWN, TextTable, write_vectors
 from motionkit_policy_kimodo.tmr import Retrieval, benchmark, read_retrieval, scores
@@ -94,7 +94,7 @@ class _Flat:
 
 
 def _features() -> Retrieval:
-    return Retrieval(_Flat(), Representation(body("soma30")))  # type: ignore[arg-type]
+    return Retrieval(_Flat(), KimodoRepresentation(body("soma30")))  # type: ignore[arg-type]
 
 
 def _walk() -> Tensor:

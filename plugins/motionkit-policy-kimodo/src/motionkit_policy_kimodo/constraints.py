@@ -13,7 +13,7 @@ from torch import Tensor
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.geometry import matrix_to_6d
-from motionkit_policy_kimodo.representation import Representation
+from motionkit_policy_kimodo.representation import KimodoRepresentation
 from motionkit_policy_kimodo.skeletons import Body, soma30_rows
 
 PARTS = ("LeftHand", "RightHand", "LeftFoot", "RightFoot", "Hips")
@@ -36,7 +36,7 @@ class Constraint:
     parts: tuple[str, ...] = ()  # Of `PARTS`; empty for a path and a full body
 
 
-def read_constraints(path: Path, representation: Representation) -> list[Constraint]:
+def read_constraints(path: Path, representation: KimodoRepresentation) -> list[Constraint]:
     """Read a file of constraints for a body.
 
     Raises:
@@ -46,7 +46,7 @@ def read_constraints(path: Path, representation: Representation) -> list[Constra
     return [_constraint(entry, f"{path}: constraint {number}", representation) for number, entry in enumerate(entries)]
 
 
-def _constraint(entry: Any, origin: str, representation: Representation) -> Constraint:
+def _constraint(entry: Any, origin: str, representation: KimodoRepresentation) -> Constraint:
     if not isinstance(entry, dict) or entry.get("type") not in _TYPES:
         found = entry.get("type") if isinstance(entry, dict) else entry
         raise MotionkitError(f"{origin} is of the type {found!r:.80}.", fix=f"known are {', '.join(_TYPES)}.")
@@ -111,7 +111,11 @@ def _numbers(entry: dict[str, Any], name: str, shape: tuple[int, ...], origin: s
 
 
 def observe(
-    constraints: Sequence[Constraint], representation: Representation, frames: int, *, origin: str = "a constraint"
+    constraints: Sequence[Constraint],
+    representation: KimodoRepresentation,
+    frames: int,
+    *,
+    origin: str = "a constraint",
 ) -> tuple[Tensor, Tensor]:
     """Return the features that constraints give, ``[T, D]`` not normalised and 0 elsewhere, and a bool mask of them.
 
@@ -143,7 +147,7 @@ def observe(
     return values, mask
 
 
-def _given(constraint: Constraint, representation: Representation) -> list[tuple[Tensor, Tensor]]:
+def _given(constraint: Constraint, representation: KimodoRepresentation) -> list[tuple[Tensor, Tensor]]:
     """Return columns ``[C]`` and their values ``[K, C]``."""
     body, parts = representation.body, representation.parts
     given = [(torch.tensor([0, 2]), constraint.path)]

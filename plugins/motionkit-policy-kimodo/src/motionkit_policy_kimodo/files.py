@@ -24,7 +24,7 @@ from motionkit.motion import Normalizer
 from motionkit.nn import merged_state, native_keys, stock_keys
 from motionkit.runs import OutputFolder
 from motionkit_policy_kimodo.network import EPSILON, STEPS, KimodoNetwork, Shape
-from motionkit_policy_kimodo.representation import LOCAL, ROOT, Representation
+from motionkit_policy_kimodo.representation import LOCAL, ROOT, KimodoRepresentation
 from motionkit_policy_kimodo.skeletons import SMPLX, Body, body, read_smplx
 
 CONFIG, STATISTICS = "config.yaml", "stats/motion"
@@ -81,7 +81,7 @@ class Checkpoint:
 
     folder: Path
     config: Config
-    representation: Representation
+    representation: KimodoRepresentation
     normalizer: Normalizer
     network: KimodoNetwork  # In eval mode
 
@@ -106,7 +106,7 @@ def read_checkpoint(source: str, *, smplx: Path | None = None, root_gradient: bo
     """
     folder = located(source)
     config = read_config(folder, POLICY)
-    representation = Representation(_body(config, smplx), float(config.size("fps")))
+    representation = KimodoRepresentation(_body(config, smplx), float(config.size("fps")))
     normalizer, local = read_statistics(folder, representation.width)
     slots, width = config.sizes("llm_shape", 2)
     if config.values.get("num_text_tokens_override") is not None:

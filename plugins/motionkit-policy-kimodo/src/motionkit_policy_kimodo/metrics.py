@@ -5,20 +5,20 @@ from __future__ import annotations
 from torch import Tensor
 
 from motionkit.rl import length_mask
-from motionkit_policy_kimodo.representation import Representation
+from motionkit_policy_kimodo.representation import KimodoRepresentation
 
 _FLOOR, _SLIDING = 0.05, 0.2  # metres, metres per second
 
 
 def foot_metrics(
-    joints: Tensor, contacts: Tensor, lengths: Tensor, representation: Representation
+    joints: Tensor, contacts: Tensor, lengths: Tensor, representation: KimodoRepresentation
 ) -> dict[str, Tensor]:
     """Return measures ``[N]`` of motions, by name.
 
     - ``skate_height``: mean speed of toes below 5 cm, in metres per second.
     - ``skate_contacts``, ``skate_most``: mean and largest speed of the feet where the model says contact.
     - ``skate_ratio``: share of the toes on the floor, in a frame and the next, that are faster than 0.2 m/s.
-    - ``consistency``: share of the model's contacts that are as `Representation.moving` finds them.
+    - ``consistency``: share of the model's contacts that are as `KimodoRepresentation.moving` finds them.
 
     A mean over nothing is 0.
 

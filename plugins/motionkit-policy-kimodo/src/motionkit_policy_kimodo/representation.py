@@ -7,7 +7,6 @@ metres per second, and contacts of four joints of the feet. Metres, Y up, +Z is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache, cached_property
 
 import torch
@@ -15,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from motionkit.geometry import matrix_from_6d, matrix_to_6d, rotate_yaw
+from motionkit.motion import Motion, Representation
 from motionkit.rl import length_mask
 from motionkit_policy_kimodo.skeletons import Body
 
@@ -27,16 +27,21 @@ _SHORTEST = 5  # frames of a path that is smoothed
 _FAST, _HIGH = 0.15, 0.10  # metres per second, metres: below both a foot is in contact
 
 
-@dataclass(frozen=True, eq=False)
-class Representation:
+class KimodoRepresentation(Representation):
     """The features of a body.
 
     Features are not normalised. Padding may hold anything, NaN included: frames past `lengths` are those of a body at
     rest, and have no gradient.
+
+    Args:
+        body: The body.
+        fps: Frames per second.
     """
 
-    body: Body
-    fps: float = 30.0
+    def __init__(self, body: Body, fps: float = 30.0) -> None:
+        self.body, self.fps = body, fps
+        self.name, self.joint_names, self.parents, self.feet = body.name, body.joint_names, body.parents, body.feet
+        self.humanml = body.humanml
 
     @property
     def width(self) -> int:
@@ -95,7 +100,7 @@ class Representation:
         slow = velocities[..., feet, :].norm(dim=-1) < _FAST
         return velocities, slow & (joints[..., feet, 1] < _HIGH)
 
-    def joints(self, features: Tensor, lengths: Tensor | None = None) -> Tensor:
+    def positions(self, features: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Return joints ``[..., T, J, 3]`` from the rotations, by forward kinematics; differentiable."""
         return self.body.joints(self.rotations(features, lengths), self.root(features, lengths))
 
@@ -122,6 +127,15 @@ class Representation:
         """Return headings ``[..., T]`` in radians, as stored."""
         cos, sin = self._valid(features, lengths)[..., self.parts["heading"]].unbind(-1)
         return torch.atan2(sin, cos)
+
+    def motion(self, features: Tensor, joints: Tensor, fps: float) -> Motion:
+        """Return one motion with its rotations, and the contacts of both feet (``[T, 2]``, left, right)."""
+        local = self.body.local(self.rotations(features.double()))
+        places = self.body.offsets.repeat(len(features), 1, 1)
+        places[:, 0] = joints[:, 0].double()
+        contacts = self.contacts(features).unflatten(-1, (2, 2)).any(-1).double()
+        offsets, tracks = self.body.offsets, {"contacts": contacts}
+        return Motion(self.joint_names, self.parents, offsets, local, places, fps, tracks)
 
     def turned(self, features: Tensor, angle: Tensor) -> Tensor:
         """Return features ``[..., T, D]`` of motions turned about the origin by `angle` (``[...]``, radians)."""

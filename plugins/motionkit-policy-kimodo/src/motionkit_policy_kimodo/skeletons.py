@@ -24,6 +24,12 @@ from motionkit.motion import HUMANML
 
 SMPLX = "smplx22"
 
+_HUMANML = (
+    "Hips LeftLeg RightLeg Spine1 LeftShin RightShin Spine2 LeftFoot RightFoot Chest LeftToeBase RightToeBase Neck1 "
+    "LeftShoulder RightShoulder Head LeftArm RightArm LeftForeArm RightForeArm LeftHand RightHand"
+)
+"""Joints of SOMA that are HumanML3D's 22, in their order."""
+
 
 @dataclass(frozen=True, eq=False)
 class Body:
@@ -36,6 +42,7 @@ class Body:
     hips: tuple[int, int]  # Right, left; they give the heading
     hands: tuple[tuple[int, ...], tuple[int, ...]]  # Left, right: the hand and what is fixed with it
     offsets: Tensor  # ``[J, 3]`` float64 metres from the parent at rest; 0 for the root
+    humanml: tuple[int, ...] | None = None  # Its joints that are HumanML3D's 22, in their order
 
     def __len__(self) -> int:
         return len(self.parents)
@@ -85,6 +92,7 @@ def body(name: str) -> Body:
         (right, left),
         (left_hand, right_hand),
         bones_from_positions(neutral, parents),
+        tuple(map(names.index, _HUMANML.split())) if name.startswith("soma") else None,
     )
 
 
@@ -94,7 +102,8 @@ def smplx_body(joints: Tensor) -> Body:
     hands = (names.index("left_wrist"),), (names.index("right_wrist"),)
     offsets = bones_from_positions(joints.double(), HUMANML.parents)
     offsets[0] = 0.0
-    return Body(SMPLX, names, HUMANML.parents, HUMANML.feet, HUMANML.face_joints[:2], hands, offsets)
+    every = tuple(range(len(names)))
+    return Body(SMPLX, names, HUMANML.parents, HUMANML.feet, HUMANML.face_joints[:2], hands, offsets, every)
 
 
 def read_smplx(path: Path) -> Body:

@@ -16,7 +16,7 @@ from motionkit.rl import length_mask
 from motionkit.text_to_motion.tmr.files import MOTION, TEXT, build_encoder, read_one
 from motionkit.text_to_motion.tmr.model import TMR, Latent
 from motionkit_policy_kimodo.files import RETRIEVAL, located, read_config, read_statistics
-from motionkit_policy_kimodo.representation import Representation
+from motionkit_policy_kimodo.representation import KimodoRepresentation
 from motionkit_policy_kimodo.skeletons import body, soma30_rows
 from motionkit_policy_kimodo.texts import TextTable
 
@@ -29,7 +29,7 @@ class Retrieval:
     """TMR-SOMA, frozen, in eval mode."""
 
     model: TMR
-    representation: Representation  # Of SOMA30; its features are the policy's, not those here
+    representation: KimodoRepresentation  # Of SOMA30; its features are the policy's, not those here
 
     def features(self, joints: Tensor, lengths: Tensor, *, canonical: bool = True) -> Tensor:
         """Return the features ``[N, T, 186]``, not normalised; differentiable but for the contacts.
@@ -90,7 +90,7 @@ def read_retrieval(source: str, texts: TextTable | None = None) -> Retrieval:
         path = folder / f"{name}.pt"
         encoders[name] = build_encoder(read_one(path, name), heads, str(path))
     model = TMR(encoders[MOTION], encoders[TEXT], statistics.mean, statistics.std, text_model=texts, origin=str(folder))
-    return Retrieval(model.eval().requires_grad_(False), Representation(made))
+    return Retrieval(model.eval().requires_grad_(False), KimodoRepresentation(made))
 
 
 def scores(texts: Tensor, motions: Tensor) -> Tensor:
