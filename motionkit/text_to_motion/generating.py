@@ -153,7 +153,8 @@ def plan_steps(
     stored = None if steps else policy.sampling_steps
     count = steps or stored or len(policy.schedule)
     visited = policy.schedule.visited(spacing or (policy.spacing if stored else "even"), count)
-    return StepPlan.build(policy.schedule, DDPM() if (sampler or policy.sampler) == "ddpm" else DDIM(eta), steps=visited)
+    process = DDPM() if (sampler or policy.sampler) == "ddpm" else DDIM(eta)
+    return StepPlan.build(policy.schedule, process, steps=visited)
 
 
 def own_steps(policy: DiffusionPolicy) -> list[int] | None:
