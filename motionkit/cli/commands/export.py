@@ -23,8 +23,8 @@ class ExportSettings(Settings):
     to: Annotated[str | None, Cli("--to")] = Field(
         None,
         description=f"{packages.about_formats()}Of any model that motionkit trained: hub, a folder with a model card "
-        "for `motionkit push`. Models of other packages may have formats of their own. Default: the first that the model "
-        "has, hub if it has no other.",
+        "for `motionkit push`. Models of other packages may have formats of their own. Default: the first that the "
+        "model has, hub if it has no other.",
     )
     control: Annotated[str, Cli("--control")] = Field(
         "", description="A run of the same command with control.shuffle, for the card of a hub folder."

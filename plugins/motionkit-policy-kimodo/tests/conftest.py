@@ -14,7 +14,10 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from motionkit.nn import stock_keys
+from motionkit.testing import TEXTS as CHECKED
 from motionkit_policy_kimodo.network import KimodoNetwork, Shape
+from motionkit_policy_kimodo.settings import KimodoOptions
+from motionkit_policy_kimodo.texts import KNOWN, clean, write_vectors
 
 FOLDER = Path(__file__).parents[4] / "shared" / "fixtures" / "kimodo"
 
@@ -118,3 +121,25 @@ def make_checkpoint(tmp_path: Path) -> Callable[[str, int], Path]:
 @pytest.fixture
 def checkpoint(make_checkpoint: Callable[[str, int], Path]) -> Path:
     return make_checkpoint("G1Skeleton34", 34)
+
+
+TEXTS = ("A person walks.", "A person waves.", "Someone turns around.", "A man sits down.", "A robot stands still.")
+
+
+@pytest.fixture
+def make_table(tmp_path: Path) -> Callable[..., Path]:
+    """Write a table of vectors that the test makes up, of `TEXTS` and others."""
+
+    def make(width: int, *texts: str, name: str = "texts.safetensors") -> Path:
+        names = dict.fromkeys(map(clean, (KNOWN, *TEXTS, *CHECKED, *texts)))
+        rows = torch.randn(len(names), width, generator=torch.Generator().manual_seed(1))
+        write_vectors(tmp_path / name, dict(zip(names, rows, strict=True)), encoder="test")
+        return tmp_path / name
+
+    return make
+
+
+@pytest.fixture
+def soma(recorded: Path, make_table: Callable[..., Path]) -> KimodoOptions:
+    """Options that open the recorded tiny model of SOMA, with a table of its width."""
+    return KimodoOptions(checkpoint=str(recorded / "tiny_soma"), embeddings=make_table(16))

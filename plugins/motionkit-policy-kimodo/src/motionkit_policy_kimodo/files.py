@@ -11,25 +11,27 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Literal
 
 import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from motionkit import weights
-from motionkit.documents import read_yaml
+from motionkit.documents import read_json, read_yaml
 from motionkit.errors import MotionkitError
 from motionkit.motion import Normalizer
-from motionkit.nn import merged_state, native_keys, stock_keys
-from motionkit.runs import OutputFolder
+from motionkit.nn import add_adapters, merged_state, native_keys, stock_keys
+from motionkit.runs import OutputFolder, find_model, write_model
 from motionkit_policy_kimodo.network import EPSILON, STEPS, KimodoNetwork, Shape
 from motionkit_policy_kimodo.representation import LOCAL, ROOT, KimodoRepresentation
 from motionkit_policy_kimodo.skeletons import SMPLX, Body, body, read_smplx
 
-CONFIG, STATISTICS = "config.yaml", "stats/motion"
+CONFIG, STATISTICS, JOINTS = "config.yaml", "stats/motion", "joints.npy"
+FOLDER, DOCUMENT = "policy", "policy.json"
 POLICY, RETRIEVAL = "Kimodo", "TMR"
-_PATTERNS = ("config.yaml", "*.safetensors", "*.npy", "last_weights/*.pt")
+_PATTERNS = ("config.yaml", "policy.json", "*.safetensors", "*.npy", "last_weights/*.pt")
 _PREFIX = "denoiser.backbone."
 _BODIES = {"SOMASkeleton30": "soma30", "G1Skeleton34": "g1", "SMPLXSkeleton22": SMPLX}
 _CLASSES = {POLICY, RETRIEVAL, "TwostageDenoiser", "KimodoMotionRep", "TMRMotionRep", *_BODIES}
@@ -75,12 +77,29 @@ class Config:
         return self.path.parent / PurePosixPath(str(self.values.get(key) or default)).name
 
 
+class Record(BaseModel):
+    """Content of policy.json, beside the config and the statistics of a tuned model."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    schema_: Literal[1] = Field(1, alias="schema")
+    kind: Literal["kimodo"] = "kimodo"
+    file: str  # Name of the file of weights that it began as
+    types: dict[str, str]  # Number type of each tensor in that file, by name, in its order
+    body: Path | None = None  # File of SMPL-X's joints
+    embeddings: Path | None = None  # Table of text vectors
+    guidance: float | None = Field(2.0, ge=0, le=1000, allow_inf_nan=False)
+    sampling_steps: int | None = Field(100, ge=1, le=STEPS)
+    lora: dict[str, Any] | None = None  # Adapters among the tensors, as `motionkit.nn.add_adapters` made them
+
+
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """A model of Kimodo."""
+    """A model of Kimodo, with adapters merged."""
 
     folder: Path
     config: Config
+    record: Record
     representation: KimodoRepresentation
     normalizer: Normalizer
     network: KimodoNetwork  # In eval mode
@@ -97,15 +116,20 @@ def read_checkpoint(source: str, *, smplx: Path | None = None, root_gradient: bo
     """Open a model of Kimodo.
 
     Args:
-        source: Its folder, or its id on the hub, such as ``nvidia/Kimodo-SOMA-RP-v1.1``.
-        smplx: File of SMPL-X's joints (`read_smplx`), for models of that body.
+        source: Its folder, or its id on the hub, such as ``nvidia/Kimodo-SOMA-RP-v1.1``; or a run that tuned one, one
+            of its checkpoints, or its policy.
+        smplx: File of SMPL-X's joints (`read_smplx`), for models of that body that have no joints.npy.
         root_gradient: See `KimodoNetwork`.
 
     Raises:
         MotionkitError: The folder is another model's or incomplete, or the model is of a kind that is not supported.
     """
     folder = located(source)
+    saved = find_model(folder, FOLDER, DOCUMENT) if folder.is_dir() else None
+    folder = folder if saved is None else saved.document.parent
     config = read_config(folder, POLICY)
+    record = _original(config) if saved is None else _record(saved.document)
+    smplx = next((path for path in (smplx, folder / JOINTS, record.body) if path is not None and path.is_file()), smplx)
     representation = KimodoRepresentation(_body(config, smplx), float(config.size("fps")))
     normalizer, local = read_statistics(folder, representation.width)
     slots, width = config.sizes("llm_shape", 2)
@@ -123,14 +147,63 @@ def read_checkpoint(source: str, *, smplx: Path | None = None, root_gradient: bo
     )
     if shape.latent % shape.heads or shape.latent % 2:
         raise MotionkitError(f"{config.path}: {shape.heads} heads do not divide a width of {shape.latent}.", fix=_AGAIN)
-    tensors = {name.removeprefix(_PREFIX): value.float() for name, value in _tensors(config).items()}
-    network = weights.build(
-        lambda: KimodoNetwork(shape, representation.fps, root_gradient=root_gradient),
-        native_keys(tensors),
-        str(_weights(config)),
-    )
+
+    def make(lora: Mapping[str, Any] | None) -> KimodoNetwork:
+        made = KimodoNetwork(shape, representation.fps, root_gradient=root_gradient)
+        if lora is not None:
+            add_adapters(made, **lora)
+        return made
+
+    if saved is None:
+        tensors = {name.removeprefix(_PREFIX): value.float() for name, value in _tensors(config).items()}
+        network = weights.build(lambda: make(None), native_keys(tensors), str(_weights(config)))
+    else:
+        network = weights.build(lambda: make(record.lora), weights.read(saved.tensors), str(saved.tensors))
+        if record.lora is not None:
+            merged, network = merged_state(network), make(None)
+            weights.load_strict(network, merged, str(saved.tensors))
     network.set_statistics(normalizer, local)
-    return Checkpoint(folder, config, representation, normalizer, network.eval())
+    record = record.model_copy(update={"body": smplx, "lora": None})
+    return Checkpoint(folder, config, record, representation, normalizer, network.eval())
+
+
+def _original(config: Config) -> Record:
+    types = {name: str(value.dtype).removeprefix("torch.") for name, value in _tensors(config).items()}
+    free = {"guidance": 1.0} if config.values.get("cfg_type") == "nocfg" else {}
+    return Record(file=_weights(config).name, types=types, **free)
+
+
+def _record(path: Path) -> Record:
+    try:
+        return Record.model_validate(read_json(path, dict, fix=_AGAIN))
+    except ValidationError as error:
+        where = ".".join(map(str, error.errors()[0]["loc"]))
+        raise MotionkitError(f"{path} describes no Kimodo policy: {where} is missing or wrong.", fix=_AGAIN) from error
+
+
+def save_policy(checkpoint: Checkpoint, record: Record, folder: Path, tensors: Mapping[str, Tensor] | None) -> Path:
+    """Write a tuned model, and return `folder`: policy.json, and the config and statistics that it began with.
+
+    Args:
+        checkpoint: The model that it began as.
+        record: Content of policy.json.
+        folder: Made if it is missing.
+        tensors: Those of its network, adapters separate; None for a run whose checkpoints hold them.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    _copy_beside(checkpoint, folder)
+    write_model(folder, DOCUMENT, record.model_dump(mode="json", by_alias=True), tensors)
+    return folder
+
+
+def _copy_beside(checkpoint: Checkpoint, folder: Path) -> None:
+    """Copy config, statistics and joints byte for byte."""
+    before = checkpoint.folder
+    for file in (checkpoint.config.path, before / JOINTS, *sorted((before / STATISTICS).glob("*/*.npy"))):
+        copy = folder / file.relative_to(before)
+        if file.is_file() and copy.resolve() != file.resolve():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, copy)
 
 
 def read_config(folder: Path, model: str) -> Config:
@@ -268,18 +341,14 @@ def export_checkpoint(checkpoint: Checkpoint, network: nn.Module, out: Path, *, 
     """
     place = OutputFolder(out, "export.json", "motionkit-export", overwrite=overwrite)
     place.claim()
-    path, before = _weights(checkpoint.config), _tensors(checkpoint.config)
+    path = Path(checkpoint.record.file)
     tuned = stock_keys(merged_state(network))
     tensors = {
-        name: tuned[name.removeprefix(_PREFIX)].detach().cpu().to(value.dtype).contiguous()
-        for name, value in before.items()
+        name: tuned[name.removeprefix(_PREFIX)].detach().cpu().to(getattr(torch, kind)).contiguous()
+        for name, kind in checkpoint.record.types.items()
     }
     with place.beside() as part:
-        shutil.copyfile(checkpoint.config.path, part / CONFIG)
-        for file in sorted((checkpoint.folder / STATISTICS).glob("*/*.npy")):
-            copy = part / file.relative_to(checkpoint.folder)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, copy)
+        _copy_beside(checkpoint, part)
         if path.suffix == ".safetensors":
             save_file(tensors, part / path.name, metadata={"format": "pt"})
         else:

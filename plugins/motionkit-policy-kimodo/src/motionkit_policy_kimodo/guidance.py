@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from motionkit_policy_kimodo.network import KimodoNetwork
@@ -28,6 +29,17 @@ class Conditions:
         """Return the rows `index` (``[M]`` int64), repeats allowed."""
         given = {name: value[index] for name, value in vars(self).items() if value is not None}
         return Conditions(**given)
+
+    def to(self, device: torch.device | str) -> Conditions:
+        """Move them."""
+        return Conditions(**{name: value.to(device) for name, value in vars(self).items() if value is not None})
+
+    def at(self, frames: int) -> Conditions:
+        """Return them for motions of so many frames: constraints are padded, or cut where no motion is."""
+        if self.mask is None or self.observed is None:
+            return self
+        room = (0, 0, 0, frames - self.mask.shape[1])
+        return replace(self, observed=F.pad(self.observed, room), mask=F.pad(self.mask, room))
 
     def without(self, *, text: bool, constraint: bool) -> Conditions:
         """Return the rows without text, or without constraints; the first heading stays."""

@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import safetensors.torch
@@ -100,6 +101,12 @@ class TextTable:
                 why=f"the vector of {KNOWN!r} is {off:.2g} off." if encoder == self.encoder else "",
                 fix="choose another OUT.",
             )
+
+
+@lru_cache(maxsize=4)
+def open_table(path: Path, width: int = 0) -> TextTable:
+    """Open a table; policy and rewards share it."""
+    return TextTable(path, width)
 
 
 def write_vectors(path: Path, vectors: Mapping[str, Tensor], *, encoder: str) -> None:

@@ -1,0 +1,62 @@
+"""The policy and what goes with it, as components. It imports no torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from motionkit.config import Cli, Group, Place
+from motionkit.plugins import Component
+from motionkit.runs.forms import POLICY, POLICY_DOCUMENT, ModelForm
+
+_PACKAGE = "motionkit_policy_kimodo"
+
+
+class KimodoOptions(Group):
+    """Options of a Kimodo policy."""
+
+    checkpoint: Annotated[str, Place(hub=True)] = Field(
+        "",
+        description="Folder of a Kimodo model or its id, such as nvidia/Kimodo-SOMA-RP-v1.1; or a run that tuned one.",
+    )
+    reference: Annotated[str, Cli("--reference"), Place(hub=True)] = Field(
+        "", description="Model that KL is measured to; default: the policy as it starts."
+    )
+    embeddings: Annotated[Path | None, Place()] = Field(
+        None, description="Table of text vectors, by motionkit kimodo-embed; default: that of the run."
+    )
+    body: Annotated[Path | None, Place()] = Field(
+        None, description="Joints of SMPL-X, for models of that body: joints.p of your Kimodo, or an SMPL-X file."
+    )
+    heading: float = Field(0.0, ge=-7, le=7, description="First heading of prompts without one, radians; 0 is +Z.")
+    constraints: Annotated[Path | None, Place()] = Field(
+        None, description="Constraints of prompts without any, a JSON file as Kimodo's demo saves it."
+    )
+    constraint_guidance: float = Field(2.0, ge=0, le=100, description="Guidance scale of constraints.")
+    root_gradient: bool = Field(
+        False, description="Let the gradient pass from the body through the root; Kimodo's training cuts it there."
+    )
+
+
+MODELS = (
+    ModelForm(
+        POLICY,
+        POLICY_DOCUMENT,
+        "a Kimodo policy",
+        "motionkit generate --policy kimodo --policy.checkpoint FOLDER --policy.embeddings TABLE TEXT motion.html",
+        tags=("text-to-motion", "diffusion", "kimodo"),
+        word="kimodo",
+        plugin=("policies", "kimodo"),
+    ),
+)
+
+policy = Component(
+    summary="Kimodo: humans (SOMA, SMPL-X) and the robot Unitree G1, from text and constraints",
+    options=KimodoOptions,
+    factory=f"{_PACKAGE}.policy:KimodoPolicy",
+    exports={"kimodo": f"{_PACKAGE}.policy:export"},
+    models=f"{_PACKAGE}.settings:MODELS",
+    next="motionkit.text_to_motion.next:use_policy",
+)
