@@ -22,6 +22,12 @@ class Asked:
     seconds: tuple[float, ...]  # Of each text; empty if they are not given
     origin: str  # Where it stands
     constraints: Path | None = None  # File of its constraints
+    heading: float | None = None  # First heading in radians
+
+    def extras(self) -> dict[str, Any]:
+        """Return what it asks for beside text and seconds, as `motionkit.text.Prompt.extras` has it."""
+        given = {"constraints": None if self.constraints is None else str(self.constraints), "heading": self.heading}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 def read_prompts(path: Path) -> list[Asked]:
@@ -29,8 +35,8 @@ def read_prompts(path: Path) -> list[Asked]:
 
     Args:
         path: A text file with a prompt in each line, seconds after a tab if they are given; a CSV with the column
-            ``text``, and ``seconds`` or none; or a folder, in which every meta.json is a case, with its constraints
-            in constraints.json beside it.
+            ``text``, and ``seconds``, ``heading`` (radians) and ``constraints`` (a file) or none of them; or a folder,
+            in which every meta.json is a case, with its constraints in constraints.json beside it.
 
     Raises:
         MotionkitError: There is no prompt, or seconds that are no length.
@@ -38,8 +44,7 @@ def read_prompts(path: Path) -> list[Asked]:
     if path.is_dir():
         found = [_case(file) for file in sorted(path.rglob("meta.json"))]
     else:
-        rows = _table(path) if path.suffix.lower() == ".csv" else _lines(path)
-        found = [Asked((text.strip(),), _seconds(time, origin), origin) for text, time, origin in rows]
+        found = list(_table(path) if path.suffix.lower() == ".csv" else _lines(path))
     if not found:
         raise MotionkitError(
             f"{path} holds no prompt.", fix="give a text file, a CSV with the column text, or a folder with meta.json."
@@ -47,19 +52,28 @@ def read_prompts(path: Path) -> list[Asked]:
     return found
 
 
-def _lines(path: Path) -> Iterator[tuple[str, Any, str]]:
+def _lines(path: Path) -> Iterator[Asked]:
     for number, line in enumerate(read_text(path).splitlines(), start=1):
         text, _, time = line.partition("\t")
         if text.strip():
-            yield text, time.strip() or None, f"{path}, line {number}"
+            origin = f"{path}, line {number}"
+            yield Asked((text.strip(),), _seconds(time.strip() or None, origin), origin)
 
 
-def _table(path: Path) -> Iterator[tuple[str, Any, str]]:
+def _table(path: Path) -> Iterator[Asked]:
     table = CsvTable(path)
     if "text" not in table.columns:
         raise MotionkitError(f"{path} has no column text.", fix="its first line names the columns: text,seconds")
     for line, row in table.rows("text"):
-        yield row["text"], row.get("seconds", "").strip() or None, f"{path}, line {line}"
+        origin = f"{path}, line {line}"
+        seconds, heading, name = (row.get(column, "").strip() for column in ("seconds", "heading", "constraints"))
+        yield Asked(
+            (row["text"].strip(),),
+            _seconds(seconds or None, origin),
+            origin,
+            path.parent / name if name else None,
+            _radians(heading, origin) if heading else None,
+        )
 
 
 def _case(path: Path) -> Asked:
@@ -75,6 +89,16 @@ def _case(path: Path) -> Asked:
 def _listed(meta: dict[str, Any], name: str) -> list[Any]:
     value = meta.get(name, meta.get(f"{name}s", []))
     return value if isinstance(value, list) else [value]
+
+
+def _radians(value: str, origin: str) -> float:
+    try:
+        radians = float(value)
+    except ValueError:
+        radians = math.nan
+    if not abs(radians) < 7:
+        raise MotionkitError(f"{origin}: {value!r:.80} is no heading.", fix="give radians; 0 is +Z.")
+    return radians
 
 
 def _seconds(value: Any, origin: str) -> tuple[float, ...]:

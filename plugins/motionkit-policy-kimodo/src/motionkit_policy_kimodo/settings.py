@@ -52,6 +52,17 @@ MODELS = (
     ),
 )
 
+
+class PromptOptions(Group):
+    """Options of prompts."""
+
+    path: Annotated[Path | None, Place()] = Field(
+        None, description="Text file, CSV with the column text, or folder with meta.json files."
+    )
+    seconds: float | None = Field(None, gt=0, le=10, description="Seconds of prompts that have none.")
+    held_out: float = Field(0.2, gt=0, lt=1, description="Share of the texts that are for val and test.")
+
+
 policy = Component(
     summary="Kimodo: humans (SOMA, SMPL-X) and the robot Unitree G1, from text and constraints",
     options=KimodoOptions,
@@ -59,4 +70,10 @@ policy = Component(
     exports={"kimodo": f"{_PACKAGE}.policy:export"},
     models=f"{_PACKAGE}.settings:MODELS",
     next="motionkit.text_to_motion.next:use_policy",
+)
+
+prompts = Component(
+    summary="Prompts for Kimodo, without clips: a text file, a CSV, or folders with meta.json",
+    options=PromptOptions,
+    factory=f"{_PACKAGE}.dataset:KimodoPrompts",
 )
