@@ -143,3 +143,31 @@ def make_table(tmp_path: Path) -> Callable[..., Path]:
 def soma(recorded: Path, make_table: Callable[..., Path]) -> KimodoOptions:
     """Options that open the recorded tiny model of SOMA, with a table of its width."""
     return KimodoOptions(checkpoint=str(recorded / "tiny_soma"), embeddings=make_table(16))
+
+
+REWARD = """
+import torch
+
+
+def high(motions, prompts):
+    return torch.tanh(torch.where(motions.mask, motions.joints[..., 1].mean(-1), 0.0).sum(1) / motions.lengths)
+"""
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    """Write prompts with seconds."""
+    path = tmp_path / "texts.txt"
+    path.write_text("".join(f"{text}\t{0.5 + 0.1 * number:.1f}\n" for number, text in enumerate(TEXTS)))
+    return path
+
+
+@pytest.fixture
+def asked(soma: KimodoOptions, texts: Path, tmp_path: Path) -> tuple[str, ...]:
+    """Return the words of a small run of grpo."""
+    (tmp_path / "high.py").write_text(REWARD)
+    return (
+        "grpo", "--policy", "kimodo", "--policy.checkpoint", soma.checkpoint, "--policy.embeddings",
+        str(soma.embeddings), "--dataset", "kimodo-prompts", "--dataset.path", str(texts), "--lora", "--batch-size",
+        "2",
+    )  # fmt: skip

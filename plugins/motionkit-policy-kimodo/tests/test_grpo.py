@@ -21,21 +21,6 @@ from motionkit_policy_kimodo.settings import KimodoOptions, PromptOptions
 from motionkit_policy_kimodo.texts import clean
 
 TEXTS = ("A person walks.", "A person waves.", "Someone turns around.", "A man sits down.", "A robot stands still.")
-REWARD = """
-import torch
-
-
-def high(motions, prompts):
-    return torch.tanh(torch.where(motions.mask, motions.joints[..., 1].mean(-1), 0.0).sum(1) / motions.lengths)
-"""
-
-
-@pytest.fixture
-def texts(tmp_path: Path) -> Path:
-    """Write prompts with seconds."""
-    path = tmp_path / "texts.txt"
-    path.write_text("".join(f"{text}\t{0.5 + 0.1 * number:.1f}\n" for number, text in enumerate(TEXTS)))
-    return path
 
 
 def test_dataset(texts: Path) -> None:
@@ -104,17 +89,6 @@ def test_several_prompts_in_a_row_are_refused(tmp_path: Path) -> None:
         (folder / "meta.json").write_text(json.dumps(case))
     with pytest.raises(MotionkitError, match="2 prompts in a row"):
         KimodoPrompts(PromptOptions(path=tmp_path))
-
-
-@pytest.fixture
-def asked(soma: KimodoOptions, texts: Path, tmp_path: Path) -> tuple[str, ...]:
-    """Return the words of a small run of grpo."""
-    (tmp_path / "high.py").write_text(REWARD)
-    return (
-        "grpo", "--policy", "kimodo", "--policy.checkpoint", soma.checkpoint, "--policy.embeddings",
-        str(soma.embeddings), "--dataset", "kimodo-prompts", "--dataset.path", str(texts), "--lora", "--batch-size",
-        "2",
-    )  # fmt: skip
 
 
 def _weights(run: str) -> dict[str, torch.Tensor]:

@@ -147,6 +147,12 @@ def observe(
     return values, mask
 
 
+def placed_joints(constraint: Constraint, body: Body) -> list[int]:
+    """Return the joints whose places a constraint gives, all of them for a full body."""
+    chains = [_chain(body, name) for name in constraint.parts]
+    return sorted({joint for chain in chains for joint in chain}) if chains else list(range(len(body)))
+
+
 def _given(constraint: Constraint, representation: KimodoRepresentation) -> list[tuple[Tensor, Tensor]]:
     """Return columns ``[C]`` and their values ``[K, C]``."""
     body, parts = representation.body, representation.parts
@@ -157,12 +163,11 @@ def _given(constraint: Constraint, representation: KimodoRepresentation) -> list
     if constraint.joints is None or constraint.rotations is None:
         return given
     given.append((torch.tensor([1]), constraint.joints[:, 0, 1:2]))
-    chains = [_chain(body, name) for name in constraint.parts]
-    placed = sorted({joint for chain in chains for joint in chain}) if chains else list(range(len(body)))
+    placed = placed_joints(constraint, body)
     root = torch.stack([constraint.path[:, 0], torch.zeros(len(constraint.path)), constraint.path[:, 1]], dim=-1)
     positions = constraint.joints[:, placed] - root[:, None]
     given.append((_columns(parts["positions"], placed, 3), positions.flatten(1)))
-    if turned := [chain[0] for chain in chains]:
+    if turned := [_chain(body, name)[0] for name in constraint.parts]:
         six = matrix_to_6d(constraint.rotations[:, turned]).flatten(1)
         given.append((_columns(parts["rotations"], turned, 6), six))
     return given

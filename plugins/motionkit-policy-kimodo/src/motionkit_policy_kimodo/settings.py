@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -37,6 +37,25 @@ class KimodoOptions(Group):
     constraint_guidance: float = Field(2.0, ge=0, le=100, description="Guidance scale of constraints.")
     root_gradient: bool = Field(
         False, description="Let the gradient pass from the body through the root; Kimodo's training cuts it there."
+    )
+
+
+class TmrOptions(Group):
+    """Options of `kimodo-tmr`."""
+
+    weights: Annotated[str, Place(hub=True)] = Field(
+        "nvidia/TMR-SOMA-RP-v1", description="Folder of TMR-SOMA, or its id on the Hugging Face hub."
+    )
+    embeddings: Annotated[Path | None, Place()] = Field(
+        None, description="Table of text vectors, by motionkit kimodo-embed; default: the policy's."
+    )
+
+
+class ConstraintRewardOptions(Group):
+    """Options of `kimodo-constraints`."""
+
+    of: Literal["all", "path", "effectors"] = Field(
+        "all", description="Which constraints count: all, those of the path, or those of joints."
     )
 
 
@@ -76,4 +95,18 @@ prompts = Component(
     summary="Prompts for Kimodo, without clips: a text file, a CSV, or folders with meta.json",
     options=PromptOptions,
     factory=f"{_PACKAGE}.dataset:KimodoPrompts",
+)
+
+tmr = Component(
+    summary="Kimodo's TMR-SOMA: cosine of motion and text",
+    options=TmrOptions,
+    factory=f"{_PACKAGE}.rewards:KimodoTmr",
+    gradient=True,
+)
+
+constraint_error = Component(
+    summary="Kimodo's constraints: minus their error in metres",
+    options=ConstraintRewardOptions,
+    factory=f"{_PACKAGE}.rewards:KimodoConstraints",
+    gradient=True,
 )

@@ -10,7 +10,6 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 
 import safetensors.torch
@@ -103,10 +102,18 @@ class TextTable:
             )
 
 
-@lru_cache(maxsize=4)
+_opened: list[TextTable] = []
+
+
 def open_table(path: Path, width: int = 0) -> TextTable:
-    """Open a table; policy and rewards share it."""
-    return TextTable(path, width)
+    """Open a table, which rewards share (`last_table`)."""
+    _opened[:] = [TextTable(path, width)]
+    return _opened[0]
+
+
+def last_table() -> TextTable | None:
+    """Return the table that was opened last in this process, such as by the policy; None if there is none."""
+    return _opened[0] if _opened else None
 
 
 def write_vectors(path: Path, vectors: Mapping[str, Tensor], *, encoder: str) -> None:
