@@ -153,6 +153,17 @@ def placed_joints(constraint: Constraint, body: Body) -> list[int]:
     return sorted({joint for chain in chains for joint in chain}) if chains else list(range(len(body)))
 
 
+def columns_of(representation: KimodoRepresentation, kind: str) -> Tensor:
+    """Return the columns that a constraint gives: ``root2d`` (with a heading), ``fullbody``, or one of `PARTS`."""
+    count = len(representation.body)
+    one = torch.zeros(1)
+    parts = (kind,) if kind in PARTS else ()
+    whole = None if kind == "root2d" else torch.zeros(1, count, 3)
+    turned = None if kind == "root2d" else torch.eye(3).expand(1, count, 3, 3)
+    constraint = Constraint(kind, one.long(), torch.zeros(1, 2), one, whole, turned, parts)
+    return torch.cat([columns for columns, _ in _given(constraint, representation)])
+
+
 def _given(constraint: Constraint, representation: KimodoRepresentation) -> list[tuple[Tensor, Tensor]]:
     """Return columns ``[C]`` and their values ``[K, C]``."""
     body, parts = representation.body, representation.parts

@@ -6,6 +6,7 @@ Kimodo's code; it is read as data, and nothing that it names is executed.
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors.torch import save_file
@@ -21,6 +23,7 @@ from torch import Tensor, nn
 from motionkit import weights
 from motionkit.documents import read_json, read_yaml
 from motionkit.errors import MotionkitError
+from motionkit.geometry import positions_from_bones
 from motionkit.motion import Normalizer
 from motionkit.nn import add_adapters, merged_state, native_keys, stock_keys
 from motionkit.runs import OutputFolder, find_model, write_model
@@ -204,6 +207,49 @@ def _copy_beside(checkpoint: Checkpoint, folder: Path) -> None:
         if file.is_file() and copy.resolve() != file.resolve():
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, copy)
+
+
+def new_checkpoint(
+    folder: Path, shape: Shape, representation: KimodoRepresentation, features: Tensor, local: Tensor, seed: int
+) -> Path:
+    """Write a model of SMPL-X's layout with random weights, and return its folder.
+
+    Args:
+        folder: Made.
+        shape: Sizes of the network.
+        representation: Of a body in that layout, whose joints go into joints.npy.
+        features: ``[F, D]`` frames, for the statistics.
+        local: ``[F, 4]`` the root as the second stage reads it, for the same.
+        seed: Draws the weights.
+    """
+    parts = {"global_root": features[:, :ROOT], "body": features[:, ROOT:], "local_root": local}
+    for name, values in parts.items():
+        (folder / STATISTICS / name).mkdir(parents=True)
+        np.save(folder / STATISTICS / name / "mean.npy", values.double().mean(0).float().numpy())
+        np.save(folder / STATISTICS / name / "std.npy", values.double().std(0).float().numpy())
+    np.save(folder / JOINTS, positions_from_bones(representation.body.offsets, representation.parents).numpy())
+    config = {
+        "_target_": "kimodo.model.Kimodo", "num_base_steps": STEPS, "cfg_type": "separated",
+        "denoiser": {
+            "_target_": "kimodo.model.TwostageDenoiser", "motion_mask_mode": "concat",
+            "ckpt_path": "${oc.select:checkpoint_dir}/model.safetensors",
+            "motion_rep": {
+                "_target_": "kimodo.motion_rep.KimodoMotionRep", "fps": int(representation.fps),
+                "stats_path": "${oc.select:checkpoint_dir}/stats/motion/",
+                "skeleton": {"_target_": "kimodo.skeleton.SMPLXSkeleton22"},
+            },
+            "llm_shape": [1, shape.text_width], "use_text_mask": shape.text_mask,
+            "num_text_tokens_override": shape.text_slots, "latent_dim": shape.latent, "ff_size": shape.feedforward,
+            "num_layers": shape.layers, "num_heads": shape.heads, "activation": "gelu", "norm_first": False,
+            "input_first_heading_angle": True,
+        },
+    }  # fmt: skip
+    (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")  # JSON is YAML
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = KimodoNetwork(shape, representation.fps)
+    save_file(stock_keys(merged_state(network)), folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
 
 
 def read_config(folder: Path, model: str) -> Config:

@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from motionkit.config import Cli, Group, Place
+from motionkit.config import Chosen, Cli, Group, LoraSettings, OptimSettings, Place, RunSettings, TrainerSettings, slot
 from motionkit.plugins import Component
+from motionkit.runs import RunInfo
 from motionkit.runs.forms import POLICY, POLICY_DOCUMENT, ModelForm
 
 _PACKAGE = "motionkit_policy_kimodo"
@@ -57,6 +58,48 @@ class ConstraintRewardOptions(Group):
     of: Literal["all", "path", "effectors"] = Field(
         "all", description="Which constraints count: all, those of the path, or those of joints."
     )
+
+
+class PretrainModel(Group):
+    """Shape of a new network."""
+
+    latent: int = Field(128, ge=2, le=16384, description="Features per token (released: 1024).")
+    feedforward: int = Field(256, ge=1, le=65536, description="Width of the feed-forward (released: 2048).")
+    layers: int = Field(4, ge=1, le=200, description="Layers of each of the two stages (released: 16).")
+    heads: int = Field(4, ge=1, le=1024, description="Attention heads (released: 8).")
+
+
+class PretrainData(Group):
+    """Batches and loss."""
+
+    batch_size: Annotated[int, Cli("--batch-size")] = Field(32, ge=1, le=65536, description="Clips per step.")
+    cond_drop: float = Field(0.1, ge=0, le=1, description="Share of samples trained without their text.")
+    constraints: float = Field(0.5, ge=0, le=1, description="Share of samples trained with random constraints.")
+    ema: float = Field(0.999, ge=0, lt=1, description="Decay of the averaged weights, which are saved.")
+    final_rate: float = Field(0.02, ge=0, le=1, description="Learning rate at the end, as a share of its peak.")
+    val_every: int = Field(250, ge=0, description="Steps between held-out losses; 0 at the end only.")
+    val_clips: int = Field(64, ge=1, description="Held-out clips used for the loss.")
+    samples: int = Field(16, ge=1, le=1024, description="Held-out captions sampled at the end, for their jerk.")
+
+
+class PretrainKimodoSettings(TrainerSettings):
+    """Settings of `motionkit pretrain kimodo`."""
+
+    run: RunSettings = RunSettings(num_steps=2000)
+    init: Annotated[str, Cli("--init"), Place(hub=True)] = Field(
+        "", description="Kimodo model to start from; default: a new small one, on the bones of the first clip."
+    )
+    body: Annotated[Path | None, Cli("--body"), Place()] = Field(
+        None, description="Joints of SMPL-X, for --init with a model of that body."
+    )
+    embeddings: Annotated[Path | None, Cli("--embeddings"), Place()] = Field(
+        None, description="Table of text vectors, by motionkit kimodo-embed; default: the starter's own for its clips."
+    )
+    dataset: Chosen = slot("datasets", "starter", gives=("text-motion",))
+    model: PretrainModel = PretrainModel()
+    train: PretrainData = PretrainData()
+    lora: LoraSettings = LoraSettings()
+    optim: OptimSettings = OptimSettings(learning_rate=1e-3, warmup_steps=100)
 
 
 MODELS = (
@@ -109,4 +152,19 @@ constraint_error = Component(
     options=ConstraintRewardOptions,
     factory=f"{_PACKAGE}.rewards:KimodoConstraints",
     gradient=True,
+)
+
+
+def after_pretraining(info: RunInfo) -> list[list[str]]:
+    """Return the command after `pretrain kimodo`."""
+    policy = ["--policy", "kimodo", "--policy.checkpoint", str(info.directory)]
+    return [["generate", *policy, "a person walks backward.", "motions"]]
+
+
+pretrain = Component(
+    summary="Train Kimodo on clips with captions.",
+    options=PretrainKimodoSettings,
+    factory=f"{_PACKAGE}.train:PretrainKimodo",
+    models=f"{_PACKAGE}.settings:MODELS",
+    next=f"{_PACKAGE}.settings:after_pretraining",
 )
