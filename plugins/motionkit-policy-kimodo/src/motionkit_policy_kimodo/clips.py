@@ -87,9 +87,9 @@ def resampled(joints: Tensor, fps: float, to: float) -> Tensor:
     before = place.long().clamp(max=frames - 2)
     u = (place - before)[:, None]
     w = 1 - u
-    made = w * x[before] + u * x[before + 1]
-    made = made + ((w**3 - w) * bend[before] + (u**3 - u) * bend[before + 1]) / 6
-    return made.unflatten(1, joints.shape[1:])
+    made: Tensor = w * x[before] + u * x[before + 1]
+    made += ((w**3 - w) * bend[before] + (u**3 - u) * bend[before + 1]) / 6
+    return made.view(-1, *joints.shape[1:])
 
 
 def write_starter_table(path: Path) -> Path:

@@ -35,7 +35,7 @@ class KimodoPrompts(PromptDataset):
             raise MotionkitError(
                 f"{options.path} has {len(texts)} texts.", why="each split needs one of its own.", fix="add texts."
             )
-        held = max(1, round(options.held_out * len(texts) / 2))
+        held = max(1, min(round(options.held_out * len(texts) / 2), (len(texts) - 1) // 2))
         place = {text: _SPLITS[min(number // held, 2)] for number, text in enumerate(texts)}
         self._listed: dict[str, list[Prompt]] = {split: [] for split in _SPLITS}
         for number, row in enumerate(asked):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import torch
 from torch import Tensor
 
 from motionkit import weights
-from motionkit.contracts.dataset import TextMotionDataset
+from motionkit.contracts.dataset import Split, TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.nn import add_adapters
 from motionkit.rl import Schedule
@@ -28,6 +28,7 @@ from motionkit_policy_kimodo.texts import COMMAND, open_table
 
 LONGEST = 10.0  # seconds of a motion in Kimodo's training
 _SHORTEST = 2  # frames
+_KEPT = 256  # constraints of prompts in memory
 _KINDS: dict[str, Literal["separated", "regular", "none"]] = {"regular": "regular", "nocfg": "none"}
 
 
@@ -77,8 +78,13 @@ class KimodoPolicy(TextToMotionPolicy):
             )
         self.texts = open_table(table, self.network.shape.text_width)
         self.lora: Mapping[str, Any] | None = None
-        self._observed = cache(self._observe)
+        self._observed = lru_cache(maxsize=_KEPT)(self._observe)
         self.to(device)
+        if dataset is not None and not dataset.has_clips:
+            # Texts without a vector and constraints that do not fit are refused here, before a run exists.
+            for split in get_args(Split):
+                for prompt in dataset.prompts(split):
+                    self.condition([prompt])
 
     def __repr__(self) -> str:
         return f"KimodoPolicy({self.skeleton.name}, {self.fps:g} fps, {self.device})"
