@@ -174,3 +174,14 @@ def test_generate(cli: Callable[..., Result], soma: KimodoOptions) -> None:
     lacking = cli("generate", *asked[:4], "A person walks.", "other")
     assert lacking.exit_code == 2
     assert "kimodo-embed" in lacking.output
+
+
+def test_the_g1(cli: Callable[..., Result], checkpoint: Path, make_table: Callable[..., Path]) -> None:
+    table = make_table(8)
+    policy = KimodoPolicy(KimodoOptions(checkpoint=str(checkpoint), embeddings=table))
+    check_policy(policy)
+    assert policy.skeleton.humanml is None
+    words = ("--policy", "kimodo", "--policy.checkpoint", str(checkpoint), "--policy.embeddings", str(table))
+    done = cli("generate", *words, "A robot stands still.", "robot.bvh", "--durations", "1")
+    assert done.exit_code == 0, done.output
+    assert "left_hip_pitch" in Path("robot.bvh").read_text()
