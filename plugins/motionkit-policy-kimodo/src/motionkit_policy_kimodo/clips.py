@@ -54,8 +54,8 @@ def _encoded(clip: TextClip, skeleton: Skeleton, fps: float, representation: Kim
     motion = _joints(joints, representation.fps)
     solved = solve(motion).motion
     rotations, root = solved.rotations[:, : HUMANML.joints], solved.translations[:, 0]
-    fits = len(body) == HUMANML.joints and float((solved.offsets[1 : HUMANML.joints] - body.offsets[1:]).abs().max())
-    if fits is False or fits > _SAME:
+    bones = solved.offsets[1 : HUMANML.joints]
+    if len(body) != HUMANML.joints or float((bones - body.offsets[1:]).abs().max()) > _SAME:
         brought: Motion = onto_rig(motion, _rig(body)).motion
         rotations, root = brought.rotations, brought.translations[:, 0]
     return representation.encode(body.world(rotations).float(), root.float())

@@ -24,7 +24,7 @@ from motionkit import weights
 from motionkit.documents import read_json, read_yaml
 from motionkit.errors import MotionkitError
 from motionkit.geometry import positions_from_bones
-from motionkit.motion import Normalizer
+from motionkit.motion import DataRecord, Normalizer
 from motionkit.nn import add_adapters, merged_state, native_keys, stock_keys
 from motionkit.runs import OutputFolder, find_model, write_model
 from motionkit_policy_kimodo.network import EPSILON, STEPS, KimodoNetwork, Shape
@@ -91,6 +91,7 @@ class Record(BaseModel):
     types: dict[str, str]  # Number type of each tensor in that file, by name, in its order
     body: Path | None = None  # File of SMPL-X's joints
     embeddings: Path | None = None  # Table of text vectors
+    trained_on: DataRecord | None = None  # Dataset of supervised training
     guidance: float | None = Field(2.0, ge=0, le=1000, allow_inf_nan=False)
     sampling_steps: int | None = Field(100, ge=1, le=STEPS)
     lora: dict[str, Any] | None = None  # Adapters among the tensors, as `motionkit.nn.add_adapters` made them

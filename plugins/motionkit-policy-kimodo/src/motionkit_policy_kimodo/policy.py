@@ -68,6 +68,7 @@ class KimodoPolicy(TextToMotionPolicy):
         self.autocast: torch.dtype | None = None
         self.guidance: float | None = opened.record.guidance
         self.sampling_steps: int | None = opened.record.sampling_steps
+        self.trained_on = opened.record.trained_on
         self.kind = _KINDS.get(str(opened.config.values.get("cfg_type")), "separated")
         table = options.embeddings or opened.record.embeddings
         if table is None:
@@ -175,6 +176,7 @@ class KimodoPolicy(TextToMotionPolicy):
                 "guidance": self.guidance,
                 "sampling_steps": self.sampling_steps,
                 "embeddings": self.texts.path.resolve(),
+                "trained_on": self.trained_on,
                 "lora": self.lora,
             }
         )

@@ -11,6 +11,7 @@ from motionkit.config import Chosen, Cli, Group, LoraSettings, OptimSettings, Pl
 from motionkit.plugins import Component
 from motionkit.runs import RunInfo
 from motionkit.runs.forms import POLICY, POLICY_DOCUMENT, ModelForm
+from motionkit.text_to_motion.next import use_policy as after_training
 
 _PACKAGE = "motionkit_policy_kimodo"
 
@@ -131,7 +132,7 @@ policy = Component(
     factory=f"{_PACKAGE}.policy:KimodoPolicy",
     exports={"kimodo": f"{_PACKAGE}.policy:export"},
     models=f"{_PACKAGE}.settings:MODELS",
-    next="motionkit.text_to_motion.next:use_policy",
+    next=f"{_PACKAGE}.settings:use_policy",
 )
 
 prompts = Component(
@@ -155,8 +156,10 @@ constraint_error = Component(
 )
 
 
-def after_pretraining(info: RunInfo) -> list[list[str]]:
-    """Return the command after `pretrain kimodo`."""
+def use_policy(info: RunInfo) -> list[list[str]]:
+    """Return what makes motions with the policy of a run."""
+    if "policy" in info.config:
+        return after_training(info)
     policy = ["--policy", "kimodo", "--policy.checkpoint", str(info.directory)]
     return [["generate", *policy, "a person walks backward.", "motions"]]
 
@@ -166,5 +169,5 @@ pretrain = Component(
     options=PretrainKimodoSettings,
     factory=f"{_PACKAGE}.train:PretrainKimodo",
     models=f"{_PACKAGE}.settings:MODELS",
-    next=f"{_PACKAGE}.settings:after_pretraining",
+    next=f"{_PACKAGE}.settings:use_policy",
 )

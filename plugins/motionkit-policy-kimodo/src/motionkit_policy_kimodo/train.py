@@ -254,10 +254,12 @@ class PretrainKimodo:
         ]
         real = MotionBatch(pad_sequence(clips, batch_first=True), lengths, skeleton=policy.skeleton, fps=policy.fps)
         made = sample(policy, prompts, plan_steps(policy), NoiseSource(0), guidance=policy.guidance or 1.0).motions
-        return tuple(
-            f"{float(physics_sums(m.joints.cpu(), lengths, fps=policy.fps, feet=policy.skeleton.feet)[1].mean()):.1f}"
-            for m in (real, made)
-        )  # type: ignore[return-value]  # two
+
+        def jerk(motions: MotionBatch) -> str:
+            found = physics_sums(motions.joints.cpu(), lengths, fps=policy.fps, feet=policy.skeleton.feet)[1]
+            return f"{float(found.mean()):.1f}"
+
+        return jerk(real), jerk(made)
 
 
 def kimodo_loss(made: Tensor, x0: Tensor, lengths: Tensor, policy: KimodoPolicy) -> dict[str, Tensor]:
