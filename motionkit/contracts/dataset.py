@@ -194,7 +194,7 @@ class PromptDataset(TextMotionDataset):
         raise MotionkitError(
             f"{self.name} has prompts and no clips: there is nothing to compute statistics of, or to train on but "
             "rewards.",
-            fix="choose a dataset with clips; prompts alone are for training a policy with rewards, and for sampling it.",
+            fix="choose a dataset with clips; prompts alone are for training a policy with rewards.",
         )
 
     def clips(self, split: Split) -> Sequence[TextClip]:
