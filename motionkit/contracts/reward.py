@@ -151,7 +151,7 @@ class Reward(Protocol):
         name: Name in metrics: ``reward/<name>/mean``.
         threads: Parallel calls that the samples are divided among, for a reward that is slow without being
             asynchronous: `score` must not depend on the rest of the batch, and is called without a graph.
-        features: Body whose features it reads, ``humanml`` or ``kit``; None if it reads joints alone, of any body.
+        features: Body whose features or joints it reads, such as ``humanml`` or ``kit``; None for joints of any body.
             Motions of another body are brought to ``humanml`` for it if they have the joints, and refused if not.
         reads_captions: Whether it compares with the captions of the data, as far as it is one of regions.
     """

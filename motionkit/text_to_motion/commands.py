@@ -61,8 +61,10 @@ class GenerateSampler(SamplerSettings):
     guidance_scale: Annotated[float | None, Cli("--guidance-scale")] = Field(  # type: ignore[assignment]
         None, ge=0, description="Classifier-free guidance; 1 is off; default: the policy's own, else 2.5."
     )
-    kind: Annotated[Literal["ddpm", "ddim"], Cli("--sampler")] = Field(
-        "ddpm", description="ddpm: ancestral, as MDM generates; ddim: deterministic, good with fewer steps."
+    kind: Annotated[Literal["ddpm", "ddim"] | None, Cli("--sampler")] = Field(
+        None,
+        description="ddpm: ancestral, as MDM generates; ddim: deterministic, good with fewer steps; default: the "
+        "policy's own.",
     )
     eta: float = Field(0.0, ge=0, le=1, description="Noise of ddim.")
     inference_timesteps: Annotated[int, Cli("--inference-timesteps")] = Field(
@@ -265,7 +267,7 @@ def generate(
             more["texts"] = said
         return {**written, **more, "table": [*_table(report), *_seam_table(measured, total)]}
     facts = {
-        "sampler": sampler.model_dump(mode="json"),
+        "sampler": {**sampler.model_dump(mode="json"), "kind": sampler.kind or policy.sampler},
         "policy": settings.policy.options.model_dump(mode="json"),
         "dataset": _origin(settings, split) if dataset is not None else None,
     }

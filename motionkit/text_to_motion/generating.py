@@ -137,7 +137,7 @@ def refuse_blocks(policy: DiffusionPolicy) -> None:
 
 def plan_steps(
     policy: DiffusionPolicy,
-    sampler: Literal["ddpm", "ddim"] = "ddpm",
+    sampler: Literal["ddpm", "ddim"] | None = None,
     steps: int = 0,
     eta: float = 0.0,
     spacing: Literal["early", "even"] | None = None,
@@ -146,7 +146,7 @@ def plan_steps(
 
     Args:
         policy: The policy.
-        sampler: ``ddpm``, ancestral, or ``ddim``.
+        sampler: ``ddpm``, ancestral, or ``ddim``; None is the policy's own.
         steps: Number of steps; 0 takes the policy's number, else all that it was trained with.
         eta: Noise of ddim, 0 to 1.
         spacing: Timesteps visited, see `motionkit.rl.Schedule.visited`; None is the policy's own
@@ -156,7 +156,8 @@ def plan_steps(
     stored = None if steps else policy.sampling_steps
     count = steps or stored or len(policy.schedule)
     visited = policy.schedule.visited(spacing or (policy.spacing if stored else "even"), count)
-    return StepPlan.build(policy.schedule, DDPM() if sampler == "ddpm" else DDIM(eta), steps=visited)
+    process = DDPM() if (sampler or policy.sampler) == "ddpm" else DDIM(eta)
+    return StepPlan.build(policy.schedule, process, steps=visited)
 
 
 def own_steps(policy: DiffusionPolicy) -> list[int] | None:
@@ -345,7 +346,7 @@ class TextToMotionPolicy(DiffusionPolicy):
         as_typed: bool = True,
         num_samples: int = 1,
         guidance_scale: float | None = None,
-        sampler: Literal["ddpm", "ddim"] = "ddpm",
+        sampler: Literal["ddpm", "ddim"] | None = None,
         inference_timesteps: int = 0,
         seed: int = 0,
         batch_size: int = 64,
@@ -361,7 +362,7 @@ class TextToMotionPolicy(DiffusionPolicy):
             num_samples: Motions per prompt.
             guidance_scale: Classifier-free guidance; 1 turns it off. None takes the policy's, which a run of ``grpo``
                 stores in it, else 2.5.
-            sampler: ``ddpm`` (ancestral) or ``ddim`` (deterministic, good with fewer steps).
+            sampler: ``ddpm`` (ancestral) or ``ddim`` (deterministic, good with fewer steps); None takes the policy's.
             inference_timesteps: Reverse steps; 0 takes the policy's number, else all that it was trained with.
             seed: Seed of the noise; a motion depends on it, its prompt and its number, not on the rest of the batch.
             batch_size: Motions per batch.

@@ -49,6 +49,7 @@ class DiffusionPolicy(Protocol):
         guidance: Guidance scale for sampling that is stored with it; None if there is none.
         sampling_steps: Number of steps for sampling that is stored with it; None takes all that it was trained with.
         spacing: How its own number of steps is spaced, see `motionkit.rl.Schedule.visited`.
+        sampler: Its usual sampler: ``ddpm``, ancestral, or ``ddim``, deterministic.
         padding: ``exact`` if the frames past a motion's length change nothing, ``full`` if they are attended to.
         joins: Whether predictions of overlapping blocks may be averaged, for motions longer than `max_length`. They
             may not where features hold places in the world: the path would tear.
@@ -68,6 +69,7 @@ class DiffusionPolicy(Protocol):
     guidance: float | None = None
     sampling_steps: int | None = None
     spacing: Literal["early", "even"] = "early"
+    sampler: Literal["ddpm", "ddim"] = "ddpm"
     joins: bool = True
     padding: Literal["exact", "full"] = "exact"
     block: int = 0

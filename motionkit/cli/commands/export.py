@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from pydantic import Field, field_validator
@@ -16,19 +16,15 @@ from motionkit.contracts.console import Command, Console
 from motionkit.errors import MotionkitError
 from motionkit.plugins import INSTALL_FIX, either, packages
 
-if TYPE_CHECKING:
-    Format = str
-else:
-    Format = Literal[*packages.formats(), "hub"]
-
 
 class ExportSettings(Settings):
     """Settings of `motionkit export`."""
 
-    to: Annotated[Format | None, Cli("--to")] = Field(
+    to: Annotated[str | None, Cli("--to")] = Field(
         None,
         description=f"{packages.about_formats()}Of any model that motionkit trained: hub, a folder with a model card "
-        "for `motionkit push`. Default: the first that the model has, hub if it has no other.",
+        "for `motionkit push`. Models of other packages may have formats of their own. Default: the first that the "
+        "model has, hub if it has no other.",
     )
     control: Annotated[str, Cli("--control")] = Field(
         "", description="A run of the same command with control.shuffle, for the card of a hub folder."

@@ -57,8 +57,8 @@ class EvalSampler(Group):
 
     kind: Annotated[Literal["auto", "ddpm", "ddim"], Cli("--sampler")] = Field(
         "auto",
-        description="ddpm: ancestral, as MDM is evaluated; ddim: deterministic; auto: ddpm, on starter data ddim in a "
-        "few steps.",
+        description="ddpm: ancestral, as MDM is evaluated; ddim: deterministic; auto: the policy's own, ddpm for MDM; "
+        "on starter data ddim in a few steps.",
     )
     inference_timesteps: Annotated[int, Cli("--inference-timesteps")] = Field(
         0,

@@ -68,7 +68,9 @@ def require_readable(reward: Reward, body: Representation) -> None:
     """Refuse a reward that reads features which motions of a body cannot be brought to."""
     wanted = reward.features
     # Another `Skeleton` is told by its width, which the reward checks itself.
-    if wanted is None or isinstance(body, Skeleton) or (wanted == HUMANML.name and body.humanml is not None):
+    if wanted in (None, body.name) or isinstance(body, Skeleton):
+        return
+    if wanted == HUMANML.name and body.humanml is not None:
         return
     raise MotionkitError(
         f"the reward {reward.name!r} reads features of the {wanted} body, and the motions are of the {body.name} body.",
@@ -79,7 +81,9 @@ def require_readable(reward: Reward, body: Representation) -> None:
 
 def as_read(reward: Reward, samples: Any, prompts: Sequence[Prompt]) -> tuple[Any, Sequence[Prompt]]:
     """Return samples, and their prompts, in the features and frames that a reward reads."""
-    if reward.features is None or not isinstance(samples, MotionBatch) or isinstance(samples.skeleton, Skeleton):
+    if not isinstance(samples, MotionBatch) or isinstance(samples.skeleton, Skeleton):
+        return samples, prompts
+    if reward.features in (None, samples.skeleton.name):
         return samples, prompts
     require_readable(reward, samples.skeleton)
     brought = samples.humanml

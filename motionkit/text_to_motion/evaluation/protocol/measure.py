@@ -124,7 +124,7 @@ def sampling_of(
         policy: The policy.
         starter: Whether it is evaluated on the starter's data.
         kind: ``auto``: a few deterministic steps on the starter's data (for a run of `grpo` those of its held-out
-            measurements), else the ancestral sampler, as MDM is evaluated.
+            measurements), else the policy's own sampler, for MDM the ancestral one, as it is evaluated.
         steps: Number of steps; 0 leaves it to `kind` and the policy.
         guidance: Guidance scale; None takes that of the policy, as ``motionkit generate`` does, else of the run,
             else 2.5.
@@ -139,7 +139,7 @@ def sampling_of(
         plan = StepPlan.build(policy.schedule, DDIM(0.0), steps=policy.schedule.visited(spacing, count))
         kind = "ddim"
     else:
-        kind = "ddpm" if kind == "auto" else kind
+        kind = policy.sampler if kind == "auto" else kind
         plan = plan_steps(policy, kind, steps)
     visited = f"all {total} steps" if len(plan) == total else f"{len(plan)} steps of {total}"
     return Sampling(plan, scale, f"{kind.upper()}, {visited}, guidance {scale:g}, masks {policy.padding}")

@@ -21,6 +21,7 @@ from motionkit.text_to_motion.generating import Samples
 from motionkit.text_to_motion.grpo.algorithms.base import Context
 from motionkit.text_to_motion.grpo.algorithms.options import HoldObjective
 from motionkit.text_to_motion.grpo.algorithms.supervised import Denoising
+from motionkit.text_to_motion.rewards.ask import as_read
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 
 _EVERY = 4
@@ -243,7 +244,7 @@ def require_gradient(
     algorithm: str,  # name of the algorithm that needs the gradient
 ) -> None:
     """Refuse a reward whose gradient is missing, zero or not finite."""
-    total = reward.score(motions, prompts).total
+    total = reward.score(*as_read(reward, motions, prompts)).total
     known = total[total.isfinite()].sum()
     gradients = torch.autograd.grad(known, x0, retain_graph=True, allow_unused=True) if known.requires_grad else ()
     gradient = next((part for part in gradients if part is not None), None)

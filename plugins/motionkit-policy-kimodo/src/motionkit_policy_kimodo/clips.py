@@ -1,0 +1,101 @@
+"""Clips of a dataset in Kimodo's features: at its rate, on its body; and the body and text vectors of the starter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from motionkit import starter
+from motionkit.contracts.dataset import TextClip
+from motionkit.geometry import positions_from_bones
+from motionkit.motion import HUMANML, JointMotion, Motion, Skeleton, with_frame_after
+from motionkit.rigs import Rig, onto_rig, solve
+from motionkit.text_to_motion.data.starter_clips import cached
+from motionkit.text_to_motion.trained import clips_fingerprint
+from motionkit_policy_kimodo.representation import KimodoRepresentation
+from motionkit_policy_kimodo.skeletons import Body, smplx_body
+from motionkit_policy_kimodo.texts import KNOWN, clean, write_vectors
+
+_SAME = 0.005  # metres that bones may be off before a motion is brought to other bones
+_VERSION = 1  # of cached features
+
+
+def own_body(clip: TextClip, skeleton: Skeleton) -> Body:
+    """Return the layout of SMPL-X's 22 joints on the bones of a clip of HumanML3D's features, in a T-pose."""
+    solved = solve(_joints(with_frame_after(clip.features, skeleton), skeleton.fps)).motion
+    return smplx_body(positions_from_bones(solved.offsets[: HUMANML.joints], HUMANML.parents))
+
+
+def encode_clips(
+    clips: Sequence[TextClip], skeleton: Skeleton, fps: float, representation: KimodoRepresentation
+) -> list[Tensor]:
+    """Return the features ``[T, D]`` of clips of a representation's body and rate, from a cache if known."""
+    body = representation.body
+    bones = np.round(body.offsets.numpy(), 4).tobytes().hex()
+    key = f"kimodo {_VERSION} {body.name} {bones} {representation.fps} {clips_fingerprint(clips)}"
+
+    def make() -> np.ndarray:
+        made = [_encoded(clip, skeleton, fps, representation) for clip in clips]
+        sizes = torch.zeros(len(made), representation.width)
+        sizes[:, 0] = torch.tensor([len(one) for one in made])
+        return torch.cat([sizes, *made]).numpy()
+
+    table = torch.from_numpy(np.array(cached(key, make)))
+    return list(torch.split(table[len(clips) :], table[: len(clips), 0].long().tolist()))
+
+
+def _encoded(clip: TextClip, skeleton: Skeleton, fps: float, representation: KimodoRepresentation) -> Tensor:
+    body = representation.body
+    joints = resampled(with_frame_after(clip.features, skeleton).double(), fps, representation.fps)
+    motion = _joints(joints, representation.fps)
+    solved = solve(motion).motion
+    rotations, root = solved.rotations[:, : HUMANML.joints], solved.translations[:, 0]
+    bones = solved.offsets[1 : HUMANML.joints]
+    if len(body) != HUMANML.joints or float((bones - body.offsets[1:]).abs().max()) > _SAME:
+        brought: Motion = onto_rig(motion, _rig(body)).motion
+        rotations, root = brought.rotations, brought.translations[:, 0]
+    return representation.encode(body.world(rotations).float(), root.float())
+
+
+def _joints(joints: Tensor, fps: float) -> JointMotion:
+    return JointMotion(HUMANML.joint_names, HUMANML.parents, joints.double(), fps)
+
+
+def _rig(body: Body) -> Rig:
+    rest = positions_from_bones(body.offsets, body.parents)
+    offsets = body.offsets.clone()
+    offsets[0, 1] = -float(rest[:, 1].min())  # it stands on the floor
+    return Rig(body.name, body.joint_names, body.parents, tuple((x, y, z) for x, y, z in offsets.tolist()))
+
+
+def resampled(joints: Tensor, fps: float, to: float) -> Tensor:
+    """Return joints ``[T, J, 3]`` at another rate, by a natural cubic spline; linear ones would jerk at each frame."""
+    frames, x = len(joints), joints.flatten(1)
+    if fps == to or frames < 3:
+        return joints
+    inner = torch.arange(1, frames - 1)
+    system = torch.eye(frames, dtype=x.dtype)
+    system[inner, inner], system[inner, inner - 1], system[inner, inner + 1] = 4.0, 1.0, 1.0
+    right = torch.zeros_like(x)
+    right[1:-1] = 6 * (x[2:] - 2 * x[1:-1] + x[:-2])
+    bend = torch.linalg.solve(system, right)
+    place = torch.arange(int((frames - 1) * to / fps + 1e-6) + 1, dtype=x.dtype) * (fps / to)
+    before = place.long().clamp(max=frames - 2)
+    u = (place - before)[:, None]
+    w = 1 - u
+    made: Tensor = w * x[before] + u * x[before + 1]
+    made += ((w**3 - w) * bend[before] + (u**3 - u) * bend[before + 1]) / 6
+    return made.view(-1, *joints.shape[1:])
+
+
+def write_starter_table(path: Path) -> Path:
+    """Write the starter's own text vectors as a table for a small model, of 384 numbers of size 1, and return it."""
+    texts, vectors = starter.embeddings()
+    table = {clean(text): vector * len(vector) ** 0.5 for text, vector in zip(texts, vectors, strict=True)}
+    table.setdefault(KNOWN, next(iter(table.values())))
+    write_vectors(path, table, encoder="motionkit starter")
+    return path

@@ -1,0 +1,74 @@
+"""Prompts of files as a dataset without clips, for `grpo`, `generate` and `eval`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from motionkit.contracts.dataset import PromptDataset, Split
+from motionkit.errors import MotionkitError
+from motionkit.rl import stable_hash
+from motionkit.runs import fingerprint
+from motionkit.text import Prompt
+from motionkit_policy_kimodo.prompts import Asked, read_prompts
+from motionkit_policy_kimodo.settings import PromptOptions
+from motionkit_policy_kimodo.texts import clean
+
+_SKATE, _JERK = 0.17, 450.0  # m/s and m/s^3, as the rewards measure them
+
+
+class KimodoPrompts(PromptDataset):
+    """Texts and seconds of a file or folder; a text, as Kimodo cleans it, is in one split alone.
+
+    Args:
+        options: Options of the plugin.
+    """
+
+    name, fps, max_length = "kimodo-prompts", 30.0, 300
+
+    def __init__(self, options: PromptOptions) -> None:
+        if options.path is None:
+            raise MotionkitError("no prompts are named.", fix="--dataset.path texts.txt")
+        self.options = options
+        asked = read_prompts(options.path)
+        texts = sorted({clean(row.texts[0]) for row in asked}, key=stable_hash)
+        if len(texts) < len(_SPLITS):
+            raise MotionkitError(
+                f"{options.path} has {len(texts)} texts.", why="each split needs one of its own.", fix="add texts."
+            )
+        held = max(1, min(round(options.held_out * len(texts) / 2), (len(texts) - 1) // 2))
+        place = {text: _SPLITS[min(number // held, 2)] for number, text in enumerate(texts)}
+        self._listed: dict[str, list[Prompt]] = {split: [] for split in _SPLITS}
+        for number, row in enumerate(asked):
+            self._listed[place[clean(row.texts[0])]].append(self._prompt(row, number))
+
+    def _prompt(self, row: Asked, number: int) -> Prompt:
+        if len(row.texts) > 1:
+            raise MotionkitError(
+                f"{row.origin} has {len(row.texts)} prompts in a row, which are not trained on.", fix="leave it out."
+            )
+        seconds = row.seconds[0] if row.seconds else self.options.seconds
+        if seconds is None:
+            raise MotionkitError(
+                f"{row.origin} has no seconds.",
+                fix="write them after a tab, or in the column seconds; or give --dataset.seconds 5 to all.",
+            )
+        frames = int(seconds * self.fps)  # as Kimodo counts them
+        if not 2 <= frames <= self.max_length:
+            raise MotionkitError(f"{row.origin}: {seconds:g} s; Kimodo makes 0.1 to 10 s.", fix="give other seconds.")
+        return Prompt((row.texts[0],), (frames,), f"{number}/{clean(row.texts[0])}", extras=row.extras())
+
+    def listed(self, split: Split) -> Sequence[Prompt]:
+        """Return the prompts of a split."""
+        return self._listed[split]
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Fingerprint of the prompts."""
+        return {"path": fingerprint(repr(self._listed))}
+
+    def physics_reference(self) -> tuple[float, float]:
+        """Return foot skate (m/s) and jerk (m/s^3) of a clip of Kimodo's demo, a dance."""
+        return _SKATE, _JERK
+
+
+_SPLITS: tuple[Split, ...] = ("test", "val", "train")

@@ -1,0 +1,404 @@
+"""Opens the folders that Kimodo's models come in, and writes them again.
+
+A folder has config.yaml, a file of weights and statistics of the features in stats/motion. The config names classes of
+Kimodo's code; it is read as data, and nothing that it names is executed.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from motionkit import weights
+from motionkit.documents import read_json, read_yaml
+from motionkit.errors import MotionkitError
+from motionkit.geometry import positions_from_bones
+from motionkit.motion import DataRecord, Normalizer
+from motionkit.nn import add_adapters, merged_state, native_keys, stock_keys
+from motionkit.runs import OutputFolder, find_model, write_model
+from motionkit_policy_kimodo.network import EPSILON, STEPS, KimodoNetwork, Shape
+from motionkit_policy_kimodo.representation import LOCAL, ROOT, KimodoRepresentation
+from motionkit_policy_kimodo.skeletons import SMPLX, Body, body, read_smplx
+
+CONFIG, STATISTICS, JOINTS = "config.yaml", "stats/motion", "joints.npy"
+FOLDER, DOCUMENT = "policy", "policy.json"
+POLICY, RETRIEVAL = "Kimodo", "TMR"
+_PATTERNS = ("config.yaml", "policy.json", "*.safetensors", "*.npy", "last_weights/*.pt")
+_PREFIX = "denoiser.backbone."
+_BODIES = {"SOMASkeleton30": "soma30", "G1Skeleton34": "g1", "SMPLXSkeleton22": SMPLX}
+_CLASSES = {POLICY, RETRIEVAL, "TwostageDenoiser", "KimodoMotionRep", "TMRMotionRep", *_BODIES}
+_SUPPORTED = {
+    "norm_first": False, "activation": "gelu", "input_first_heading_angle": True, "motion_mask_mode": "concat",
+    "num_base_steps": STEPS, "unit_vector": True, "vae": True,
+}  # fmt: skip
+"""Keys with the one value that is supported, which they also have where they are missing."""
+
+_READ = {
+    "llm_shape", "use_text_mask", "num_text_tokens_override", "latent_dim", "ff_size", "num_layers", "num_heads",
+    "dropout", "pe_dropout", "fps", "ckpt_path", "ckpt_folder", "stats_path", "cfg_type", *_SUPPORTED,
+}  # fmt: skip
+_MOST = {"num_layers": 200, "num_text_tokens_override": 1000}
+_AGAIN = "copy or download the folder again."
+_logger = logging.getLogger("motionkit.kimodo")
+
+
+@dataclass(frozen=True)
+class Config:
+    """A config.yaml: the classes that it names, and its values by their keys, wherever they are."""
+
+    path: Path
+    classes: frozenset[str]
+    values: Mapping[str, Any]
+
+    def sizes(self, key: str, count: int) -> list[int]:
+        """Return a list of `count` whole numbers above 0."""
+        value = self.values.get(key)
+        listed: list[Any] = value if isinstance(value, list) else [value]
+        if len(listed) != count or not all(
+            type(size) is int and 0 < size <= _MOST.get(key, 1 << 16) for size in listed
+        ):
+            raise MotionkitError(f"{self.path}: {key} is {value!r}, not a size of a network.", fix=_AGAIN)
+        return listed
+
+    def size(self, key: str) -> int:
+        """Return a whole number above 0."""
+        return self.sizes(key, 1)[0]
+
+    def file(self, key: str, default: str) -> Path:
+        """Return a file or folder of the checkpoint: the last part of what the config says, beside it."""
+        return self.path.parent / PurePosixPath(str(self.values.get(key) or default)).name
+
+
+class Record(BaseModel):
+    """Content of policy.json, beside the config and the statistics of a tuned model."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    schema_: Literal[1] = Field(1, alias="schema")
+    kind: Literal["kimodo"] = "kimodo"
+    file: str  # Name of the file of weights that it began as
+    types: dict[str, str]  # Number type of each tensor in that file, by name, in its order
+    body: Path | None = None  # File of SMPL-X's joints
+    embeddings: Path | None = None  # Table of text vectors
+    trained_on: DataRecord | None = None  # Dataset of supervised training
+    guidance: float | None = Field(2.0, ge=0, le=1000, allow_inf_nan=False)
+    sampling_steps: int | None = Field(100, ge=1, le=STEPS)
+    lora: dict[str, Any] | None = None  # Adapters among the tensors, as `motionkit.nn.add_adapters` made them
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A model of Kimodo, with adapters merged."""
+
+    folder: Path
+    config: Config
+    record: Record
+    representation: KimodoRepresentation
+    normalizer: Normalizer
+    network: KimodoNetwork  # In eval mode
+
+
+def located(source: str) -> Path:
+    """Return the folder of a model: a path, or ``ORG/NAME`` of the hub, which is downloaded."""
+    if weights.is_hub_id(source):
+        return weights.download(source, files=_PATTERNS)[0]
+    return Path(source).expanduser()
+
+
+def read_checkpoint(source: str, *, smplx: Path | None = None, root_gradient: bool = False) -> Checkpoint:
+    """Open a model of Kimodo.
+
+    Args:
+        source: Its folder, or its id on the hub, such as ``nvidia/Kimodo-SOMA-RP-v1.1``; or a run that tuned one, one
+            of its checkpoints, or its policy.
+        smplx: File of SMPL-X's joints (`read_smplx`), for models of that body that have no joints.npy.
+        root_gradient: See `KimodoNetwork`.
+
+    Raises:
+        MotionkitError: The folder is another model's or incomplete, or the model is of a kind that is not supported.
+    """
+    folder = located(source)
+    saved = find_model(folder, FOLDER, DOCUMENT) if folder.is_dir() else None
+    folder = folder if saved is None else saved.document.parent
+    config = read_config(folder, POLICY)
+    record = _original(config) if saved is None else _record(saved.document)
+    smplx = next((path for path in (smplx, folder / JOINTS, record.body) if path is not None and path.is_file()), smplx)
+    representation = KimodoRepresentation(_body(config, smplx), float(config.size("fps")))
+    normalizer, local = read_statistics(folder, representation.width)
+    slots, width = config.sizes("llm_shape", 2)
+    if config.values.get("num_text_tokens_override") is not None:
+        slots = config.size("num_text_tokens_override")
+    shape = Shape(
+        representation.width,
+        width,
+        slots,
+        bool(config.values.get("use_text_mask", True)),
+        config.size("latent_dim"),
+        config.size("ff_size"),
+        config.size("num_layers"),
+        config.size("num_heads"),
+    )
+    if shape.latent % shape.heads or shape.latent % 2:
+        raise MotionkitError(f"{config.path}: {shape.heads} heads do not divide a width of {shape.latent}.", fix=_AGAIN)
+
+    def make(lora: Mapping[str, Any] | None) -> KimodoNetwork:
+        made = KimodoNetwork(shape, representation.fps, root_gradient=root_gradient)
+        if lora is not None:
+            add_adapters(made, **lora)
+        return made
+
+    if saved is None:
+        tensors = {name.removeprefix(_PREFIX): value.float() for name, value in _tensors(config).items()}
+        network = weights.build(lambda: make(None), native_keys(tensors), str(_weights(config)))
+    else:
+        network = weights.build(lambda: make(record.lora), weights.read(saved.tensors), str(saved.tensors))
+        if record.lora is not None:
+            merged, network = merged_state(network), make(None)
+            weights.load_strict(network, merged, str(saved.tensors))
+    network.set_statistics(normalizer, local)
+    record = record.model_copy(update={"body": smplx, "lora": None})
+    return Checkpoint(folder, config, record, representation, normalizer, network.eval())
+
+
+def _original(config: Config) -> Record:
+    types = {name: str(value.dtype).removeprefix("torch.") for name, value in _tensors(config).items()}
+    free = {"guidance": 1.0} if config.values.get("cfg_type") == "nocfg" else {}
+    return Record(file=_weights(config).name, types=types, **free)
+
+
+def _record(path: Path) -> Record:
+    try:
+        return Record.model_validate(read_json(path, dict, fix=_AGAIN))
+    except ValidationError as error:
+        where = ".".join(map(str, error.errors()[0]["loc"]))
+        raise MotionkitError(f"{path} describes no Kimodo policy: {where} is missing or wrong.", fix=_AGAIN) from error
+
+
+def save_policy(checkpoint: Checkpoint, record: Record, folder: Path, tensors: Mapping[str, Tensor] | None) -> Path:
+    """Write a tuned model, and return `folder`: policy.json, and the config and statistics that it began with.
+
+    Args:
+        checkpoint: The model that it began as.
+        record: Content of policy.json.
+        folder: Made if it is missing.
+        tensors: Those of its network, adapters separate; None for a run whose checkpoints hold them.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    _copy_beside(checkpoint, folder)
+    write_model(folder, DOCUMENT, record.model_dump(mode="json", by_alias=True), tensors)
+    return folder
+
+
+def _copy_beside(checkpoint: Checkpoint, folder: Path) -> None:
+    """Copy config, statistics and joints byte for byte."""
+    before = checkpoint.folder
+    for file in (checkpoint.config.path, before / JOINTS, *sorted((before / STATISTICS).glob("*/*.npy"))):
+        copy = folder / file.relative_to(before)
+        if file.is_file() and copy.resolve() != file.resolve():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, copy)
+
+
+def new_checkpoint(
+    folder: Path, shape: Shape, representation: KimodoRepresentation, features: Tensor, local: Tensor, seed: int
+) -> Path:
+    """Write a model of SMPL-X's layout with random weights, and return its folder.
+
+    Args:
+        folder: Made.
+        shape: Sizes of the network.
+        representation: Of a body in that layout, whose joints go into joints.npy.
+        features: ``[F, D]`` frames, for the statistics.
+        local: ``[F, 4]`` the root as the second stage reads it, for the same.
+        seed: Draws the weights.
+    """
+    parts = {"global_root": features[:, :ROOT], "body": features[:, ROOT:], "local_root": local}
+    for name, values in parts.items():
+        (folder / STATISTICS / name).mkdir(parents=True)
+        np.save(folder / STATISTICS / name / "mean.npy", values.double().mean(0).float().numpy())
+        np.save(folder / STATISTICS / name / "std.npy", values.double().std(0).float().numpy())
+    np.save(folder / JOINTS, positions_from_bones(representation.body.offsets, representation.parents).numpy())
+    config = {
+        "_target_": "kimodo.model.Kimodo", "num_base_steps": STEPS, "cfg_type": "separated",
+        "denoiser": {
+            "_target_": "kimodo.model.TwostageDenoiser", "motion_mask_mode": "concat",
+            "ckpt_path": "${oc.select:checkpoint_dir}/model.safetensors",
+            "motion_rep": {
+                "_target_": "kimodo.motion_rep.KimodoMotionRep", "fps": int(representation.fps),
+                "stats_path": "${oc.select:checkpoint_dir}/stats/motion/",
+                "skeleton": {"_target_": "kimodo.skeleton.SMPLXSkeleton22"},
+            },
+            "llm_shape": [1, shape.text_width], "use_text_mask": shape.text_mask,
+            "num_text_tokens_override": shape.text_slots, "latent_dim": shape.latent, "ff_size": shape.feedforward,
+            "num_layers": shape.layers, "num_heads": shape.heads, "activation": "gelu", "norm_first": False,
+            "input_first_heading_angle": True,
+        },
+    }  # fmt: skip
+    (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")  # JSON is YAML
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = KimodoNetwork(shape, representation.fps)
+    save_file(stock_keys(merged_state(network)), folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
+def read_config(folder: Path, model: str) -> Config:
+    """Read the config.yaml of a folder, which must be of `model` (`POLICY` or `RETRIEVAL`)."""
+    path = folder / CONFIG
+    if not path.is_file():
+        raise MotionkitError(
+            f"{folder} is no folder of a Kimodo model: it has no {CONFIG}.",
+            fix="give a folder with config.yaml, weights and stats/motion, or its id: nvidia/Kimodo-SOMA-RP-v1.1",
+        )
+    classes: set[str] = set()
+    values: dict[str, Any] = {}
+    for key, value in _leaves(read_yaml(path, dict)):
+        if key == "_target_":
+            classes.add(_class(str(value), path))
+        elif key in values and values[key] != value:
+            raise MotionkitError(f"{path} has two values of {key}: {values[key]!r} and {value!r}.", fix=_AGAIN)
+        else:
+            values[key] = value
+    if model not in classes:
+        found = RETRIEVAL if RETRIEVAL in classes else POLICY if POLICY in classes else ""
+        raise MotionkitError(
+            f"{folder} is no {'policy' if model == POLICY else 'retrieval model'} of Kimodo.",
+            why={RETRIEVAL: "it is its retrieval model (TMR).", POLICY: "it is a policy."}.get(found, ""),
+            fix="use it as a reward: --reward kimodo-tmr" if found == RETRIEVAL else "give the folder of that model.",
+        )
+    for key, supported in _SUPPORTED.items():
+        if values.get(key, supported) != supported:
+            raise MotionkitError(
+                f"{path}: {key} is {values[key]!r}; networks with {supported!r} are supported.",
+                why="those are what the released models have.",
+            )
+    if unknown := sorted(values.keys() - _READ):
+        _logger.warning("%s: %s is not read", path, ", ".join(unknown)[:200])
+    return Config(path, frozenset(classes), values)
+
+
+def _leaves(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key, value in document.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value)
+        else:
+            yield str(key), value
+
+
+def _class(target: str, path: Path) -> str:
+    """Return the class that a target names, without its module and methods."""
+    package, *parts = target.split(".")
+    known = [part for part in parts if part in _CLASSES]
+    if package != "kimodo" or not known:
+        raise MotionkitError(
+            f"{path} names {target[:100]!r}, which is not known.",
+            why="a config names classes of Kimodo's code; they are recognised by name and never run.",
+            fix=f"known are {', '.join(sorted(_CLASSES))}.",
+        )
+    return known[-1]
+
+
+def _body(config: Config, smplx: Path | None) -> Body:
+    names = [name for target, name in _BODIES.items() if target in config.classes]
+    if len(names) != 1:
+        raise MotionkitError(
+            f"{config.path} names {len(names)} skeletons.", why=f"one of {', '.join(_BODIES)} is needed.", fix=_AGAIN
+        )
+    if names[0] != SMPLX:
+        return body(names[0])
+    if smplx is None:
+        raise MotionkitError(
+            f"{config.path.parent} is a model of SMPL-X's body, which is not part of it.",
+            why="SMPL-X's joints may not be passed on: they come from your own copy.",
+            fix="name kimodo/assets/skeletons/smplx22/joints.p of your Kimodo, or an SMPL-X file (.npz), as the body.",
+        )
+    return read_smplx(smplx)
+
+
+def read_statistics(folder: Path, width: int) -> tuple[Normalizer, Normalizer]:
+    """Return the statistics of `width` features, and of the root as the second stage reads it (4)."""
+    made = []
+    for parts in ({"global_root": ROOT, "body": width - ROOT}, {"local_root": LOCAL}):
+        mean, std = (
+            torch.cat([_vector(folder, f"{STATISTICS}/{part}/{name}.npy", size) for part, size in parts.items()])
+            for name in ("mean", "std")
+        )
+        made.append(Normalizer(mean, (std.square() + EPSILON).sqrt()))
+    return made[0], made[1]
+
+
+def _vector(folder: Path, name: str, size: int) -> Tensor:
+    path = folder / name
+    if not path.is_file():
+        raise MotionkitError(
+            f"{folder} has no statistics: {name} is missing.",
+            why="without those of its training a model makes noise.",
+            fix=_AGAIN,
+        )
+    values = torch.from_numpy(weights.read_numbers(path)).float()
+    if values.shape != (size,) or not bool(values.isfinite().all()):
+        raise MotionkitError(
+            f"{path} has the shape {list(values.shape)} or values that are not finite.",
+            why=f"{size} features have statistics there.",
+            fix=_AGAIN,
+        )
+    return values
+
+
+def _weights(config: Config) -> Path:
+    path = config.file("ckpt_path", "model.safetensors")
+    if not path.is_file():
+        raise MotionkitError(f"{path.parent} has no weights: {path.name} is missing.", fix=_AGAIN)
+    return path
+
+
+def _tensors(config: Config) -> dict[str, Tensor]:
+    content = weights.read(_weights(config))
+    tensors = weights.find_tensors(content)
+    if tensors is None:
+        raise MotionkitError(f"{_weights(config)} holds no weights: it is {weights.describe(content)}.", fix=_AGAIN)
+    return tensors
+
+
+def export_checkpoint(checkpoint: Checkpoint, network: nn.Module, out: Path, *, overwrite: bool = False) -> Path:
+    """Write a tuned network in the layout of the checkpoint that it began as, with adapters merged.
+
+    Config and statistics are copied byte for byte; tensors have the names and number types of the original file, so
+    that those which were not trained have its bits.
+
+    Args:
+        checkpoint: The model that it began as.
+        network: The network.
+        out: Folder, made if it is missing; export.json in it lists the files.
+        overwrite: Replace the files of an earlier export.
+
+    Returns:
+        The folder.
+    """
+    place = OutputFolder(out, "export.json", "motionkit-export", overwrite=overwrite)
+    place.claim()
+    path = Path(checkpoint.record.file)
+    tuned = stock_keys(merged_state(network))
+    tensors = {
+        name: tuned[name.removeprefix(_PREFIX)].detach().cpu().to(getattr(torch, kind)).contiguous()
+        for name, kind in checkpoint.record.types.items()
+    }
+    with place.beside() as part:
+        _copy_beside(checkpoint, part)
+        if path.suffix == ".safetensors":
+            save_file(tensors, part / path.name, metadata={"format": "pt"})
+        else:
+            torch.save({"state_dict": tensors}, part / path.name)
+    place.settle(part, {"schema": 1, "to": "kimodo", "checkpoint": str(checkpoint.folder)})
+    return out

@@ -1,0 +1,165 @@
+"""Kimodo's network: a transformer predicts the root, and a second one, given that root, the body.
+
+Written from the layout of its weight files and the formulas of its paper. Names of tensors are those of the files up to
+the attention projections (`motionkit.nn.native_keys`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from motionkit.motion import Normalizer
+from motionkit.nn import TransformerEncoder, sinusoidal_table
+from motionkit.rl import length_mask
+from motionkit_policy_kimodo.representation import LOCAL, ROOT, local_root
+
+STEPS = 1000  # diffusion steps
+_POSITIONS = 2000  # rows of the table of positions, which the timesteps share
+EPSILON = 1e-5  # added to variances
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of a network."""
+
+    features: int  # D
+    text_width: int  # E of a text vector
+    text_slots: int = 50  # Text tokens; those past the given vectors are zeros
+    text_mask: bool = False  # Only the given vectors are attended to; False: all slots are
+    latent: int = 1024
+    feedforward: int = 2048
+    layers: int = 16  # Of each stage
+    heads: int = 8
+
+
+class _TimeEmbedding(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.time_embed = nn.Sequential(nn.Linear(width, width), nn.SiLU(), nn.Linear(width, width))
+
+    def forward(self, row: Tensor) -> Tensor:
+        embedded: Tensor = self.time_embed(row)
+        return embedded
+
+
+class Stage(nn.Module):
+    """Text slots, timestep, first heading and frames as one sequence; the outputs of the frames are returned."""
+
+    def __init__(self, shape: Shape, features: int, out: int) -> None:
+        super().__init__()
+        self.shape = shape
+        self.embed_text = nn.Linear(shape.text_width, shape.latent)
+        self.embed_timestep = _TimeEmbedding(shape.latent)
+        self.input_linear = nn.Linear(features, shape.latent)
+        self.output_linear = nn.Linear(shape.latent, out)
+        self.linear_first_heading_angle = nn.Linear(2, shape.latent)
+        self.seqTransEncoder = TransformerEncoder(shape.latent, shape.heads, shape.feedforward, shape.layers, 0.0)
+
+    def forward(
+        self, x: Tensor, valid: Tensor, row: Tensor, heading: Tensor, text: Tensor, text_mask: Tensor, table: Tensor
+    ) -> Tensor:
+        """Return ``[N, T, out]`` float32 of frames ``[N, T, F]``.
+
+        Args:
+            x: Frames; those that are not `valid` are finite.
+            valid: ``[N, T]`` bool.
+            row: ``[N, latent]``, the timesteps' rows of `table`.
+            heading: ``[N]`` radians.
+            text: ``[N, slots, E]``.
+            text_mask: ``[N, slots]`` bool.
+            table: ``[P, latent]`` positions.
+        """
+        before = [self.embed_text(text), self.embed_timestep(row)[:, None]]
+        before += [self.linear_first_heading_angle(torch.stack([heading.cos(), heading.sin()], dim=-1))[:, None]]
+        # [N, slots + 2 + T, latent]: frame 0 has the position slots + 2.
+        tokens = torch.cat([*before, self.input_linear(x)], dim=1)
+        keys = torch.cat([text_mask, valid.new_ones(len(x), 2), valid], dim=1)
+        hidden = self.seqTransEncoder(tokens + table[: tokens.shape[1]], keys)
+        with torch.autocast(x.device.type, enabled=False):
+            out: Tensor = self.output_linear(hidden[:, -x.shape[1] :].float())
+        return out
+
+
+class KimodoNetwork(nn.Module):
+    """Predicts x0 from noisy motions, text, first heading and constraints.
+
+    Args:
+        shape: Sizes.
+        fps: Frames per second, for the speeds of the root that the body's stage reads.
+        root_gradient: Whether the gradient passes from the body through the root that it was given. It did not in
+            Kimodo's training: the way between the stages has differences and an arctangent, and multiplies it.
+    """
+
+    def __init__(self, shape: Shape, fps: float = 30.0, *, root_gradient: bool = False) -> None:
+        super().__init__()
+        self.shape, self.fps, self.root_gradient = shape, fps, root_gradient
+        body = shape.features - ROOT
+        self.root_model = Stage(shape, 2 * shape.features, ROOT)
+        self.body_model = Stage(shape, LOCAL + body + shape.features, body)
+        self.register_buffer("table", sinusoidal_table(_POSITIONS, shape.latent), persistent=False)
+        # Mean and scale of the root as it is predicted and as the second stage reads it; set by `set_statistics`.
+        for name, size in (("root", ROOT), ("local", LOCAL)):
+            self.register_buffer(f"{name}_mean", torch.zeros(size), persistent=False)
+            self.register_buffer(f"{name}_scale", torch.ones(size), persistent=False)
+
+    table: Tensor
+    root_mean: Tensor
+    root_scale: Tensor
+    local_mean: Tensor
+    local_scale: Tensor
+
+    def set_statistics(self, features: Normalizer, local: Normalizer) -> None:
+        """Set the statistics of all features, and of the root as the second stage reads it."""
+        self.root_mean.copy_(features.mean[:ROOT])
+        self.root_scale.copy_(features.std[:ROOT])
+        self.local_mean.copy_(local.mean)
+        self.local_scale.copy_(local.std)
+
+    def forward(
+        self,
+        x: Tensor,
+        timestep: Tensor,
+        lengths: Tensor,
+        *,
+        text: Tensor,
+        text_mask: Tensor,
+        heading: Tensor,
+        observed: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        """Predict x0, ``[N, T, D]`` float32; padding may hold anything and reaches nothing.
+
+        Args:
+            x: ``[N, T, D]`` noisy, normalised.
+            timestep: ``[N]`` int64 in 0..999.
+            lengths: ``[N]`` int64, each at least 2.
+            text: ``[N, L, E]`` vectors, zeros for no text; L is at most the number of slots.
+            text_mask: ``[N, L]`` bool, False for no text. It matters with ``shape.text_mask`` only.
+            heading: ``[N]`` radians, of the first frame.
+            observed: ``[N, T, D]`` normalised values of constraints.
+            mask: ``[N, T, D]``, 1 where `observed` counts; elsewhere it may hold anything.
+        """
+        valid = length_mask(lengths, x.shape[1])
+        x = torch.where(valid[..., None], x, 0.0)
+        if observed is None or mask is None:
+            given = torch.zeros_like(x)
+        else:
+            given = torch.where(valid[..., None], mask, 0).to(x)
+            x = torch.where(given > 0, observed, x)
+        slots = self.shape.text_slots - text.shape[1]
+        text = F.pad(text, (0, 0, 0, slots))
+        text_mask = F.pad(text_mask, (0, slots))
+        if not self.shape.text_mask:
+            text_mask = torch.ones_like(text_mask)
+        common = self.table[timestep], heading, text, text_mask, self.table
+
+        root = self.root_model(torch.cat([x, given], dim=-1), valid, *common)
+        with torch.autocast(x.device.type, enabled=False):
+            known = (root if self.root_gradient else root.detach()) * self.root_scale + self.root_mean
+            local = (local_root(known, lengths, self.fps) - self.local_mean) / self.local_scale
+        body = self.body_model(torch.cat([local, x[..., ROOT:], given], dim=-1), valid, *common)
+        return torch.cat([root, body], dim=-1)

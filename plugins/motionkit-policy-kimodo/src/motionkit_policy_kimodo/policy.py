@@ -1,0 +1,196 @@
+"""Kimodo as a diffusion policy: prompts in, x0 predictions out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, Self, get_args
+
+import torch
+from torch import Tensor
+
+from motionkit import weights
+from motionkit.contracts.dataset import Split, TextMotionDataset
+from motionkit.errors import MotionkitError
+from motionkit.nn import add_adapters
+from motionkit.rl import Schedule
+from motionkit.runs import fingerprint_files, fingerprint_tensors
+from motionkit.text import Prompt
+from motionkit.text_to_motion.generating import TextToMotionPolicy
+from motionkit_policy_kimodo.constraints import observe, read_constraints
+from motionkit_policy_kimodo.files import export_checkpoint, read_checkpoint, save_policy
+from motionkit_policy_kimodo.guidance import Conditions, Guidance
+from motionkit_policy_kimodo.network import STEPS
+from motionkit_policy_kimodo.settings import KimodoOptions
+from motionkit_policy_kimodo.texts import COMMAND, open_table
+
+LONGEST = 10.0  # seconds of a motion in Kimodo's training
+_SHORTEST = 2  # frames
+_KEPT = 256  # constraints of prompts in memory
+_KINDS: dict[str, Literal["separated", "regular", "none"]] = {"regular": "regular", "nocfg": "none"}
+
+
+class KimodoPolicy(TextToMotionPolicy):
+    """A model of Kimodo with everything needed to use it (see `motionkit.text_to_motion.policy.DiffusionPolicy`).
+
+    Args:
+        options: Options of the plugin.
+        device: Where it goes.
+        dataset: Gives the prompts; Kimodo needs nothing else of it.
+    """
+
+    joins = False
+    spacing: Literal["early", "even"] = "even"
+    sampler: Literal["ddpm", "ddim"] = "ddim"
+    extras = ("heading", "constraints")
+
+    def __init__(
+        self,
+        options: KimodoOptions,
+        *,
+        device: torch.device | str = "cpu",
+        dataset: TextMotionDataset | None = None,
+    ) -> None:
+        if not options.checkpoint or options.reference:
+            raise MotionkitError(
+                "one model is opened, by --policy.checkpoint; a reference has no effect here."
+                if options.reference
+                else "no Kimodo model is named.",
+                fix="--policy.checkpoint nvidia/Kimodo-SOMA-RP-v1.1, or its folder",
+            )
+        opened = read_checkpoint(options.checkpoint, smplx=options.body, root_gradient=options.root_gradient)
+        self.opened, self.options = opened, options
+        self.network, self.normalizer, self.skeleton = opened.network, opened.normalizer, opened.representation
+        self.schedule = Schedule.cosine(STEPS)
+        self.fps, self.max_length = self.skeleton.fps, round(LONGEST * self.skeleton.fps)
+        self.autocast: torch.dtype | None = None
+        self.guidance: float | None = opened.record.guidance
+        self.sampling_steps: int | None = opened.record.sampling_steps
+        self.trained_on = opened.record.trained_on
+        self.kind = _KINDS.get(str(opened.config.values.get("cfg_type")), "separated")
+        table = options.embeddings or opened.record.embeddings
+        if table is None:
+            raise MotionkitError(
+                "no text vectors are named.",
+                why="Kimodo's text encoder takes 17 GB; its vectors are made once, before.",
+                fix=f"{COMMAND}, then --policy.embeddings OUT",
+            )
+        self.texts = open_table(table, self.network.shape.text_width)
+        self.lora: Mapping[str, Any] | None = None
+        self._observed = lru_cache(maxsize=_KEPT)(self._observe)
+        self.to(device)
+        if dataset is not None and not dataset.has_clips:
+            # Texts without a vector and constraints that do not fit are refused here, before a run exists.
+            for split in get_args(Split):
+                for prompt in dataset.prompts(split):
+                    self.condition([prompt])
+
+    def __repr__(self) -> str:
+        return f"KimodoPolicy({self.skeleton.name}, {self.fps:g} fps, {self.device})"
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the network."""
+        return self.network.table.device
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Fingerprints of the inputs that options name, by option; independent of their paths."""
+        marks = {"checkpoint": fingerprint_tensors(self.network.state_dict()), "embeddings": self.texts.fingerprint}
+        files = {"body": self.options.body, "constraints": self.options.constraints}
+        return marks | {name: fingerprint_files(path, [path]) for name, path in files.items() if path is not None}
+
+    def frames(self, lengths: Tensor) -> int:
+        """Return the T to sample `lengths` (``[N]``) at: their maximum."""
+        return int(lengths.max())
+
+    def condition(self, prompts: Sequence[Prompt]) -> Conditions:
+        """Look up the vectors of prompts; their first headings and constraints are those of their extras."""
+        for prompt in prompts:
+            self._require(prompt)
+        features = self.texts.encode([prompt.text for prompt in prompts])
+        heading = torch.tensor([self._heading(prompt) for prompt in prompts])
+        paths = [prompt.extras.get("constraints") or self.options.constraints for prompt in prompts]
+        observed = mask = None
+        if any(paths):
+            # [N, T, D] for T frames of the longest prompt; rows without constraints have an empty mask.
+            longest = max(prompt.length for prompt in prompts)
+            observed = torch.zeros(len(prompts), longest, self.skeleton.width)
+            mask = torch.zeros(observed.shape, dtype=torch.bool)
+            for row, (prompt, path) in enumerate(zip(prompts, paths, strict=True)):
+                if path:
+                    observed[row, : prompt.length], mask[row, : prompt.length] = self._observed(path, prompt.length)
+        return Conditions(features.tokens, features.mask, heading, observed, mask).to(self.device)
+
+    def _require(self, prompt: Prompt) -> None:
+        if len(prompt.segments) > 1:
+            raise MotionkitError(
+                f"{prompt.text!r} is {len(prompt.segments)} prompts in a row; Kimodo is asked for one at a time.",
+                fix="make them one by one, or say them in one sentence: A person walks, then waves.",
+            )
+        if not _SHORTEST <= prompt.length <= self.max_length:
+            raise MotionkitError(
+                f"{prompt.text!r} asks for {prompt.length} frames, Kimodo makes {_SHORTEST} to {self.max_length}.",
+                fix=f"ask for at most {LONGEST:g} s (--durations).",
+            )
+
+    def _heading(self, prompt: Prompt) -> float:
+        value = prompt.extras.get("heading", self.options.heading)
+        if not isinstance(value, (int, float)) or not abs(value) < 7:
+            raise MotionkitError(f"{prompt.text!r}: {value!r:.80} is no heading.", fix="give radians; 0 is +Z.")
+        return float(value)
+
+    def _observe(self, path: str | Path, frames: int) -> tuple[Tensor, Tensor]:
+        constraints = read_constraints(Path(path), self.skeleton)
+        values, mask = observe(constraints, self.skeleton, frames, origin=str(path))
+        return self.normalizer.to("cpu").normalize(values), mask
+
+    def predict(self, x: Tensor, timestep: Tensor, condition: Any, lengths: Tensor, *, guidance: float = 1.0) -> Tensor:
+        """Predict x0 for noisy motions, ``[N, T, D]`` float32; `guidance` is that of the text."""
+        context = torch.autocast(x.device.type, dtype=self.autocast) if self.autocast is not None else nullcontext()
+        how = Guidance(self.kind, guidance, self.options.constraint_guidance)
+        with context:
+            return how.predict(self.network, x, timestep, lengths, condition.at(x.shape[1])).float()
+
+    def adapt(
+        self, *, r: int, alpha: float, dropout: float = 0.0, targets: Sequence[str] = ("attn", "ffn"), seed: int = 0
+    ) -> None:
+        """Add LoRA adapters and freeze the rest; see `motionkit.nn.add_adapters`."""
+        add_adapters(self.network, r=r, alpha=alpha, dropout=dropout, targets=targets, seed=seed)
+        self.lora = {"r": r, "alpha": alpha, "dropout": dropout, "targets": list(targets)}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the tensors of a checkpoint, with adapters separate."""
+        return dict(self.network.state_dict())
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Restore the network from the result of `tensors`, in place."""
+        weights.load_strict(self.network, tensors, "the checkpoint")
+
+    def save(self, folder: Path, *, tensors: bool = True) -> Path:
+        """Write config, statistics and policy.json; the network's tensors too, or its checkpoints hold them."""
+        record = self.opened.record.model_copy(
+            update={
+                "guidance": self.guidance,
+                "sampling_steps": self.sampling_steps,
+                "embeddings": self.texts.path.resolve(),
+                "trained_on": self.trained_on,
+                "lora": self.lora,
+            }
+        )
+        return save_policy(self.opened, record, folder, self.tensors() if tensors else None)
+
+    def to(self, device: torch.device | str) -> Self:
+        """Move network and statistics."""
+        self.network.to(device)
+        self.normalizer = self.normalizer.to(device)
+        return self
+
+
+def export(path: str, folder: Path, *, overwrite: bool = False) -> tuple[Path, list[str]]:
+    """Write a run or policy in the layout of Kimodo's folders; return the file of weights, and nothing that is lost."""
+    opened = read_checkpoint(path)
+    out = export_checkpoint(opened, opened.network, folder, overwrite=overwrite)
+    return out / opened.record.file, []

@@ -1,0 +1,136 @@
+"""Rewards: likeness to the text by TMR-SOMA, and the error of constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from motionkit.contracts.dataset import TextMotionDataset
+from motionkit.contracts.reward import Reward, RewardScores
+from motionkit.errors import MotionkitError
+from motionkit.motion import MotionBatch
+from motionkit.runs import fingerprint_tensors
+from motionkit.text import Prompt
+from motionkit_policy_kimodo.constraints import Constraint, placed_joints, read_constraints
+from motionkit_policy_kimodo.representation import KimodoRepresentation
+from motionkit_policy_kimodo.settings import ConstraintRewardOptions, TmrOptions
+from motionkit_policy_kimodo.texts import COMMAND, last_table, open_table
+from motionkit_policy_kimodo.tmr import read_retrieval, scores
+
+_RATE = 30.0  # frames per second of TMR-SOMA
+
+
+class KimodoTmr(Reward):
+    """Cosine of motion and text in TMR-SOMA, halved, plus a half: 0 to 1. Differentiable in the joints.
+
+    It reads the 30 joints of SOMA at 30 frames per second.
+
+    Args:
+        options: Options of the reward.
+        dataset: Unused; every reward factory gets it.
+        device: Where the model goes.
+    """
+
+    name, features = "kimodo-tmr", "soma30"
+    bounds = (0.0, 1.0)
+
+    def __init__(
+        self, options: TmrOptions, *, dataset: TextMotionDataset | None = None, device: torch.device | str = "cpu"
+    ) -> None:
+        table = open_table(options.embeddings) if options.embeddings is not None else last_table()
+        if table is None:
+            raise MotionkitError(
+                "the reward kimodo-tmr has no text vectors, and no policy is open whose it could take.",
+                fix=f"{COMMAND}, then --reward.embeddings OUT",
+            )
+        self.retrieval = read_retrieval(options.weights, table)
+        self.retrieval.model.to(device)
+        self.table = table
+        self._text = cache(self._embedded)
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Fingerprints of weights and text vectors."""
+        return {
+            "weights": fingerprint_tensors(self.retrieval.model.state_dict()),
+            "embeddings": self.table.fingerprint,
+        }
+
+    def _embedded(self, text: str) -> Tensor:
+        with torch.no_grad():
+            return self.retrieval.texts([text])[0]
+
+    def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
+        """Score N motions."""
+        if motions.fps != _RATE:
+            raise MotionkitError(f"TMR-SOMA reads {_RATE:g} frames per second, these motions have {motions.fps:g}.")
+        texts = torch.stack([self._text(prompt.text) for prompt in prompts]).to(motions.device)
+        return RewardScores(scores(texts, self.retrieval.motions(motions.joints, motions.lengths)))
+
+
+class KimodoConstraints(Reward):
+    """Minus the error of constraints in metres, on the frames that they name; 0 is none. Differentiable in the joints.
+
+    The error of a constraint is the mean distance of its joints, of a path that of the pelvis over the ground; a
+    motion's is the mean over its constraints. Motions of prompts without constraints are left out.
+
+    Args:
+        options: Options of the reward.
+        dataset: Unused; every reward factory gets it.
+        device: Unused.
+    """
+
+    name = "kimodo-constraints"
+
+    def __init__(
+        self,
+        options: ConstraintRewardOptions,
+        *,
+        dataset: TextMotionDataset | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.options = options
+        self._read = cache(self._constraints)
+
+    def _constraints(self, path: str, body: KimodoRepresentation) -> list[Constraint]:
+        wanted = {"path": ("root2d",), "effectors": ()}.get(self.options.of)
+        read = read_constraints(Path(path), body)
+        if wanted is None:
+            return read
+        return [one for one in read if (one.type == "root2d") == bool(wanted)]
+
+    def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
+        """Score N motions."""
+        body = motions.skeleton
+        if not isinstance(body, KimodoRepresentation):
+            raise MotionkitError(
+                f"the reward kimodo-constraints reads motions of Kimodo, these are of the {body.name} body.",
+                fix="use it with --policy kimodo.",
+            )
+        errors, applies = [], []
+        for row, prompt in enumerate(prompts):
+            path = prompt.extras.get("constraints")
+            found = self._read(str(path), body) if path else []
+            applies.append(bool(found))
+            off = [_error(one, motions.joints[row], body) for one in found]
+            errors.append(torch.stack(off).mean() if off else motions.joints.new_zeros(()))
+        total = torch.stack(errors)
+        return RewardScores(-total, applies=torch.tensor(applies, device=motions.device))
+
+
+def _error(constraint: Constraint, joints: Tensor, body: KimodoRepresentation) -> Tensor:
+    """Return the mean error in metres of the joints ``[T, J, 3]`` of a motion."""
+    at = joints[constraint.frames.to(joints.device)]
+    if constraint.joints is None:
+        off = at[:, 0, [0, 2]] - constraint.path.to(at)
+    else:
+        placed = placed_joints(constraint, body.body)
+        off = at[:, placed] - constraint.joints[:, placed].to(at)
+    return off.square().sum(-1).add(_SMALL).sqrt().mean()
+
+
+_SMALL = 1e-8  # square metres; keeps the gradient of an exact place finite

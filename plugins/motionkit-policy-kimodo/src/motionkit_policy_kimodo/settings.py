@@ -1,0 +1,173 @@
+"""The policy and what goes with it, as components. It imports no torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from motionkit.config import Chosen, Cli, Group, LoraSettings, OptimSettings, Place, RunSettings, TrainerSettings, slot
+from motionkit.plugins import Component
+from motionkit.runs import RunInfo
+from motionkit.runs.forms import POLICY, POLICY_DOCUMENT, ModelForm
+from motionkit.text_to_motion.next import use_policy as after_training
+
+_PACKAGE = "motionkit_policy_kimodo"
+
+
+class KimodoOptions(Group):
+    """Options of a Kimodo policy."""
+
+    checkpoint: Annotated[str, Place(hub=True)] = Field(
+        "",
+        description="Folder of a Kimodo model or its id, such as nvidia/Kimodo-SOMA-RP-v1.1; or a run that tuned one.",
+    )
+    reference: Annotated[str, Cli("--reference"), Place(hub=True)] = Field(
+        "", description="Model that KL is measured to; default: the policy as it starts."
+    )
+    embeddings: Annotated[Path | None, Place()] = Field(
+        None, description="Table of text vectors, by motionkit kimodo-embed; default: that of the run."
+    )
+    body: Annotated[Path | None, Place()] = Field(
+        None, description="Joints of SMPL-X, for models of that body: joints.p of your Kimodo, or an SMPL-X file."
+    )
+    heading: float = Field(0.0, ge=-7, le=7, description="First heading of prompts without one, radians; 0 is +Z.")
+    constraints: Annotated[Path | None, Place()] = Field(
+        None, description="Constraints of prompts without any, a JSON file as Kimodo's demo saves it."
+    )
+    constraint_guidance: float = Field(2.0, ge=0, le=100, description="Guidance scale of constraints.")
+    root_gradient: bool = Field(
+        False, description="Let the gradient pass from the body through the root; Kimodo's training cuts it there."
+    )
+
+
+class TmrOptions(Group):
+    """Options of `kimodo-tmr`."""
+
+    weights: Annotated[str, Place(hub=True)] = Field(
+        "nvidia/TMR-SOMA-RP-v1", description="Folder of TMR-SOMA, or its id on the Hugging Face hub."
+    )
+    embeddings: Annotated[Path | None, Place()] = Field(
+        None, description="Table of text vectors, by motionkit kimodo-embed; default: the policy's."
+    )
+
+
+class ConstraintRewardOptions(Group):
+    """Options of `kimodo-constraints`."""
+
+    of: Literal["all", "path", "effectors"] = Field(
+        "all", description="Which constraints count: all, those of the path, or those of joints."
+    )
+
+
+class PretrainModel(Group):
+    """Shape of a new network."""
+
+    latent: int = Field(128, ge=2, le=16384, description="Features per token (released: 1024).")
+    feedforward: int = Field(256, ge=1, le=65536, description="Width of the feed-forward (released: 2048).")
+    layers: int = Field(4, ge=1, le=200, description="Layers of each of the two stages (released: 16).")
+    heads: int = Field(4, ge=1, le=1024, description="Attention heads (released: 8).")
+
+
+class PretrainData(Group):
+    """Batches and loss."""
+
+    batch_size: Annotated[int, Cli("--batch-size")] = Field(32, ge=1, le=65536, description="Clips per step.")
+    cond_drop: float = Field(0.1, ge=0, le=1, description="Share of samples trained without their text.")
+    constraints: float = Field(0.5, ge=0, le=1, description="Share of samples trained with random constraints.")
+    ema: float = Field(0.999, ge=0, lt=1, description="Decay of the averaged weights, which are saved.")
+    final_rate: float = Field(0.02, ge=0, le=1, description="Learning rate at the end, as a share of its peak.")
+    val_every: int = Field(250, ge=0, description="Steps between held-out losses; 0 at the end only.")
+    val_clips: int = Field(64, ge=1, description="Held-out clips used for the loss.")
+    samples: int = Field(16, ge=1, le=1024, description="Held-out captions sampled at the end, for their jerk.")
+
+
+class PretrainKimodoSettings(TrainerSettings):
+    """Settings of `motionkit pretrain kimodo`."""
+
+    run: RunSettings = RunSettings(num_steps=2000)
+    init: Annotated[str, Cli("--init"), Place(hub=True)] = Field(
+        "", description="Kimodo model to start from; default: a new small one, on the bones of the first clip."
+    )
+    body: Annotated[Path | None, Cli("--body"), Place()] = Field(
+        None, description="Joints of SMPL-X, for --init with a model of that body."
+    )
+    embeddings: Annotated[Path | None, Cli("--embeddings"), Place()] = Field(
+        None, description="Table of text vectors, by motionkit kimodo-embed; default: the starter's own for its clips."
+    )
+    dataset: Chosen = slot("datasets", "starter", gives=("text-motion",))
+    model: PretrainModel = PretrainModel()
+    train: PretrainData = PretrainData()
+    lora: LoraSettings = LoraSettings()
+    optim: OptimSettings = OptimSettings(learning_rate=1e-3, warmup_steps=100)
+
+
+MODELS = (
+    ModelForm(
+        POLICY,
+        POLICY_DOCUMENT,
+        "a Kimodo policy",
+        "motionkit generate --policy kimodo --policy.checkpoint FOLDER --policy.embeddings TABLE TEXT motion.html",
+        tags=("text-to-motion", "diffusion", "kimodo"),
+        word="kimodo",
+        plugin=("policies", "kimodo"),
+    ),
+)
+
+
+class PromptOptions(Group):
+    """Options of prompts."""
+
+    path: Annotated[Path | None, Place()] = Field(
+        None, description="Text file, CSV with the column text, or folder with meta.json files."
+    )
+    seconds: float | None = Field(None, gt=0, le=10, description="Seconds of prompts that have none.")
+    held_out: float = Field(0.2, gt=0, lt=1, description="Share of the texts that are for val and test.")
+
+
+policy = Component(
+    summary="Kimodo: humans (SOMA, SMPL-X) and the robot Unitree G1, from text and constraints",
+    options=KimodoOptions,
+    factory=f"{_PACKAGE}.policy:KimodoPolicy",
+    exports={"kimodo": f"{_PACKAGE}.policy:export"},
+    models=f"{_PACKAGE}.settings:MODELS",
+    next=f"{_PACKAGE}.settings:use_policy",
+)
+
+prompts = Component(
+    summary="Prompts for Kimodo, without clips: a text file, a CSV, or folders with meta.json",
+    options=PromptOptions,
+    factory=f"{_PACKAGE}.dataset:KimodoPrompts",
+)
+
+tmr = Component(
+    summary="Kimodo's TMR-SOMA: cosine of motion and text",
+    options=TmrOptions,
+    factory=f"{_PACKAGE}.rewards:KimodoTmr",
+    gradient=True,
+)
+
+constraint_error = Component(
+    summary="Kimodo's constraints: minus their error in metres",
+    options=ConstraintRewardOptions,
+    factory=f"{_PACKAGE}.rewards:KimodoConstraints",
+    gradient=True,
+)
+
+
+def use_policy(info: RunInfo) -> list[list[str]]:
+    """Return what makes motions with the policy of a run."""
+    if "policy" in info.config:
+        return after_training(info)
+    policy = ["--policy", "kimodo", "--policy.checkpoint", str(info.directory)]
+    return [["generate", *policy, "a person walks backward.", "motions"]]
+
+
+pretrain = Component(
+    summary="Train Kimodo on clips with captions.",
+    options=PretrainKimodoSettings,
+    factory=f"{_PACKAGE}.train:PretrainKimodo",
+    models=f"{_PACKAGE}.settings:MODELS",
+    next=f"{_PACKAGE}.settings:use_policy",
+)

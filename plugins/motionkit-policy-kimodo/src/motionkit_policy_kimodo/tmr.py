@@ -1,0 +1,119 @@
+"""TMR-SOMA, Kimodo's text-motion retrieval model: motionkit's TMR on other features, with a gradient to the joints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from motionkit.errors import MotionkitError
+from motionkit.geometry import positions_from_bones, rotate_yaw
+from motionkit.metrics import frechet, retrieval
+from motionkit.rl import length_mask
+from motionkit.text_to_motion.tmr.files import MOTION, TEXT, build_encoder, read_one
+from motionkit.text_to_motion.tmr.model import TMR, Latent
+from motionkit_policy_kimodo.files import RETRIEVAL, located, read_config, read_statistics
+from motionkit_policy_kimodo.representation import KimodoRepresentation
+from motionkit_policy_kimodo.skeletons import body, soma30_rows
+from motionkit_policy_kimodo.texts import TextTable
+
+SAME = 0.98
+"""Texts whose scores (0 to 1) are above this count as the same in retrieval."""
+
+
+@dataclass(frozen=True, eq=False)
+class Retrieval:
+    """TMR-SOMA, frozen, in eval mode."""
+
+    model: TMR
+    representation: KimodoRepresentation  # Of SOMA30; its features are the policy's, not those here
+
+    def features(self, joints: Tensor, lengths: Tensor, *, canonical: bool = True) -> Tensor:
+        """Return the features ``[N, T, 186]``, not normalised; differentiable but for the contacts.
+
+        They are the root's place, the heading (cosine, sine), the other joints less the root's x and z, all velocities,
+        both turned by minus the heading of their frame, and contacts.
+
+        Args:
+            joints: ``[N, T, 30 or 77, 3]`` metres of SOMA, Y up; padding may hold anything.
+            lengths: ``[N]``, each at least 2.
+            canonical: The motion begins at x = z = 0 with heading 0.
+        """
+        if joints.shape[-2] == 77:
+            joints = joints[..., soma30_rows(), :]
+        if joints.shape[-2] != len(self.representation.body):
+            raise MotionkitError(
+                f"TMR-SOMA reads the 30 or 77 joints of SOMA, these motions have {joints.shape[-2]}.",
+                fix="use it with a model of SOMA.",
+            )
+        made = self.representation.body
+        rest = positions_from_bones(made.offsets, made.parents).to(joints)
+        joints = torch.where(length_mask(lengths, joints.shape[1])[..., None, None], joints, rest)
+        velocities, contacts = self.representation.moving(joints, lengths)
+        angle, root = self.representation.facing(joints), joints[..., 0, :]
+        beside = joints - root[..., None, :] * root.new_tensor([1.0, 0.0, 1.0])
+        turned = [rotate_yaw(part, -angle[..., None]).flatten(-2) for part in (beside[..., 1:, :], velocities)]
+        if canonical:
+            root = rotate_yaw(root - root[:, :1] * root.new_tensor([1.0, 0.0, 1.0]), -angle[:, :1])
+            angle = angle - angle[:, :1]
+        heading = torch.stack([angle.cos(), angle.sin()], dim=-1)
+        return torch.cat([root, heading, *turned, contacts.to(root)], dim=-1)
+
+    def latent(self, joints: Tensor, lengths: Tensor) -> Latent:
+        """Return mean and log-variance of motions, ``[N, E]`` each; arguments as in `features`."""
+        return self.model.encode_motion(self.features(joints, lengths), length_mask(lengths, joints.shape[1]))
+
+    def motions(self, joints: Tensor, lengths: Tensor) -> Tensor:
+        """Return unit vectors ``[N, E]`` of motions, differentiable; arguments as in `features`."""
+        return F.normalize(self.latent(joints, lengths).mu, dim=-1)
+
+    def texts(self, texts: Sequence[str]) -> Tensor:
+        """Return unit vectors ``[N, E]`` of texts."""
+        return F.normalize(self.model.encode_texts(texts), dim=-1)
+
+
+def read_retrieval(source: str, texts: TextTable | None = None) -> Retrieval:
+    """Open TMR-SOMA.
+
+    Args:
+        source: Its folder, or its id on the hub: ``nvidia/TMR-SOMA-RP-v1``.
+        texts: Vectors of texts; None if none are encoded.
+    """
+    config, made = read_config(located(source), RETRIEVAL), body("soma30")
+    statistics, _ = read_statistics(config.path.parent, 6 * len(made) + 6)
+    folder, heads = config.file("ckpt_folder", "last_weights"), config.size("num_heads")
+    encoders = {}
+    for name in (MOTION, TEXT):
+        path = folder / f"{name}.pt"
+        encoders[name] = build_encoder(read_one(path, name), heads, str(path))
+    model = TMR(encoders[MOTION], encoders[TEXT], statistics.mean, statistics.std, text_model=texts, origin=str(folder))
+    return Retrieval(model.eval().requires_grad_(False), KimodoRepresentation(made))
+
+
+def scores(texts: Tensor, motions: Tensor) -> Tensor:
+    """Return scores from 0 to 1, ``[N]``, of unit vectors ``[N, E]``: the cosine, halved, plus a half."""
+    return (texts * motions).sum(-1) / 2 + 0.5
+
+
+def benchmark(texts: Tensor, motions: Tensor, truth: Tensor) -> dict[str, float]:
+    """Return the rows of Kimodo's benchmark, of unit vectors ``[N, E]``: recalls in percent, and Frechet distances.
+
+    ``t2m``: the motion of each text among all motions; ``m2m``: the true motion of each motion; ``t2m_gt``: the true
+    motion of each text. A candidate whose text is the same (`SAME`) counts as right.
+    """
+    pairs = {"t2m": texts @ motions.T, "m2m": motions @ truth.T, "t2m_gt": texts @ truth.T}
+    rows = {
+        f"{name}/{row.removeprefix('t2m/')}": value
+        for name, similarity in pairs.items()
+        for row, value in retrieval(similarity, sentences=texts, threshold=SAME).items()
+        if row.startswith("t2m/")
+    }
+    return {
+        **rows,
+        "FID/gen_gt": frechet(motions, truth),
+        "FID/gt_text": frechet(truth, texts),
+        "FID/gen_text": frechet(motions, texts),
+    }

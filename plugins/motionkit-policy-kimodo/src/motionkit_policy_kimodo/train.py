@@ -1,0 +1,288 @@
+"""`motionkit pretrain kimodo`: supervised training on clips, of a released model or of a small new one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+from typing import ClassVar
+from weakref import finalize
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from motionkit.contracts.dataset import TextMotionDataset, record_of
+from motionkit.errors import MotionkitError
+from motionkit.kernels import physics_sums
+from motionkit.motion import MotionBatch
+from motionkit.rl import NoiseSource, length_mask, stable_hash
+from motionkit.runs import Run, fingerprint_tensors
+from motionkit.text import Prompt
+from motionkit.text_to_motion.generating import plan_steps, sample
+from motionkit.text_to_motion.pairs.data import clip_inputs, trained_on_clips, usable_clips
+from motionkit.training.base import LOSS, Figure
+from motionkit.training.device import autocast, describe_device, set_up
+from motionkit.training.learner import Learner, cosine_rate
+from motionkit.training.supervised import fit
+from motionkit_policy_kimodo.clips import encode_clips, own_body, write_starter_table
+from motionkit_policy_kimodo.constraints import PARTS, columns_of
+from motionkit_policy_kimodo.files import new_checkpoint, read_checkpoint
+from motionkit_policy_kimodo.guidance import Conditions
+from motionkit_policy_kimodo.network import Shape
+from motionkit_policy_kimodo.policy import KimodoPolicy
+from motionkit_policy_kimodo.representation import KimodoRepresentation, local_root
+from motionkit_policy_kimodo.settings import KimodoOptions, PretrainKimodoSettings
+from motionkit_policy_kimodo.texts import open_table
+
+_WEIGHTS = {"root": 10.0, "heading": 2.0, "positions": 10.0, "rotations": 10.0, "velocities": 3.0, "contacts": 4.0}
+_JOINTS = 5.0  # weight of the joints by forward kinematics
+_MOST = 20  # frames of a constraint
+_TURNS = 4  # headings of each clip in the statistics of a new model
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One step's data."""
+
+    x0: Tensor  # ``[B, T, D]`` normalised, zeros past the end
+    lengths: Tensor  # ``[B]``
+    conditions: Conditions
+    timestep: Tensor  # ``[B]``
+    noise: Tensor  # ``[B, T, D]``
+
+
+class PretrainKimodo:
+    """Trains Kimodo on clips with captions; see `motionkit.training.base.Trainer`.
+
+    The paper's loss: smooth L1 on the blocks of the features and on the joints by forward kinematics, at uniform
+    timesteps, with random first headings and random constraints, and texts left out for guidance.
+    """
+
+    shape_keys: ClassVar[tuple[str, ...]] = (
+        "init",
+        "dataset",
+        "model",
+        "train",
+        "optim",
+        "lora",
+        "seed",
+        "run.num_steps",
+    )
+    figures: ClassVar[tuple[Figure, ...]] = (LOSS, Figure("val", ("val/loss/total",)))
+    typed = ()
+
+    def __init__(self, settings: PretrainKimodoSettings) -> None:
+        self.settings = settings
+
+    def prepare(self) -> None:
+        """Open the dataset, bring its clips to the body, and open or make the model."""
+        settings = self.settings
+        self.device = set_up(settings)
+        dataset: TextMotionDataset = settings.dataset.build()
+        clips = {
+            "train": usable_clips(dataset, "train", settings.dataset.label, least=2),
+            "val": usable_clips(dataset, "val", settings.dataset.label, least=1)[: settings.train.val_clips],
+        }
+        aside, table = Path(mkdtemp()), settings.embeddings
+        finalize(self, rmtree, aside, ignore_errors=True)
+        if table is None and dataset.source_name == "starter" and not settings.init:
+            table = write_starter_table(aside / "texts.safetensors")
+        if table is None:
+            raise MotionkitError("no text vectors are named.", fix="motionkit kimodo-embed, then --embeddings TABLE")
+        source = settings.init
+        if source:
+            representation = read_checkpoint(source, smplx=settings.body).representation
+        else:
+            representation = KimodoRepresentation(own_body(clips["train"][0], dataset.skeleton))
+        self._features = {
+            split: encode_clips(some, dataset.skeleton, dataset.fps, representation) for split, some in clips.items()
+        }
+        self._captions = {split: [clip.captions for clip in some] for split, some in clips.items()}
+        if not source:
+            source = str(self._new(aside / "model", representation, open_table(table).width))
+        self.policy = KimodoPolicy(
+            KimodoOptions(checkpoint=source, embeddings=table, body=settings.body), device=self.device
+        )
+        every = [text for split in self._captions.values() for captions in split for text in captions]
+        self.policy.texts.encode(every)  # refuses texts without a vector
+        self.policy.trained_on = record_of(dataset)
+        if settings.lora.enabled:
+            lora = settings.lora
+            self.policy.adapt(
+                r=lora.r, alpha=lora.alpha, dropout=lora.dropout, targets=lora.targets, seed=settings.seed
+            )
+        self._items = trained_on_clips(dataset, clips["train"])
+        self.inputs = clip_inputs(settings.dataset, dataset, clips["train"], clips["val"])
+        self.inputs |= {"embeddings": self.policy.texts.fingerprint}
+        if settings.init:
+            self.inputs |= {"init": fingerprint_tensors(self.policy.network.state_dict())}
+
+    def _new(self, folder: Path, representation: KimodoRepresentation, width: int) -> Path:
+        """Write a model with random weights and the statistics of the training clips, and return its folder."""
+        draw, rows, local = _generator("statistics", 0), [], []
+        for clip in self._features["train"]:
+            angles = 2 * math.pi * torch.rand(_TURNS, generator=draw)
+            turned = representation.canonical(clip.expand(_TURNS, -1, -1), angles)
+            rows.append(turned.flatten(0, 1))
+            local.append(
+                local_root(turned[..., :5], torch.full((_TURNS,), len(clip)), representation.fps).flatten(0, 1)
+            )
+        shape = Shape(representation.width, width, 1, **self.settings.model.model_dump())
+        return new_checkpoint(folder, shape, representation, torch.cat(rows), torch.cat(local), self.settings.seed)
+
+    def describe(self) -> Mapping[str, object]:
+        """Return the plan."""
+        return {
+            "policy": "kimodo",
+            "body": self.policy.skeleton.name,
+            "parameters": sum(parameter.numel() for parameter in self.policy.network.parameters()),
+            "train_clips": len(self._features["train"]),
+            "val_clips": len(self._features["val"]),
+            "device": describe_device(self.device),
+        }
+
+    def train(self, run: Run) -> Mapping[str, object]:
+        """Train; see `motionkit.training.base.Trainer.train`."""
+        settings, optim = self.settings, self.settings.optim
+        rate = cosine_rate(optim.learning_rate, optim.warmup_steps, settings.run.num_steps, settings.train.final_rate)
+        learner = Learner(self.policy, optim, rate, ema=settings.train.ema)
+        held_out = self._fixed()
+
+        def begin() -> None:
+            folder = run.artifact("policy")
+            if settings.embeddings is None:  # the run keeps the starter's table
+                self.policy.texts = open_table(write_starter_table(folder / "texts.safetensors"))
+            self.policy.save(folder, tensors=False)
+            self._items.write(folder)
+
+        fitted = fit(
+            run,
+            settings,
+            learner,
+            lambda step: self._step(step, learner),
+            measure=lambda _: {"val/loss/total": self._validate(held_out)},
+            every=settings.train.val_every,
+            before=lambda: {"loss": self._validate(held_out)},
+            begin=begin,
+        )
+        if fitted is None:
+            return {}
+        with learner.averaged():
+            self.policy.save(run.artifact("policy"))
+            jerk = self._jerk()
+        last = float(fitted.after["val/loss/total"])
+        rows = [("loss", f"{fitted.before['loss']:.3f}", f"{last:.3f}"), ("jerk (m/s^3), of clips, of samples", *jerk)]
+        table = {"title": "Held-out clips", "columns": ["", "before", "after"], "rows": rows, "numbers": [1, 2]}
+        return {"metrics": {"val/loss/total": last, "heldout/physics/jerk": float(jerk[1])}, "table": table}
+
+    def _step(self, step: int, learner: Learner) -> dict[str, float]:
+        learner.zero_grad()
+        self.policy.network.train()
+        losses = self._losses(self._batch(step))
+        losses["total"].backward()
+        moved = learner.descend(step - 1)
+        self.policy.network.eval()
+        return {"loss/total": float(losses["total"].detach())} | moved
+
+    def _batch(self, step: int) -> Batch:
+        """Return the batch of a step, a function of seed and step alone: clips of a shuffled epoch."""
+        every, size = len(self._features["train"]), self.settings.train.batch_size
+        size = min(size, every)
+        epoch, number = divmod(step - 1, every // size)
+        order = torch.randperm(every, generator=_generator(f"epoch {self.settings.seed}", epoch))
+        draw = _generator(f"step {self.settings.seed}", step)
+        return self._made("train", order[number * size : (number + 1) * size].tolist(), draw, plain=False)
+
+    def _fixed(self) -> list[Batch]:
+        rows = torch.arange(len(self._features["val"])).split(self.settings.train.batch_size)
+        return [self._made("val", part.tolist(), _generator("val", n), plain=True) for n, part in enumerate(rows)]
+
+    def _made(self, split: str, rows: Sequence[int], draw: torch.Generator, *, plain: bool) -> Batch:
+        policy, train = self.policy, self.settings.train
+        clips = [self._features[split][row][: policy.max_length] for row in rows]
+        lengths, heading = (
+            torch.tensor([len(clip) for clip in clips]),
+            2 * math.pi * torch.rand(len(rows), generator=draw),
+        )
+        turned = [policy.skeleton.canonical(clip, angle) for clip, angle in zip(clips, heading, strict=True)]
+        normalizer = policy.normalizer.to("cpu")
+        x0 = pad_sequence([normalizer.normalize(clip) for clip in turned], batch_first=True)
+        captions = [self._captions[split][row] for row in rows]
+        picks = [0 if plain else int(torch.randint(len(some), (), generator=draw)) for some in captions]
+        features = policy.texts.encode([some[pick] for some, pick in zip(captions, picks, strict=True)])
+        kept = torch.rand(len(rows), generator=draw) >= (0.0 if plain else train.cond_drop)
+        text, mask = features.tokens * kept[:, None, None], features.mask & kept[:, None]
+        given = torch.zeros(x0.shape, dtype=torch.bool)
+        for row, length in enumerate(lengths.tolist()):
+            if not plain and float(torch.rand((), generator=draw)) < train.constraints:
+                given[row, :length] = random_mask(policy.skeleton, length, draw)
+        timestep = torch.randint(len(policy.schedule), (len(rows),), generator=draw)
+        noise = torch.randn(x0.shape, generator=draw)
+        conditions = Conditions(text, mask, heading, x0, given)
+        moved = (value.to(self.device) for value in (x0, lengths, timestep, noise))
+        x0, lengths, timestep, noise = moved
+        return Batch(x0, lengths, conditions.to(self.device), timestep, noise)
+
+    def _losses(self, batch: Batch) -> dict[str, Tensor]:
+        policy, conditions = self.policy, batch.conditions
+        with autocast(self.device, self.settings.precision):
+            made = policy.network(
+                policy.schedule.noised(batch.x0, batch.timestep, batch.noise), batch.timestep, batch.lengths,
+                text=conditions.text, text_mask=conditions.text_mask, heading=conditions.heading,
+                observed=conditions.observed, mask=conditions.mask,
+            )  # fmt: skip
+        return kimodo_loss(made, batch.x0, batch.lengths, policy)
+
+    @torch.no_grad()
+    def _validate(self, batches: Sequence[Batch]) -> float:
+        return sum(float(self._losses(batch)["total"]) for batch in batches) / len(batches)
+
+    @torch.no_grad()
+    def _jerk(self) -> tuple[str, str]:
+        """Return the mean jerk of some held-out clips, and of samples of their captions and lengths."""
+        policy, count = self.policy, min(self.settings.train.samples, len(self._features["val"]))
+        clips = [clip[: policy.max_length] for clip in self._features["val"][:count]]
+        lengths = torch.tensor([len(clip) for clip in clips])
+        prompts = [
+            Prompt((texts[0],), (len(clip),), f"val {row}")
+            for row, (texts, clip) in enumerate(zip(self._captions["val"], clips, strict=False))
+        ]
+        real = MotionBatch(pad_sequence(clips, batch_first=True), lengths, skeleton=policy.skeleton, fps=policy.fps)
+        made = sample(policy, prompts, plan_steps(policy), NoiseSource(0), guidance=policy.guidance or 1.0).motions
+
+        def jerk(motions: MotionBatch) -> str:
+            found = physics_sums(motions.joints.cpu(), lengths, fps=policy.fps, feet=policy.skeleton.feet)[1]
+            return f"{float(found.mean()):.1f}"
+
+        return jerk(real), jerk(made)
+
+
+def kimodo_loss(made: Tensor, x0: Tensor, lengths: Tensor, policy: KimodoPolicy) -> dict[str, Tensor]:
+    """Return the losses of predictions ``[B, T, D]`` (normalised) by block, and ``total``, their weighted sum."""
+    body, mask = policy.skeleton, length_mask(lengths, x0.shape[1])
+    losses = {name: F.smooth_l1_loss(made[..., part][mask], x0[..., part][mask]) for name, part in body.parts.items()}
+    total = sum((_WEIGHTS[name] * value for name, value in losses.items()), x0.new_zeros(()))
+    joints, truth = (body.positions(policy.normalizer.denormalize(x), lengths)[mask] for x in (made, x0))
+    losses["joints"] = F.smooth_l1_loss(joints, truth)
+    return losses | {"total": total + _JOINTS * losses["joints"]}
+
+
+def random_mask(representation: KimodoRepresentation, length: int, draw: torch.Generator) -> Tensor:
+    """Return a mask ``[length, D]`` of random constraints: of a path, of whole bodies, or of hands and feet."""
+    kinds = ("root2d", "fullbody", *PARTS)
+    kind = kinds[int(torch.randint(len(kinds), (), generator=draw))]
+    count = 1 + int(torch.randint(min(_MOST, length), (), generator=draw))
+    frames = torch.randperm(length, generator=draw)[:count]
+    columns = columns_of(representation, kind)
+    mask = torch.zeros(length, representation.width, dtype=torch.bool)
+    mask[frames[:, None], columns] = True
+    return mask
+
+
+def _generator(purpose: str, number: int) -> torch.Generator:
+    return torch.Generator().manual_seed(stable_hash(f"kimodo {purpose} {number}") % 2**63)

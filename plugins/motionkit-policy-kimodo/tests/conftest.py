@@ -1,0 +1,173 @@
+"""What was recorded from Kimodo's own code: ../shared/fixtures/kimodo, and its README."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from motionkit.nn import stock_keys
+from motionkit.testing import TEXTS as CHECKED
+from motionkit_policy_kimodo.network import KimodoNetwork, Shape
+from motionkit_policy_kimodo.settings import KimodoOptions
+from motionkit_policy_kimodo.texts import KNOWN, clean, write_vectors
+
+FOLDER = Path(__file__).parents[4] / "shared" / "fixtures" / "kimodo"
+
+
+@pytest.fixture(scope="session")
+def recorded() -> Path:
+    if not FOLDER.is_dir():
+        pytest.skip("../shared/fixtures/kimodo (recorded outputs) is not here")
+    return FOLDER
+
+
+@pytest.fixture(scope="session")
+def tensors(recorded: Path) -> Callable[[str], dict[str, Tensor]]:
+    """Read an .npz of the fixtures as tensors."""
+
+    def read(name: str) -> dict[str, Tensor]:
+        with np.load(recorded / name) as content:
+            return {key: torch.as_tensor(content[key]) for key in content.files}
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def formula(recorded: Path) -> Callable[[dict[str, Any], int], dict[str, Tensor]]:
+    """Make weights by the formula of the fixtures' README, and check their sums."""
+
+    def make(names: dict[str, Any], seed: int) -> dict[str, Tensor]:
+        made = {}
+        for number, (name, (shape, total)) in enumerate(names.items()):
+            x = np.random.RandomState([seed, number]).standard_normal(shape)
+            if "norm" in name:
+                x = 0.1 * x + name.endswith("weight")
+            elif name.endswith("bias"):
+                x *= 0.02
+            elif name == "root_model.output_linear.weight":
+                x *= 0.03 / np.sqrt(shape[-1])
+            elif name != "tokens":
+                x *= 1.2 / np.sqrt(shape[-1])
+            assert abs(x.sum() - total) < 1e-6 * max(1.0, np.abs(x).sum())
+            made[name] = torch.from_numpy(x.astype(np.float32))
+        return made
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def meta(recorded: Path) -> Callable[[str], dict[str, Any]]:
+    def read(name: str) -> dict[str, Any]:
+        return json.loads((recorded / name / "meta.json").read_text())
+
+    return read
+
+
+CONFIG = """
+_target_: kimodo.model.Kimodo
+num_base_steps: 1000
+cfg_type: separated
+denoiser:
+  _target_: kimodo.model.TwostageDenoiser
+  motion_mask_mode: concat
+  ckpt_path: ${oc.select:checkpoint_dir}/model.safetensors
+  motion_rep:
+    _target_: kimodo.motion_rep.KimodoMotionRep
+    fps: 30
+    stats_path: ${oc.select:checkpoint_dir}/stats/motion/
+    skeleton:
+      _target_: kimodo.skeleton.G1Skeleton34
+  llm_shape: [1, 8]
+  use_text_mask: false
+  latent_dim: 16
+  ff_size: 32
+  num_layers: 1
+  num_heads: 2
+  activation: gelu
+  norm_first: false
+  num_text_tokens_override: 3
+  input_first_heading_angle: true
+"""
+
+
+@pytest.fixture
+def make_checkpoint(tmp_path: Path) -> Callable[[str, int], Path]:
+    """Make a folder in the layout of Kimodo's, with random weights."""
+
+    def make(skeleton: str, joints: int) -> Path:
+        folder, width = tmp_path / f"Kimodo-{skeleton}", 12 * joints + 9
+        torch.manual_seed(0)
+        network = KimodoNetwork(Shape(width, 8, 3, latent=16, feedforward=32, layers=1, heads=2))
+        for part, size in {"global_root": 5, "local_root": 4, "body": width - 5}.items():
+            (folder / "stats" / "motion" / part).mkdir(parents=True)
+            np.save(folder / "stats" / "motion" / part / "mean.npy", np.linspace(0, 1, size, dtype=np.float32))
+            np.save(folder / "stats" / "motion" / part / "std.npy", np.linspace(1, 2, size, dtype=np.float32))
+        (folder / "config.yaml").write_text(CONFIG.replace("G1Skeleton34", skeleton))
+        tensors = {f"denoiser.backbone.{name}": value for name, value in stock_keys(network.state_dict()).items()}
+        save_file(tensors, folder / "model.safetensors")
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def checkpoint(make_checkpoint: Callable[[str, int], Path]) -> Path:
+    return make_checkpoint("G1Skeleton34", 34)
+
+
+TEXTS = ("A person walks.", "A person waves.", "Someone turns around.", "A man sits down.", "A robot stands still.")
+
+
+@pytest.fixture
+def make_table(tmp_path: Path) -> Callable[..., Path]:
+    """Write a table of vectors that the test makes up, of `TEXTS` and others."""
+
+    def make(width: int, *texts: str, name: str = "texts.safetensors") -> Path:
+        names = dict.fromkeys(map(clean, (KNOWN, *TEXTS, *CHECKED, *texts)))
+        rows = torch.randn(len(names), width, generator=torch.Generator().manual_seed(1))
+        write_vectors(tmp_path / name, dict(zip(names, rows, strict=True)), encoder="test")
+        return tmp_path / name
+
+    return make
+
+
+@pytest.fixture
+def soma(recorded: Path, make_table: Callable[..., Path]) -> KimodoOptions:
+    """Options that open the recorded tiny model of SOMA, with a table of its width."""
+    return KimodoOptions(checkpoint=str(recorded / "tiny_soma"), embeddings=make_table(16))
+
+
+REWARD = """
+import torch
+
+
+def high(motions, prompts):
+    return torch.tanh(torch.where(motions.mask, motions.joints[..., 1].mean(-1), 0.0).sum(1) / motions.lengths)
+"""
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    """Write prompts with seconds."""
+    path = tmp_path / "texts.txt"
+    path.write_text("".join(f"{text}\t{0.5 + 0.1 * number:.1f}\n" for number, text in enumerate(TEXTS)))
+    return path
+
+
+@pytest.fixture
+def asked(soma: KimodoOptions, texts: Path, tmp_path: Path) -> tuple[str, ...]:
+    """Return the words of a small run of grpo."""
+    (tmp_path / "high.py").write_text(REWARD)
+    return (
+        "grpo", "--policy", "kimodo", "--policy.checkpoint", soma.checkpoint, "--policy.embeddings",
+        str(soma.embeddings), "--dataset", "kimodo-prompts", "--dataset.path", str(texts), "--lora", "--batch-size",
+        "2",
+    )  # fmt: skip

@@ -1,0 +1,168 @@
+"""The network against recorded forwards and gradients, and padding, constraints and precision on a small one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+
+from motionkit import weights
+from motionkit.motion import Normalizer
+from motionkit.nn import add_adapters, native_keys, stock_keys
+from motionkit.rl import length_mask
+from motionkit_policy_kimodo.files import Checkpoint, read_checkpoint
+from motionkit_policy_kimodo.network import KimodoNetwork, Shape
+
+Tensors = Callable[[str], dict[str, Tensor]]
+REACHED = {"tiny_soma": 3e-6, "tiny_g1_textmask": 5e-6}
+
+
+def _texts(known: dict[str, Tensor], *, on: bool) -> dict[str, Tensor]:
+    mask = torch.full(known["text"].shape[:2], on)
+    return {"text": known["text"] * on, "text_mask": mask, "heading": known["first_heading_angle"]}
+
+
+def _forward(network: KimodoNetwork, known: dict[str, Tensor], *, text: bool, constraint: bool) -> Tensor:
+    given = {"observed": known["observed_motion"], "mask": known["motion_mask"]} if constraint else {}
+    return network(known["x"], known["timesteps"], known["lengths"], **_texts(known, on=text), **given)
+
+
+@pytest.mark.parametrize("name", REACHED)
+@torch.no_grad()
+def test_forward(name: str, recorded: Path, tensors: Tensors) -> None:
+    network, known = read_checkpoint(str(recorded / name)).network, tensors(f"{name}/io.npz")
+    mask = length_mask(known["lengths"], known["x"].shape[1])
+    known["x"][~mask] = math.nan
+    cases = {"out_text": (True, False), "out_none": (False, False), "out_constraint": (False, True)}
+    for out, (text, constraint) in {**cases, "out_text_constraint": (True, True)}.items():
+        if out in known:
+            made = _forward(network, known, text=text, constraint=constraint)
+            assert_close(made[mask], known[out][mask], atol=3 * REACHED[name], rtol=0)
+
+
+@pytest.mark.parametrize(("root_gradient", "expected"), [(True, "grad_x_full"), (False, "grad_x_detached")])
+def test_gradient_between_the_stages(root_gradient: bool, expected: str, recorded: Path, tensors: Tensors) -> None:
+    network = read_checkpoint(str(recorded / "tiny_soma"), root_gradient=root_gradient).network
+    known = tensors("tiny_soma/io.npz")
+    mask = length_mask(known["lengths"], known["x"].shape[1])
+    known["x"] = known["x"].masked_fill(~mask[..., None], math.nan).requires_grad_()
+    (_forward(network, known, text=True, constraint=False) * known["grad_proj"])[mask].sum().backward()
+    gradient = known["x"].grad
+    assert gradient is not None
+    assert_close(gradient[:1], known[expected], atol=3e-6, rtol=0)
+    assert not gradient[~mask].any()
+
+
+@pytest.mark.slow
+@torch.no_grad()
+def test_released_size(tensors: Tensors, meta: Callable[[str], dict[str, Any]], formula: Callable[..., Any]) -> None:
+    about, known = meta("full_soma"), tensors("full_soma/io.npz")
+    config = about["config"]
+    shape = Shape(known["x"].shape[-1], config["llm_shape"][1])  # the defaults are the released sizes
+    stats = [about["stats"][name] for name in ("global_root", "local_root")]
+    network = weights.build(lambda: KimodoNetwork(shape), native_keys(formula(about["weights"], about["seed"])), "full")
+    assert sum(value.numel() for value in network.state_dict().values()) == about["parameters"] == 283_281_777
+    root, local = (Normalizer(torch.tensor(mean), (torch.tensor(std) ** 2 + 1e-5).sqrt()) for mean, std in stats)
+    network.eval().set_statistics(root, local)
+    mask = length_mask(known["lengths"], known["x"].shape[1])
+    for out, (text, constraint, every) in {
+        "out_text": (True, False, 1), "out_none_every8": (False, False, 8),
+        "out_text_constraint_every8": (True, True, 8),
+    }.items():  # fmt: skip
+        made = _forward(network, known, text=text, constraint=constraint)[..., ::every]
+        assert_close(made[mask], known[out][mask], atol=1.2e-5, rtol=0)
+
+
+def _inputs(opened: Checkpoint, frames: int = 9, rows: int = 2) -> dict[str, Any]:
+    generator = torch.Generator().manual_seed(0)
+    width = opened.representation.width
+    return {
+        "x": torch.randn(rows, frames, width, generator=generator),
+        "timestep": torch.tensor([10, 700])[:rows],
+        "lengths": torch.tensor([frames, 5])[:rows],
+        "text": torch.randn(rows, 1, 8, generator=generator),
+        "text_mask": torch.ones(rows, 1, dtype=torch.bool),
+        "heading": torch.tensor([0.3, -2.0])[:rows],
+    }
+
+
+@torch.no_grad()
+def test_a_row_is_its_own(checkpoint: Path) -> None:
+    opened = read_checkpoint(str(checkpoint))
+    given = _inputs(opened)
+    both = opened.network(**given)
+    cut = {name: value[1:] for name, value in given.items()}
+    cut["x"] = cut["x"][:, :5]
+    assert_close(opened.network(**cut)[0], both[1, :5], atol=1e-5, rtol=0)
+    given["x"][1, 5:] = math.nan
+    assert_close(opened.network(**given)[1, :5], both[1, :5])
+    given["heading"] = given["heading"] + 1.0
+    assert float((opened.network(**given)[0] - both[0]).abs().max()) > 1e-3
+
+
+@torch.no_grad()
+def test_constraints_overwrite_the_input(checkpoint: Path) -> None:
+    opened = read_checkpoint(str(checkpoint))
+    given = _inputs(opened)
+    mask = torch.zeros(given["x"].shape, dtype=torch.uint8)
+    mask[:, 2, :3] = 1
+    observed = torch.where(mask > 0, 0.7, math.nan)  # only what the mask names counts
+    made = opened.network(**given, observed=observed, mask=mask)
+    assert made.isfinite().all()
+    given["x"][:, 2, :3] = 5.0  # and there the noisy value does not
+    assert_close(opened.network(**given, observed=observed, mask=mask), made)
+    assert_close(opened.network(**given, observed=observed, mask=mask.bool()), made)
+    assert float((opened.network(**given) - made).abs().max()) > 1e-3
+
+
+def test_text_slots_are_attended_to_only_without_the_mask() -> None:
+    torch.manual_seed(0)
+    for use_mask in (False, True):
+        network = KimodoNetwork(Shape(33, 4, 3, use_mask, latent=16, feedforward=32, layers=1, heads=2)).eval()
+        few, many = torch.randn(1, 1, 4), torch.randn(1, 3, 4)
+        many[:, :1] = few
+        common = {"timestep": torch.tensor([4]), "lengths": torch.tensor([6]), "heading": torch.zeros(1)}
+        x = torch.randn(1, 6, 33)
+        one = torch.tensor([[True, False, False]])
+        with torch.no_grad():
+            alone = network(x, text=few, text_mask=one[:, :1], **common)
+            beside = network(x, text=many, text_mask=one, **common)
+        assert torch.equal(alone, beside) == use_mask
+
+
+@torch.no_grad()
+def test_mixed_precision_keeps_the_root(checkpoint: Path) -> None:
+    opened = read_checkpoint(str(checkpoint))
+    given = _inputs(opened)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        made = opened.network(**given)
+    assert made.dtype == torch.float32
+    error = (made - opened.network(**given))[0].abs().max()
+    assert 0 < float(error) < 0.2
+
+
+def test_names_are_those_of_the_files(checkpoint: Path) -> None:
+    network = read_checkpoint(str(checkpoint)).network
+    names = stock_keys(network.state_dict())
+    assert "root_model.seqTransEncoder.layers.0.self_attn.in_proj_weight" in names
+    assert len(names) == 2 * (6 + 2 + 4 + 12)
+    add_adapters(network, r=2)
+    adapted = {name.split(".lora_A")[0].split(".")[-1] for name in network.state_dict() if ".lora_A" in name}
+    assert adapted == {"in_proj", "out_proj", "linear1", "linear2", "embed_text"}
+
+
+def test_recorded_names(meta: Callable[[str], dict[str, Any]]) -> None:
+    about = meta("full_soma")
+    with torch.device("meta"):
+        network = KimodoNetwork(Shape(369, 4096))
+    shapes = {name: list(value.shape) for name, value in stock_keys(network.state_dict()).items()}
+    assert shapes == {name: shape for name, (shape, _) in about["weights"].items()}
+    assert len(shapes) == 408
+    assert np.prod(shapes["body_model.input_linear.weight"]) == 1024 * (2 * 369 - 1)

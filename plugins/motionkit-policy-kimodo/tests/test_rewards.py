@@ -1,0 +1,118 @@
+"""Rewards: TMR-SOMA and the error of constraints, with their gradients; refusals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+from typer.testing import Result
+
+from motionkit.errors import MotionkitError
+from motionkit.motion import HUMANML, MotionBatch
+from motionkit.text import Prompt
+from motionkit.text_to_motion.rewards.ask import ask
+from motionkit_policy_kimodo.representation import KimodoRepresentation
+from motionkit_policy_kimodo.rewards import KimodoConstraints, KimodoTmr
+from motionkit_policy_kimodo.settings import ConstraintRewardOptions, TmrOptions
+from motionkit_policy_kimodo.skeletons import body
+
+Tensors = Callable[[str], dict[str, Tensor]]
+
+
+def _clip(tensors: Tensors, frames: int = 40) -> MotionBatch:
+    known = tensors("representation_soma.npz")
+    features = known["features"][:frames].repeat(2, 1, 1)
+    features[1, 30:] = torch.nan
+    features.requires_grad_()
+    return MotionBatch(features, torch.tensor([frames, 30]), skeleton=KimodoRepresentation(body("soma30")), fps=30.0)
+
+
+def _finite(motions: MotionBatch, total: Tensor) -> Tensor:
+    (gradient,) = torch.autograd.grad(total.sum(), motions.features)
+    assert gradient[motions.mask].isfinite().all()
+    assert not gradient[~motions.mask].any()
+    return gradient
+
+
+def test_tmr(tensors: Tensors, recorded: Path, make_table: Callable[..., Path]) -> None:
+    reward = KimodoTmr(TmrOptions(weights=str(recorded / "tiny_tmr"), embeddings=make_table(16)))
+    motions = _clip(tensors)
+    prompts = [Prompt(("a person walks",), (40,)), Prompt(("A person waves.",), (30,))]
+    total = ask(reward, motions, prompts).total
+    made = reward.retrieval.motions(motions.joints, motions.lengths)
+    texts = reward.retrieval.texts(["A person walks.", "A person waves."])
+    assert_close(total, (made * texts).sum(1) / 2 + 0.5)
+    assert _finite(motions, total)[motions.mask].any()
+    assert set(reward.inputs) == {"weights", "embeddings"}
+
+
+def test_tmr_refuses_other_bodies(recorded: Path, make_table: Callable[..., Path]) -> None:
+    reward = KimodoTmr(TmrOptions(weights=str(recorded / "tiny_tmr"), embeddings=make_table(16)))
+    representation = KimodoRepresentation(body("g1"))
+    g1 = MotionBatch(torch.zeros(1, 10, 417), torch.tensor([10]), skeleton=representation, fps=30.0)
+    human = MotionBatch(torch.zeros(1, 10, 263), torch.tensor([10]), skeleton=HUMANML, fps=20.0)
+    for motions, said in ((g1, "the g1 body"), (human, "30 frames per second")):
+        with pytest.raises(MotionkitError, match=said):
+            ask(reward, motions, [Prompt(("A person walks.",), (10,))])
+
+
+def _file(path: Path, constraints: list[dict[str, object]]) -> str:
+    path.write_text(json.dumps(constraints))
+    return str(path)
+
+
+def test_constraints_by_hand(tensors: Tensors, tmp_path: Path) -> None:
+    motions = _clip(tensors)
+    made = body("soma30")
+    root = motions.joints[0, [3, 9], 0].detach()
+    path = {
+        "type": "root2d",
+        "frame_indices": [3, 9],
+        "smooth_root_2d": (root[:, [0, 2]] + torch.tensor([0.3, 0.4])).tolist(),
+    }
+    rest = {"local_joints_rot": torch.zeros(1, 30, 3).tolist(), "root_positions": [[0.0, 1.0, 0.0]]}
+    hand = {"type": "left-hand", "frame_indices": [5], **rest}
+    prompts = [
+        Prompt(("A person walks.",), (40,), extras={"constraints": _file(tmp_path / "a.json", [path, hand])}),
+        Prompt(("A person walks.",), (30,)),
+    ]
+    target = made.joints(torch.eye(3).repeat(1, 30, 1, 1), torch.tensor([[0.0, 1.0, 0.0]]))
+    off = (motions.joints[0, 5] - target[0])[list(made.hands[0])].norm(dim=-1).mean()
+    expected = {"all": (0.5 + off) / 2, "path": torch.tensor(0.5), "effectors": off}
+    for of, error in expected.items():
+        scores = ask(KimodoConstraints(ConstraintRewardOptions(of=of)), motions, prompts)
+        assert_close(scores.total[0], -error, atol=1e-5, rtol=0)
+        assert scores.applying.tolist() == [True, False]
+    gradient = _finite(motions, scores.total)
+    assert gradient[0, 5].any()
+    assert not gradient[0, 6].any()
+
+
+def test_constraints_refuse_other_motions() -> None:
+    human = MotionBatch(torch.zeros(1, 10, 263), torch.tensor([10]), skeleton=HUMANML, fps=20.0)
+    with pytest.raises(MotionkitError, match="humanml body"):
+        KimodoConstraints(ConstraintRewardOptions()).score(human, [Prompt(("A person walks.",), (10,))])
+
+
+def test_no_vectors(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("motionkit_policy_kimodo.texts._opened", [])
+    with pytest.raises(MotionkitError, match="no text vectors"):
+        KimodoTmr(TmrOptions(weights=str(recorded / "tiny_tmr")))
+
+
+def test_a_run_on_both(cli: Callable[..., Result], asked: tuple[str, ...], recorded: Path, tmp_path: Path) -> None:
+    known = recorded / "tiny_soma" / "chain_constraints.json"
+    words = ("A person walks.", "A person waves.", "A man sits down.")
+    rows = [f"{text},2,,{known}" for text in words]
+    (tmp_path / "texts.csv").write_text("\n".join(["text,seconds,heading,constraints", *rows]))
+    done = cli(
+        *asked, "--dataset.path", str(tmp_path / "texts.csv"), "--reward", "kimodo-tmr", "--reward.weights",
+        str(recorded / "tiny_tmr"), "--reward", "kimodo-constraints", "--num-steps", "2", "--out", "run",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "reward-gradient" in done.output

@@ -1,0 +1,128 @@
+"""`pretrain kimodo`: clips at its rate, its loss, constraint masks; trained, resumed to the bit, opened, exported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch.testing import assert_close
+from typer.testing import Result
+
+from motionkit import load_dataset
+from motionkit.kernels import physics_sums
+from motionkit.motion import HUMANML, Motion, with_frame_after
+from motionkit.rl import length_mask
+from motionkit_policy_kimodo.clips import encode_clips, own_body, resampled, write_starter_table
+from motionkit_policy_kimodo.constraints import PARTS, columns_of
+from motionkit_policy_kimodo.policy import KimodoPolicy
+from motionkit_policy_kimodo.representation import KimodoRepresentation
+from motionkit_policy_kimodo.settings import KimodoOptions
+from motionkit_policy_kimodo.skeletons import body
+from motionkit_policy_kimodo.train import kimodo_loss, random_mask
+
+
+def test_a_spline_keeps_its_frames_and_is_smooth() -> None:
+    time = torch.arange(21, dtype=torch.float64) / 20
+    joints = torch.stack([(4 * time).sin(), (3 * time).cos(), time], dim=1)[:, None]
+    made = resampled(joints, 20.0, 30.0)
+    assert made.shape == (31, 1, 3)
+    assert_close(made[::3], joints[::2])
+    at = torch.arange(31, dtype=torch.float64) / 30
+    assert_close(made[3:-3, 0, 0], (4 * at).sin()[3:-3], atol=1e-3, rtol=0)
+    assert resampled(joints, 30.0, 30.0) is joints
+
+
+@pytest.mark.parametrize("name", ["own", "soma30"])
+def test_clips_on_a_body(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MOTIONKIT_CACHE", str(tmp_path))
+    clips = load_dataset("starter", clips=24).clips("train")[:2]
+    made = own_body(clips[0], HUMANML) if name == "own" else body(name)
+    representation = KimodoRepresentation(made)
+    features = encode_clips(clips, HUMANML, 20.0, representation)
+    for clip, encoded in zip(clips, features, strict=True):
+        before = with_frame_after(clip.features, HUMANML)
+        joints = representation.positions(encoded)
+        assert len(encoded) == int((len(before) - 1) * 1.5) + 1
+        length = torch.tensor([len(encoded)])
+        _, jerk = physics_sums(joints[None], length, fps=30, feet=made.feet)
+        _, real = physics_sums(before[None], torch.tensor([len(before)]), fps=20, feet=HUMANML.feet)
+        assert 0.5 < float(jerk / real) < 2
+        if name == "own":
+            assert_close(joints[::3], before[::2].float()[: len(joints[::3])], atol=0.01, rtol=0)
+    again = encode_clips(clips, HUMANML, 20.0, representation)
+    assert all(torch.equal(one, other) for one, other in zip(features, again, strict=True))
+
+
+def test_masks_of_constraints() -> None:
+    representation = KimodoRepresentation(body("soma30"))
+    assert columns_of(representation, "root2d").tolist() == [0, 2, 3, 4]
+    assert len(columns_of(representation, "fullbody")) == 5 + 90
+    assert len(columns_of(representation, PARTS[2])) == 5 + 2 * 3 + 6
+    draw = torch.Generator().manual_seed(0)
+    sizes = {int(random_mask(representation, 12, draw).any(1).sum()) for _ in range(60)}
+    assert sizes == set(range(1, 13))
+
+
+def test_loss(soma: KimodoOptions) -> None:
+    policy = KimodoPolicy(soma)
+    draw = torch.Generator().manual_seed(0)
+    x0, lengths = torch.randn(2, 9, 369, generator=draw), torch.tensor([9, 4])
+    off = x0.clone()
+    off[~length_mask(lengths, 9)] = torch.nan
+    assert float(kimodo_loss(off, x0, lengths, policy)["total"]) == 0
+    off[..., policy.skeleton.parts["velocities"]] += 0.5
+    losses = kimodo_loss(off, x0, lengths, policy)
+    assert_close(losses["velocities"], torch.tensor(0.125))
+    assert_close(losses["total"], torch.tensor(3 * 0.125))  # joints come from rotations
+
+
+def test_pretrain(cli: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MOTIONKIT_CACHE", str(tmp_path / "cache"))
+    small = [f"--set=model.{name}={size}" for name, size in {"latent": 16, "feedforward": 16, "layers": 1}.items()]
+    small += ["--set=train.val_clips=3", "--set=train.samples=2", "--dataset.clips", "24", "--batch-size", "4"]
+    done = cli("pretrain", "kimodo", *small, "--num-steps", "3", "--out", "run", "--set", "checkpoint.every=2")
+    assert done.exit_code == 0, done.output
+    assert "--policy kimodo" in done.output
+    copytree("run", "again", symlinks=True)
+    resumed = cli("pretrain", "kimodo", "--resume", "again/checkpoints/step-00000002")
+    assert resumed.exit_code == 0, resumed.output
+    whole, other = (load_file(Path(run) / "policy" / "model.safetensors") for run in ("run", "again"))
+    assert all(torch.equal(value, other[name]) for name, value in whole.items())
+    policy = KimodoPolicy(KimodoOptions(checkpoint="run"))
+    (clip,) = policy.generate("a person walks backward", durations=[1.0], inference_timesteps=3)
+    assert isinstance(clip.motion, Motion)
+    assert clip.motion.names == HUMANML.joint_names
+    assert policy.skeleton.humanml == tuple(range(22))
+    written = cli("export", "run", "official", "--to", "kimodo")
+    assert written.exit_code == 0, written.output
+    start = ["--init", "official", "--embeddings", "run/policy/texts.safetensors"]
+    going_on = cli("pretrain", "kimodo", *small[3:], *start, "--lora", "--num-steps", "2", "--out", "on")
+    assert going_on.exit_code == 0, going_on.output
+    assert any("lora" in name for name in load_file("on/policy/model.safetensors"))
+
+
+def test_vectors_are_needed(cli: Callable[..., Result], soma: KimodoOptions, tmp_path: Path) -> None:
+    lacking = cli("pretrain", "kimodo", "--init", soma.checkpoint, "--dataset.clips", "24", "--out", "run")
+    assert lacking.exit_code == 2, lacking.output
+    assert "kimodo-embed" in lacking.output
+    table = write_starter_table(tmp_path / "starter.safetensors")
+    wrong = cli(
+        "pretrain",
+        "kimodo",
+        "--init",
+        soma.checkpoint,
+        "--embeddings",
+        str(table),
+        "--dataset.clips",
+        "24",
+        "--set",
+        "train.val_clips=1",
+        "--out",
+        "run",
+    )
+    assert wrong.exit_code == 2, wrong.output
+    assert "384 numbers, the model reads 16" in wrong.output
