@@ -7,11 +7,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from motionkit.config import Chosen, Cli, Group, LoraSettings, OptimSettings, Place, RunSettings, TrainerSettings, slot
+from motionkit.config import Chosen, Cli, Group, Place, slot
 from motionkit.plugins import Component
 from motionkit.runs import RunInfo
 from motionkit.runs.forms import POLICY, POLICY_DOCUMENT, ModelForm
 from motionkit.text_to_motion.next import use_policy as after_training
+from motionkit.text_to_motion.settings import LoraSettings
+from motionkit.training.settings import OptimSettings, RunSettings, TrainerSettings
 
 _PACKAGE = "motionkit_policy_kimodo"
 
