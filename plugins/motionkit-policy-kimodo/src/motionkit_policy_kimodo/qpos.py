@@ -17,9 +17,9 @@ from torch import Tensor
 from motionkit.documents import read_text
 from motionkit.errors import MotionkitError
 from motionkit.geometry import matrix_from_quaternion, matrix_to_quaternion
+from motionkit.runs import write_bytes_atomic
+from motionkit_policy_kimodo.formats import COLUMNS
 from motionkit_policy_kimodo.skeletons import body, table
-
-WIDTH = 36  # columns of the CSV: place (3), quaternion w first (4), angles in radians (29)
 
 _TO_MUJOCO = ((0.0, 0.0, 1.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0))
 """Kimodo's z, x and y are MuJoCo's x, y and z."""
@@ -96,9 +96,8 @@ def from_qpos(qpos: Tensor) -> tuple[Tensor, Tensor]:
 
 def write_qpos(path: Path, qpos: Tensor) -> None:
     """Write qpos ``[T, 36]`` as Kimodo's CSV: no header, 30 rows a second."""
-    path.write_text(
-        "".join(",".join(f"{value:.9g}" for value in row) + "\n" for row in qpos.tolist()), encoding="utf-8"
-    )
+    lines = (",".join(f"{value:.9g}" for value in row) + "\n" for row in qpos.tolist())
+    write_bytes_atomic(path, "".join(lines).encode())
 
 
 def read_qpos(path: Path) -> Tensor:
@@ -109,10 +108,10 @@ def read_qpos(path: Path) -> Tensor:
             row = [float(value) for value in line.split(",")]
         except ValueError:
             row = []
-        if len(row) != WIDTH or not all(map(math.isfinite, row)):
+        if len(row) != COLUMNS or not all(map(math.isfinite, row)):
             raise MotionkitError(
                 f"{path}: line {number} has {len(line.split(','))} columns, or one that is no number.",
-                why=f"MuJoCo's qpos of the G1 has {WIDTH}: place, quaternion (w first), 29 angles; no header.",
+                why=f"MuJoCo's qpos of the G1 has {COLUMNS}: place, quaternion (w first), 29 angles; no header.",
                 fix="write it with Kimodo, or with motionkit.",
             )
         rows.append(row)

@@ -129,13 +129,19 @@ class KimodoRepresentation(Representation):
         return torch.atan2(sin, cos)
 
     def motion(self, features: Tensor, joints: Tensor, fps: float) -> Motion:
-        """Return one motion with its rotations, and the contacts of both feet (``[T, 2]``, left, right)."""
+        """Return one motion with its rotations, and as tracks what Kimodo's files hold beside them."""
         local = self.body.local(self.rotations(features.double()))
         places = self.body.offsets.repeat(len(features), 1, 1)
         places[:, 0] = joints[:, 0].double()
-        contacts = self.contacts(features).unflatten(-1, (2, 2)).any(-1).double()
-        offsets, tracks = self.body.offsets, {"contacts": contacts}
-        return Motion(self.joint_names, self.parents, offsets, local, places, fps, tracks)
+        contacts = self.contacts(features)
+        tracks = {
+            "contacts": contacts.unflatten(-1, (2, 2)).any(-1).double(),  # [T, 2] left, right
+            "foot_contacts": contacts,
+            "root_positions": places[:, 0],
+            "smooth_root_pos": features[:, self.parts["root"]],
+            "global_root_heading": features[:, self.parts["heading"]],
+        }
+        return Motion(self.joint_names, self.parents, self.body.offsets, local, places, fps, tracks)
 
     def turned(self, features: Tensor, angle: Tensor) -> Tensor:
         """Return features ``[..., T, D]`` of motions turned about the origin by `angle` (``[...]``, radians)."""

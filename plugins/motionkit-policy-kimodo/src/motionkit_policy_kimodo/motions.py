@@ -1,0 +1,192 @@
+"""Kimodo's files of motions: its npz of SOMA, SMPL-X and the G1, and MuJoCo's qpos of the G1 as CSV.
+
+Neither holds a frame rate; it is Kimodo's, 30, unless another is given.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from motionkit.errors import MotionkitError
+from motionkit.formats import Fit, WriteOptions
+from motionkit.geometry import positions_from_bones
+from motionkit.motion import HUMANML, Clip, Motion, ReadOptions
+from motionkit.motion.motion import check_size
+from motionkit.runs import write_bytes_atomic
+from motionkit.weights import read_array
+from motionkit_policy_kimodo.qpos import from_qpos, read_qpos, to_qpos, write_qpos
+from motionkit_policy_kimodo.representation import KimodoRepresentation
+from motionkit_policy_kimodo.skeletons import Body, body, smplx_body, to_soma77
+
+_RATE = 30.0  # frames per second
+_BODIES = {30: "soma30", 77: "soma77", 34: "g1"}
+_SAME = 0.005  # metres that bones may be off
+_SEEN = 1e-4  # metres from which the way to hinges is said
+_ROOT = ("root_positions", "smooth_root_pos", "global_root_heading")
+
+
+def read_kimodo(path: Path, options: ReadOptions) -> Sequence[Clip]:
+    """Read Kimodo's npz: one clip. The number of joints says the skeleton; bones of SMPL-X are those of the file.
+
+    Contacts, smoothed path and heading become tracks of the motion, by their names in the file.
+    """
+    arrays = read_array(path)
+    local = _array(arrays, "local_rot_mats", (-1, -1, 3, 3), path)
+    frames, joints = local.shape[:2]
+    posed = _array(arrays, "posed_joints", (frames, joints, 3), path)
+    root = _array(arrays, "root_positions", (frames, 3), path)
+    check_size(frames, joints)
+    if joints not in (*_BODIES, len(HUMANML.parents)):
+        raise MotionkitError(
+            f"{path} has {joints} joints.",
+            why="Kimodo's skeletons have 30 or 77 (SOMA), 34 (Unitree G1) and 22 (SMPL-X).",
+        )
+    if not float((local.mT @ local - torch.eye(3)).abs().max()) < 0.01:
+        raise MotionkitError(f"{path}: local_rot_mats are not rotations.", fix="write it again.")
+    made = body(_BODIES[joints]) if joints in _BODIES else _smplx(local, posed)
+    off = float((made.joints(made.world(local), root) - posed).norm(dim=-1).max())
+    if off > _SAME:
+        raise MotionkitError(
+            f"{path}: its joints are {100 * off:.1f} cm from where its rotations put those of {made.name}.",
+            why="it is of another skeleton, or damaged.",
+        )
+    shapes = {"foot_contacts": (frames, -1), "smooth_root_pos": (frames, 3), "global_root_heading": (frames, 2)}
+    tracks = {name: _array(arrays, name, shape, path) for name, shape in shapes.items() if name in arrays}
+    if (contacts := tracks.get("foot_contacts")) is not None:
+        if contacts.shape[1] not in (4, 6):
+            raise MotionkitError(f"{path}: foot_contacts has {contacts.shape[1]} columns, not 4 or 6.")
+        tracks |= {"foot_contacts": contacts > 0.5, "contacts": contacts.unflatten(1, (2, -1)).amax(-1)}
+    return (_clip(made, local, root, options, "Kimodo npz", tracks | {"root_positions": root}),)
+
+
+def _array(arrays: Any, name: str, shape: tuple[int, ...], path: Path) -> Tensor:
+    """Return an array as float64; -1 in `shape` is any size above 0."""
+    array = arrays.get(name) if isinstance(arrays, Mapping) else None
+    if not isinstance(array, np.ndarray):
+        raise MotionkitError(f"{path} has no {name}.", why="each npz of Kimodo has it.", fix="write it again.")
+    fits = array.ndim == len(shape) and all(
+        size in (-1, had) and had for size, had in zip(shape, array.shape, strict=True)
+    )
+    if not fits or array.dtype.kind not in "fiub" or not np.isfinite(array).all():
+        raise MotionkitError(
+            f"{path}: {name} is of the shape {list(array.shape)}, or has values that are no finite numbers.",
+            why=f"[{', '.join('any' if size < 0 else str(size) for size in shape)}] fits.",
+            fix="write it again.",
+        )
+    return torch.from_numpy(array.astype(np.float64))
+
+
+def _smplx(local: Tensor, posed: Tensor) -> Body:
+    """Return the layout of SMPL-X's joints on the bones of a motion, their mean over its frames."""
+    rest = smplx_body(torch.zeros(len(HUMANML.parents), 3))
+    parents = list(rest.parents[1:])
+    bones = rest.world(local)[:, parents].mT @ (posed[:, 1:] - posed[:, parents])[..., None]
+    offsets = torch.cat([torch.zeros(1, 3).double(), bones.squeeze(-1).mean(0)])
+    return smplx_body(positions_from_bones(offsets, rest.parents))
+
+
+def _clip(
+    made: Body, local: Tensor, root: Tensor, options: ReadOptions, kind: str, tracks: Mapping[str, Tensor]
+) -> Clip:
+    places = made.offsets.repeat(len(local), 1, 1)
+    places[:, 0] = root
+    fps = options.fps or _RATE
+    motion = Motion(made.joint_names, made.parents, made.offsets, local, places, fps, tracks)
+    return Clip(motion, notes={"format": kind, "unit": "m", "up": "y", "fps": f"{fps:g}"})
+
+
+def write_kimodo(path: Path, clips: Sequence[Clip], options: WriteOptions) -> None:
+    """Write Kimodo's npz of a motion of one of its skeletons; SOMA's 30 joints become 77, as in all of its files.
+
+    Contacts are those of the motion; smoothed path and heading too, where its root is still where they were made.
+    Others are found as Kimodo's features find them.
+    """
+    motion, made, local = _of_kimodo(clips[0])
+    tracks, root = motion.tracks, motion.translations[:, 0].float()
+    contacts = tracks.get("foot_contacts")
+    if made.name == "soma30":
+        made, local = body("soma77"), to_soma77(local)
+        contacts = None if contacts is None else contacts[:, [0, 1, 1, 2, 3, 3]]  # the end of a toe is as the toe
+    local = local.float()
+    rotations = made.world(local.double())
+    joints = made.joints(rotations, root.double())
+    representation = KimodoRepresentation(made, motion.fps)
+    if contacts is None:
+        contacts = representation.moving(joints)[1]
+        contacts = contacts[:, [0, 1, 1, 3, 4, 4]] if made.name == "soma77" else contacts
+    known = tracks.get(_ROOT[0])
+    if known is not None and set(_ROOT) <= set(tracks) and float((known - root).abs().max()) < 1e-6:
+        smooth, heading = tracks["smooth_root_pos"], tracks["global_root_heading"]
+    else:
+        features = representation.encode(rotations, root.double())
+        smooth, heading = features[:, :3], features[:, 3:5]
+    arrays = {
+        "posed_joints": joints, "global_rot_mats": rotations, "local_rot_mats": local, "smooth_root_pos": smooth,
+        "root_positions": root, "global_root_heading": heading,
+    }  # fmt: skip
+    buffer = io.BytesIO()
+    numbers = {name: values.float().numpy() for name, values in arrays.items()}
+    np.savez_compressed(buffer, foot_contacts=contacts.numpy().astype(bool), **numbers)
+    write_bytes_atomic(path, buffer.getvalue())
+
+
+def _of_kimodo(clip: Clip) -> tuple[Motion, Body, Tensor]:
+    """Return the motion of a clip, its skeleton, and its rotations from the parents, of the joints of the skeleton."""
+    motion = clip.motion
+    assert isinstance(motion, Motion), "rotations were solved before"
+    found = next((one for one in map(body, _BODIES.values()) if one.joint_names == motion.names), None)
+    count = len(HUMANML.parents)
+    if found is None and motion.names[:count] == HUMANML.joint_names:
+        found = smplx_body(positions_from_bones(motion.offsets[:count], HUMANML.parents))
+    if found is None or found.parents != motion.parents[: len(found)]:
+        raise MotionkitError(
+            f"the motion has {len(motion.names)} joints, which are those of no skeleton of Kimodo's.",
+            why="SOMA, the Unitree G1 and the 22 joints of SMPL-X are written, by the names of their joints.",
+            fix="write another format: .bvh, .glb or .npz.",
+        )
+    rotations, places = motion.rotations[:, : len(found)].double(), motion.translations[:, : len(found)].double()
+    if not bool(rotations.isfinite().all() and places.isfinite().all()):
+        raise MotionkitError("the motion has values that are no finite numbers.", fix="cut them off.")
+    off = float((places[:, 1:] - found.offsets[1:]).abs().max())
+    if off > _SAME:
+        raise MotionkitError(
+            f"bones of the motion are {100 * off:.1f} cm off those of {found.name}.",
+            why="a file of Kimodo holds rotations alone.",
+            fix="write another format: .bvh, .glb or .npz.",
+        )
+    return motion, found, rotations
+
+
+def read_g1(path: Path, options: ReadOptions) -> Sequence[Clip]:
+    """Read MuJoCo's qpos of the G1 as one clip."""
+    local, root = from_qpos(read_qpos(path))
+    return (_clip(body("g1"), local, root, options, "G1 qpos", {}),)
+
+
+def write_g1(path: Path, clips: Sequence[Clip], options: WriteOptions) -> Fit:
+    """Write MuJoCo's qpos of a motion of the G1: each joint reduced to its hinge, and by how much that moved joints."""
+    motion, made, local = _of_kimodo(clips[0])
+    if made.name != "g1":
+        raise MotionkitError(
+            f"the motion is of the skeleton {made.name}.",
+            why="qpos is of the Unitree G1.",
+            fix="write another format: .kimodo.npz, .bvh or .glb.",
+        )
+    root = motion.translations[:, 0].double()
+    qpos = to_qpos(local, root, exported=False)
+    write_qpos(path, qpos)
+    hinged, there = from_qpos(qpos)
+    off = (made.joints(made.world(hinged), there) - made.joints(made.world(local), root)).norm(dim=-1)
+    mean, most = float(off.mean()), float(off.max())
+    said = (
+        f"on the robot's hinges its joints are up to {100 * most:.1f} cm from the motion's, "
+        f"{100 * mean:.1f} cm on average: a joint of the motion turns freely, a hinge about one axis.",
+    )
+    return Fit({"hinges_mean": mean, "hinges_max": most}, warnings=said if most > _SEEN else ())
