@@ -1,4 +1,4 @@
-"""Rewards: TMR-SOMA and the error of constraints, with their gradients; refusals."""
+"""Rewards: TMR-SOMA, the error of constraints and the hinges of the G1, with their gradients; refusals."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import roma
 import torch
 from torch import Tensor
 from torch.testing import assert_close
 from typer.testing import Result
 
+from motionkit.config import Group
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, MotionBatch
 from motionkit.text import Prompt
 from motionkit.text_to_motion.rewards.ask import ask
+from motionkit_policy_kimodo.qpos import from_angles, hinges, projected
 from motionkit_policy_kimodo.representation import KimodoRepresentation
-from motionkit_policy_kimodo.rewards import KimodoConstraints, KimodoTmr
-from motionkit_policy_kimodo.settings import ConstraintRewardOptions, TmrOptions
+from motionkit_policy_kimodo.rewards import G1Hinges, KimodoConstraints, KimodoTmr
+from motionkit_policy_kimodo.settings import ConstraintRewardOptions, KimodoOptions, TmrOptions
 from motionkit_policy_kimodo.skeletons import body
 
 Tensors = Callable[[str], dict[str, Tensor]]
@@ -97,6 +100,71 @@ def test_constraints_refuse_other_motions() -> None:
     human = MotionBatch(torch.zeros(1, 10, 263), torch.tensor([10]), skeleton=HUMANML, fps=20.0)
     with pytest.raises(MotionkitError, match="humanml body"):
         KimodoConstraints(ConstraintRewardOptions()).score(human, [Prompt(("A person walks.",), (10,))])
+
+
+def _g1(features: Tensor, lengths: tuple[int, ...]) -> MotionBatch:
+    return MotionBatch(features, torch.tensor(lengths), skeleton=KimodoRepresentation(body("g1")), fps=30.0)
+
+
+def test_hinges(tensors: Tensors) -> None:
+    made, known = KimodoRepresentation(body("g1")), tensors("g1_qpos.npz")
+    prompts = [Prompt(("A robot walks.",), (50,)), Prompt(("A robot walks.",), (30,))]
+    local, root = known["local_rot_mats"], known["root_positions"]
+    kept = projected(local, clamp=True)
+    free, robot = (made.encode(made.body.world(turns), root).repeat(2, 1, 1) for turns in (local, kept))
+    reward = G1Hinges(Group())
+    assert_close(ask(reward, _g1(robot, (50, 30)), prompts).total, torch.zeros(2), atol=1e-5, rtol=0)
+
+    # By hand, from the vector of each joint in the frame of its link.
+    joints, mounts, axes, limits = hinges()
+    vectors = roma.rotmat_to_rotvec(mounts.float() @ local[:30, joints])
+    angles = (vectors * axes.float()).sum(-1)
+    off = (vectors.square().sum(-1) - angles.square()).clamp(min=0).sqrt()
+    past = angles - angles.clamp(*limits.float().unbind(-1))
+    free[1, 30:] = torch.nan
+    motions = _g1(free.requires_grad_(), (50, 30))
+    scores = ask(reward, motions, prompts)
+    assert_close(scores.total[1], -(off + past.abs()).mean(), atol=1e-5, rtol=0)
+    assert_close(scores.parts["off_axis"] + scores.parts["past_limits"], -scores.total)
+    assert (scores.parts["off_axis"] > 0.01).all()
+
+    # A step along the gradient helps; positions have none, rotations do.
+    gradient = _finite(motions, scores.total)
+    assert not gradient[:, :30, made.parts["positions"]].any()
+    better = torch.where(motions.mask[..., None], free + 3.0 * gradient, free).detach()
+    assert (ask(reward, _g1(better, (50, 30)), prompts).total > scores.total).all()
+
+
+def test_hinges_have_limits() -> None:
+    made, turns = KimodoRepresentation(body("g1")), torch.eye(3).repeat(1, 34, 1, 1)
+    places = torch.zeros(2, 3)
+    angles = hinges()[3][:, 1].float().repeat(2, 1)
+    angles[:, int(angles[0].argmin())] += 0.29  # of 29, so that the mean is 0.01
+    local = from_angles(angles, turns[:, 0].repeat(2, 1, 1))
+    features = made.encode(made.body.world(local), places)[None]
+    scores = G1Hinges(Group()).score(_g1(features, (2,)), [Prompt(("A robot walks.",), (2,))])
+    assert_close(scores.parts["past_limits"], torch.tensor([0.01]), atol=1e-5, rtol=0)
+    assert_close(scores.parts["off_axis"], torch.zeros(1), atol=1e-4, rtol=0)
+
+
+def test_hinges_refuse_other_bodies(tensors: Tensors) -> None:
+    with pytest.raises(MotionkitError, match="of the g1 body"):
+        ask(G1Hinges(Group()), _clip(tensors), [Prompt(("A person walks.",), (40,))] * 2)
+
+
+def test_a_run_on_hinges(
+    cli: Callable[..., Result], checkpoint: Path, make_table: Callable[..., Path], texts: Path, soma: KimodoOptions
+) -> None:
+    words = ("--dataset", "kimodo-prompts", "--dataset.path", str(texts), "--batch-size", "2", "--reward", "g1-hinges")
+    g1 = ("--policy.checkpoint", str(checkpoint), "--policy.embeddings", str(make_table(8, name="g1.safetensors")))
+    done = cli("grpo", "--policy", "kimodo", *g1, *words, "--num-steps", "2", "--out", "run")
+    assert done.exit_code == 0, done.output
+    assert "reward-gradient" in done.output
+    human = ("--policy.checkpoint", soma.checkpoint, "--policy.embeddings", str(make_table(16)))
+    done = cli("grpo", "--policy", "kimodo", *human, *words, "--num-steps", "2", "--out", "other")
+    assert done.exit_code == 2
+    assert "of the g1 body" in " ".join(done.output.split())
+    assert not Path("other").exists()
 
 
 def test_no_vectors(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from motionkit.motion import HUMANML, Clip, Motion, ReadOptions
 from motionkit.motion.motion import check_size
 from motionkit.runs import write_bytes_atomic
 from motionkit.weights import read_array
-from motionkit_policy_kimodo.qpos import from_qpos, read_qpos, to_qpos, write_qpos
+from motionkit_policy_kimodo.qpos import from_qpos, projected, read_qpos, to_qpos, write_qpos
 from motionkit_policy_kimodo.representation import KimodoRepresentation
 from motionkit_policy_kimodo.skeletons import Body, body, smplx_body, to_soma77
 
@@ -180,10 +180,9 @@ def write_g1(path: Path, clips: Sequence[Clip], options: WriteOptions) -> Fit:
             fix="write another format: .kimodo.npz, .bvh or .glb.",
         )
     root = motion.translations[:, 0].double()
-    qpos = to_qpos(local, root, exported=False)
-    write_qpos(path, qpos)
-    hinged, there = from_qpos(qpos)
-    off = (made.joints(made.world(hinged), there) - made.joints(made.world(local), root)).norm(dim=-1)
+    write_qpos(path, to_qpos(local, root, exported=False))
+    hinged, free = (made.joints(made.world(each), root) for each in (projected(local), local))
+    off = (hinged - free).norm(dim=-1)
     mean, most = float(off.mean()), float(off.max())
     said = (
         f"on the robot's hinges its joints are up to {100 * most:.1f} cm from the motion's, "

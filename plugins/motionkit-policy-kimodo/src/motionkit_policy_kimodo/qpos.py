@@ -46,17 +46,41 @@ def hinge_angles(local: Tensor, *, exported: bool = False) -> Tensor:
         exported: As Kimodo's CSV has them: by the angles about x, y and z in place of the rotation vector. Both are the
             same for a rotation about an axis of the body.
     """
+    axes = hinges()[2].to(local)
+    if not exported:
+        return (_vectors(local) * axes).sum(-1)
+    turned, pairs = _turned(local), ((2, 1, 2, 2), (0, 2, 0, 0), (1, 0, 1, 1))
+    angles = [torch.atan2(turned[..., a, b], turned[..., c, d]) for a, b, c, d in pairs]
+    return (torch.stack(angles, dim=-1) * axes).sum(-1)
+
+
+def off_hinges(local: Tensor) -> tuple[Tensor, Tensor]:
+    """Return how far free rotations are off the axes of the hinges and past their limits; differentiable.
+
+    Args:
+        local: ``[..., 34, 3, 3]``, each from its parent.
+
+    Returns:
+        ``[..., 29]`` radians each: the rotation across the axis, and what an angle is past a limit.
+    """
+    vectors, axes = _vectors(local), hinges()[2].to(local)
+    angles = (vectors * axes).sum(-1)
+    low, high = hinges()[3].to(local).unbind(-1)
+    return (vectors - angles[..., None] * axes).norm(dim=-1), (low - angles).relu() + (angles - high).relu()
+
+
+def _turned(local: Tensor) -> Tensor:
+    """Return the rotations ``[..., 29, 3, 3]`` of links from their rest in the robot file."""
+    joints, mounts, _, _ = hinges()
+    return mounts.to(local) @ local[..., joints, :, :]
+
+
+def _vectors(local: Tensor) -> Tensor:
+    """Return their rotation vectors ``[..., 29, 3]``."""
     import roma
 
-    joints, mounts, axes, _ = hinges()
-    turned = mounts.to(local) @ local[..., joints, :, :]
-    if exported:
-        pairs = ((2, 1, 2, 2), (0, 2, 0, 0), (1, 0, 1, 1))
-        angles = [torch.atan2(turned[..., a, b], turned[..., c, d]) for a, b, c, d in pairs]
-        vectors = torch.stack(angles, dim=-1)
-    else:
-        vectors = roma.rotmat_to_rotvec(turned)
-    return (vectors * axes.to(local)).sum(-1)
+    vectors: Tensor = roma.rotmat_to_rotvec(_turned(local))
+    return vectors
 
 
 def from_angles(angles: Tensor, root: Tensor) -> Tensor:

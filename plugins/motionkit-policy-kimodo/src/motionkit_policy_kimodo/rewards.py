@@ -1,4 +1,4 @@
-"""Rewards: likeness to the text by TMR-SOMA, and the error of constraints."""
+"""Rewards: likeness to the text by TMR-SOMA, the error of constraints, and the hinges of the G1."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from motionkit.config import Group
 from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.contracts.reward import Reward, RewardScores
 from motionkit.errors import MotionkitError
@@ -16,6 +17,7 @@ from motionkit.motion import MotionBatch
 from motionkit.runs import fingerprint_tensors
 from motionkit.text import Prompt
 from motionkit_policy_kimodo.constraints import Constraint, placed_joints, read_constraints
+from motionkit_policy_kimodo.qpos import off_hinges
 from motionkit_policy_kimodo.representation import KimodoRepresentation
 from motionkit_policy_kimodo.settings import ConstraintRewardOptions, TmrOptions
 from motionkit_policy_kimodo.texts import COMMAND, last_table, open_table
@@ -105,12 +107,7 @@ class KimodoConstraints(Reward):
 
     def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
         """Score N motions."""
-        body = motions.skeleton
-        if not isinstance(body, KimodoRepresentation):
-            raise MotionkitError(
-                f"the reward kimodo-constraints reads motions of Kimodo, these are of the {body.name} body.",
-                fix="use it with --policy kimodo.",
-            )
+        body = _of_kimodo(motions, self.name)
         errors, applies = [], []
         for row, prompt in enumerate(prompts):
             path = prompt.extras.get("constraints")
@@ -120,6 +117,45 @@ class KimodoConstraints(Reward):
             errors.append(torch.stack(off).mean() if off else motions.joints.new_zeros(()))
         total = torch.stack(errors)
         return RewardScores(-total, applies=torch.tensor(applies, device=motions.device))
+
+
+class G1Hinges(Reward):
+    """Minus how far the joints of the G1 are off their hinges, in radians; 0 is what the robot can take.
+
+    The rotation across the axis of each hinge, and what its angle is past a limit: a mean over hinges and frames.
+    Differentiable in the rotations.
+
+    Args:
+        options: It has none.
+        dataset: Unused; every reward factory gets it.
+        device: Unused.
+    """
+
+    name, features = "g1-hinges", "g1"
+
+    def __init__(
+        self, options: Group, *, dataset: TextMotionDataset | None = None, device: torch.device | str = "cpu"
+    ) -> None:
+        self.options = options
+
+    def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
+        """Score N motions."""
+        body = _of_kimodo(motions, self.name)
+        local = body.body.local(body.rotations(motions.features, motions.lengths))  # [N, T, 34, 3, 3]
+        off, past = (
+            torch.where(motions.mask, each.mean(-1), 0.0).sum(1) / motions.lengths for each in off_hinges(local)
+        )
+        return RewardScores(-(off + past), parts={"off_axis": off, "past_limits": past})
+
+
+def _of_kimodo(motions: MotionBatch, reward: str) -> KimodoRepresentation:
+    body = motions.skeleton
+    if not isinstance(body, KimodoRepresentation):
+        raise MotionkitError(
+            f"the reward {reward} reads motions of Kimodo, these are of the {body.name} body.",
+            fix="use it with --policy kimodo.",
+        )
+    return body
 
 
 def _error(constraint: Constraint, joints: Tensor, body: KimodoRepresentation) -> Tensor:

@@ -157,6 +157,13 @@ constraint_error = Component(
     gradient=True,
 )
 
+hinges = Component(
+    summary="Minus how far joints of the Unitree G1 are off their hinges and limits, in radians",
+    options=Group,
+    factory=f"{_PACKAGE}.rewards:G1Hinges",
+    gradient=True,
+)
+
 
 def use_policy(info: RunInfo) -> list[list[str]]:
     """Return what makes motions with the policy of a run."""
