@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -37,17 +38,10 @@ def arrays(path: str | Path) -> dict[str, np.ndarray]:
         return {name: content[name] for name in content.files}
 
 
-def motion_of(name: str, local: Tensor, root: Tensor) -> Motion:
-    made = body(name)
-    places = made.offsets.repeat(len(local), 1, 1)
-    places[:, 0] = root
-    return Motion(made.joint_names, made.parents, made.offsets, local.double(), places, 30.0)
-
-
 @pytest.fixture
 def g1(tensors: Tensors) -> Motion:
     known = tensors("g1_qpos.npz")
-    return motion_of("g1", known["local_rot_mats"], known["root_positions"])
+    return body("g1").motion(known["local_rot_mats"], known["root_positions"], 30.0)
 
 
 @pytest.fixture
@@ -139,7 +133,7 @@ def test_csv(g1: Motion, tensors: Tensors, tmp_path: Path, caplog: pytest.LogCap
     # Kimodo's own CSV.
     write_qpos(path, known["qpos"])
     local, root = from_qpos(known["qpos"].double())
-    assert_close(motionkit.read(path).positions(), motion_of("g1", local, root).positions(), atol=1e-6, rtol=0)
+    assert_close(motionkit.read(path).positions(), body("g1").motion(local, root, 30.0).positions(), atol=1e-6, rtol=0)
 
 
 def test_commands(cli: Cli, g1: Motion, tensors: Tensors) -> None:
@@ -225,7 +219,10 @@ def test_who_reads_and_writes_what(g1: Motion, tmp_path: Path) -> None:
 )
 def test_npz_that_is_refused(change: dict[str, Any], said: str, tmp_path: Path, cli: Cli) -> None:
     made = {
-        "posed_joints": motion_of("g1", torch.eye(3).repeat(9, 34, 1, 1), torch.zeros(9, 3)).positions().numpy(),
+        "posed_joints": body("g1")
+        .motion(torch.eye(3).repeat(9, 34, 1, 1), torch.zeros(9, 3), 30.0)
+        .positions()
+        .numpy(),
         "local_rot_mats": np.tile(np.eye(3), (9, 34, 1, 1)),
         "root_positions": np.zeros((9, 3)),
     } | change
@@ -248,6 +245,18 @@ def test_csv_that_is_refused(lines: list[int], said: str, cli: Cli) -> None:
     done = cli("convert", "bad.csv", "out.bvh")
     assert done.exit_code == 2
     assert said in " ".join(done.output.split())
+
+
+def test_csv_that_cannot_be_opened_is_said(cli: Cli, tensors: Tensors) -> None:
+    Path("takes").mkdir()
+    write_qpos(Path("takes/walk.csv"), tensors("g1_qpos.npz")["qpos"])
+    os.mkfifo("takes/pipe.csv")
+    Path("takes/gone.csv").symlink_to("nowhere.csv")
+    done = cli("convert", "takes", "out", "--to", "bvh")
+    assert "Traceback" not in done.output
+    assert "pipe" in done.output
+    assert "gone" in done.output
+    assert [path.name for path in Path("out").glob("*.bvh")] == ["walk.bvh"]
 
 
 def test_motions_that_are_not_written(g1: Motion, tmp_path: Path) -> None:

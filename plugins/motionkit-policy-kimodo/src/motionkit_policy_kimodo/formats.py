@@ -6,6 +6,7 @@ import zipfile
 from pathlib import Path
 
 from motionkit.documents import open_file
+from motionkit.errors import MotionkitError
 from motionkit.formats import Format, Reader, Writer
 
 COLUMNS = 36  # of the CSV: place (3), quaternion w first (4), angles in radians (29)
@@ -25,9 +26,12 @@ def is_kimodo(path: Path) -> bool:
 
 
 def is_qpos(path: Path) -> bool:
-    """Whether a CSV file has the columns of the G1's qpos."""
-    with open_file(path) as file:
-        return file.readline(_LINE).count(b",") == COLUMNS - 1
+    """Whether a CSV file has the columns of the G1's qpos; one that cannot be opened counts: its reader says why."""
+    try:
+        with open_file(path) as file:
+            return file.readline(_LINE).count(b",") == COLUMNS - 1
+    except (OSError, MotionkitError):
+        return True
 
 
 FORMATS = (

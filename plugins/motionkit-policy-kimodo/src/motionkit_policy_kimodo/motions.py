@@ -62,8 +62,9 @@ def read_kimodo(path: Path, options: ReadOptions) -> Sequence[Clip]:
     if (contacts := tracks.get("foot_contacts")) is not None:
         if contacts.shape[1] not in (4, 6):
             raise MotionkitError(f"{path}: foot_contacts has {contacts.shape[1]} columns, not 4 or 6.")
-        tracks |= {"foot_contacts": contacts > 0.5, "contacts": contacts.unflatten(1, (2, -1)).amax(-1)}
-    return (_clip(made, local, root, options, "Kimodo npz", tracks | {"root_positions": root}),)
+        tracks["foot_contacts"] = contacts > 0.5
+    tracks["root_positions"] = root
+    return (_clip(made.motion(local, root, options.fps or _RATE, tracks), "Kimodo npz"),)
 
 
 def _array(arrays: Any, name: str, shape: tuple[int, ...], path: Path) -> Tensor:
@@ -92,14 +93,8 @@ def _smplx(local: Tensor, posed: Tensor) -> Body:
     return smplx_body(positions_from_bones(offsets, rest.parents))
 
 
-def _clip(
-    made: Body, local: Tensor, root: Tensor, options: ReadOptions, kind: str, tracks: Mapping[str, Tensor]
-) -> Clip:
-    places = made.offsets.repeat(len(local), 1, 1)
-    places[:, 0] = root
-    fps = options.fps or _RATE
-    motion = Motion(made.joint_names, made.parents, made.offsets, local, places, fps, tracks)
-    return Clip(motion, notes={"format": kind, "unit": "m", "up": "y", "fps": f"{fps:g}"})
+def _clip(motion: Motion, kind: str) -> Clip:
+    return Clip(motion, notes={"format": kind, "unit": "m", "up": "y", "fps": f"{motion.fps:g}"})
 
 
 def write_kimodo(path: Path, clips: Sequence[Clip], options: WriteOptions) -> None:
@@ -131,9 +126,9 @@ def write_kimodo(path: Path, clips: Sequence[Clip], options: WriteOptions) -> No
         "posed_joints": joints, "global_rot_mats": rotations, "local_rot_mats": local, "smooth_root_pos": smooth,
         "root_positions": root, "global_root_heading": heading,
     }  # fmt: skip
+    numbers: dict[str, Any] = {name: values.float().numpy() for name, values in arrays.items()}
     buffer = io.BytesIO()
-    numbers = {name: values.float().numpy() for name, values in arrays.items()}
-    np.savez_compressed(buffer, foot_contacts=contacts.numpy().astype(bool), **numbers)
+    np.savez_compressed(buffer, allow_pickle=False, foot_contacts=contacts.numpy().astype(bool), **numbers)
     write_bytes_atomic(path, buffer.getvalue())
 
 
@@ -167,7 +162,7 @@ def _of_kimodo(clip: Clip) -> tuple[Motion, Body, Tensor]:
 def read_g1(path: Path, options: ReadOptions) -> Sequence[Clip]:
     """Read MuJoCo's qpos of the G1 as one clip."""
     local, root = from_qpos(read_qpos(path))
-    return (_clip(body("g1"), local, root, options, "G1 qpos", {}),)
+    return (_clip(body("g1").motion(local, root, options.fps or _RATE), "G1 qpos"),)
 
 
 def write_g1(path: Path, clips: Sequence[Clip], options: WriteOptions) -> Fit:

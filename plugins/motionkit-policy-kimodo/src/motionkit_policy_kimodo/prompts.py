@@ -92,10 +92,7 @@ def _listed(meta: dict[str, Any], name: str) -> list[Any]:
 
 
 def _radians(value: str, origin: str) -> float:
-    try:
-        radians = float(value)
-    except ValueError:
-        radians = math.nan
+    radians = _number(value)
     if not abs(radians) < 7:
         raise MotionkitError(f"{origin}: {value!r:.80} is no heading.", fix="give radians; 0 is +Z.")
     return radians
@@ -104,10 +101,14 @@ def _radians(value: str, origin: str) -> float:
 def _seconds(value: Any, origin: str) -> tuple[float, ...]:
     if value is None:
         return ()
-    try:
-        seconds = float(value)
-    except (TypeError, ValueError):
-        seconds = math.nan
+    seconds = _number(value)
     if not 0 < seconds <= _LONGEST:
         raise MotionkitError(f"{origin}: {value!r:.80} are no seconds.", fix="give a number above 0.")
     return (seconds,)
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return math.nan

@@ -130,18 +130,14 @@ class KimodoRepresentation(Representation):
 
     def motion(self, features: Tensor, joints: Tensor, fps: float) -> Motion:
         """Return one motion with its rotations, and as tracks what Kimodo's files hold beside them."""
-        local = self.body.local(self.rotations(features.double()))
-        places = self.body.offsets.repeat(len(features), 1, 1)
-        places[:, 0] = joints[:, 0].double()
-        contacts = self.contacts(features)
+        root = joints[:, 0].double()
         tracks = {
-            "contacts": contacts.unflatten(-1, (2, 2)).any(-1).double(),  # [T, 2] left, right
-            "foot_contacts": contacts,
-            "root_positions": places[:, 0],
+            "foot_contacts": self.contacts(features),
+            "root_positions": root,
             "smooth_root_pos": features[:, self.parts["root"]],
             "global_root_heading": features[:, self.parts["heading"]],
         }
-        return Motion(self.joint_names, self.parents, self.body.offsets, local, places, fps, tracks)
+        return self.body.motion(self.body.local(self.rotations(features.double())), root, fps, tracks)
 
     def turned(self, features: Tensor, angle: Tensor) -> Tensor:
         """Return features ``[..., T, D]`` of motions turned about the origin by `angle` (``[...]``, radians)."""

@@ -7,6 +7,7 @@ file of the user's. At rest every rotation is the identity, and the body faces +
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -20,9 +21,10 @@ from motionkit import weights
 from motionkit.errors import MotionkitError
 from motionkit.formats.amass import read_smpl_model
 from motionkit.geometry import accumulate_rotations, bones_from_positions, positions_from_bones
-from motionkit.motion import HUMANML
+from motionkit.motion import HUMANML, Motion
 
 SMPLX = "smplx22"
+_NONE: Mapping[str, Tensor] = {}
 
 _HUMANML = (
     "Hips LeftLeg RightLeg Spine1 LeftShin RightShin Spine2 LeftFoot RightFoot Chest LeftToeBase RightToeBase Neck1 "
@@ -66,6 +68,21 @@ class Body:
         """Return the rotations from the parents of rotations in the world, both ``[..., J, 3, 3]``."""
         above = rotations[..., list(self.parents[1:]), :, :]
         return torch.cat([rotations[..., :1, :, :], above.mT @ rotations[..., 1:, :, :]], dim=-3)
+
+    def motion(self, local: Tensor, root: Tensor, fps: float, tracks: Mapping[str, Tensor] = _NONE) -> Motion:
+        """Return a motion.
+
+        Args:
+            local: ``[T, J, 3, 3]``, each from its parent.
+            root: ``[T, 3]`` metres.
+            fps: Frames per second.
+            tracks: Its tracks; ``contacts`` of the left and the right foot follow from ``foot_contacts``.
+        """
+        places = self.offsets.repeat(len(local), 1, 1)
+        places[:, 0] = root
+        if (feet := tracks.get("foot_contacts")) is not None:
+            tracks = {**tracks, "contacts": feet.unflatten(1, (2, -1)).any(-1).double()}
+        return Motion(self.joint_names, self.parents, self.offsets, local.double(), places, fps, tracks)
 
 
 @cache
