@@ -103,7 +103,7 @@ def test_formats_claim_files_by_what_is_in_them(gantry: Any) -> None:
     assert recognise(Path("other.npz")) is None
     with pytest.raises(MotionkitError, match=r"other\.csv does not hold a motion") as caught:
         motionkit.read("other.csv")
-    assert caught.value.why == ".csv: qpos CSV."
+    assert ".csv: qpos CSV" in caught.value.why  # and those of packages that are installed here
     motionkit.read("walk.npy").save("own.npz")
     assert motionkit.read("own.npz").frames == 40
 

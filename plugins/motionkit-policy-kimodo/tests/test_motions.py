@@ -213,6 +213,7 @@ def test_who_reads_and_writes_what(g1: Motion, tmp_path: Path) -> None:
         ({"root_positions": np.full((9, 3), np.nan)}, "no finite numbers"),
         ({"root_positions": np.full((9, 3), 7.0)}, "of another skeleton"),
         ({"foot_contacts": np.zeros((9, 5))}, "has 5 columns"),
+        ({"foot_contacts": np.zeros((9, 6))}, "has 6 columns"),
         ({"local_rot_mats": np.zeros((9, 5, 3, 3)), "posed_joints": np.zeros((9, 5, 3))}, "has 5 joints"),
         ({"local_rot_mats": np.zeros((0, 34, 3, 3))}, "local_rot_mats is of the shape"),
     ],
@@ -263,7 +264,13 @@ def test_motions_that_are_not_written(g1: Motion, tmp_path: Path) -> None:
     long = replace(g1, offsets=2 * g1.offsets, translations=2 * g1.translations)
     named = replace(g1, names=tuple(f"x{name}" for name in g1.names))
     broken = replace(g1, rotations=torch.full_like(g1.rotations, torch.nan))
-    for motion, said in ((long, "off those of g1"), (named, "no skeleton of Kimodo's"), (broken, "no finite numbers")):
+    refused = {
+        "off those of g1": long,
+        "no skeleton of Kimodo's": named,
+        "no finite numbers": broken,
+        "has 1 frame": g1.cut(0, 1),
+    }
+    for said, motion in refused.items():
         for write in (write_kimodo, write_g1):
             with pytest.raises(MotionkitError, match=said):
                 write(tmp_path / "x", [Clip(motion)], WriteOptions())

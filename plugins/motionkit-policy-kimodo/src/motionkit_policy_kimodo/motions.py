@@ -28,6 +28,7 @@ from motionkit_policy_kimodo.skeletons import Body, body, smplx_body, to_soma77
 _RATE = 30.0  # frames per second
 _BODIES = {30: "soma30", 77: "soma77", 34: "g1"}
 _SAME = 0.005  # metres that bones may be off
+_SHORTEST = 2  # frames, as velocities need them
 _SEEN = 1e-4  # metres from which the way to hinges is said
 _ROOT = ("root_positions", "smooth_root_pos", "global_root_heading")
 
@@ -60,8 +61,10 @@ def read_kimodo(path: Path, options: ReadOptions) -> Sequence[Clip]:
     shapes = {"foot_contacts": (frames, -1), "smooth_root_pos": (frames, 3), "global_root_heading": (frames, 2)}
     tracks = {name: _array(arrays, name, shape, path) for name, shape in shapes.items() if name in arrays}
     if (contacts := tracks.get("foot_contacts")) is not None:
-        if contacts.shape[1] not in (4, 6):
-            raise MotionkitError(f"{path}: foot_contacts has {contacts.shape[1]} columns, not 4 or 6.")
+        if contacts.shape[1] != 4 and (contacts.shape[1] != 6 or made.name != "soma77"):
+            raise MotionkitError(
+                f"{path}: foot_contacts has {contacts.shape[1]} columns, not 4, or 6 of SOMA's 77 joints."
+            )
         tracks["foot_contacts"] = contacts > 0.5
     tracks["root_positions"] = root
     return (_clip(made.motion(local, root, options.fps or _RATE, tracks), "Kimodo npz"),)
@@ -146,6 +149,8 @@ def _of_kimodo(clip: Clip) -> tuple[Motion, Body, Tensor]:
             why="SOMA, the Unitree G1 and the 22 joints of SMPL-X are written, by the names of their joints.",
             fix="write another format: .bvh, .glb or .npz.",
         )
+    if motion.frames < _SHORTEST:
+        raise MotionkitError(f"the motion has {motion.frames} frame.", why=f"{_SHORTEST} are the fewest.")
     rotations, places = motion.rotations[:, : len(found)].double(), motion.translations[:, : len(found)].double()
     if not bool(rotations.isfinite().all() and places.isfinite().all()):
         raise MotionkitError("the motion has values that are no finite numbers.", fix="cut them off.")
