@@ -14,7 +14,6 @@ import socket
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -159,8 +158,7 @@ def test_the_readmes_name_every_command(readme: str, cli: Cli) -> None:
     text = (ROOT / readme).read_text(encoding="utf-8")
     shown = cli("--help").stdout
     names = re.findall(r"^│ ([a-z][a-z-]+) +[A-Z]", shown, re.M)
-    trainers = entry_points(group="motionkit.trainers")
-    others = {trainer.name for trainer in trainers if trainer.dist and trainer.dist.name != "motionkit"}
+    others = {entry.name for kind in ("trainers", "commands") for entry in plugins.scan().of(kind) if not entry.builtin}
     assert len(names) >= 9
     assert [name for name in names if name not in others and f"`motionkit {name}" not in text] == []
 

@@ -328,8 +328,10 @@ def shadowed() -> list[str]:
     ignored = [(entry, {**ours, **taken}.get(entry.name, "")) for entry in plugins.scan().of("commands")]
     ignored = [(entry, owner) for entry, owner in ignored if entry not in used]
     for entry in trainers:
-        others = [other.distribution for other in trainers if other.name.startswith(f"{entry.name}.")]
-        ignored.append((entry, others[-1] if others else taken.get(entry.name, "")))
+        below = [other for other in trainers if other.name.startswith(f"{entry.name}.")]
+        # Packages may add to a group of motionkit's, such as pretrain, which stays motionkit's.
+        owner = max(below, key=lambda other: other.builtin).distribution if below else taken.get(entry.name, "")
+        ignored.append((entry, owner))
     return [
         f"{entry.kind.removesuffix('s')} {entry.name!r} of package {entry.distribution!r} is ignored: "
         f"{owner} has that command"

@@ -248,7 +248,7 @@ def current() -> dict[str, list[str]]:
                 # In an annotation Typer's first argument is a name.
                 visible = [(option.default, *option.param_decls) for option in shown if not option.hidden]
                 found[name] = sorted(word for names in visible for word in names)
-    for row in rows():
+    for row in (row for row in rows() if row.builtin):
         app = typer.Typer(add_completion=False)
         load_register(row)(app)
         command = get_command(app)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import importlib
+from importlib.util import find_spec
 from pathlib import Path
-
-import pytest
 
 from .package_api import PAGE, page, used
 
@@ -16,13 +15,12 @@ def test_what_packages_use_is_written_down() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), FIX
 
 
-@pytest.mark.parametrize("module", used())
-def test_what_packages_use_is_public_and_there(module: str) -> None:
-    assert not any(part.startswith("_") for part in module.split("."))
-    for name in used()[module]:
-        assert not name.startswith("_"), name
+def test_what_packages_use_is_public_and_there() -> None:
+    for module, names in used().items():
+        assert not any(part.startswith("_") for part in (*module.split("."), *names)), module
         found = importlib.import_module(module)
-        assert hasattr(found, name) or importlib.util.find_spec(f"{module}.{name}") is not None, name
+        for name in names:
+            assert hasattr(found, name) or find_spec(f"{module}.{name}") is not None, f"{module}.{name}"
 
 
 def test_an_import_of_a_package_is_found(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from motionkit.text_to_motion.grpo.settings import GrpoOptimSettings
 from motionkit.text_to_motion.rewards.ask import ask
 from motionkit.text_to_motion.rewards.mix import unscored
 
+from ..made.commands import assert_refused
 from ..sample_pole import High, Pole, PolePolicy
 from .grpo.toy import PROMPTS, engine
 
@@ -144,6 +145,7 @@ def test_prompts_without_clips_train_a_policy_from_the_command_line(cli: Callabl
     assert done.exit_code == 0, done.output
     assert "prompts and no clips" in done.output
     assert "pretrain" not in done.output  # nothing can be trained on prompts alone
+    assert "eval text-to-motion" not in done.output
     page = Path("run/report.html").read_text()
     assert "not measured" in page
     again = cli("grpo", "--resume", "run", "--num-steps", "4")
@@ -172,6 +174,11 @@ def test_what_prompts_without_clips_cannot_give_is_refused(
     assert result.exit_code == 2, result.output
     assert word in result.output
     assert not Path("run").exists()
+
+
+@pytest.mark.usefixtures("pole")
+def test_prompts_without_clips_are_no_reference(cli: Callable[..., Result]) -> None:
+    assert_refused(cli("eval", "text-to-motion", "starter", "--dataset", "pole-texts"), "prompts and no clips")
 
 
 @pytest.mark.usefixtures("pole")

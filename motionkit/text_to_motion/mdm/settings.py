@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from motionkit.config import Chosen, Cli, Group, Place, slot
+from motionkit.config import Chosen, Cli, Group, Place, slot, with_later
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 from motionkit.text_to_motion.pairs.settings import refuse_size
@@ -288,6 +289,11 @@ class PretrainMDMSettings(TrainerSettings):
         description="Held-out captions whose motion is kept at the start and when the loss is measured, at most twelve "
         "times, for the page and trackers; 0 keeps none.",
     )
+
+    @classmethod
+    def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the settings of a run with those that came later: mirror images of clips."""
+        return with_later(table, {"train": {"mirror": False}})
 
 
 class MDMOptions(Group):

@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor
 
 from motionkit import load_dataset
-from motionkit.config import Chosen, Group, choose_one
+from motionkit.config import Chosen, Group, as_recorded, choose_one
 from motionkit.contracts.dataset import TextClip, TextMotionDataset, record_of
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, Normalizer, Skeleton, features_to_joints, mirror_features
@@ -118,8 +119,11 @@ def _train(settings: PretrainMDMSettings, out: Path, *, stop_at: int = 0, resume
     trainer = PretrainMDM(settings)
     trainer.prepare()
     snapshot = settings.model_dump(mode="json")
-    keys = trainer.shape_keys
-    run = Run.resume(out, snapshot, shape_keys=keys) if resume else Run.create("pretrain mdm", snapshot, out=out)
+    if resume:
+        recorded = partial(as_recorded, type(settings))
+        run = Run.resume(out, snapshot, shape_keys=trainer.shape_keys, recorded=recorded)
+    else:
+        run = Run.create("pretrain mdm", snapshot, out=out)
     with run:
         if stop_at:
             run.listeners.append(lambda step, _: os.kill(os.getpid(), signal.SIGINT) if step == stop_at else None)
@@ -237,6 +241,15 @@ def test_it_learns_what_texts_mean(tmp_path: Path) -> None:
 
 def _weights(path: Path) -> dict[str, Tensor]:
     return safetensors.torch.load_file(path)
+
+
+def test_a_run_from_before_mirror_images_goes_on(tmp_path: Path) -> None:
+    _train(_settings(), tmp_path / "run", stop_at=3)
+    file = tmp_path / "run/config.json"
+    table = json.loads(file.read_text())
+    del table["train"]["mirror"]
+    file.write_text(json.dumps(table))
+    assert _train(_settings(), tmp_path / "run", resume=True)["status"] == "done"
 
 
 def test_stop_and_resume_give_the_same_bits(tmp_path: Path) -> None:

@@ -227,6 +227,11 @@ class Questions:
             )
         self._prompts = list(dataset.prompts(split, k_segments=k_segments)) if self.composite else []
         self._clips = list(dataset.clips(split))
+        if not dataset.has_clips:
+            raise MotionkitError(
+                f"{dataset.name} has prompts and no clips: there is nothing to compare motions with.",
+                fix="give --dataset with clips; what grpo measured on prompts alone: motionkit runs show RUN.",
+            )
         if not (self._prompts or self._clips):
             raise MotionkitError(f"the {split} split of {dataset.name} has nothing to ask for.")
         trained = trained or TrainedOn()
