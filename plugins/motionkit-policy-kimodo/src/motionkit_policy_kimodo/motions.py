@@ -63,7 +63,7 @@ def read_kimodo(path: Path, options: ReadOptions) -> Sequence[Clip]:
     if (contacts := tracks.get("foot_contacts")) is not None:
         if contacts.shape[1] != 4 and (contacts.shape[1] != 6 or made.name != "soma77"):
             raise MotionkitError(
-                f"{path}: foot_contacts has {contacts.shape[1]} columns, not 4, or 6 of SOMA's 77 joints."
+                f"{path}: foot_contacts has {contacts.shape[1]} columns.", why="4 fit; 6 too, of SOMA's 77 joints."
             )
         tracks["foot_contacts"] = contacts > 0.5
     tracks["root_positions"] = root
