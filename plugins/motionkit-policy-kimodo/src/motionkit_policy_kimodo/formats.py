@@ -48,7 +48,8 @@ FORMATS = (
         f"MuJoCo qpos of the Unitree G1, CSV of {COLUMNS} columns without a header",
         (".csv",),
         Reader("motionkit_policy_kimodo.motions:read_g1", ("fps",), "motionkit_policy_kimodo.formats:is_qpos"),
-        Writer("motionkit_policy_kimodo.motions:write_g1", fps=30.0),
+        # Joints alone, of which none are the robot's, are refused before rotations are solved for them.
+        Writer("motionkit_policy_kimodo.motions:write_g1", rotations=False, fps=30.0),
         help="Reads and writes MuJoCo's qpos of the Unitree G1, CSV.",
     ),
 )

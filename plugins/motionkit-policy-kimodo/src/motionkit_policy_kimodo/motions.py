@@ -172,13 +172,13 @@ def read_g1(path: Path, options: ReadOptions) -> Sequence[Clip]:
 
 def write_g1(path: Path, clips: Sequence[Clip], options: WriteOptions) -> Fit:
     """Write MuJoCo's qpos of a motion of the G1: each joint reduced to its hinge, and by how much that moved joints."""
-    motion, made, local = _of_kimodo(clips[0])
-    if made.name != "g1":
+    if clips[0].motion.names != body("g1").joint_names or not isinstance(clips[0].motion, Motion):
         raise MotionkitError(
-            f"the motion is of the skeleton {made.name}.",
-            why="qpos is of the Unitree G1.",
+            f"the motion has {len(clips[0].motion.names)} joints, and not those of the Unitree G1 by name.",
+            why="qpos is of that robot.",
             fix="write another format: .kimodo.npz, .bvh or .glb.",
         )
+    motion, made, local = _of_kimodo(clips[0])
     root = motion.translations[:, 0].double()
     write_qpos(path, to_qpos(local, root, exported=False))
     hinged, free = (made.joints(made.world(each), root) for each in (projected(local), local))
