@@ -248,8 +248,8 @@ def test_padding_has_no_part_in_the_gradient_of_what_is_brought() -> None:
 def test_a_reward_of_humanml_scores_motions_of_another_body_that_has_the_joints() -> None:
     reward, clips = motionkit.load_reward("tmr-dense"), clips_at_30()
     prompts = [
-        Prompt(("a person walks forward",), (len(clips[0]),)),
-        Prompt(("a person waves with the right hand", "a person walks forward"), (30, len(clips[1]) - 30)),
+        Prompt(("the person walks forward.",), (len(clips[0]),)),
+        Prompt(("a person waves with the left hand.", "the person walks forward."), (30, len(clips[1]) - 30)),
     ]
     motions = points_of(clips)
     scores = ask(reward, motions, prompts)
