@@ -33,7 +33,7 @@ class Talk(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print one record; warnings and errors are marked, in colour on a terminal."""
-        # Whoever logs may add this and `whole` to a record; others have neither.
+        # A record has this and `whole` only where the call that logged it gave them.
         if getattr(record, "log_only", False):
             return
         if record.levelno >= logging.ERROR and record.name == "motionkit.runs":

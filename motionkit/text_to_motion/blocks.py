@@ -82,7 +82,7 @@ def blocks_of(policy: DiffusionPolicy, prompt: Prompt) -> list[Block]:
         frames = [length for _, length in part]
         frames[0] += first - start
         frames[-1] += stop - last
-        asked = Prompt(tuple(text for text, _ in part), tuple(frames), prompt.key, prompt.source_ids)
+        asked = replace(prompt, segments=tuple(text for text, _ in part), frames=tuple(frames))
         blocks.append(Block(first, last, start, stop, with_spare(policy, asked)))
         first = last
     return blocks

@@ -12,6 +12,7 @@ from motionkit.errors import MotionkitError
 from motionkit.geometry import rotate_yaw
 from motionkit.motion.features.extract import joints_to_features
 from motionkit.motion.features.layout import Normalizer, feature_layout
+from motionkit.motion.motion import sample_places
 from motionkit.motion.representation import Representation
 from motionkit.motion.skeleton import HUMANML, Skeleton
 
@@ -147,16 +148,15 @@ class MotionBatch:
         if self.skeleton.humanml is None:
             raise MotionkitError(f"the {self.skeleton.name} body has no joints that stand for HumanML3D's.")
         joints = self.joints[:, :, list(self.skeleton.humanml)]
-        # [N] samples at k / 20 s from the first frame on, while a motion lasts; [S] their places among the frames.
+        # [N] samples of each motion, and for the [S] samples of the longest the frames around them.
         counts = ((self.lengths - 1) * (HUMANML.fps / self.fps) + 1e-6).long() + 1
-        place = torch.arange(int(counts.max()), device=self.device) * (self.fps / HUMANML.fps)
-        before = (place + 1e-6).long()
+        *around, part = sample_places(int(self.lengths.max()), self.fps, HUMANML.fps, joints=joints.shape[2])
         last = (self.lengths - 1)[:, None]
         start, end = (
-            torch.take_along_dim(joints, torch.minimum(index, last)[..., None, None], dim=1)
-            for index in (before, before + 1)
+            torch.take_along_dim(joints, torch.minimum(index.to(last), last)[..., None, None], dim=1)
+            for index in around
         )
-        even = torch.lerp(start, end, (place - before).to(joints)[:, None, None])
+        even = torch.lerp(start, end, part.to(joints)[:, None, None])
         return MotionBatch(joints_to_features(even, HUMANML, counts), counts - 1, skeleton=HUMANML, fps=HUMANML.fps)
 
     def detach(self) -> MotionBatch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -41,16 +42,13 @@ def keep_point(
     every = len(shown.texts)
     count = min(count, every)
     rows = [place * every // count for place in range(count)]
-    chosen = Shown(
-        [shown.features[row] for row in rows],
-        [shown.texts[row] for row in rows],
-        [shown.bounds[row] for row in rows],
-        [shown.rewards[row] for row in rows],
-        [shown.segments[row] for row in rows],
-        shown.skeleton,
-        shown.fps,
-        shown.names,
-        shown.parents,
+    chosen = replace(
+        shown,
+        features=[shown.features[row] for row in rows],
+        texts=[shown.texts[row] for row in rows],
+        bounds=[shown.bounds[row] for row in rows],
+        rewards=[shown.rewards[row] for row in rows],
+        segments=[shown.segments[row] for row in rows],
     )
     chosen.keep(run, f"step-{step:08d}")
     run.show(step, MEDIA, lambda path: _draw(path, chosen, f"step {step}"))

@@ -64,14 +64,14 @@ def ask(reward: Reward, samples: Record, prompts: Sequence[Prompt]) -> RewardSco
         return start(reward, samples, prompts)()
 
 
-def require_readable(reward: Reward, body: Representation) -> None:
-    """Refuse a reward that reads features which motions of a body cannot be brought to."""
+def require_readable(reward: Reward, body: Representation) -> bool:
+    """Refuse a reward of features that motions of a body cannot be brought to; return whether they are to be."""
     wanted = reward.features
     # Another `Skeleton` is told by its width, which the reward checks itself.
     if wanted in (None, body.name) or isinstance(body, Skeleton):
-        return
+        return False
     if wanted == HUMANML.name and body.humanml is not None:
-        return
+        return True
     raise MotionkitError(
         f"the reward {reward.name!r} reads features of the {wanted} body, and the motions are of the {body.name} body.",
         why="one cannot be made of the other: the bodies have no joints by the same names.",
@@ -81,11 +81,8 @@ def require_readable(reward: Reward, body: Representation) -> None:
 
 def as_read(reward: Reward, samples: Any, prompts: Sequence[Prompt]) -> tuple[Any, Sequence[Prompt]]:
     """Return samples, and their prompts, in the features and frames that a reward reads."""
-    if not isinstance(samples, MotionBatch) or isinstance(samples.skeleton, Skeleton):
+    if not isinstance(samples, MotionBatch) or not require_readable(reward, samples.skeleton):
         return samples, prompts
-    if reward.features in (None, samples.skeleton.name):
-        return samples, prompts
-    require_readable(reward, samples.skeleton)
     brought = samples.humanml
     scale = brought.fps / samples.fps
     lengths = brought.lengths.tolist()

@@ -7,7 +7,7 @@ prompts of a split anew for each replication. A `Measurement` samples, embeds an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -300,8 +300,7 @@ class Questions:
         if self.composite:
             prompt = self._prompts[place]
             truth = self._truth.get(prompt.key)
-            key = f"{prompt.key}/{label}"
-            return Question(Prompt(prompt.segments, prompt.frames, key, prompt.source_ids), truth)
+            return Question(replace(prompt, key=f"{prompt.key}/{label}"), truth)
         clip = self._clips[place]
         number = int(rng.integers(len(clip.captions)))
         units = min(len(clip.features), self._longest) // _UNIT
