@@ -60,8 +60,8 @@ class Batch:
 class PretrainKimodo:
     """Trains Kimodo on clips with captions; see `motionkit.training.base.Trainer`.
 
-    The paper's loss: smooth L1 on the blocks of the features and on the joints by forward kinematics, at uniform
-    timesteps, with random first headings and random constraints, and texts left out for guidance. The velocities and
+    The paper's loss: smooth L1 on the blocks of the features and on the joints by forward kinematics, at
+    timesteps that are uniform or denser at the noisy end, with random first headings and random constraints, and texts left out for guidance. The velocities and
     accelerations of the joints are added to it: without them, small networks jerk.
     """
 
@@ -223,12 +223,19 @@ class PretrainKimodo:
         for row, length in enumerate(lengths.tolist()):
             if not plain and float(torch.rand((), generator=draw)) < train.constraints:
                 given[row, :length] = random_mask(policy.skeleton, length, draw)
-        timestep = torch.randint(len(policy.schedule), (len(rows),), generator=draw)
+        timestep = self._timesteps(len(rows), draw, early=0.0 if plain else train.early)
         noise = torch.randn(x0.shape, generator=draw)
         conditions = Conditions(text, mask, heading, x0, given)
         moved = (value.to(self.device) for value in (x0, lengths, timestep, noise))
         x0, lengths, timestep, noise = moved
         return Batch(x0, lengths, conditions.to(self.device), timestep, noise)
+
+    def _timesteps(self, count: int, draw: torch.Generator, *, early: float) -> Tensor:
+        """Draw timesteps ``[count]``, uniform, or a share `early` of them densest at the noisy end, as (1 - u^2)."""
+        steps = len(self.policy.schedule)
+        uniform = torch.randint(steps, (count,), generator=draw)
+        noisy = ((steps - 1) * (1 - torch.rand(count, generator=draw).square())).round().long()
+        return torch.where(torch.rand(count, generator=draw) < early, noisy, uniform)
 
     def _losses(self, batch: Batch) -> dict[str, Tensor]:
         policy, conditions = self.policy, batch.conditions
