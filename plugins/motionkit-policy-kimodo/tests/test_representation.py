@@ -97,6 +97,8 @@ def test_smoothing_by_hand() -> None:
     swaying = straight + 0.05 * torch.stack([torch.zeros(60), torch.arange(60.0).sin()], dim=1)
     assert float(smooth_path(swaying)[:, 1].abs().max()) < 0.02
     assert torch.equal(smooth_path(straight[:4]), straight[:4])
+    together = smooth_path(torch.stack([straight, swaying]))
+    assert_close(together, torch.stack([smooth_path(straight), smooth_path(swaying)]), atol=1e-5, rtol=0)
 
 
 def _walk(frames: int = 12) -> tuple[KimodoRepresentation, Tensor, Tensor]:

@@ -80,6 +80,27 @@ def test_loss(soma: KimodoOptions) -> None:
     assert_close(losses["total"], torch.tensor(3 * 0.125))  # joints come from rotations
 
 
+def test_loss_of_speeds(soma: KimodoOptions) -> None:
+    policy, lengths = KimodoPolicy(soma), torch.tensor([9, 4])
+    x0 = torch.randn(2, 9, 369, generator=torch.Generator().manual_seed(0))
+    time = torch.arange(9.0) / 30
+    # Metres that the whole body is moved ahead by: not at all with time, evenly, and ever faster.
+    for way, speed, force in ((torch.full((9,), 0.2), 0.0, 0.0), (0.4 * time, 0.4, 0.0), (2.5 * time**2, None, 0.5)):
+        off = policy.normalizer.denormalize(x0)
+        off[..., 0] += way
+        made = policy.normalizer.normalize(off)
+        losses = kimodo_loss(made, x0, lengths, policy, velocities=2.0, accelerations=3.0)
+        if speed is not None:
+            assert_close(losses["joint_velocities"], torch.tensor(speed**2 / 2 / 3), atol=1e-5, rtol=0)
+        assert_close(losses["joint_accelerations"], torch.tensor(force**2 / 2 / 3), atol=1e-4, rtol=0)
+        paper = kimodo_loss(made, x0, lengths, policy)
+        more = 2 * losses["joint_velocities"] + 3 * losses["joint_accelerations"]
+        assert_close(losses["total"], paper["total"] + more)
+        assert not {"joint_velocities", "joint_accelerations"} & set(paper)
+    pair = torch.randn(1, 2, 369)  # two frames have no acceleration
+    assert kimodo_loss(pair, pair + 0.1, torch.tensor([2]), policy, accelerations=1.0)["total"].isfinite()
+
+
 def test_pretrain(cli: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("MOTIONKIT_CACHE", str(tmp_path / "cache"))
     small = [f"--set=model.{name}={size}" for name, size in {"latent": 16, "feedforward": 16, "layers": 1}.items()]

@@ -60,9 +60,9 @@ class Batch:
 class PretrainKimodo:
     """Trains Kimodo on clips with captions; see `motionkit.training.base.Trainer`.
 
-    The paper's loss: smooth L1 on the blocks of the features and on the joints by forward kinematics, at
-    timesteps that are uniform or denser at the noisy end, with random first headings and random constraints, and texts left out for guidance. The velocities and
-    accelerations of the joints are added to it: without them, small networks jerk.
+    The paper's loss: smooth L1 on the blocks of the features and on the joints by forward kinematics, with random first
+    headings and random constraints, and texts left out for guidance. The velocities and accelerations of the joints are
+    added to it: without them, small networks jerk. Timesteps are uniform, or denser at the noisy end.
     """
 
     shape_keys: ClassVar[tuple[str, ...]] = (
