@@ -20,7 +20,7 @@ from torch import Tensor
 
 from motionkit import weights
 from motionkit.errors import MotionkitError
-from motionkit.geometry import bones_from_positions, positions_from_bones
+from motionkit.geometry import bones_from_positions, matrix_from_rotvec, positions_from_bones
 from motionkit.motion.clip import Clip, ReadOptions
 from motionkit.motion.motion import Motion, check_size, finite_part, finite_warning, is_fps, other_rate
 from motionkit.motion.skeleton import HUMANML
@@ -146,12 +146,10 @@ def _weighed(motion: Motion, finite: Tensor) -> Upright:
 
 def _matrices(vectors: Tensor) -> Tensor:
     """Return matrices ``[T, J, 3, 3]`` of axis-angle ``[T, J, 3]``, in pieces to save memory."""
-    import roma
-
     matrices = vectors.new_empty(*vectors.shape, 3)
     for start in range(0, len(vectors), _PIECE):
         part = slice(start, start + _PIECE)
-        matrices[part] = roma.rotvec_to_rotmat(vectors[part])
+        matrices[part] = matrix_from_rotvec(vectors[part])
     return matrices
 
 
