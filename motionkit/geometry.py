@@ -168,9 +168,9 @@ def matrix_from_rotvec(vectors: Tensor) -> Tensor:
     """Turn rotation vectors ``[..., 3]``, axis times radians, into matrices ``[..., 3, 3]`` (Rodrigues).
 
     Example:
-        >>> matrix_from_rotvec(torch.tensor([0.0, 0, torch.pi / 2]))[:2].round()
-        tensor([[-0., -1., 0.],
-                [1., -0., 0.]])
+        >>> quarter = matrix_from_rotvec(torch.tensor([0.0, 0, torch.pi / 2]))
+        >>> (quarter @ torch.tensor([2.0, 0, 0])).allclose(torch.tensor([0.0, 2, 0]), atol=1e-6)
+        True
     """
     square = vectors.square().sum(-1)
     small = square < _SMALL
