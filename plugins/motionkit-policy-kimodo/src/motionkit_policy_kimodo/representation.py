@@ -17,6 +17,7 @@ from motionkit.geometry import matrix_from_6d, matrix_to_6d, rotate_yaw
 from motionkit.motion import Motion, Representation
 from motionkit.rl import length_mask
 from motionkit_policy_kimodo.skeletons import Body
+from motionkit_policy_kimodo.texts import TextTable
 
 ROOT = 5  # features of the smoothed root and the heading, which the first stage of the network predicts
 LOCAL = 4  # features of the root as the second stage reads it: turning speed, x and z speed, height
@@ -36,7 +37,12 @@ class KimodoRepresentation(Representation):
     Args:
         body: The body.
         fps: Frames per second.
+
+    Attributes:
+        texts: Text vectors of the policy that makes the motions, for rewards that read texts as it does.
     """
+
+    texts: TextTable | None = None
 
     def __init__(self, body: Body, fps: float = 30.0) -> None:
         self.body, self.fps = body, fps
