@@ -199,17 +199,19 @@ class Compare:
                 comparison = measurement.compare(sampled, progress=step)
             else:
                 comparison = compare_policies(sampled, measurement, progress=step)
-        real_r3 = comparison.truth.get("r_precision_3")
-        comparison = replace(comparison, doubt=opened.doubted(real_r3))
+        notes = list[str]()
+        if isinstance(opened, Opened):
+            real_r3 = comparison.truth.get("r_precision_3")
+            comparison = replace(comparison, doubt=opened.doubted(real_r3))
+            notes = [*filter(None, [opened.questions.kept.sentence(opened.questions.what)])]
+            if repeated := opened.repeated(comparison.prompts):
+                notes.append(f"{repeated} Intervals take them for that many prompts, and are too narrow")
+            notes += opened.doubts(real_r3)
         title = (
             f"{comparison.prompts} prompts of the {settings.split} split of {opened.called}, same noise; {words}; "
             f"{opened.by}"
         ).removesuffix("; ")
         tables = [comparison.table(title)]
-        notes = [opened.left_out] if opened.left_out else []
-        if repeated := opened.repeated(comparison.prompts):
-            notes.append(f"{repeated} Intervals take them for that many prompts, and are too narrow")
-        notes += opened.doubts(real_r3)
         if len({sampling.words for sampling in how.values()}) > 1:
             notes.append(
                 "the policies are sampled in different ways, and a difference may be that of the sampling alone: "

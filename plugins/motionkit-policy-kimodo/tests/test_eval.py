@@ -174,15 +174,24 @@ def test_eval_on_prompts(cli: Cli, cases: Path, soma: KimodoOptions, recorded: P
     assert "texts whose own motion is among the 3 nearest, by TMR-SOMA" in page
 
 
-def test_a_run_has_these_rows(cli: Cli, asked: tuple[str, ...], recorded: Path) -> None:
+def test_a_run_has_these_rows(cli: Cli, asked: tuple[str, ...], soma: KimodoOptions, recorded: Path) -> None:
     words = ("--policy.retrieval", str(recorded / "tiny_tmr"), "--reward", "physics", "--num-steps", "1")
     done = cli(*asked, *words, "--dataset.held-out", "0.8", "--out", "run")
     assert done.exit_code == 0, done.output
     page = Path("run/report.html").read_text()
     for words_of_page in ("foot skate, by contacts", "t2m R@3", "no judge"):
         assert words_of_page in page
-    measured = cli("eval", "text-to-motion", "run", "--inference-timesteps", "2", "--out", "out")
+    # As in README; the run says its prompts and text vectors.
+    named = ("--policy", "kimodo", *words[:2], "--inference-timesteps", "2")
+    measured = cli("eval", "text-to-motion", "run", *named, "--out", "out", "--json")
     assert measured.exit_code == 0, measured.output
+    assert json.loads(measured.stdout)["metrics"]["t2m_R03"]["mean"] is not None
+    table = ("--policy.embeddings", str(soma.embeddings))
+    compared = cli("eval", "compare", soma.checkpoint, "run", *named, *table, "--json")
+    assert compared.exit_code == 0, compared.output
+    quantities = json.loads(compared.stdout)["quantities"]
+    assert quantities["skate_contacts"]["differences"]["run"]["n"] == 2
+    assert quantities["FID_gen_text"]["differences"] == {}
 
 
 def test_clips_of_cases(cases: Path, tensors: Tensors) -> None:
@@ -214,6 +223,8 @@ def test_audit(cli: Cli, cases: Path, soma: KimodoOptions, recorded: Path) -> No
     assert rows["above-floor"]["kimodo-tmr"]["changed"] != pytest.approx(turned["real"], abs=1e-5)
     assert rows["noise"]["physics"]["changed"] < rows["noise"]["physics"]["real"]
     assert Path("out/sensitivity.html").is_file()
-    done = cli("eval", "sensitivity", *data, *tmr, "--out", "other")
-    assert done.exit_code == 2
-    assert "no text vectors" in done.output
+    refused = {("kimodo-tmr", *tmr[2:]): "no text vectors", ("kimodo-constraints",): "reads motions of Kimodo"}
+    for words, said in refused.items():
+        done = cli("eval", "sensitivity", *data, "--reward", *words, "--out", "other")
+        assert done.exit_code == 2
+        assert said in done.output

@@ -37,7 +37,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class PromptsAlone:
-    """Inputs of an evaluation on prompts without clips, in place of `motionkit...run.Opened`."""
+    """Inputs of an evaluation on prompts without clips, in place of `run.Opened`."""
 
     prompts: Sequence[Prompt]
     name: str  # of the dataset
@@ -47,8 +47,6 @@ class PromptsAlone:
 
     by: ClassVar[str] = ""
     about: ClassVar[None] = None
-    doubt: ClassVar[str] = ""
-    left_out: ClassVar[str] = ""
 
     @classmethod
     def of(
@@ -93,18 +91,6 @@ class PromptsAlone:
             limit=min(limit, self.count),
         )  # fmt: skip
         return name, replace(amount, mm_prompts=0)
-
-    def repeated(self, prompts: int) -> str:
-        """Return nothing: no prompt is asked for twice."""
-        return ""
-
-    def doubts(self, real_r3: float | None) -> list[str]:
-        """Return nothing: there is no evaluator."""
-        return []
-
-    def doubted(self, real_r3: float | None) -> str:
-        """Return nothing: there is no evaluator."""
-        return ""
 
     def measurement(self, amount: Amount, *, seed: int, batch: int, rewards: RewardMix | None = None) -> OnPrompts:
         """Return the measurement that replications share."""
@@ -157,19 +143,18 @@ class OnPrompts:
                     kept.setdefault(name, []).append(part)
             if progress is not None:
                 progress(len(some))
-        every = {name: torch.cat(values) for name, values in columns.items()}
-        sheet = Sheet()
+        figures: dict[str, Tensor | str] = {name: torch.cat(values) for name, values in columns.items()}
         if policy.measures is not None:
             whole = {name: torch.cat(values) for name, values in parts.items()}
-            for name, value in policy.measures.figures(whole, asked).items():
-                if isinstance(value, str):
-                    sheet.missing[name] = value
-                elif value.ndim:
+            figures |= policy.measures.figures(whole, asked)
+        sheet, every = Sheet(), dict[str, Tensor]()
+        for name, value in figures.items():
+            if isinstance(value, str):
+                sheet.missing[name] = value
+            elif bool(value.isfinite().any()):
+                sheet.values[name] = float(value[value.isfinite()].double().mean())
+                if value.ndim:
                     every[name] = value
-                else:
-                    sheet.values[name] = float(value)
-        known = {name: values.double()[values.isfinite()] for name, values in every.items()}
-        sheet.values |= {name: float(values.mean()) for name, values in known.items() if len(values)}
         sheet.missing |= {name: why for name, why in self.missing.items() if name not in sheet.values}
         return sheet, every
 

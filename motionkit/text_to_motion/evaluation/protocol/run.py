@@ -194,11 +194,6 @@ class Opened:
             "evaluator": f"{self.named.said}, {self.evaluator.latent} wide",
         }
 
-    @property
-    def left_out(self) -> str:
-        """Which items are left out, because a policy was trained on them; empty for none."""
-        return self.questions.kept.sentence(self.questions.what)
-
     def doubts(self, real_r3: float | None) -> list[str]:
         """Return why the evaluator's figures say little, by its R@3 of reference motions."""
         return evaluator_notes(self.named, self._asked, real_r3, self.command)
@@ -306,14 +301,14 @@ def evaluate(
         overwrite: Replace an evaluation in `out`.
         progress: Called with the number of motions since its last call, those of earlier attempts included.
     """
-    measurement = opened.measurement(amount, seed=seed, batch=batch)
+    measurement, marks = opened.measurement(amount, seed=seed, batch=batch), opened.marks
     key = {
         "policy": model.path,
         "policy weights": fingerprint_tensors(policy.tensors()),
         "text model": (policy.inputs or {}).get("text_model", ""),
-        "evaluator": opened.marks.get("evaluator", ""),
+        "evaluator": marks.get("evaluator", ""),
         "dataset": opened.dataset,
-        "data": opened.marks["dataset"],
+        "data": marks["dataset"],
         "split": opened.split,
         "protocol": protocol,
         "mode": mode,
@@ -354,7 +349,9 @@ def _result(
 ) -> Result:
     metrics, truth = (summarise([getattr(sheet, part) for sheet in sheets]) for part in ("metrics", "truth"))
     real_r3 = truth.get("r_precision_3", {}).get("mean")
-    notes, doubt = _notes(opened, amount, protocol, real_r3), opened.doubted(real_r3)
+    notes, doubt = list[str](), ""
+    if isinstance(opened, Opened):
+        notes, doubt = _notes(opened, amount, protocol, real_r3), opened.doubted(real_r3)
     for name in EMBEDDED if doubt else ():
         for block in (metrics.get(name), truth.get(name)):
             if block is not None and block["mean"] is not None:
@@ -396,15 +393,13 @@ def _result(
     return Result(document, tables=[shown], closing=[*notes, sentence, f"page: {document['page']}"])
 
 
-def _notes(opened: Opened | PromptsAlone, amount: Amount, protocol: str, real_r3: float | None) -> list[str]:
+def _notes(opened: Opened, amount: Amount, protocol: str, real_r3: float | None) -> list[str]:
     notes = [opened.doubt] if opened.doubt else []
-    if opened.left_out:
-        notes.insert(0, opened.left_out)
+    if left_out := opened.questions.kept.sentence(opened.questions.what):
+        notes.insert(0, left_out)
     if repeated := opened.repeated(amount.prompts):
         notes.append(repeated)
     notes += opened.doubts(real_r3)
-    if isinstance(opened, PromptsAlone):
-        return notes
     if opened.named.name == STARTER:
         notes.append("figures in the space of the starter's evaluator compare with each other only.")
     elif protocol == "mdm":

@@ -21,7 +21,7 @@ _ROWS = (
         for k in (1, 2, 3, 5, 10)
     ),
     *(
-        (f"{pair}_MedR", "rank", "down", f"Median rank of {who} is looked for, by TMR-SOMA.", f"{pair} median rank")
+        (f"{pair}_MedR", "1", "down", f"Median rank of {who} is looked for, by TMR-SOMA.", f"{pair} median rank")
         for pair, who in _PAIRS.items()
     ),
     *(
