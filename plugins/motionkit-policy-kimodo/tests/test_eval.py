@@ -181,6 +181,7 @@ def test_a_run_has_these_rows(cli: Cli, asked: tuple[str, ...], soma: KimodoOpti
     page = Path("run/report.html").read_text()
     for words_of_page in ("foot skate, by contacts", "t2m R@3", "no judge"):
         assert words_of_page in page
+    assert cli("grpo", "--resume", "run", "--num-steps", "2").exit_code == 0
     # As in README; the run says its prompts and text vectors.
     named = ("--policy", "kimodo", *words[:2], "--inference-timesteps", "2")
     measured = cli("eval", "text-to-motion", "run", *named, "--out", "out", "--json")

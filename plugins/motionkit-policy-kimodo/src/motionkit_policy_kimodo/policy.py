@@ -103,6 +103,8 @@ class KimodoPolicy(TextToMotionPolicy):
     def inputs(self) -> dict[str, str]:
         """Fingerprints of the inputs that options name, by option; independent of their paths."""
         marks = {"checkpoint": fingerprint_tensors(self.network.state_dict()), "embeddings": self.texts.fingerprint}
+        if (judge := self.measures.retrieval) is not None:
+            marks["retrieval"] = fingerprint_tensors(judge.model.state_dict())
         files = {"body": self.options.body, "constraints": self.options.constraints}
         return marks | {name: fingerprint_files(path, [path]) for name, path in files.items() if path is not None}
 
