@@ -493,8 +493,6 @@ class GrpoTrainer:
         if self.world.main:
             self.policy.save(run.artifact("policy"), tensors=False)
             self.items.write(run.artifact("policy"))
-        if not self._dataset.has_clips:
-            run.annotate(prompts_alone=True)
         for text in self.found:
             _logger.info("%s", text)
         for note in filter(None, [self.missing, *self.notes]):

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from motionkit.contracts.dataset import PromptDataset, Split
+import torch
+from torch import Tensor
+
+from motionkit.contracts.dataset import PromptDataset, Split, TextClip
 from motionkit.errors import MotionkitError
+from motionkit.motion import Normalizer, ReadOptions, joints_to_features
 from motionkit.rl import stable_hash
 from motionkit.runs import fingerprint
 from motionkit.text import Prompt
+from motionkit_policy_kimodo.motions import read_kimodo
 from motionkit_policy_kimodo.prompts import Asked, read_prompts
 from motionkit_policy_kimodo.settings import PromptOptions
+from motionkit_policy_kimodo.skeletons import soma30_rows, soma_skeleton
 from motionkit_policy_kimodo.texts import clean
 
 _SKATE, _JERK = 0.17, 450.0  # m/s and m/s^3, as the rewards measure them
@@ -69,6 +76,35 @@ class KimodoPrompts(PromptDataset):
     def physics_reference(self) -> tuple[float, float]:
         """Return foot skate (m/s) and jerk (m/s^3) of a clip of Kimodo's demo, a dance."""
         return _SKATE, _JERK
+
+
+class KimodoClips(KimodoPrompts):
+    """The true motions of cases of the benchmark, of SOMA, in features as HumanML3D's: for audits of rewards.
+
+    Args:
+        options: Options of the plugin.
+    """
+
+    name, has_clips, skeleton = "kimodo-clips", True, soma_skeleton()
+
+    def clips(self, split: Split) -> Sequence[TextClip]:
+        """Return the clips of a split."""
+        found = [prompt for prompt in self.listed(split) if "truth" in prompt.extras]
+        return [TextClip(prompt.key, self._features(prompt.extras["truth"]), prompt.segments) for prompt in found]
+
+    def _features(self, file: str) -> Tensor:
+        joints = read_kimodo(Path(file), ReadOptions())[0].motion.positions()
+        if joints.shape[1] == 77:
+            joints = joints[:, soma30_rows()]
+        if joints.shape[1] != self.skeleton.joints:
+            raise MotionkitError(f"{file} has {joints.shape[1]} joints, SOMA 30 or 77.", fix="leave its folder out.")
+        return joints_to_features(joints[: self.max_length + 1].float(), self.skeleton, target=False)
+
+    @property
+    def normalizer(self) -> Normalizer:  # type: ignore[override]
+        """Mean and Std of the train split."""
+        rows = torch.cat([clip.features for clip in self.clips("train")])
+        return Normalizer(rows.mean(0), rows.std(0).clamp(min=1e-3))
 
 
 _SPLITS: tuple[Split, ...] = ("test", "val", "train")

@@ -22,9 +22,11 @@ from motionkit.text_to_motion.generating import TextToMotionPolicy
 from motionkit_policy_kimodo.constraints import observe, read_constraints
 from motionkit_policy_kimodo.files import export_checkpoint, read_checkpoint, save_policy
 from motionkit_policy_kimodo.guidance import Conditions, Guidance
+from motionkit_policy_kimodo.metrics import KimodoMeasures
 from motionkit_policy_kimodo.network import STEPS
 from motionkit_policy_kimodo.settings import KimodoOptions
-from motionkit_policy_kimodo.texts import COMMAND, open_table
+from motionkit_policy_kimodo.texts import COMMAND, TextTable
+from motionkit_policy_kimodo.tmr import read_retrieval
 
 LONGEST = 10.0  # seconds of a motion in Kimodo's training
 _SHORTEST = 2  # frames
@@ -44,7 +46,8 @@ class KimodoPolicy(TextToMotionPolicy):
     joins = False
     spacing: Literal["early", "even"] = "even"
     sampler: Literal["ddpm", "ddim"] = "ddim"
-    extras = ("heading", "constraints")
+    extras = ("heading", "constraints", "truth")
+    measures: KimodoMeasures
 
     def __init__(
         self,
@@ -77,7 +80,8 @@ class KimodoPolicy(TextToMotionPolicy):
                 why="Kimodo's text encoder takes 17 GB; its vectors are made once, before.",
                 fix=f"{COMMAND}, then --policy.embeddings OUT",
             )
-        self.texts = open_table(table, self.network.shape.text_width)
+        self.texts = self.skeleton.texts = TextTable(table, self.network.shape.text_width)
+        self.measures = KimodoMeasures(read_retrieval(options.retrieval, self.texts) if options.retrieval else None)
         self.lora: Mapping[str, Any] | None = None
         self._observed = lru_cache(maxsize=_KEPT)(self._observe)
         self.to(device)
@@ -99,6 +103,8 @@ class KimodoPolicy(TextToMotionPolicy):
     def inputs(self) -> dict[str, str]:
         """Fingerprints of the inputs that options name, by option; independent of their paths."""
         marks = {"checkpoint": fingerprint_tensors(self.network.state_dict()), "embeddings": self.texts.fingerprint}
+        if (judge := self.measures.retrieval) is not None:
+            marks["retrieval"] = fingerprint_tensors(judge.model.state_dict())
         files = {"body": self.options.body, "constraints": self.options.constraints}
         return marks | {name: fingerprint_files(path, [path]) for name, path in files.items() if path is not None}
 
@@ -186,6 +192,7 @@ class KimodoPolicy(TextToMotionPolicy):
         """Move network and statistics."""
         self.network.to(device)
         self.normalizer = self.normalizer.to(device)
+        self.measures.to(device)
         return self
 
 

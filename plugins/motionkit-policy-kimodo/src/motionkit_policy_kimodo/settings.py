@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from motionkit.config import Chosen, Cli, Group, Place, slot
+from motionkit.contracts.protocol import Argument, ProtocolSettings
 from motionkit.plugins import Component
 from motionkit.runs import RunInfo
 from motionkit.runs.forms import POLICY, POLICY_DOCUMENT, ModelForm
 from motionkit.text_to_motion.next import use_policy as after_training
 from motionkit.text_to_motion.settings import LoraSettings
 from motionkit.training.settings import OptimSettings, RunSettings, TrainerSettings
+from motionkit_policy_kimodo.rows import METRICS
 
 _PACKAGE = "motionkit_policy_kimodo"
 
@@ -39,6 +41,9 @@ class KimodoOptions(Group):
         None, description="Constraints of prompts without any, a JSON file as Kimodo's demo saves it."
     )
     constraint_guidance: float = Field(2.0, ge=0, le=100, description="Guidance scale of constraints.")
+    retrieval: Annotated[str, Place(hub=True)] = Field(
+        "", description="TMR-SOMA, by which held-out motions are measured too: nvidia/TMR-SOMA-RP-v1, or its folder."
+    )
     root_gradient: bool = Field(
         False, description="Let the gradient pass from the body through the root; Kimodo's training cuts it there."
     )
@@ -52,6 +57,23 @@ class TmrOptions(Group):
     )
     embeddings: Annotated[Path | None, Place()] = Field(
         None, description="Table of text vectors, by motionkit kimodo-embed; default: the policy's."
+    )
+
+
+class RetrievalSettings(ProtocolSettings):
+    """Measure TMR-SOMA on the true motions of Kimodo's benchmark: does it find the motion of each text?
+
+    CASES is a folder in which each meta.json has gt_motion.npz beside it. Published R@3: 89.1 (content), 93.9
+    (repetition), each of testsuite/SPLIT/text2motion/overview.
+    """
+
+    arguments: ClassVar[tuple[Argument, ...]] = (Argument("CASES", "Folder of the benchmark."),)
+
+    weights: Annotated[str, Cli("--weights"), Place(hub=True)] = Field(
+        "nvidia/TMR-SOMA-RP-v1", description="Folder of TMR-SOMA, or its id on the Hugging Face hub."
+    )
+    embeddings: Annotated[Path | None, Cli("--embeddings"), Place()] = Field(
+        None, description="Table of text vectors, by motionkit kimodo-embed CASES."
     )
 
 
@@ -140,6 +162,13 @@ policy = Component(
     exports={"kimodo": f"{_PACKAGE}.policy:export"},
     models=f"{_PACKAGE}.settings:MODELS",
     next=f"{_PACKAGE}.settings:use_policy",
+    metrics=METRICS,
+)
+
+clips = Component(
+    summary="Motions of SOMA with their texts: folders with meta.json and gt_motion.npz",
+    options=PromptOptions,
+    factory=f"{_PACKAGE}.dataset:KimodoClips",
 )
 
 prompts = Component(
@@ -153,6 +182,13 @@ tmr = Component(
     options=TmrOptions,
     factory=f"{_PACKAGE}.rewards:KimodoTmr",
     gradient=True,
+)
+
+retrieval = Component(
+    summary="Measure TMR-SOMA on the true motions of Kimodo's benchmark",
+    options=RetrievalSettings,
+    factory=f"{_PACKAGE}.truth:TrueRetrieval",
+    metrics=METRICS,
 )
 
 constraint_error = Component(

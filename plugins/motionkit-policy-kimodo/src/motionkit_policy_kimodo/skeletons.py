@@ -21,7 +21,7 @@ from motionkit import weights
 from motionkit.errors import MotionkitError
 from motionkit.formats.amass import read_smpl_model
 from motionkit.geometry import accumulate_rotations, bones_from_positions, positions_from_bones
-from motionkit.motion import HUMANML, Motion
+from motionkit.motion import HUMANML, Motion, Skeleton
 
 SMPLX = "smplx22"
 _NONE: Mapping[str, Tensor] = {}
@@ -149,6 +149,39 @@ def read_smplx(path: Path) -> Body:
     if not bool(joints.isfinite().all()) or not 0.5 < float(joints[:, 1].max() - joints[:, 1].min()) < 3:
         raise MotionkitError(f"{path} holds no body in metres, Y up.", fix="give the joints file of your Kimodo.")
     return smplx_body(joints)
+
+
+_LIMBS = (
+    "Hips RightLeg RightShin RightFoot RightToeBase", "Hips LeftLeg LeftShin LeftFoot LeftToeBase",
+    "Hips Spine1 Spine2 Chest Neck1 Neck2 Head Jaw", "Head LeftEye", "Head RightEye",
+    "Chest RightShoulder RightArm RightForeArm RightHand RightHandMiddleEnd", "RightHand RightHandThumbEnd",
+    "Chest LeftShoulder LeftArm LeftForeArm LeftHand LeftHandMiddleEnd", "LeftHand LeftHandThumbEnd",
+)  # fmt: skip
+
+
+@cache
+def soma_skeleton() -> Skeleton:
+    """Return SOMA's 30 joints as a body of HumanML3D's kind of features, 359 wide, for audits of rewards."""
+    made = body("soma30")
+    at = made.joint_names.index
+    directions = torch.nn.functional.normalize(made.offsets, dim=-1).tolist()
+    lefts = [name for name in made.joint_names if name.startswith("Left")]
+    heel, toe, other_heel, other_toe = made.feet
+    return Skeleton(
+        name=made.name,
+        joint_names=made.joint_names,
+        parents=made.parents,
+        chains=tuple(tuple(map(at, limb.split())) for limb in _LIMBS),
+        raw_offsets=tuple((x, y, z) for x, y, z in directions),
+        target_offsets=None,
+        feet=(heel, toe, other_heel, other_toe),
+        face_joints=(*made.hips, at("RightArm"), at("LeftArm")),
+        leg_joints=(at("RightShin"), at("RightFoot")),
+        mirror_pairs=tuple((at(name), at(name.replace("Left", "Right"))) for name in lefts),
+        fps=30.0,
+        unit=1.0,
+        contact_threshold=HUMANML.contact_threshold * (HUMANML.fps / 30.0) ** 2,
+    )
 
 
 def soma30_rows() -> list[int]:

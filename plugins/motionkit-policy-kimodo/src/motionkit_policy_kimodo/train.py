@@ -37,7 +37,7 @@ from motionkit_policy_kimodo.network import Shape
 from motionkit_policy_kimodo.policy import KimodoPolicy
 from motionkit_policy_kimodo.representation import KimodoRepresentation, local_root
 from motionkit_policy_kimodo.settings import KimodoOptions, PretrainKimodoSettings
-from motionkit_policy_kimodo.texts import open_table
+from motionkit_policy_kimodo.texts import TextTable
 
 _WEIGHTS = {"root": 10.0, "heading": 2.0, "positions": 10.0, "rotations": 10.0, "velocities": 3.0, "contacts": 4.0}
 _JOINTS = 5.0  # weight of the joints by forward kinematics
@@ -106,7 +106,7 @@ class PretrainKimodo:
         }
         self._captions = {split: [clip.captions for clip in some] for split, some in clips.items()}
         if not source:
-            source = str(self._new(aside / "model", representation, open_table(table).width))
+            source = str(self._new(aside / "model", representation, TextTable(table).width))
         self.policy = KimodoPolicy(
             KimodoOptions(checkpoint=source, embeddings=table, body=settings.body), device=self.device
         )
@@ -158,7 +158,7 @@ class PretrainKimodo:
         def begin() -> None:
             folder = run.artifact("policy")
             if settings.embeddings is None:  # the run keeps the starter's table
-                self.policy.texts = open_table(write_starter_table(folder / "texts.safetensors"))
+                self.policy.texts = TextTable(write_starter_table(folder / "texts.safetensors"))
             self.policy.save(folder, tensors=False)
             self._items.write(folder)
 
