@@ -15,8 +15,12 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from motionkit.config import resolve
 from motionkit.nn import stock_keys
 from motionkit.testing import TEXTS as CHECKED
+from motionkit.text_to_motion.grpo.forecast import Alive
+from motionkit.text_to_motion.grpo.settings import GrpoSettings
+from motionkit.text_to_motion.grpo.train import GrpoTrainer
 from motionkit_policy_kimodo.network import KimodoNetwork, Shape
 from motionkit_policy_kimodo.settings import KimodoOptions
 from motionkit_policy_kimodo.texts import KNOWN, clean, write_vectors
@@ -189,3 +193,37 @@ def asked(soma: KimodoOptions, texts: Path, tmp_path: Path) -> tuple[str, ...]:
         str(soma.embeddings), "--dataset", "kimodo-prompts", "--dataset.path", str(texts), "--lora", "--batch-size",
         "2",
     )  # fmt: skip
+
+
+@pytest.fixture
+def opened(tmp_path: Path, make_table: Callable[..., Path]) -> Callable[..., GrpoTrainer]:
+    """Open `grpo` on a folder whose texts have a width, with one prompt of 5 s in a step."""
+
+    def make(folder: Path, width: int, *sets: str) -> GrpoTrainer:
+        texts = [f"A person walks {way}." for way in ("on", "back", "away")]
+        (tmp_path / "walks.txt").write_text("".join(f"{text}\t5\n" for text in texts))
+        always = (
+            "policy=kimodo", f"policy.checkpoint={folder}", f"policy.embeddings={make_table(width, *texts)}",
+            "dataset=kimodo-prompts", f"dataset.path={tmp_path / 'walks.txt'}", "rollout.prompts=1",
+            "heldout.prompts=0", "device=cpu",
+        )  # fmt: skip
+        trainer = GrpoTrainer(resolve(GrpoSettings, sets=(*always, *sets)).settings)
+        trainer.prepare()
+        return trainer
+
+    return make
+
+
+@pytest.fixture
+def bytes_of_a_step() -> Callable[[GrpoTrainer], tuple[float, float]]:
+    """Return the bytes of the tensors that a step makes, forecast and counted."""
+
+    def count(trainer: GrpoTrainer) -> tuple[float, float]:
+        trainer.grpo.step(trainer.cursor.at(0))
+        with Alive() as alive:
+            trainer.grpo.step(trainer.cursor.at(1))
+        parts = trainer.forecast.parts
+        before = sum(parts[part] for part in ("weights", "reference", "average", "rewards"))
+        return trainer.forecast.peak - before - 2 / 3 * parts["gradients and AdamW"], alive.most
+
+    return count
