@@ -140,7 +140,7 @@ def forecast(grpo: GRPO, prompts: Sequence[Prompt], motions: int) -> Forecast:
     }
     able = grpo.rewards.gradient or (False,) * len(grpo.rewards.terms)
     pure = RewardMix([term for term, gradient in zip(grpo.rewards.terms, able, strict=True) if gradient])
-    with torch.set_grad_enabled(load.scored):
+    with torch.set_grad_enabled(load.scored), torch.random.fork_rng(devices=[]):
         scores, scoring, models = count(lambda rows: row.score(pure, rows))
     # Sampling, scoring and the update follow each other. The update keeps the graph of the predictions and that of
     # either the scores or a loss.
