@@ -42,7 +42,7 @@ class Alive(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
         self.now = self.most = 0  # bytes of those that live, and at the peak
         self.read = 0  # bytes of others, made before, that were read
         self._sizes: dict[int, int] = {}  # of each storage that lives; 0 for the others
