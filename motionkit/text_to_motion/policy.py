@@ -59,7 +59,8 @@ class DiffusionPolicy(Protocol):
     `motionkit.text_to_motion.generating.TextToMotionPolicy` has ``generate`` as well.
 
     The options of its plugin may have ``checkpoint``, and also ``reference``, a second checkpoint: ``grpo`` then opens
-    both and measures the KL between them.
+    both and measures the KL between them. A class attribute ``gpu`` of the options replaces sizes of ``--preset gpu``,
+    such as ``{"rollout.micro_batch": 16}``.
 
     Attributes:
         network: The trainable module, always in eval mode (no dropout, no condition dropout).
