@@ -38,15 +38,23 @@ _PATTERNS = ("config.yaml", "policy.json", "*.safetensors", "*.npy", "last_weigh
 _PREFIX = "denoiser.backbone."
 _BODIES = {"SOMASkeleton30": "soma30", "G1Skeleton34": "g1", "SMPLXSkeleton22": SMPLX}
 _CLASSES = {POLICY, RETRIEVAL, "TwostageDenoiser", "KimodoMotionRep", "TMRMotionRep", *_BODIES}
-_SUPPORTED = {
-    "norm_first": False, "activation": "gelu", "input_first_heading_angle": True, "motion_mask_mode": "concat",
-    "num_base_steps": STEPS, "unit_vector": True, "vae": True,
-}  # fmt: skip
-"""Keys with the one value that is supported, which they also have where they are missing."""
+_VALUES: dict[str, dict[str, tuple[Any, ...]]] = {
+    POLICY: {
+        "norm_first": (False, True),
+        "activation": ("gelu", "relu"),
+        "input_first_heading_angle": (False, True),
+        "use_text_mask": (False, True),
+        "motion_mask_mode": ("concat",),
+        "num_base_steps": (STEPS,),
+        "cfg_type": ("separated", "regular", "nocfg", None),
+    },
+    RETRIEVAL: {"activation": ("gelu",), "unit_vector": (True,), "vae": (True,)},
+}
+"""Keys of each model with the values that are supported; the first is that of a config without the key."""
 
 _READ = {
-    "llm_shape", "use_text_mask", "num_text_tokens_override", "latent_dim", "ff_size", "num_layers", "num_heads",
-    "dropout", "pe_dropout", "fps", "ckpt_path", "ckpt_folder", "stats_path", "cfg_type", *_SUPPORTED,
+    "llm_shape", "num_text_tokens_override", "latent_dim", "ff_size", "num_layers", "num_heads", "dropout",
+    "pe_dropout", "fps", "ckpt_path", "ckpt_folder", "stats_path",
 }  # fmt: skip
 _MOST = {"num_layers": 200, "num_text_tokens_override": 1000}
 _AGAIN = "copy or download the folder again."
@@ -140,14 +148,17 @@ def read_checkpoint(source: str, *, smplx: Path | None = None, root_gradient: bo
     if config.values.get("num_text_tokens_override") is not None:
         slots = config.size("num_text_tokens_override")
     shape = Shape(
-        representation.width,
-        width,
-        slots,
-        bool(config.values.get("use_text_mask", True)),
-        config.size("latent_dim"),
-        config.size("ff_size"),
-        config.size("num_layers"),
-        config.size("num_heads"),
+        features=representation.width,
+        text_width=width,
+        text_slots=slots,
+        text_mask=config.values["use_text_mask"],
+        latent=config.size("latent_dim"),
+        feedforward=config.size("ff_size"),
+        layers=config.size("num_layers"),
+        heads=config.size("num_heads"),
+        norm_first=config.values["norm_first"],
+        activation=config.values["activation"],
+        heading=config.values["input_first_heading_angle"],
     )
     if shape.latent % shape.heads or shape.latent % 2:
         raise MotionkitError(f"{config.path}: {shape.heads} heads do not divide a width of {shape.latent}.", fix=_AGAIN)
@@ -173,7 +184,7 @@ def read_checkpoint(source: str, *, smplx: Path | None = None, root_gradient: bo
 
 def _original(config: Config) -> Record:
     types = {name: str(value.dtype).removeprefix("torch.") for name, value in _tensors(config).items()}
-    free = {"guidance": 1.0} if config.values.get("cfg_type") == "nocfg" else {}
+    free = {"guidance": 1.0} if config.values["cfg_type"] in ("nocfg", None) else {}
     return Record(file=_weights(config).name, types=types, **free)
 
 
@@ -241,8 +252,8 @@ def new_checkpoint(
             },
             "llm_shape": [1, shape.text_width], "use_text_mask": shape.text_mask,
             "num_text_tokens_override": shape.text_slots, "latent_dim": shape.latent, "ff_size": shape.feedforward,
-            "num_layers": shape.layers, "num_heads": shape.heads, "activation": "gelu", "norm_first": False,
-            "input_first_heading_angle": True,
+            "num_layers": shape.layers, "num_heads": shape.heads, "activation": shape.activation,
+            "norm_first": shape.norm_first, "input_first_heading_angle": shape.heading,
         },
     }  # fmt: skip
     (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")  # JSON is YAML
@@ -277,13 +288,14 @@ def read_config(folder: Path, model: str) -> Config:
             why={RETRIEVAL: "it is its retrieval model (TMR).", POLICY: "it is a policy."}.get(found, ""),
             fix="use it as a reward: --reward kimodo-tmr" if found == RETRIEVAL else "give the folder of that model.",
         )
-    for key, supported in _SUPPORTED.items():
-        if values.get(key, supported) != supported:
+    for key, supported in _VALUES[model].items():
+        if values.setdefault(key, supported[0]) not in supported:
             raise MotionkitError(
-                f"{path}: {key} is {values[key]!r}; networks with {supported!r} are supported.",
-                why="those are what the released models have.",
+                f"{path}: {key} is {values[key]!r:.80}, which is not supported.",
+                why=f"{' and '.join(map(repr, supported))} {'is' if len(supported) == 1 else 'are'}.",
+                fix="give one of the released models, or one that was trained as they were.",
             )
-    if unknown := sorted(values.keys() - _READ):
+    if unknown := sorted(values.keys() - _READ - _VALUES[model].keys()):
         _logger.warning("%s: %s is not read", path, ", ".join(unknown)[:200])
     return Config(path, frozenset(classes), values)
 

@@ -29,7 +29,6 @@ from motionkit_policy_kimodo.texts import COMMAND, open_table
 LONGEST = 10.0  # seconds of a motion in Kimodo's training
 _SHORTEST = 2  # frames
 _KEPT = 256  # constraints of prompts in memory
-_KINDS: dict[str, Literal["separated", "regular", "none"]] = {"regular": "regular", "nocfg": "none"}
 
 
 class KimodoPolicy(TextToMotionPolicy):
@@ -69,7 +68,7 @@ class KimodoPolicy(TextToMotionPolicy):
         self.guidance: float | None = opened.record.guidance
         self.sampling_steps: int | None = opened.record.sampling_steps
         self.trained_on = opened.record.trained_on
-        self.kind = _KINDS.get(str(opened.config.values.get("cfg_type")), "separated")
+        self.kind = opened.config.values["cfg_type"] or "nocfg"
         table = options.embeddings or opened.record.embeddings
         if table is None:
             raise MotionkitError(
@@ -140,6 +139,12 @@ class KimodoPolicy(TextToMotionPolicy):
         value = prompt.extras.get("heading", self.options.heading)
         if not isinstance(value, (int, float)) or not abs(value) < 7:
             raise MotionkitError(f"{prompt.text!r}: {value!r:.80} is no heading.", fix="give radians; 0 is +Z.")
+        if value and not self.network.shape.heading:
+            raise MotionkitError(
+                f"{prompt.text!r} has a first heading, which this model does not read.",
+                why="input_first_heading_angle is false in its config.yaml.",
+                fix="leave the heading out.",
+            )
         return float(value)
 
     def _observe(self, path: str | Path, frames: int) -> tuple[Tensor, Tensor]:
