@@ -26,6 +26,7 @@ from motionkit.errors import MotionkitError
 from motionkit.geometry import positions_from_bones
 from motionkit.motion import DataRecord, Normalizer
 from motionkit.nn import add_adapters, merged_state, native_keys, stock_keys
+from motionkit.rigs import default_rest
 from motionkit.runs import OutputFolder, find_model, write_model
 from motionkit_policy_kimodo.network import EPSILON, STEPS, KimodoNetwork, Shape
 from motionkit_policy_kimodo.representation import LOCAL, ROOT, KimodoRepresentation
@@ -178,7 +179,7 @@ def read_checkpoint(source: str, *, smplx: Path | None = None, root_gradient: bo
             merged, network = merged_state(network), make(None)
             weights.load_strict(network, merged, str(saved.tensors))
     network.set_statistics(normalizer, local)
-    record = record.model_copy(update={"body": smplx, "lora": None})
+    record = record.model_copy(update={"body": smplx and smplx.resolve(), "lora": None})
     return Checkpoint(folder, config, record, representation, normalizer, network.eval())
 
 
@@ -239,7 +240,8 @@ def new_checkpoint(
         (folder / STATISTICS / name).mkdir(parents=True)
         np.save(folder / STATISTICS / name / "mean.npy", values.double().mean(0).float().numpy())
         np.save(folder / STATISTICS / name / "std.npy", values.double().std(0).float().numpy())
-    np.save(folder / JOINTS, positions_from_bones(representation.body.offsets, representation.parents).numpy())
+    rest = positions_from_bones(representation.body.offsets, representation.parents) + default_rest()[0]
+    np.save(folder / JOINTS, rest.numpy())
     config = {
         "_target_": "kimodo.model.Kimodo", "num_base_steps": STEPS, "cfg_type": "separated",
         "denoiser": {
@@ -333,7 +335,8 @@ def _body(config: Config, smplx: Path | None) -> Body:
         raise MotionkitError(
             f"{config.path.parent} is a model of SMPL-X's body, which is not part of it.",
             why="SMPL-X's joints may not be passed on: they come from your own copy.",
-            fix="name kimodo/assets/skeletons/smplx22/joints.p of your Kimodo, or an SMPL-X file (.npz), as the body.",
+            fix="--policy.body (pretrain: --body) kimodo/assets/skeletons/smplx22/joints.p of your Kimodo, or an SMPL-X "
+            "file (.npz).",
         )
     return read_smplx(smplx)
 
