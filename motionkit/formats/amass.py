@@ -165,9 +165,9 @@ def _matrices(vectors: Tensor) -> Tensor:
 def write_amass(path: Path, motion: Motion) -> None:
     """Write rotations and path of a motion of SMPL's body, as files of SMPL-X in AMASS have them, Z up.
 
-    A file holds no bones: they are those of the body that it is read with. What a motion knows of its body is in its
-    tracks, the same in every frame, and is written: ``smplx_betas`` (16), ``smplx_hands`` (90) and ``smplx_pelvis``, the
-    place of the pelvis where ``trans`` is 0. Else the body is an average one, and its fingers are straight.
+    A file holds no bones: they are those of the body that it is read with. Tracks of the motion may say what is known
+    of it, the same in every frame: ``smplx_betas`` (16), ``smplx_hands`` (90, the pose of the fingers) and
+    ``smplx_pelvis``, the place of the pelvis where ``trans`` is 0. Else it is an average body with straight fingers.
 
     Args:
         path: The file; it appears whole or not at all.

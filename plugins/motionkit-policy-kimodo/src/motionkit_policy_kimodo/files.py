@@ -335,8 +335,8 @@ def _body(config: Config, smplx: Path | None) -> Body:
         raise MotionkitError(
             f"{config.path.parent} is a model of SMPL-X's body, which is not part of it.",
             why="SMPL-X's joints may not be passed on: they come from your own copy.",
-            fix="--policy.body (pretrain: --body) kimodo/assets/skeletons/smplx22/joints.p of your Kimodo, or an SMPL-X "
-            "file (.npz).",
+            fix="--policy.body FILE (of pretrain: --body). FILE is kimodo/assets/skeletons/smplx22/joints.p of your "
+            "Kimodo, or an SMPL-X file (.npz).",
         )
     return read_smplx(smplx)
 

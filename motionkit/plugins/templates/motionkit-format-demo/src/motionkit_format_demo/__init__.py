@@ -19,7 +19,7 @@ def is_ours(path: Path) -> bool:
 FORMAT = Format(
     "demo",
     "What format 'demo' is, in a few words",
-    (".csv",),
+    (".demo.csv", ".csv"),  # the first is written, so that another package may write .csv
     Reader("motionkit_format_demo.files:read", options=("fps",), claims="motionkit_format_demo:is_ours"),
     Writer("motionkit_format_demo.files:write", rotations=False, fps=20.0, rig=False),
 )
