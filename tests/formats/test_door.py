@@ -158,6 +158,24 @@ def test_a_format_whose_name_is_taken_or_that_does_not_import_is_ignored_and_sai
     assert "qpos: no robot is named." in done
 
 
+def test_two_settings_of_one_name_are_refused(gantry: Any, cli: Cli) -> None:
+    light = """
+from motionkit.formats import Format, Setting, Writer
+FORMATS = tuple(
+    Format(name, name, ("." + name,), writer=Writer("arm:write"), settings=(Setting("robot", help),))
+    for name, help in {"arm": "Number of the robot.", "leg": "Number of a leg."}.items()
+)
+"""
+    gantry.install("motionkit-arm", "[motionkit.formats]\narm = arm:FORMATS\n", arm=light)
+    said = " ".join(table.problems())
+    assert "'qpos' of package 'motionkit-gantry' is ignored: its setting 'robot' is another one of" in said
+    assert "'leg' of package 'motionkit-arm' is ignored" in said
+    assert FORMATS["arm"].settings == (table.settings()["robot"],)
+    done = cli("plugins", "list", "--check")
+    assert done.exit_code == 1
+    assert "its setting 'robot' is another one" in " ".join(done.output.split())
+
+
 def test_the_command_line_knows_formats_of_packages(gantry: Any, tmp_path: Path) -> None:
     """In a process of its own, as options are made when a command is imported."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith("MOTIONKIT")}

@@ -176,6 +176,11 @@ def test_smplx_needs_its_body(make_checkpoint: Callable[[str, int], Path], tmp_p
     assert (opened.representation.body.name, opened.representation.width) == ("smplx22", 273)
 
 
+def test_other_bodies_need_no_joints(checkpoint: Path, tmp_path: Path) -> None:
+    with pytest.raises(MotionkitError, match="is a model of g1, and needs no joints of SMPL-X"):
+        read_checkpoint(str(checkpoint), smplx=tmp_path / "joints.p")
+
+
 def test_hub(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 

@@ -142,7 +142,8 @@ def read_checkpoint(source: str, *, smplx: Path | None = None, root_gradient: bo
     folder = folder if saved is None else saved.document.parent
     config = read_config(folder, POLICY)
     record = _original(config) if saved is None else _record(saved.document)
-    smplx = next((path for path in (smplx, folder / JOINTS, record.body) if path is not None and path.is_file()), smplx)
+    if smplx is None:
+        smplx = next((path for path in (folder / JOINTS, record.body) if path is not None and path.is_file()), None)
     representation = KimodoRepresentation(_body(config, smplx), float(config.size("fps")))
     normalizer, local = read_statistics(folder, representation.width)
     slots, width = config.sizes("llm_shape", 2)
@@ -288,7 +289,9 @@ def read_config(folder: Path, model: str) -> Config:
         raise MotionkitError(
             f"{folder} is no {'policy' if model == POLICY else 'retrieval model'} of Kimodo.",
             why={RETRIEVAL: "it is its retrieval model (TMR).", POLICY: "it is a policy."}.get(found, ""),
-            fix="use it as a reward: --reward kimodo-tmr" if found == RETRIEVAL else "give the folder of that model.",
+            fix="use it as a reward: --reward kimodo-tmr --reward.weights FOLDER"
+            if found == RETRIEVAL
+            else "give its folder, or its id: nvidia/TMR-SOMA-RP-v1",
         )
     for key, supported in _VALUES[model].items():
         if values.setdefault(key, supported[0]) not in supported:
@@ -330,6 +333,11 @@ def _body(config: Config, smplx: Path | None) -> Body:
             f"{config.path} names {len(names)} skeletons.", why=f"one of {', '.join(_BODIES)} is needed.", fix=_AGAIN
         )
     if names[0] != SMPLX:
+        if smplx is not None:
+            raise MotionkitError(
+                f"{config.path.parent} is a model of {names[0]}, and needs no joints of SMPL-X.",
+                fix=f"leave {smplx} out.",
+            )
         return body(names[0])
     if smplx is None:
         raise MotionkitError(

@@ -8,6 +8,7 @@ from pathlib import Path
 from motionkit.documents import open_file
 from motionkit.errors import MotionkitError
 from motionkit.formats import Format, Reader, Writer
+from motionkit_policy_kimodo import FPS
 
 COLUMNS = 36  # of the CSV: place (3), quaternion w first (4), angles in radians (29)
 
@@ -40,7 +41,7 @@ FORMATS = (
         "Kimodo npz",
         (".kimodo.npz", ".npz"),
         Reader("motionkit_policy_kimodo.motions:read_kimodo", ("fps",), "motionkit_policy_kimodo.formats:is_kimodo"),
-        Writer("motionkit_policy_kimodo.motions:write_kimodo", fps=30.0),
+        Writer("motionkit_policy_kimodo.motions:write_kimodo", fps=FPS),
         help="Reads and writes Kimodo's npz, of SOMA, SMPL-X and the G1.",
     ),
     Format(
@@ -49,7 +50,7 @@ FORMATS = (
         (".csv",),
         Reader("motionkit_policy_kimodo.motions:read_g1", ("fps",), "motionkit_policy_kimodo.formats:is_qpos"),
         # Joints alone, of which none are the robot's, are refused before rotations are solved for them.
-        Writer("motionkit_policy_kimodo.motions:write_g1", rotations=False, fps=30.0),
+        Writer("motionkit_policy_kimodo.motions:write_g1", rotations=False, fps=FPS),
         help="Reads and writes MuJoCo's qpos of the Unitree G1, CSV.",
     ),
 )

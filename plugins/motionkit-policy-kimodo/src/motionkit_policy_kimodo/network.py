@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from motionkit.motion import Normalizer
 from motionkit.nn import TransformerEncoder, sinusoidal_table
 from motionkit.rl import length_mask
+from motionkit_policy_kimodo import FPS
 from motionkit_policy_kimodo.representation import LOCAL, ROOT, local_root
 
 STEPS = 1000  # diffusion steps
@@ -107,7 +108,7 @@ class KimodoNetwork(nn.Module):
             Kimodo's training: the way between the stages has differences and an arctangent, and multiplies it.
     """
 
-    def __init__(self, shape: Shape, fps: float = 30.0, *, root_gradient: bool = False) -> None:
+    def __init__(self, shape: Shape, fps: float = FPS, *, root_gradient: bool = False) -> None:
         super().__init__()
         self.shape, self.fps, self.root_gradient = shape, fps, root_gradient
         body = shape.features - ROOT

@@ -19,6 +19,7 @@ from motionkit.rl import Schedule
 from motionkit.runs import fingerprint_files, fingerprint_tensors
 from motionkit.text import Prompt
 from motionkit.text_to_motion.generating import TextToMotionPolicy
+from motionkit_policy_kimodo import FPS, LONGEST, SHORTEST
 from motionkit_policy_kimodo.constraints import observe, read_constraints
 from motionkit_policy_kimodo.files import export_checkpoint, read_checkpoint, save_policy
 from motionkit_policy_kimodo.guidance import Conditions, Guidance
@@ -26,8 +27,6 @@ from motionkit_policy_kimodo.network import STEPS
 from motionkit_policy_kimodo.settings import KimodoOptions
 from motionkit_policy_kimodo.texts import COMMAND, open_table
 
-LONGEST = 10.0  # seconds of a motion in Kimodo's training
-_SHORTEST = 2  # frames
 _KEPT = 256  # constraints of prompts in memory
 
 
@@ -63,12 +62,12 @@ class KimodoPolicy(TextToMotionPolicy):
         self.opened, self.options = opened, options
         self.network, self.normalizer, self.skeleton = opened.network, opened.normalizer, opened.representation
         self.schedule = Schedule.cosine(STEPS)
-        self.fps, self.max_length = self.skeleton.fps, round(LONGEST * self.skeleton.fps)
+        self.fps, self.max_length = self.skeleton.fps, LONGEST
         self.autocast: torch.dtype | None = None
         self.guidance: float | None = opened.record.guidance
         self.sampling_steps: int | None = opened.record.sampling_steps
         self.trained_on = opened.record.trained_on
-        self.kind = opened.config.values["cfg_type"] or "nocfg"
+        self.kind: Literal["separated", "regular", "nocfg"] = opened.config.values["cfg_type"] or "nocfg"
         table = options.embeddings or opened.record.embeddings
         if table is None:
             raise MotionkitError(
@@ -129,10 +128,10 @@ class KimodoPolicy(TextToMotionPolicy):
                 f"{prompt.text!r} is {len(prompt.segments)} prompts in a row; Kimodo is asked for one at a time.",
                 fix="make them one by one, or say them in one sentence: A person walks, then waves.",
             )
-        if not _SHORTEST <= prompt.length <= self.max_length:
+        if not SHORTEST <= prompt.length <= self.max_length:
             raise MotionkitError(
-                f"{prompt.text!r} asks for {prompt.length} frames, Kimodo makes {_SHORTEST} to {self.max_length}.",
-                fix=f"ask for at most {LONGEST:g} s (--durations).",
+                f"{prompt.text!r} asks for {prompt.length} frames, Kimodo makes {SHORTEST} to {self.max_length}.",
+                fix=f"ask for at most {LONGEST / FPS:g} s (--durations).",
             )
 
     def _heading(self, prompt: Prompt) -> float:

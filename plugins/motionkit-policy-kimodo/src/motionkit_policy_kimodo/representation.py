@@ -16,6 +16,7 @@ from torch import Tensor
 from motionkit.geometry import matrix_from_6d, matrix_to_6d, rotate_yaw
 from motionkit.motion import Motion, Representation
 from motionkit.rl import length_mask
+from motionkit_policy_kimodo import FPS
 from motionkit_policy_kimodo.skeletons import Body
 
 ROOT = 5  # features of the smoothed root and the heading, which the first stage of the network predicts
@@ -38,7 +39,7 @@ class KimodoRepresentation(Representation):
         fps: Frames per second.
     """
 
-    def __init__(self, body: Body, fps: float = 30.0) -> None:
+    def __init__(self, body: Body, fps: float = FPS) -> None:
         self.body, self.fps = body, fps
         self.name, self.joint_names, self.parents, self.feet = body.name, body.joint_names, body.parents, body.feet
         self.humanml = body.humanml

@@ -143,10 +143,10 @@ def read_smplx(path: Path) -> Body:
         MotionkitError: The file holds something else.
     """
     if path.suffix.lower() in (".npz", ".pkl"):
-        joints = read_smpl_model(path).template
+        template = read_smpl_model(path).template
         stored = weights.read_array(path, wanted=_HANDS.__contains__) if path.suffix.lower() == ".npz" else {}
         hands = [mean.flatten() for name in _HANDS if (mean := weights.as_tensor(stored.get(name))) is not None]
-        return _with(joints, {"smplx_hands": torch.cat(hands)} if len(hands) == len(_HANDS) else {})
+        return _with(template, {"smplx_hands": torch.cat(hands)} if len(hands) == len(_HANDS) else {})
     content = weights.read(path)
     joints = weights.as_tensor(content)
     joints = None if joints is None else joints.squeeze()
