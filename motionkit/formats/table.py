@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from motionkit import plugins
 from motionkit.errors import MotionkitError
 from motionkit.formats.format import Format, Setting
+from motionkit.formats.peek import Peek
 from motionkit.plugins import Entry, packages
 
 if TYPE_CHECKING:
@@ -187,7 +188,8 @@ def recognise(path: Path) -> Format | None:
             fix=plugins.INSTALL_FIX if absent else "",
         )
     first = sorted(fitting, key=lambda entry: not (entry.reader and entry.reader.claims))
-    return next((entry for entry in first if entry.claims(path)), None)
+    peek = Peek(path)
+    return next((entry for entry in first if entry.claims(peek)), None)
 
 
 def unknown(path: Path) -> MotionkitError:

@@ -18,24 +18,22 @@ from typer.testing import Result
 import motionkit
 from motionkit import plugins
 from motionkit.clips.convert import open_sources
+from motionkit.documents import open_file
 from motionkit.errors import MotionkitError
-from motionkit.formats import FORMATS, kind_of, recognise, table
+from motionkit.formats import FORMATS, kind_of, peek, recognise, table
 from motionkit.motion import ReadOptions
 from motionkit.starter import generate
 
 Cli = Callable[..., Result]
 
 LIGHT = """
-import zipfile
 from motionkit.formats import Format, Reader, Setting, Writer
 
-def has_36_columns(path):
-    with open(path) as file:
-        return file.readline().count(",") == 35
+def has_36_columns(peek):
+    return peek.line.count(",") == 35
 
-def has_bend(path):
-    with zipfile.ZipFile(path) as archive:
-        return "bend.npy" in archive.namelist()
+def has_bend(peek):
+    return "bend" in peek.keys
 
 def require_robot(settings):
     from motionkit.errors import MotionkitError
@@ -106,6 +104,20 @@ def test_formats_claim_files_by_what_is_in_them(gantry: Any) -> None:
     assert ".csv: qpos CSV" in caught.value.why  # and those of packages that are installed here
     motionkit.read("walk.npy").save("own.npz")
     assert motionkit.read("own.npz").frames == 40
+
+
+def test_a_file_is_opened_once_for_all_formats(gantry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Path] = []
+
+    def counting(path: Path) -> Any:
+        opened.append(path)
+        return open_file(path)
+
+    monkeypatch.setattr(peek, "open_file", counting)
+    for name in ("other.npz", "walk.npy", "other.csv"):
+        recognise(Path(name))
+        assert opened == [Path(name)], name
+        opened.clear()
 
 
 def test_the_ending_that_says_most_chooses_the_writer(gantry: Any) -> None:
@@ -230,7 +242,7 @@ def test_the_document_s_format_is_one(root: Path, tmp_path: Path) -> None:
     exec(source, made)
     (tmp_path / "a.csv").write_text(",".join("0" * 36))
     assert made["QPOS"].matches(tmp_path / "a.csv")
-    assert made["has_36_columns"](tmp_path / "a.csv")
+    assert made["has_36_columns"](peek.Peek(tmp_path / "a.csv"))
 
 
 def test_every_format_names_what_exists() -> None:

@@ -141,7 +141,8 @@ def read_checkpoint(source: str, *, smplx: Path | None = None, root_gradient: bo
     saved = find_model(folder, FOLDER, DOCUMENT) if folder.is_dir() else None
     folder = folder if saved is None else saved.document.parent
     config = read_config(folder, POLICY)
-    record = _original(config) if saved is None else _record(saved.document)
+    stored = _tensors(config) if saved is None else {}
+    record = _original(config, stored) if saved is None else _record(saved.document)
     if smplx is None:
         smplx = next((path for path in (folder / JOINTS, record.body) if path is not None and path.is_file()), None)
     representation = KimodoRepresentation(_body(config, smplx), float(config.size("fps")))
@@ -172,7 +173,7 @@ def read_checkpoint(source: str, *, smplx: Path | None = None, root_gradient: bo
         return made
 
     if saved is None:
-        tensors = {name.removeprefix(_PREFIX): value.float() for name, value in _tensors(config).items()}
+        tensors = {name.removeprefix(_PREFIX): value.float() for name, value in stored.items()}
         network = weights.build(lambda: make(None), native_keys(tensors), str(_weights(config)))
     else:
         network = weights.build(lambda: make(record.lora), weights.read(saved.tensors), str(saved.tensors))
@@ -184,8 +185,8 @@ def read_checkpoint(source: str, *, smplx: Path | None = None, root_gradient: bo
     return Checkpoint(folder, config, record, representation, normalizer, network.eval())
 
 
-def _original(config: Config) -> Record:
-    types = {name: str(value.dtype).removeprefix("torch.") for name, value in _tensors(config).items()}
+def _original(config: Config, stored: Mapping[str, Tensor]) -> Record:
+    types = {name: str(value.dtype).removeprefix("torch.") for name, value in stored.items()}
     free = {"guidance": 1.0} if config.values["cfg_type"] in ("nocfg", None) else {}
     return Record(file=_weights(config).name, types=types, **free)
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from motionkit.formats import Format, Reader, Writer
+from motionkit.formats import Format, Peek, Reader, Writer
 
 COLUMNS = 66
 """Places of 22 joints in a row."""
 
 
-def is_ours(path: Path) -> bool:
+def is_ours(peek: Peek) -> bool:
     """Whether the first line of a CSV file has the columns of this format; other files are left to others."""
-    with path.open(encoding="utf-8", errors="replace") as file:
-        return file.readline().count(",") == COLUMNS - 1
+    return peek.line is not None and peek.line.count(",") == COLUMNS - 1
 
 
 FORMAT = Format(
