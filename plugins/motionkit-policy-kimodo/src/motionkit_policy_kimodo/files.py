@@ -49,7 +49,7 @@ _VALUES: dict[str, dict[str, tuple[Any, ...]]] = {
         "num_base_steps": (STEPS,),
         "cfg_type": ("separated", "regular", "nocfg", None),
     },
-    RETRIEVAL: {"activation": ("gelu",), "unit_vector": (True,), "vae": (True,)},
+    RETRIEVAL: {"norm_first": (False,), "activation": ("gelu",), "unit_vector": (True,), "vae": (True,)},
 }
 """Keys of each model with the values that are supported; the first is that of a config without the key."""
 
