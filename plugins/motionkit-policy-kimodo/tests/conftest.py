@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -46,25 +46,32 @@ def tensors(recorded: Path) -> Callable[[str], dict[str, Tensor]]:
     return read
 
 
+def by_formula(shapes: Mapping[str, Sequence[int]], seed: int) -> dict[str, Tensor]:
+    """Make weights by the formula of the fixtures' README."""
+    made = {}
+    for number, (name, shape) in enumerate(shapes.items()):
+        x = np.random.RandomState([seed, number]).standard_normal(shape)
+        if "norm" in name:
+            x = 0.1 * x + name.endswith("weight")
+        elif name.endswith("bias"):
+            x *= 0.02
+        elif name == "root_model.output_linear.weight":
+            x *= 0.03 / np.sqrt(shape[-1])
+        elif name != "tokens":
+            x *= 1.2 / np.sqrt(shape[-1])
+        made[name] = torch.from_numpy(x)
+    return made
+
+
 @pytest.fixture(scope="session")
 def formula(recorded: Path) -> Callable[[dict[str, Any], int], dict[str, Tensor]]:
-    """Make weights by the formula of the fixtures' README, and check their sums."""
+    """Make weights of recorded names by the formula, and check their sums."""
 
     def make(names: dict[str, Any], seed: int) -> dict[str, Tensor]:
-        made = {}
-        for number, (name, (shape, total)) in enumerate(names.items()):
-            x = np.random.RandomState([seed, number]).standard_normal(shape)
-            if "norm" in name:
-                x = 0.1 * x + name.endswith("weight")
-            elif name.endswith("bias"):
-                x *= 0.02
-            elif name == "root_model.output_linear.weight":
-                x *= 0.03 / np.sqrt(shape[-1])
-            elif name != "tokens":
-                x *= 1.2 / np.sqrt(shape[-1])
-            assert abs(x.sum() - total) < 1e-6 * max(1.0, np.abs(x).sum())
-            made[name] = torch.from_numpy(x.astype(np.float32))
-        return made
+        made = by_formula({name: shape for name, (shape, _) in names.items()}, seed)
+        for name, (_, total) in names.items():
+            assert abs(float(made[name].sum()) - total) < 1e-6 * max(1.0, float(made[name].abs().sum()))
+        return {name: value.float() for name, value in made.items()}
 
     return make
 
@@ -121,19 +128,20 @@ denoiser:
 
 @pytest.fixture
 def make_checkpoint(tmp_path: Path) -> Callable[..., Path]:
-    """Make a folder in the layout of Kimodo's, with random weights; other sizes are fields of `Shape`."""
+    """Make a folder in the layout of Kimodo's, with weights by the formula; other sizes are fields of `Shape`."""
 
     def make(skeleton: str, joints: int, **sizes: int) -> Path:
         folder, width = tmp_path / f"Kimodo-{skeleton}", 12 * joints + 9
         shape = Shape(width, **TINY | sizes)
-        torch.manual_seed(0)
-        network = KimodoNetwork(shape)
+        with torch.device("meta"):
+            network = KimodoNetwork(shape)
+        made = by_formula({name: value.shape for name, value in stock_keys(network.state_dict()).items()}, seed=1)
         for part, size in {"global_root": 5, "local_root": 4, "body": width - 5}.items():
             (folder / "stats" / "motion" / part).mkdir(parents=True)
             np.save(folder / "stats" / "motion" / part / "mean.npy", np.linspace(0, 1, size, dtype=np.float32))
             np.save(folder / "stats" / "motion" / part / "std.npy", np.linspace(1, 2, size, dtype=np.float32))
         (folder / "config.yaml").write_text(CONFIG.substitute(vars(shape), skeleton=skeleton))
-        tensors = {f"denoiser.backbone.{name}": value for name, value in stock_keys(network.state_dict()).items()}
+        tensors = {f"denoiser.backbone.{name}": value.float() for name, value in made.items()}
         save_file(tensors, folder / "model.safetensors")
         return folder
 

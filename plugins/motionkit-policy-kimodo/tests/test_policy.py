@@ -157,6 +157,15 @@ def test_prompts_that_are_refused(prompt: Prompt, said: str, soma: KimodoOptions
     assert said in refused.value.sentence()
 
 
+def test_a_model_without_heading(checkpoint: Path, make_table: Callable[..., Path]) -> None:
+    path = checkpoint / "config.yaml"
+    path.write_text(path.read_text().replace("input_first_heading_angle: true", "input_first_heading_angle: false"))
+    policy = KimodoPolicy(KimodoOptions(checkpoint=str(checkpoint), embeddings=make_table(8)))
+    check_policy(policy)
+    with pytest.raises(MotionkitError, match="has a first heading, which this model does not read"):
+        policy.condition([Prompt(("A person walks.",), (20,), extras={"heading": 1.0})])
+
+
 def test_generate(cli: Callable[..., Result], soma: KimodoOptions) -> None:
     asked = ("--policy", "kimodo", "--policy.checkpoint", soma.checkpoint, "--policy.embeddings", str(soma.embeddings))
     done = cli(

@@ -14,6 +14,7 @@ from motionkit.motion import Normalizer, ReadOptions, joints_to_features
 from motionkit.rl import stable_hash
 from motionkit.runs import fingerprint
 from motionkit.text import Prompt
+from motionkit_policy_kimodo import FPS, LONGEST, SHORTEST
 from motionkit_policy_kimodo.motions import read_kimodo
 from motionkit_policy_kimodo.prompts import Asked, read_prompts
 from motionkit_policy_kimodo.settings import PromptOptions
@@ -30,7 +31,7 @@ class KimodoPrompts(PromptDataset):
         options: Options of the plugin.
     """
 
-    name, fps, max_length = "kimodo-prompts", 30.0, 300
+    name, fps, max_length = "kimodo-prompts", FPS, LONGEST
 
     def __init__(self, options: PromptOptions) -> None:
         if options.path is None:
@@ -60,8 +61,11 @@ class KimodoPrompts(PromptDataset):
                 fix="write them after a tab, or in the column seconds; or give --dataset.seconds 5 to all.",
             )
         frames = int(seconds * self.fps)  # as Kimodo counts them
-        if not 2 <= frames <= self.max_length:
-            raise MotionkitError(f"{row.origin}: {seconds:g} s; Kimodo makes 0.1 to 10 s.", fix="give other seconds.")
+        if not SHORTEST <= frames <= LONGEST:
+            raise MotionkitError(
+                f"{row.origin}: {seconds:g} s; Kimodo makes {SHORTEST / FPS:.1f} to {LONGEST / FPS:g} s.",
+                fix="give other seconds.",
+            )
         return Prompt((row.texts[0],), (frames,), f"{number}/{clean(row.texts[0])}", extras=row.extras())
 
     def listed(self, split: Split) -> Sequence[Prompt]:

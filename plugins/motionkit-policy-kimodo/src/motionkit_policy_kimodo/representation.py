@@ -18,6 +18,7 @@ from motionkit.motion import HUMANML, Motion, Representation
 from motionkit.motion.changes.poses import limbs
 from motionkit.rigs.rest import rest_rig
 from motionkit.rl import length_mask
+from motionkit_policy_kimodo import FPS
 from motionkit_policy_kimodo.skeletons import Body
 from motionkit_policy_kimodo.texts import TextTable
 
@@ -46,7 +47,7 @@ class KimodoRepresentation(Representation):
 
     texts: TextTable | None = None
 
-    def __init__(self, body: Body, fps: float = 30.0) -> None:
+    def __init__(self, body: Body, fps: float = FPS) -> None:
         self.body, self.fps = body, fps
         self.name, self.joint_names, self.parents, self.feet = body.name, body.joint_names, body.parents, body.feet
         self.humanml = body.humanml

@@ -16,6 +16,7 @@ from motionkit.runs.forms import POLICY, POLICY_DOCUMENT, ModelForm
 from motionkit.text_to_motion.next import use_policy as after_training
 from motionkit.text_to_motion.settings import LoraSettings
 from motionkit.training.settings import OptimSettings, RunSettings, TrainerSettings
+from motionkit_policy_kimodo import FPS, LONGEST
 from motionkit_policy_kimodo.rows import METRICS
 
 _PACKAGE = "motionkit_policy_kimodo"
@@ -154,7 +155,7 @@ class PromptOptions(Group):
     path: Annotated[Path | None, Place()] = Field(
         None, description="Text file, CSV with the column text, or folder with meta.json files."
     )
-    seconds: float | None = Field(None, gt=0, le=10, description="Seconds of prompts that have none.")
+    seconds: float | None = Field(None, gt=0, le=LONGEST / FPS, description="Seconds of prompts that have none.")
     held_out: float = Field(0.2, gt=0, lt=1, description="Share of the texts that are for val and test.")
 
 

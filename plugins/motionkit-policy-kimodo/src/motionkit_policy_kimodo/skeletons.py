@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -25,6 +25,12 @@ from motionkit.motion import HUMANML, Motion, Skeleton
 
 SMPLX = "smplx22"
 _NONE: Mapping[str, Tensor] = {}
+
+_BESIDE = {"smplx_betas": ("beta.npy", 16), "smplx_hands": ("mean_hands.npy", 90)}
+"""Files beside Kimodo's joints of SMPL-X, and how many of their values AMASS' files have."""
+
+_HANDS = ("hands_meanl", "hands_meanr")
+"""Arrays of an SMPL-X file: the mean pose of the fingers."""
 
 _HUMANML = (
     "Hips LeftLeg RightLeg Spine1 LeftShin RightShin Spine2 LeftFoot RightFoot Chest LeftToeBase RightToeBase Neck1 "
@@ -45,6 +51,8 @@ class Body:
     hands: tuple[tuple[int, ...], tuple[int, ...]]  # Left, right: the hand and what is fixed with it
     offsets: Tensor  # ``[J, 3]`` float64 metres from the parent at rest; 0 for the root
     humanml: tuple[int, ...] | None = None  # Its joints that are HumanML3D's 22, in their order
+    # Tracks of each of its motions, ``[N]`` by name, the same in every frame: what AMASS' files hold of a body.
+    constants: Mapping[str, Tensor] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.parents)
@@ -82,6 +90,7 @@ class Body:
         places[:, 0] = root
         if (feet := tracks.get("foot_contacts")) is not None:
             tracks = {**tracks, "contacts": feet.unflatten(1, (2, -1)).any(-1).double()}
+        tracks = {**tracks, **{name: values.expand(len(local), -1) for name, values in self.constants.items()}}
         return Motion(self.joint_names, self.parents, self.offsets, local.double(), places, fps, tracks)
 
 
@@ -124,17 +133,20 @@ def smplx_body(joints: Tensor) -> Body:
 
 
 def read_smplx(path: Path) -> Body:
-    """Read the joints at rest of SMPL-X; nothing in the file is executed.
+    """Read the joints at rest of SMPL-X, and for AMASS' files its shape and hands; nothing in a file is executed.
 
     Args:
-        path: The joints file of a Kimodo installation (``[22 or more, 3]`` metres, as torch saves a tensor), or an
-            SMPL-X file (.npz, .pkl).
+        path: The joints file of a Kimodo installation (``[22 or more, 3]`` metres, as torch saves a tensor), with
+            beta.npy and mean_hands.npy beside it or not; or an SMPL-X file (.npz, .pkl).
 
     Raises:
         MotionkitError: The file holds something else.
     """
     if path.suffix.lower() in (".npz", ".pkl"):
-        return smplx_body(read_smpl_model(path).template)
+        template = read_smpl_model(path).template
+        stored = weights.read_array(path, wanted=_HANDS.__contains__) if path.suffix.lower() == ".npz" else {}
+        hands = [mean.flatten() for name in _HANDS if (mean := weights.as_tensor(stored.get(name))) is not None]
+        return _with(template, {"smplx_hands": torch.cat(hands)} if len(hands) == len(_HANDS) else {})
     content = weights.read(path)
     joints = weights.as_tensor(content)
     joints = None if joints is None else joints.squeeze()
@@ -148,7 +160,20 @@ def read_smplx(path: Path) -> Body:
     joints = joints[:count].double()
     if not bool(joints.isfinite().all()) or not 0.5 < float(joints[:, 1].max() - joints[:, 1].min()) < 3:
         raise MotionkitError(f"{path} holds no body in metres, Y up.", fix="give the joints file of your Kimodo.")
-    return smplx_body(joints)
+    beside = {name: (path.with_name(file), count) for name, (file, count) in _BESIDE.items()}
+    return _with(joints, {name: _vector(*file) for name, file in beside.items() if file[0].is_file()})
+
+
+def _vector(path: Path, count: int) -> Tensor:
+    values = torch.from_numpy(weights.read_numbers(path)).flatten()[:count]
+    if len(values) != count or not bool(values.isfinite().all()):
+        raise MotionkitError(f"{path} holds no {count} numbers.", fix="copy it again from your Kimodo, or remove it.")
+    return values
+
+
+def _with(joints: Tensor, known: Mapping[str, Tensor]) -> Body:
+    """Return the layout of SMPL-X with what AMASS' files hold of a body."""
+    return replace(smplx_body(joints), constants={"smplx_pelvis": joints[0].double(), **known})
 
 
 _LIMBS = (
