@@ -398,7 +398,8 @@ def _opposite(turns: Tensor, across: Tensor) -> Tensor:
     w, axis = turns[:, :1], turns[:, 1:4]
     square = axis.square().sum(dim=1, keepdim=True)
     opposite = (w < _FAR) & (square.sqrt() <= 1e-7)
-    w = torch.where(w < _FAR, square / (2.0 - w), w).masked_fill(opposite, _TINY)
+    # The clamp changes nothing that is taken: where a bone is as at rest, 2 - w is 0, and its gradient would be NaN.
+    w = torch.where(w < _FAR, square / (2.0 - w.clamp(max=_FAR)), w).masked_fill(opposite, _TINY)
     axis = torch.where(opposite, across * math.sqrt(2.0 * _TINY), axis)
     return torch.cat([w, axis, axis[:, :2]], dim=1)
 

@@ -20,7 +20,7 @@ from motionkit.motion import (
     features_to_joints,
     joints_to_features,
 )
-from motionkit.motion.features.extract import canonicalise, retarget, smooth_heading
+from motionkit.motion.features.extract import canonicalise, local_turns, retarget, smooth_heading
 
 from ...made.bodies import slow_features, walker
 
@@ -164,6 +164,16 @@ def test_extraction_passes_gradients_on():
     assert joints.grad is not None
     assert torch.isfinite(joints.grad).all()
     assert float(joints.grad.abs().max()) > 0
+
+
+def test_bones_at_rest_have_a_gradient_beside_one_that_points_the_other_way():
+    # Along an axis, so that the cosine is exactly 1; a leg that is kicked up makes all bones take the other formula.
+    rest = torch.tensor(HUMANML.raw_offsets, dtype=torch.float32)[1:]
+    directions = rest[..., None].repeat(1, 1, 2)
+    directions[HUMANML.joint_names.index("left_knee") - 1, :, 1] *= -1
+    turns = local_turns(directions.requires_grad_(), torch.zeros(2), HUMANML)
+    turns.sum().backward()
+    assert directions.grad.isfinite().all()
 
 
 def test_statistics_by_hand():
