@@ -63,6 +63,14 @@ class ConstraintRewardOptions(Group):
     )
 
 
+class BalanceOptions(Group):
+    """Options of `g1-balance`."""
+
+    mjcf: Annotated[Path | None, Place()] = Field(
+        None, description="Robot file of the G1 for MuJoCo (XML), for masses and foot shapes; it is read, not run."
+    )
+
+
 class PretrainModel(Group):
     """Shape of a new network."""
 
@@ -161,6 +169,13 @@ hinges = Component(
     summary="Minus how far joints of the Unitree G1 are off their hinges and limits, in radians",
     options=Group,
     factory=f"{_PACKAGE}.rewards:G1Hinges",
+    gradient=True,
+)
+
+balance = Component(
+    summary="Minus how far the Unitree G1 is out of balance, in metres, by masses and feet of a robot file",
+    options=BalanceOptions,
+    factory=f"{_PACKAGE}.rewards:G1Balance",
     gradient=True,
 )
 
