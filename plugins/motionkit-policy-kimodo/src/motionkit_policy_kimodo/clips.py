@@ -11,6 +11,7 @@ from torch import Tensor
 
 from motionkit import starter
 from motionkit.contracts.dataset import TextClip
+from motionkit.errors import MotionkitError
 from motionkit.geometry import positions_from_bones
 from motionkit.motion import HUMANML, JointMotion, Motion, Skeleton, with_frame_after
 from motionkit.rigs import Rig, onto_rig, solve
@@ -24,17 +25,31 @@ _SAME = 0.005  # metres that bones may be off before a motion is brought to othe
 _VERSION = 1  # of cached features
 
 
-def own_body(clip: TextClip, skeleton: Skeleton) -> Body:
-    """Return the layout of SMPL-X's 22 joints on the bones of a clip of HumanML3D's features, in a T-pose."""
+def own_body(clip: TextClip, skeleton: Skeleton | KimodoRepresentation) -> Body:
+    """Return the body of a clip; of HumanML3D's features the layout of SMPL-X's 22 joints on its bones, in a T-pose."""
+    if isinstance(skeleton, KimodoRepresentation):
+        return skeleton.body
     solved = solve(_joints(with_frame_after(clip.features, skeleton), skeleton.fps)).motion
     return smplx_body(positions_from_bones(solved.offsets[: HUMANML.joints], HUMANML.parents))
 
 
 def encode_clips(
-    clips: Sequence[TextClip], skeleton: Skeleton, fps: float, representation: KimodoRepresentation
+    clips: Sequence[TextClip],
+    skeleton: Skeleton | KimodoRepresentation,
+    fps: float,
+    representation: KimodoRepresentation,
 ) -> list[Tensor]:
-    """Return the features ``[T, D]`` of clips of a representation's body and rate, from a cache if known."""
+    """Return the features ``[T, D]`` of clips of a representation's body and rate, from a cache if known.
+
+    Those of clips that have them already are returned as they are.
+    """
     body = representation.body
+    if isinstance(skeleton, KimodoRepresentation):
+        if skeleton.name != body.name:
+            raise MotionkitError(
+                f"the clips are of the body {skeleton.name}, the model is of {body.name}.", fix="choose another --init."
+            )
+        return [clip.features for clip in clips]
     bones = np.round(body.offsets.numpy(), 4).tobytes().hex()
     key = f"kimodo {_VERSION} {body.name} {bones} {representation.fps} {clips_fingerprint(clips)}"
 

@@ -1,16 +1,25 @@
-"""Prompts of files as a dataset without clips, for `grpo`, `generate` and `eval`."""
+"""Prompts of files as a dataset, for `grpo`, `generate` and `eval`; and with motions of their own, for training on."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from motionkit.contracts.dataset import PromptDataset, Split
+import torch
+from torch import Tensor
+
+from motionkit.contracts.dataset import PromptDataset, Split, TextClip
 from motionkit.errors import MotionkitError
+from motionkit.motion import Normalizer, ReadOptions
 from motionkit.rl import stable_hash
 from motionkit.runs import fingerprint
 from motionkit.text import Prompt
+from motionkit_policy_kimodo.motions import of_kimodo, read_g1, read_kimodo
+from motionkit_policy_kimodo.network import EPSILON
 from motionkit_policy_kimodo.prompts import Asked, read_prompts
+from motionkit_policy_kimodo.representation import KimodoRepresentation
 from motionkit_policy_kimodo.settings import PromptOptions
+from motionkit_policy_kimodo.skeletons import body, soma30_rows
 from motionkit_policy_kimodo.texts import clean
 
 _SKATE, _JERK = 0.17, 450.0  # m/s and m/s^3, as the rewards measure them
@@ -28,7 +37,7 @@ class KimodoPrompts(PromptDataset):
     def __init__(self, options: PromptOptions) -> None:
         if options.path is None:
             raise MotionkitError("no prompts are named.", fix="--dataset.path texts.txt")
-        self.options = options
+        self.options, self._motions = options, dict[str, Path | None]()
         asked = read_prompts(options.path)
         texts = sorted({clean(row.texts[0]) for row in asked}, key=stable_hash)
         if len(texts) < len(_SPLITS):
@@ -55,7 +64,9 @@ class KimodoPrompts(PromptDataset):
         frames = int(seconds * self.fps)  # as Kimodo counts them
         if not 2 <= frames <= self.max_length:
             raise MotionkitError(f"{row.origin}: {seconds:g} s; Kimodo makes 0.1 to 10 s.", fix="give other seconds.")
-        return Prompt((row.texts[0],), (frames,), f"{number}/{clean(row.texts[0])}", extras=row.extras())
+        key = f"{number}/{clean(row.texts[0])}"
+        self._motions[key] = row.motion
+        return Prompt((row.texts[0],), (frames,), key, extras=row.extras())
 
     def listed(self, split: Split) -> Sequence[Prompt]:
         """Return the prompts of a split."""
@@ -69,6 +80,55 @@ class KimodoPrompts(PromptDataset):
     def physics_reference(self) -> tuple[float, float]:
         """Return foot skate (m/s) and jerk (m/s^3) of a clip of Kimodo's demo, a dance."""
         return _SKATE, _JERK
+
+
+class KimodoClips(KimodoPrompts):
+    """Prompts with a motion each, of one of Kimodo's bodies and at its rate: nothing is retargeted.
+
+    Args:
+        options: Options of the plugin; the file is a CSV with the column ``motion``.
+    """
+
+    name, has_clips = "kimodo-clips", True
+
+    def __init__(self, options: PromptOptions) -> None:
+        super().__init__(options)
+        if lacking := [key for key, path in self._motions.items() if path is None]:
+            raise MotionkitError(
+                f"{options.path} names no motion for {lacking[0]!r:.80}.", fix="write a file in the column motion."
+            )
+        bodies: dict[str, KimodoRepresentation] = {}
+        self._clips: dict[str, list[TextClip]] = {split: [] for split in _SPLITS}
+        for split in _SPLITS:
+            for prompt in self.listed(split):
+                made, features = _encoded(Path(str(self._motions[prompt.key])), self.fps)
+                bodies.setdefault(made.name, made)
+                self._clips[split].append(TextClip(prompt.key, features, (prompt.text,)))
+        if len(bodies) > 1:
+            raise MotionkitError(
+                f"the motions of {options.path} are of the bodies {', '.join(bodies)}.", fix="write a file of each."
+            )
+        (self.skeleton,) = bodies.values()  # type: ignore[assignment]
+
+    def clips(self, split: Split) -> Sequence[TextClip]:
+        """Return the clips of a split, in Kimodo's features."""
+        return self._clips[split]
+
+    @property
+    def normalizer(self) -> Normalizer:  # type: ignore[override]
+        """Mean and standard deviation of the training clips, as Kimodo divides by them."""
+        frames = torch.cat([clip.features for clip in self._clips["train"]])
+        return Normalizer(frames.mean(0), (frames.var(0) + EPSILON).sqrt())
+
+
+def _encoded(path: Path, fps: float) -> tuple[KimodoRepresentation, Tensor]:
+    """Return the representation and the features ``[T, D]`` of a motion; of SOMA its 30 joints count."""
+    (clip,) = (read_g1 if path.suffix == ".csv" else read_kimodo)(path, ReadOptions(fps=fps))
+    motion, made, local = of_kimodo(clip)
+    if made.name == "soma77":
+        made, local = body("soma30"), local[:, soma30_rows()]
+    representation = KimodoRepresentation(made, fps)
+    return representation, representation.encode(made.world(local).float(), motion.translations[:, 0].float())
 
 
 _SPLITS: tuple[Split, ...] = ("test", "val", "train")

@@ -23,6 +23,7 @@ class Asked:
     origin: str  # Where it stands
     constraints: Path | None = None  # File of its constraints
     heading: float | None = None  # First heading in radians
+    motion: Path | None = None  # File of a motion that does it
 
     def extras(self) -> dict[str, Any]:
         """Return what it asks for beside text and seconds, as `motionkit.text.Prompt.extras` has it."""
@@ -35,8 +36,8 @@ def read_prompts(path: Path) -> list[Asked]:
 
     Args:
         path: A text file with a prompt in each line, seconds after a tab if they are given; a CSV with the column
-            ``text``, and ``seconds``, ``heading`` (radians) and ``constraints`` (a file) or none of them; or a folder,
-            in which every meta.json is a case, with its constraints in constraints.json beside it.
+            ``text``, and ``seconds``, ``heading`` (radians), ``constraints`` and ``motion`` (files) or none of them; or
+            a folder, in which every meta.json is a case, with its constraints in constraints.json beside it.
 
     Raises:
         MotionkitError: There is no prompt, or seconds that are no length.
@@ -66,13 +67,15 @@ def _table(path: Path) -> Iterator[Asked]:
         raise MotionkitError(f"{path} has no column text.", fix="its first line names the columns: text,seconds")
     for line, row in table.rows("text"):
         origin = f"{path}, line {line}"
-        seconds, heading, name = (row.get(column, "").strip() for column in ("seconds", "heading", "constraints"))
+        columns = ("seconds", "heading", "constraints", "motion")
+        seconds, heading, name, motion = (row.get(column, "").strip() for column in columns)
         yield Asked(
             (row["text"].strip(),),
             _seconds(seconds or None, origin),
             origin,
             path.parent / name if name else None,
             _radians(heading, origin) if heading else None,
+            path.parent / motion if motion else None,
         )
 
 

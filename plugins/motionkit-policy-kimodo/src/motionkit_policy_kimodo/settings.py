@@ -151,6 +151,12 @@ prompts = Component(
     factory=f"{_PACKAGE}.dataset:KimodoPrompts",
 )
 
+clips = Component(
+    summary="Motions of Kimodo's own bodies with their texts, by a CSV with the columns text, seconds and motion",
+    options=PromptOptions,
+    factory=f"{_PACKAGE}.dataset:KimodoClips",
+)
+
 tmr = Component(
     summary="Kimodo's TMR-SOMA: cosine of motion and text",
     options=TmrOptions,

@@ -1,0 +1,174 @@
+"""Does `g1-balance` put a robot in balance that was not? Motions by formula, a tiny model of them, and its tuning.
+
+    python scripts/g1_balance.py motions ROBOT.xml FOLDER    # 360 motions of 60 texts, and text vectors
+    python scripts/g1_balance.py train FOLDER                # motionkit pretrain kimodo
+    python scripts/g1_balance.py tune ROBOT.xml FOLDER       # motionkit grpo, three seeds, and the table
+
+Squats, sways and steps of the Unitree G1, by inverse kinematics of its legs on its own hinges: the feet are where they
+should be, and the centre of mass is. In half of the motions of each text it is over the feet, in the others it is carried
+beside them, or steps are made without carrying it from foot to foot. The text does not say which. The vector of a text is
+the mean of seeded random vectors of its words, so that a text that was not trained on means something.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import roma
+import torch
+from torch import Tensor
+
+from motionkit.formats import WriteOptions
+from motionkit.motion import Clip
+from motionkit.rl import stable_hash
+from motionkit_policy_kimodo.balance import GRAVITY
+from motionkit_policy_kimodo.mjcf import Robot, read_robot
+from motionkit_policy_kimodo.motions import write_kimodo
+from motionkit_policy_kimodo.qpos import from_angles, hinges
+from motionkit_policy_kimodo.skeletons import body
+from motionkit_policy_kimodo.texts import KNOWN, clean, write_vectors
+
+FPS, WIDTH, EACH = 30, 64, 6  # frames per second; numbers of a text vector; motions of a text
+SOLE = 0.035  # metres from the ankle to the ground
+STANCE = 0.12  # metres from the middle to a foot
+
+NAMES = [body("g1").joint_names[row] for row in hinges()[0]]
+LEGS = [row for row, name in enumerate(NAMES) if any(part in name for part in ("hip", "knee", "ankle"))]
+ARMS = {side: NAMES.index(f"{side}_shoulder_pitch_skel") for side in ("left", "right")}
+FEET = [body("g1").feet[0], body("g1").feet[2]]
+
+
+def texts() -> list[tuple[str, str, str, str]]:
+    """Return sentences, and what they say: the action, its size, its speed."""
+    sizes = {"squat": ("a little", "halfway", "deeply"), "sway": ("a little", "", "widely")}
+    sizes |= {"step": ("on the spot", "forward", "backward"), "bow": ("a little", "", "deeply")}
+    speeds = ("slowly", "", "quickly")
+    words = {"squat": "squats", "sway": "sways", "step": "steps", "bow": "bows"}
+    return [
+        (" ".join(f"{who} {words[action]} {size} {speed}".split()), action, size, speed)
+        for action in words
+        for size in sizes[action]
+        for speed in speeds
+        for who in ("A robot", "The humanoid")
+    ]
+
+
+def wave(time: Tensor, speed: float) -> Tensor:
+    """Return a wave from 0 to 1 and back."""
+    return (1 - (2 * math.pi * speed * time).cos()) / 2
+
+
+def targets(action: str, size: str, speed: str, frames: int, balanced: bool, draw: torch.Generator) -> dict[str, Tensor]:
+    """Return where the pelvis' height, the centre of mass and the feet should be."""
+
+    def some(low: float, high: float) -> float:
+        return low + (high - low) * float(torch.rand((), generator=draw))
+
+    time = torch.arange(frames).double() / FPS + some(0, 1)
+    rate = {"slowly": 0.4, "": 0.6, "quickly": 0.8}[speed] * some(0.9, 1.1)
+    much = {"a little": 0.4, "halfway": 0.7, "": 0.7, "widely": 1.0, "deeply": 1.0}.get(size, 1.0) * some(0.9, 1.1)
+    zero = torch.zeros_like(time)
+    height, across, along, bow = zero + 0.70, zero, zero + 0.03, zero
+    feet = torch.zeros(frames, 2, 3).double()
+    feet[:, :, 0] = torch.tensor([STANCE, -STANCE]).double()
+    feet[..., 1] = SOLE
+    if action == "squat":
+        height = height - 0.2 * much * wave(time, rate)
+    elif action == "bow":
+        bow = 0.7 * much * wave(time, rate)
+    elif action == "sway":
+        across = 0.07 * much * (2 * math.pi * 0.7 * rate * time).sin()
+    else:
+        phase, stride = (time - time[0]) * rate, {"forward": 0.18, "backward": -0.14}.get(size, 0.0)
+        feet, along = steps(feet, phase, stride), along + stride * phase
+        # The zero-moment point of a wave is a larger one; it is in the foot that stands while the other one swings.
+        reach = 1.15 * STANCE if balanced else 0.0
+        across = reach / (1 + 0.7 / GRAVITY * (2 * math.pi * rate) ** 2) * (2 * math.pi * phase).sin()
+    if not balanced:
+        angle, reach = some(0, 2 * math.pi), some(0.18, 0.25)
+        across, along = across + 1.2 * reach * math.sin(angle), along + reach * math.cos(angle)
+    return {"height": height, "com": torch.stack([across, along], dim=-1), "feet": feet, "bow": bow}
+
+
+def steps(feet: Tensor, phase: Tensor, stride: float) -> Tensor:
+    """Return feet ``[T, 2, 3]`` that step: in a period the right one swings, then the left one."""
+    feet = feet.clone()
+    for side, start, first in ((1, 0.12, -0.25), (0, 0.62, 0.25)):
+        swings = ((phase - start) // 1.0).clamp(min=-1)
+        part = torch.where(swings < 0, 0.0, ((phase - start) % 1.0 / 0.26).clamp(0, 1))
+        feet[:, side, 2] += stride * (first + swings.clamp(min=0) + part * part * (3 - 2 * part))
+        feet[:, side, 1] += 0.07 * (math.pi * part).sin().square()
+    return feet
+
+
+def solved(robot: Robot, wanted: dict[str, Tensor], arms: Tensor) -> tuple[Tensor, Tensor]:
+    """Return rotations and root places whose feet and centre of mass are where they should be."""
+    made, frames = body("g1"), len(wanted["com"])
+    angles = torch.zeros(frames, 29).double()
+    angles[:, LEGS] = torch.tensor([-0.35, 0, 0, 0.7, -0.35, 0] * 2).double()
+    for side in ARMS.values():
+        angles[:, side] = arms
+        angles[:, side + 3] = 0.6
+    turn = roma.rotvec_to_rotmat(torch.stack([wanted["bow"], *[torch.zeros(frames).double()] * 2], dim=-1))
+    root = torch.stack([wanted["com"][:, 0], wanted["height"], wanted["com"][:, 1]], dim=-1)
+
+    def off(angles: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        local = from_angles(angles, turn, robot=True)
+        world = made.world(local)
+        joints = made.joints(world, root)
+        tilt = world[:, FEET]  # flat and straight ahead is the identity
+        skew = torch.stack([tilt[..., 2, 1], tilt[..., 0, 2], tilt[..., 1, 0]], dim=-1)
+        gap = torch.cat([joints[:, FEET] - wanted["feet"], skew], dim=-1)  # [T, 2, 6]
+        rows = list(robot.joints)
+        centres = joints[:, rows] + (world[:, rows] @ robot.centres[..., None]).squeeze(-1)
+        return gap, local, (centres * robot.masses[:, None]).sum(1) / robot.masses.sum()
+
+    for _ in range(6):
+        for _ in range(4):  # Gauss-Newton; a leg's six angles move its own foot
+            gap, _, _ = off(angles)
+            slopes = torch.zeros(frames, 2, 6, 6).double()
+            for column in range(6):
+                moved = angles.clone()
+                moved[:, [LEGS[column], LEGS[6 + column]]] += 1e-5
+                slopes[..., column] = (off(moved)[0] - gap) / 1e-5
+            damped = slopes.mT @ slopes + 1e-4 * torch.eye(6).double()
+            step = torch.linalg.solve(damped, slopes.mT @ gap[..., None]).squeeze(-1)
+            angles[:, LEGS] -= step.flatten(1).clamp(-0.3, 0.3)
+        _, local, com = off(angles)
+        root[:, [0, 2]] += wanted["com"] - com[:, [0, 2]]
+    gap, local, _ = off(angles)
+    return local, root
+
+
+def motions(file: Path, folder: Path) -> None:
+    """Write the motions, their table, and the text vectors."""
+    robot, rows, vectors = read_robot(file), [], {}
+    (folder / "motions").mkdir(parents=True, exist_ok=True)
+    for number, (text, action, size, speed) in enumerate(texts()):
+        for turn in range(EACH):
+            draw = torch.Generator().manual_seed(1000 * number + turn)
+            frames = 60 + int(torch.randint(31, (), generator=draw))
+            wanted = targets(action, size, speed, frames, turn % 2 == 0, draw)
+            arms = 0.3 * torch.randn((), generator=draw).double() - 0.2
+            local, root = solved(robot, wanted, arms)
+            path = folder / "motions" / f"{number:02d}_{turn}.kimodo.npz"
+            write_kimodo(path, [Clip(body("g1").motion(local, root, FPS))], WriteOptions())
+            rows.append((text, f"{frames / FPS + 1e-3:.3f}", f"motions/{path.name}"))
+        print(number, text, flush=True)
+    with (folder / "texts.csv").open("w", newline="") as out:
+        csv.writer(out).writerows([("text", "seconds", "motion"), *rows])
+    for text in dict.fromkeys(clean(text) for text in (KNOWN, *(row[0] for row in rows))):
+        words = text.lower().strip(".").split()
+        seeds = [torch.Generator().manual_seed(stable_hash(word) % 2**63) for word in words]
+        vectors[text] = torch.stack([torch.randn(WIDTH, generator=seed) for seed in seeds]).sum(0) / len(words) ** 0.5
+    write_vectors(folder / "texts.safetensors", vectors, encoder="seeded vectors of words")
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "motions":
+        motions(Path(sys.argv[2]), Path(sys.argv[3]))
