@@ -14,9 +14,10 @@ from motionkit.rigs._fix_feet import fix_feet, standing_slide
 from motionkit.rigs._loops import Loop, Step, make_loop, repeated, seam_of, turned
 from motionkit.rigs._placing import in_place, mirrored, root_below_body, scaled, without_jitter
 from motionkit.rigs._retarget import OnRig, Retarget, onto_rig
+from motionkit.rigs._solve_rotations import joint_frames
 from motionkit.rigs.bodymap import body_height, body_yaw, to_body
 from motionkit.rigs.named import Rig, named_rig
-from motionkit.rigs.rest import default_rest, kit_bones
+from motionkit.rigs.rest import RestRig, default_rest, kit_bones
 from motionkit.rigs.roles import Side, head_joint, mirror_order, sides
 from motionkit.rigs.solver import solve
 
@@ -25,6 +26,7 @@ __all__ = [
     "ContactSpec",
     "Loop",
     "OnRig",
+    "RestRig",
     "Retarget",
     "Rig",
     "Side",
@@ -37,6 +39,7 @@ __all__ = [
     "fix_feet",
     "head_joint",
     "in_place",
+    "joint_frames",
     "kit_bones",
     "leg_length",
     "make_loop",

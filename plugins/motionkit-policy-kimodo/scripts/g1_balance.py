@@ -63,7 +63,9 @@ def wave(time: Tensor, speed: float) -> Tensor:
     return (1 - (2 * math.pi * speed * time).cos()) / 2
 
 
-def targets(action: str, size: str, speed: str, frames: int, balanced: bool, draw: torch.Generator) -> dict[str, Tensor]:
+def targets(
+    action: str, size: str, speed: str, frames: int, balanced: bool, draw: torch.Generator
+) -> dict[str, Tensor]:
     """Return where the pelvis' height, the centre of mass and the feet should be."""
 
     def some(low: float, high: float) -> float:

@@ -12,9 +12,9 @@ from torch import Tensor
 from motionkit import starter
 from motionkit.contracts.dataset import TextClip
 from motionkit.errors import MotionkitError
-from motionkit.geometry import positions_from_bones
+from motionkit.geometry import bones_from_positions, positions_from_bones
 from motionkit.motion import HUMANML, JointMotion, Motion, Skeleton, with_frame_after
-from motionkit.rigs import Rig, onto_rig, solve
+from motionkit.rigs import RestRig, Rig, joint_frames, onto_rig, solve
 from motionkit.text_to_motion.data.starter_clips import cached
 from motionkit.text_to_motion.trained import clips_fingerprint
 from motionkit_policy_kimodo.representation import KimodoRepresentation
@@ -22,7 +22,7 @@ from motionkit_policy_kimodo.skeletons import Body, smplx_body
 from motionkit_policy_kimodo.texts import KNOWN, clean, write_vectors
 
 _SAME = 0.005  # metres that bones may be off before a motion is brought to other bones
-_VERSION = 1  # of cached features
+_VERSION = 2  # of cached features
 
 
 def own_body(clip: TextClip, skeleton: Skeleton | KimodoRepresentation) -> Body:
@@ -54,26 +54,40 @@ def encode_clips(
     key = f"kimodo {_VERSION} {body.name} {bones} {representation.fps} {clips_fingerprint(clips)}"
 
     def make() -> np.ndarray:
-        made = [_encoded(clip, skeleton, fps, representation) for clip in clips]
+        made = encode_all([_placed(clip, skeleton, fps, representation) for clip in clips], representation)
         sizes = torch.zeros(len(made), representation.width)
-        sizes[:, 0] = torch.tensor([len(one) for one in made])
+        sizes[:, 0] = torch.tensor([len(features) for features in made])
         return torch.cat([sizes, *made]).numpy()
 
     table = torch.from_numpy(np.array(cached(key, make)))
     return list(torch.split(table[len(clips) :], table[: len(clips), 0].long().tolist()))
 
 
-def _encoded(clip: TextClip, skeleton: Skeleton, fps: float, representation: KimodoRepresentation) -> Tensor:
+def encode_all(placed: Sequence[tuple[Tensor, Tensor]], representation: KimodoRepresentation) -> list[Tensor]:
+    """Return the features ``[T, D]`` of rotations in the world ``[T, J, 3, 3]`` and the root's places ``[T, 3]``."""
+    lengths = torch.tensor([len(root) for _, root in placed])
+    made = [torch.empty(0)] * len(placed)
+    for length in lengths.unique():  # clips of one length are encoded together
+        rows = (lengths == length).nonzero().flatten().tolist()
+        rotations, roots = (torch.stack([placed[row][part] for row in rows]).float() for part in (0, 1))
+        for row, features in zip(rows, representation.encode(rotations, roots), strict=True):
+            made[row] = features
+    return made
+
+
+def _placed(
+    clip: TextClip, skeleton: Skeleton, fps: float, representation: KimodoRepresentation
+) -> tuple[Tensor, Tensor]:
+    """Return rotations in the world ``[T, J, 3, 3]`` and the root's places ``[T, 3]`` of a clip on the body."""
     body = representation.body
     joints = resampled(with_frame_after(clip.features, skeleton).double(), fps, representation.fps)
-    motion = _joints(joints, representation.fps)
-    solved = solve(motion).motion
-    rotations, root = solved.rotations[:, : HUMANML.joints], solved.translations[:, 0]
-    bones = solved.offsets[1 : HUMANML.joints]
-    if len(body) != HUMANML.joints or float((bones - body.offsets[1:]).abs().max()) > _SAME:
-        brought: Motion = onto_rig(motion, _rig(body)).motion
-        rotations, root = brought.rotations, brought.translations[:, 0]
-    return representation.encode(body.world(rotations).float(), root.float())
+    if len(body) == HUMANML.joints:
+        bones = bones_from_positions(joints, HUMANML.parents)[:, 1:].norm(dim=-1).mean(0)
+        if float((bones - body.offsets[1:].norm(dim=-1)).abs().max()) <= _SAME:  # its own bones
+            rig = RestRig(HUMANML.joint_names, HUMANML.parents, body.offsets.double())
+            return joint_frames(joints, rig, representation.fps), joints[:, 0]
+    brought: Motion = onto_rig(_joints(joints, representation.fps), _rig(body)).motion
+    return body.world(brought.rotations), brought.translations[:, 0]
 
 
 def _joints(joints: Tensor, fps: float) -> JointMotion:

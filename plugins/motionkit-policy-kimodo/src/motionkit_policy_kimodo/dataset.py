@@ -14,12 +14,13 @@ from motionkit.motion import Normalizer, ReadOptions
 from motionkit.rl import stable_hash
 from motionkit.runs import fingerprint
 from motionkit.text import Prompt
+from motionkit_policy_kimodo.clips import encode_all
 from motionkit_policy_kimodo.motions import of_kimodo, read_g1, read_kimodo
 from motionkit_policy_kimodo.network import EPSILON
 from motionkit_policy_kimodo.prompts import Asked, read_prompts
 from motionkit_policy_kimodo.representation import KimodoRepresentation
 from motionkit_policy_kimodo.settings import PromptOptions
-from motionkit_policy_kimodo.skeletons import body, soma30_rows
+from motionkit_policy_kimodo.skeletons import Body, body, soma30_rows
 from motionkit_policy_kimodo.texts import clean
 
 _SKATE, _JERK = 0.17, 450.0  # m/s and m/s^3, as the rewards measure them
@@ -97,38 +98,40 @@ class KimodoClips(KimodoPrompts):
             raise MotionkitError(
                 f"{options.path} names no motion for {lacking[0]!r:.80}.", fix="write a file in the column motion."
             )
-        bodies: dict[str, KimodoRepresentation] = {}
-        self._clips: dict[str, list[TextClip]] = {split: [] for split in _SPLITS}
-        for split in _SPLITS:
-            for prompt in self.listed(split):
-                made, features = _encoded(Path(str(self._motions[prompt.key])), self.fps)
-                bodies.setdefault(made.name, made)
-                self._clips[split].append(TextClip(prompt.key, features, (prompt.text,)))
+        motions = [_opened(path) for path in self._motions.values() if path is not None]
+        bodies = {made.name: made for made, _ in motions}
         if len(bodies) > 1:
             raise MotionkitError(
                 f"the motions of {options.path} are of the bodies {', '.join(bodies)}.", fix="write a file of each."
             )
-        (self.skeleton,) = bodies.values()  # type: ignore[assignment]
+        representation = KimodoRepresentation(*bodies.values(), self.fps)
+        self.skeleton = representation  # type: ignore[assignment]
+        features = encode_all([placed for _, placed in motions], representation)
+        self._features = dict(zip(self._motions, features, strict=True))
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Fingerprint of the prompts and their motions."""
+        return {"path": fingerprint(repr(self._listed), *self._features.values())}
 
     def clips(self, split: Split) -> Sequence[TextClip]:
         """Return the clips of a split, in Kimodo's features."""
-        return self._clips[split]
+        return [TextClip(prompt.key, self._features[prompt.key], (prompt.text,)) for prompt in self.listed(split)]
 
     @property
     def normalizer(self) -> Normalizer:  # type: ignore[override]
         """Mean and standard deviation of the training clips, as Kimodo divides by them."""
-        frames = torch.cat([clip.features for clip in self._clips["train"]])
+        frames = torch.cat([clip.features for clip in self.clips("train")])
         return Normalizer(frames.mean(0), (frames.var(0) + EPSILON).sqrt())
 
 
-def _encoded(path: Path, fps: float) -> tuple[KimodoRepresentation, Tensor]:
-    """Return the representation and the features ``[T, D]`` of a motion; of SOMA its 30 joints count."""
-    (clip,) = (read_g1 if path.suffix == ".csv" else read_kimodo)(path, ReadOptions(fps=fps))
+def _opened(path: Path) -> tuple[Body, tuple[Tensor, Tensor]]:
+    """Return the body of a motion, its rotations in the world and the root's places; of SOMA its 30 joints count."""
+    (clip,) = (read_g1 if path.suffix == ".csv" else read_kimodo)(path, ReadOptions())
     motion, made, local = of_kimodo(clip)
     if made.name == "soma77":
         made, local = body("soma30"), local[:, soma30_rows()]
-    representation = KimodoRepresentation(made, fps)
-    return representation, representation.encode(made.world(local).float(), motion.translations[:, 0].float())
+    return made, (made.world(local), motion.translations[:, 0])
 
 
 _SPLITS: tuple[Split, ...] = ("test", "val", "train")

@@ -60,26 +60,26 @@ class KimodoRepresentation(Representation):
         return {name: slice(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)}
 
     def encode(self, rotations: Tensor, root: Tensor) -> Tensor:
-        """Return the features ``[T, D]`` of one clip; there is no gradient through the smoothing.
+        """Return the features ``[..., T, D]`` of clips; there is no gradient through the smoothing.
 
         Args:
-            rotations: ``[T, J, 3, 3]``, each in the world.
-            root: ``[T, 3]`` metres, T at least 2.
+            rotations: ``[..., T, J, 3, 3]``, each in the world.
+            root: ``[..., T, 3]`` metres, T at least 2.
         """
         joints = self.body.joints(rotations, root)
         angle = self.facing(joints)
-        smooth = smooth_path(root[:, [0, 2]].detach()).to(root)
-        place = torch.stack([smooth[:, 0], torch.zeros_like(angle), smooth[:, 1]], dim=-1)
+        smooth = smooth_path(root[..., [0, 2]].detach()).to(root)
+        place = torch.stack([smooth[..., 0], torch.zeros_like(angle), smooth[..., 1]], dim=-1)
         velocities, contacts = self.moving(joints)
         return torch.cat(
             [
-                torch.stack([smooth[:, 0], root[:, 1], smooth[:, 1], angle.cos(), angle.sin()], dim=-1),
-                (joints - place[:, None]).flatten(1),
-                matrix_to_6d(rotations).flatten(1),
-                velocities.flatten(1),
+                torch.stack([smooth[..., 0], root[..., 1], smooth[..., 1], angle.cos(), angle.sin()], dim=-1),
+                (joints - place[..., None, :]).flatten(-2),
+                matrix_to_6d(rotations).flatten(-2),
+                velocities.flatten(-2),
                 contacts.to(joints),
             ],
-            dim=1,
+            dim=-1,
         )
 
     def facing(self, joints: Tensor) -> Tensor:
@@ -206,24 +206,24 @@ def _repeat_last(steps: Tensor, lengths: Tensor | None) -> Tensor:
 
 
 def smooth_path(path: Tensor) -> Tensor:
-    """Return the smoothest path ``[T, 2]`` within 6 cm of `path`: least squared second differences.
+    """Return the smoothest paths ``[..., T, 2]`` within 6 cm of `path`: least squared second differences.
 
     Solved by ADMM (Boyd et al. 2011), coarse to fine, as the original does it; its last step averages each frame with
     the next, and float32 between the rounds: at 300 frames they have not converged. Below 5 frames, where the original
     fails, the path is returned as it is.
     """
-    frames = len(path)
+    frames = path.shape[-2]
     if frames < _SHORTEST:
         return path
-    path = path.float()
+    # [T, N, 2]: all paths are solved at once.
+    paths = path.float().reshape(-1, frames, 2).transpose(0, 1)
     step = 2 ** max(frames.bit_length() - 5, 1)
-    x = path.mean(0).expand(len(path[::step]), 2)
+    x = paths.mean(0).expand(len(paths[::step]), -1, -1)
     while step:
-        target = path[::step]
-        x = _admm(x, target)
+        x = _admm(x, paths[::step])
         step //= 2
-        x = _halfway(x, len(path[::step]) if step else None)
-    return x
+        x = _halfway(x, len(paths[::step]) if step else None)
+    return x.transpose(0, 1).reshape(path.shape)
 
 
 def _admm(x: Tensor, target: Tensor) -> Tensor:
@@ -234,7 +234,7 @@ def _admm(x: Tensor, target: Tensor) -> Tensor:
         off = x + u - target
         z = target + off * (_RADIUS / off.norm(dim=-1, keepdim=True).clamp(min=_RADIUS))
         u = u + 1.8 * (x - z)
-        x = (rho * (solve @ (z - u).double())).float()
+        x = (rho * (solve @ (z - u).double().flatten(1))).float().view_as(u)
     return x
 
 
