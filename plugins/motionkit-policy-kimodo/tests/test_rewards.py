@@ -13,7 +13,6 @@ from torch import Tensor
 from torch.testing import assert_close
 from typer.testing import Result
 
-from motionkit.config import Group
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, MotionBatch
 from motionkit.text import Prompt
@@ -21,7 +20,7 @@ from motionkit.text_to_motion.rewards.ask import ask
 from motionkit_policy_kimodo.qpos import from_angles, hinges, projected
 from motionkit_policy_kimodo.representation import KimodoRepresentation
 from motionkit_policy_kimodo.rewards import G1Hinges, KimodoConstraints, KimodoTmr
-from motionkit_policy_kimodo.settings import ConstraintRewardOptions, KimodoOptions, TmrOptions
+from motionkit_policy_kimodo.settings import ConstraintRewardOptions, HingeOptions, KimodoOptions, TmrOptions
 from motionkit_policy_kimodo.skeletons import body
 
 Tensors = Callable[[str], dict[str, Tensor]]
@@ -112,7 +111,7 @@ def test_hinges(tensors: Tensors) -> None:
     local, root = known["local_rot_mats"], known["root_positions"]
     kept = projected(local, clamp=True)
     free, robot = (made.encode(made.body.world(turns), root).repeat(2, 1, 1) for turns in (local, kept))
-    reward = G1Hinges(Group())
+    reward = G1Hinges(HingeOptions())
     assert_close(ask(reward, _g1(robot, (50, 30)), prompts).total, torch.zeros(2), atol=1e-5, rtol=0)
 
     # By hand, from the vector of each joint in the frame of its link.
@@ -142,14 +141,14 @@ def test_hinges_have_limits() -> None:
     angles[:, int(angles[0].argmin())] += 0.29  # of 29, so that the mean is 0.01
     local = from_angles(angles, turns[:, 0].repeat(2, 1, 1))
     features = made.encode(made.body.world(local), places)[None]
-    scores = G1Hinges(Group()).score(_g1(features, (2,)), [Prompt(("A robot walks.",), (2,))])
+    scores = G1Hinges(HingeOptions()).score(_g1(features, (2,)), [Prompt(("A robot walks.",), (2,))])
     assert_close(scores.parts["past_limits"], torch.tensor([0.01]), atol=1e-5, rtol=0)
     assert_close(scores.parts["off_axis"], torch.zeros(1), atol=1e-4, rtol=0)
 
 
 def test_hinges_refuse_other_bodies(tensors: Tensors) -> None:
     with pytest.raises(MotionkitError, match="of the g1 body"):
-        ask(G1Hinges(Group()), _clip(tensors), [Prompt(("A person walks.",), (40,))] * 2)
+        ask(G1Hinges(HingeOptions()), _clip(tensors), [Prompt(("A person walks.",), (40,))] * 2)
 
 
 def test_a_run_on_hinges(

@@ -9,7 +9,6 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from motionkit.config import Group
 from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.contracts.reward import Reward, RewardScores
 from motionkit.errors import MotionkitError
@@ -21,7 +20,7 @@ from motionkit_policy_kimodo.constraints import Constraint, placed_joints, read_
 from motionkit_policy_kimodo.mjcf import read_robot
 from motionkit_policy_kimodo.qpos import off_hinges, on_robot
 from motionkit_policy_kimodo.representation import KimodoRepresentation
-from motionkit_policy_kimodo.settings import BalanceOptions, ConstraintRewardOptions, TmrOptions
+from motionkit_policy_kimodo.settings import BalanceOptions, ConstraintRewardOptions, HingeOptions, TmrOptions
 from motionkit_policy_kimodo.texts import COMMAND, last_table, open_table
 from motionkit_policy_kimodo.tmr import read_retrieval, scores
 
@@ -136,7 +135,7 @@ class G1Hinges(Reward):
     name, features = "g1-hinges", "g1"
 
     def __init__(
-        self, options: Group, *, dataset: TextMotionDataset | None = None, device: torch.device | str = "cpu"
+        self, options: HingeOptions, *, dataset: TextMotionDataset | None = None, device: torch.device | str = "cpu"
     ) -> None:
         self.options = options
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -63,8 +63,16 @@ class ConstraintRewardOptions(Group):
     )
 
 
+class HingeOptions(Group):
+    """Options of `g1-hinges`."""
+
+    reads_text: ClassVar[bool] = False
+
+
 class BalanceOptions(Group):
     """Options of `g1-balance`."""
+
+    reads_text: ClassVar[bool] = False
 
     mjcf: Annotated[Path | None, Place()] = Field(
         None, description="Robot file of the G1 for MuJoCo (XML), for masses and foot shapes; it is read, not run."
@@ -173,7 +181,7 @@ constraint_error = Component(
 
 hinges = Component(
     summary="Minus how far joints of the Unitree G1 are off their hinges and limits, in radians",
-    options=Group,
+    options=HingeOptions,
     factory=f"{_PACKAGE}.rewards:G1Hinges",
     gradient=True,
 )
