@@ -94,6 +94,8 @@ class PretrainData(Group):
     batch_size: Annotated[int, Cli("--batch-size")] = Field(32, ge=1, le=65536, description="Clips per step.")
     cond_drop: float = Field(0.1, ge=0, le=1, description="Share of samples trained without their text.")
     constraints: float = Field(0.5, ge=0, le=1, description="Share of samples trained with random constraints.")
+    velocities: float = Field(1.0, ge=0, description="Weight of the joints' velocities; 0: the paper's loss.")
+    accelerations: float = Field(0.3, ge=0, description="Weight of the joints' accelerations; 0: the paper's loss.")
     ema: float = Field(0.999, ge=0, lt=1, description="Decay of the averaged weights, which are saved.")
     final_rate: float = Field(0.02, ge=0, le=1, description="Learning rate at the end, as a share of its peak.")
     val_every: int = Field(250, ge=0, description="Steps between held-out losses; 0 at the end only.")

@@ -42,6 +42,7 @@ from motionkit_policy_kimodo.texts import open_table
 _WEIGHTS = {"root": 10.0, "heading": 2.0, "positions": 10.0, "rotations": 10.0, "velocities": 3.0, "contacts": 4.0}
 _JOINTS = 5.0  # weight of the joints by forward kinematics
 _MOST = 20  # frames of a constraint
+_MEASURED = 512  # clips, or up to twice as many, that the statistics of a new model are taken from
 _TURNS = 4  # headings of each clip in the statistics of a new model
 
 
@@ -60,7 +61,8 @@ class PretrainKimodo:
     """Trains Kimodo on clips with captions; see `motionkit.training.base.Trainer`.
 
     The paper's loss: smooth L1 on the blocks of the features and on the joints by forward kinematics, at uniform
-    timesteps, with random first headings and random constraints, and texts left out for guidance.
+    timesteps, with random first headings and random constraints, and texts left out for guidance. The velocities and
+    accelerations of the joints are added to it: without them, small networks jerk.
     """
 
     shape_keys: ClassVar[tuple[str, ...]] = (
@@ -123,9 +125,9 @@ class PretrainKimodo:
             self.inputs |= {"init": fingerprint_tensors(self.policy.network.state_dict())}
 
     def _new(self, folder: Path, representation: KimodoRepresentation, width: int) -> Path:
-        """Write a model with random weights and the statistics of the training clips, and return its folder."""
+        """Write a model with random weights and the statistics of training clips, and return its folder."""
         draw, rows, local = _generator("statistics", 0), [], []
-        for clip in self._features["train"]:
+        for clip in self._features["train"][:: max(1, len(self._features["train"]) // _MEASURED)]:
             angles = 2 * math.pi * torch.rand(_TURNS, generator=draw)
             turned = representation.canonical(clip.expand(_TURNS, -1, -1), angles)
             rows.append(turned.flatten(0, 1))
@@ -236,7 +238,9 @@ class PretrainKimodo:
                 text=conditions.text, text_mask=conditions.text_mask, heading=conditions.heading,
                 observed=conditions.observed, mask=conditions.mask,
             )  # fmt: skip
-        return kimodo_loss(made, batch.x0, batch.lengths, policy)
+        train = self.settings.train
+        weights = {"velocities": train.velocities, "accelerations": train.accelerations}
+        return kimodo_loss(made, batch.x0, batch.lengths, policy, **weights)
 
     @torch.no_grad()
     def _validate(self, batches: Sequence[Batch]) -> float:
@@ -262,14 +266,42 @@ class PretrainKimodo:
         return jerk(real), jerk(made)
 
 
-def kimodo_loss(made: Tensor, x0: Tensor, lengths: Tensor, policy: KimodoPolicy) -> dict[str, Tensor]:
-    """Return the losses of predictions ``[B, T, D]`` (normalised) by block, and ``total``, their weighted sum."""
+def kimodo_loss(
+    made: Tensor,
+    x0: Tensor,
+    lengths: Tensor,
+    policy: KimodoPolicy,
+    *,
+    velocities: float = 0.0,
+    accelerations: float = 0.0,
+) -> dict[str, Tensor]:
+    """Return the losses of predictions ``[B, T, D]`` (normalised) by block, and ``total``, their weighted sum.
+
+    Args:
+        made: Predictions.
+        x0: What they should be.
+        lengths: ``[B]``, each at least 2.
+        policy: Gives features and statistics.
+        velocities: Weight of the velocities of the joints by forward kinematics, m/s; the paper has none.
+        accelerations: Weight of their accelerations, tens of m/s^2.
+    """
     body, mask = policy.skeleton, length_mask(lengths, x0.shape[1])
     losses = {name: F.smooth_l1_loss(made[..., part][mask], x0[..., part][mask]) for name, part in body.parts.items()}
     total = sum((_WEIGHTS[name] * value for name, value in losses.items()), x0.new_zeros(()))
-    joints, truth = (body.positions(policy.normalizer.denormalize(x), lengths)[mask] for x in (made, x0))
-    losses["joints"] = F.smooth_l1_loss(joints, truth)
-    return losses | {"total": total + _JOINTS * losses["joints"]}
+    joints, truth = (body.positions(policy.normalizer.denormalize(x), lengths) for x in (made, x0))
+    off = joints - truth
+    speed = off.diff(dim=1) * policy.fps
+    force = speed.diff(dim=1) * (policy.fps / 10)
+    for name, weight, miss in (
+        ("joints", _JOINTS, off),
+        ("joint_velocities", velocities, speed),
+        ("joint_accelerations", accelerations, force),
+    ):
+        if weight and miss.shape[1]:  # two frames have no acceleration
+            miss = miss[mask[:, -miss.shape[1] :]]
+            losses[name] = F.smooth_l1_loss(miss, torch.zeros_like(miss))
+            total = total + weight * losses[name]
+    return losses | {"total": total}
 
 
 def random_mask(representation: KimodoRepresentation, length: int, draw: torch.Generator) -> Tensor:
