@@ -1,31 +1,33 @@
-"""Does `g1-balance` put a robot in balance that was not? Motions by formula, a tiny model of them, and its tuning.
+"""Does `g1-balance` put a robot in balance that was not? Motions by formula, and what a policy of them is worth.
 
-    python scripts/g1_balance.py motions ROBOT.xml FOLDER    # 360 motions of 60 texts, and text vectors
-    python scripts/g1_balance.py train FOLDER                # motionkit pretrain kimodo
-    python scripts/g1_balance.py tune ROBOT.xml FOLDER       # motionkit grpo, three seeds, and the table
+- ``python g1_balance.py motions ROBOT.xml FOLDER``: motions of 72 texts, and text vectors.
+- ``python g1_balance.py measure ROBOT.xml FOLDER RUN ...``: policies of runs, on texts that were not trained on.
 
-Squats, sways and steps of the Unitree G1, by inverse kinematics of its legs on its own hinges: the feet are where they
-should be, and the centre of mass is. In half of the motions of each text it is over the feet, in the others it is carried
-beside them, or steps are made without carrying it from foot to foot. The text does not say which. The vector of a text is
-the mean of seeded random vectors of its words, so that a text that was not trained on means something.
+Squats, sways, bows and steps of the Unitree G1, by inverse kinematics of its legs on its own hinges: the feet are where
+they should be, and the centre of mass is. In half of the motions of each text it is over the feet, in the others it is
+carried beside them, and steps are made without carrying it from foot to foot. The text does not say which. The vector
+of a text is the sum of seeded random vectors of its words, so that a text that was not trained on means something.
 """
 
 from __future__ import annotations
 
 import csv
-import json
 import math
-import subprocess
 import sys
 from pathlib import Path
 
-import roma
+import roma  # noqa: TID253 - a script
 import torch
 from torch import Tensor
 
+from motionkit import load_dataset, load_policy, load_reward
 from motionkit.formats import WriteOptions
+from motionkit.kernels import physics_sums
+from motionkit.metrics import movement
 from motionkit.motion import Clip
-from motionkit.rl import stable_hash
+from motionkit.rl import NoiseSource, stable_hash
+from motionkit.text_to_motion.generating import plan_steps, sample
+from motionkit.text_to_motion.rewards.ask import ask
 from motionkit_policy_kimodo.balance import GRAVITY
 from motionkit_policy_kimodo.mjcf import Robot, read_robot
 from motionkit_policy_kimodo.motions import write_kimodo
@@ -33,8 +35,9 @@ from motionkit_policy_kimodo.qpos import from_angles, hinges
 from motionkit_policy_kimodo.skeletons import body
 from motionkit_policy_kimodo.texts import KNOWN, clean, write_vectors
 
-FPS, WIDTH, EACH = 30, 64, 6  # frames per second; numbers of a text vector; motions of a text
+FPS, FRAMES, WIDTH, EACH = 30, 45, 64, 6  # frames per second and of a motion; size of a text vector; motions of a text
 SOLE = 0.035  # metres from the ankle to the ground
+SAMPLES = 2  # motions of a text
 STANCE = 0.12  # metres from the middle to a foot
 
 NAMES = [body("g1").joint_names[row] for row in hinges()[0]]
@@ -154,14 +157,13 @@ def motions(file: Path, folder: Path) -> None:
     for number, (text, action, size, speed) in enumerate(texts()):
         for turn in range(EACH):
             draw = torch.Generator().manual_seed(1000 * number + turn)
-            frames = 60 + int(torch.randint(31, (), generator=draw))
-            wanted = targets(action, size, speed, frames, turn % 2 == 0, draw)
+            length = 60 + int(torch.randint(31, (), generator=draw))  # of which the beginning is written
+            wanted = targets(action, size, speed, length, turn % 2 == 0, draw)
             arms = 0.3 * torch.randn((), generator=draw).double() - 0.2
-            local, root = solved(robot, wanted, arms)
+            local, root = solved(robot, {name: values[:FRAMES] for name, values in wanted.items()}, arms)
             path = folder / "motions" / f"{number:02d}_{turn}.kimodo.npz"
             write_kimodo(path, [Clip(body("g1").motion(local, root, FPS))], WriteOptions())
-            rows.append((text, f"{frames / FPS + 1e-3:.3f}", f"motions/{path.name}"))
-        print(number, text, flush=True)
+            rows.append((text, f"{FRAMES / FPS + 1e-3:.3f}", f"motions/{path.name}"))
     with (folder / "texts.csv").open("w", newline="") as out:
         csv.writer(out).writerows([("text", "seconds", "motion"), *rows])
     for text in dict.fromkeys(clean(text) for text in (KNOWN, *(row[0] for row in rows))):
@@ -171,6 +173,28 @@ def motions(file: Path, folder: Path) -> None:
     write_vectors(folder / "texts.safetensors", vectors, encoder="seeded vectors of words")
 
 
+@torch.no_grad()
+def measure(file: Path, folder: Path, *runs: Path) -> None:
+    """Print what the policies of runs make of held-out texts, from the same noise."""
+    dataset = load_dataset("kimodo-prompts", path=folder / "texts.csv")
+    asked = {prompt.text: prompt for split in ("val", "test") for prompt in dataset.prompts(split)}
+    prompts, reward = list(asked.values()), load_reward("g1-balance", mjcf=file)
+    print(f"{len(prompts)} texts x {SAMPLES} motions")
+    for run in runs:
+        policy = load_policy(run, name="kimodo")
+        done = sample(
+            policy, prompts, plan_steps(policy), NoiseSource(1), samples=SAMPLES, guidance=policy.guidance or 1.0
+        )
+        motions, scores = done.motions, ask(reward, done.motions, done.prompts)
+        moved = movement(motions.joints, motions.headings, motions.lengths, FPS)
+        path = motions.joints[:, 1:, 0, [0, 2]] - motions.joints[:, :-1, 0, [0, 2]]
+        jerk = physics_sums(motions.joints, motions.lengths, fps=FPS, feet=motions.skeleton.feet)[1]
+        figures = {
+            "balanced": scores.parts["balanced"], "reward": scores.total, "airborne": scores.parts["airborne"],
+            "movement": moved.mean(1), "path": path.norm(dim=-1).sum(1), "jerk": jerk,
+        }  # fmt: skip
+        print(run, *(f"{name} {float(values.mean()):.3f}" for name, values in figures.items()))
+
+
 if __name__ == "__main__":
-    if sys.argv[1] == "motions":
-        motions(Path(sys.argv[2]), Path(sys.argv[3]))
+    {"motions": motions, "measure": measure}[sys.argv[1]](*map(Path, sys.argv[2:]))
