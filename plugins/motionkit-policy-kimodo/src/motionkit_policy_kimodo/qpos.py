@@ -65,7 +65,7 @@ def hinge_angles(local: Tensor, *, exported: bool = False) -> Tensor:
 
 
 def off_hinges(local: Tensor) -> tuple[Tensor, Tensor]:
-    """Return how far free rotations are off the axes of the hinges and past their limits; differentiable.
+    """Return how far free rotations are off the axes of the robot's hinges and past their limits; differentiable.
 
     Args:
         local: ``[..., 34, 3, 3]``, each from its parent.
@@ -73,7 +73,7 @@ def off_hinges(local: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         ``[..., 29]`` radians each: the rotation across the axis, and what an angle is past a limit.
     """
-    vectors, axes = _vectors(local), hinges()[2].to(local)
+    vectors, axes = _vectors(local), robot_axes().to(local)
     angles = (vectors * axes).sum(-1)
     low, high = hinges()[3].to(local).unbind(-1)
     return (vectors - angles[..., None] * axes).norm(dim=-1), (low - angles).relu() + (angles - high).relu()
