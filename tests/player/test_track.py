@@ -66,7 +66,7 @@ def test_a_robot_is_drawn_by_its_own_radii() -> None:
     assert figure.radii == radii
     assert figure.sides == ("-", "-", "L", "-", "R")
     assert figure_of(track_of(motion, "x")).sides == ("-", "L", "L", "R", "R")
-    parts = [payload.document([track_of(each, "x")])["tracks"][0] for each in (robot, motion)]
+    parts = [payload.document([track_of(each, "x")], title="x")["tracks"][0] for each in (robot, motion)]
     assert [part.get("links") for part in parts] == [True, None]
     assert parts[0]["radii"] == list(radii)
 
