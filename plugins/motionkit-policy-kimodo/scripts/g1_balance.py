@@ -1,12 +1,12 @@
 """Does `g1-balance` put a robot in balance that was not? Motions by formula, and what a policy of them is worth.
 
-- ``python g1_balance.py motions ROBOT.xml FOLDER``: motions of 72 texts, and text vectors.
+- ``python g1_balance.py motions ROBOT.xml FOLDER``: motions of 42 texts, and text vectors.
 - ``python g1_balance.py measure ROBOT.xml FOLDER RUN ...``: policies of runs, on texts that were not trained on.
 
-Squats, sways, bows and steps of the Unitree G1, by inverse kinematics of its legs on its own hinges: the feet are where
-they should be, and the centre of mass is. In half of the motions of each text it is over the feet, in the others it is
-carried beside them, and steps are made without carrying it from foot to foot. The text does not say which. The vector
-of a text is the sum of seeded random vectors of its words, so that a text that was not trained on means something.
+Squats, sways and steps of the Unitree G1, by inverse kinematics of its legs on its own hinges: the feet are where
+they should be, and the centre of mass is. In one of the three motions of each text it is over the feet, in the others
+it is carried past the toes, and steps are made without carrying it from foot to foot. The text does not say which. The
+vector of a text is the sum of seeded random vectors of its words, so that one that was not trained on means something.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import math
 import sys
 from pathlib import Path
 
-import roma  # noqa: TID253 - a script
 import torch
 from torch import Tensor
 
@@ -35,7 +34,7 @@ from motionkit_policy_kimodo.qpos import from_angles, hinges
 from motionkit_policy_kimodo.skeletons import body
 from motionkit_policy_kimodo.texts import KNOWN, clean, write_vectors
 
-FPS, FRAMES, WIDTH, EACH = 30, 45, 64, 6  # frames per second and of a motion; size of a text vector; motions of a text
+FPS, FRAMES, WIDTH, EACH = 30, 45, 64, 3  # frames per second and of a motion; size of a text vector; motions of a text
 SOLE = 0.035  # metres from the ankle to the ground
 SAMPLES = 2  # motions of a text
 STANCE = 0.12  # metres from the middle to a foot
@@ -48,10 +47,9 @@ FEET = [body("g1").feet[0], body("g1").feet[2]]
 
 def texts() -> list[tuple[str, str, str, str]]:
     """Return sentences, and what they say: the action, its size, its speed."""
-    sizes = {"squat": ("a little", "halfway", "deeply"), "sway": ("a little", "", "widely")}
-    sizes |= {"step": ("on the spot", "forward", "backward"), "bow": ("a little", "", "deeply")}
+    sizes = {"squat": ("a little", "halfway", "deeply"), "sway": ("a little", "", "widely"), "step": ("on the spot",)}
     speeds = ("slowly", "", "quickly")
-    words = {"squat": "squats", "sway": "sways", "step": "steps", "bow": "bows"}
+    words = {"squat": "squats", "sway": "sways", "step": "steps"}
     return [
         (" ".join(f"{who} {words[action]} {size} {speed}".split()), action, size, speed)
         for action in words
@@ -74,41 +72,33 @@ def targets(
     def some(low: float, high: float) -> float:
         return low + (high - low) * float(torch.rand((), generator=draw))
 
-    time = torch.arange(frames).double() / FPS + some(0, 1)
+    time = torch.arange(frames).double() / FPS
     rate = {"slowly": 0.4, "": 0.6, "quickly": 0.8}[speed] * some(0.9, 1.1)
     much = {"a little": 0.4, "halfway": 0.7, "": 0.7, "widely": 1.0, "deeply": 1.0}.get(size, 1.0) * some(0.9, 1.1)
     zero = torch.zeros_like(time)
-    height, across, along, bow = zero + 0.70, zero, zero + 0.03, zero
+    height, across, along = zero + 0.70, zero, zero + 0.03
     feet = torch.zeros(frames, 2, 3).double()
     feet[:, :, 0] = torch.tensor([STANCE, -STANCE]).double()
     feet[..., 1] = SOLE
     if action == "squat":
         height = height - 0.2 * much * wave(time, rate)
-    elif action == "bow":
-        bow = 0.7 * much * wave(time, rate)
     elif action == "sway":
         across = 0.07 * much * (2 * math.pi * 0.7 * rate * time).sin()
     else:
-        phase, stride = (time - time[0]) * rate, {"forward": 0.18, "backward": -0.14}.get(size, 0.0)
-        feet, along = steps(feet, phase, stride), along + stride * phase
+        phase = time * rate
+        feet[..., 1] += lifted(phase)
         # The zero-moment point of a wave is a larger one; it is in the foot that stands while the other one swings.
         reach = 1.15 * STANCE if balanced else 0.0
         across = reach / (1 + 0.7 / GRAVITY * (2 * math.pi * rate) ** 2) * (2 * math.pi * phase).sin()
     if not balanced:
-        angle, reach = some(0, 2 * math.pi), some(0.18, 0.25)
-        across, along = across + 1.2 * reach * math.sin(angle), along + reach * math.cos(angle)
-    return {"height": height, "com": torch.stack([across, along], dim=-1), "feet": feet, "bow": bow}
+        along = along + some(0.16, 0.24)
+    return {"height": height, "com": torch.stack([across, along], dim=-1), "feet": feet}
 
 
-def steps(feet: Tensor, phase: Tensor, stride: float) -> Tensor:
-    """Return feet ``[T, 2, 3]`` that step: in a period the right one swings, then the left one."""
-    feet = feet.clone()
-    for side, start, first in ((1, 0.12, -0.25), (0, 0.62, 0.25)):
-        swings = ((phase - start) // 1.0).clamp(min=-1)
-        part = torch.where(swings < 0, 0.0, ((phase - start) % 1.0 / 0.26).clamp(0, 1))
-        feet[:, side, 2] += stride * (first + swings.clamp(min=0) + part * part * (3 - 2 * part))
-        feet[:, side, 1] += 0.07 * (math.pi * part).sin().square()
-    return feet
+def lifted(phase: Tensor) -> Tensor:
+    """Return the heights ``[T, 2]`` of feet that step: in a period the right one swings, then the left one."""
+    parts = [((phase - start) / 0.26).remainder(1 / 0.26) * (phase >= start) for start in (0.62, 0.12)]
+    return 0.07 * (math.pi * torch.stack(parts, dim=-1).clamp(0, 1)).sin().square()
 
 
 def solved(robot: Robot, wanted: dict[str, Tensor], arms: Tensor) -> tuple[Tensor, Tensor]:
@@ -119,7 +109,7 @@ def solved(robot: Robot, wanted: dict[str, Tensor], arms: Tensor) -> tuple[Tenso
     for side in ARMS.values():
         angles[:, side] = arms
         angles[:, side + 3] = 0.6
-    turn = roma.rotvec_to_rotmat(torch.stack([wanted["bow"], *[torch.zeros(frames).double()] * 2], dim=-1))
+    turn = torch.eye(3).double().expand(frames, 3, 3)
     root = torch.stack([wanted["com"][:, 0], wanted["height"], wanted["com"][:, 1]], dim=-1)
 
     def off(angles: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -133,8 +123,8 @@ def solved(robot: Robot, wanted: dict[str, Tensor], arms: Tensor) -> tuple[Tenso
         centres = joints[:, rows] + (world[:, rows] @ robot.centres[..., None]).squeeze(-1)
         return gap, local, (centres * robot.masses[:, None]).sum(1) / robot.masses.sum()
 
-    for _ in range(6):
-        for _ in range(4):  # Gauss-Newton; a leg's six angles move its own foot
+    for _ in range(4):
+        for _ in range(3):  # Gauss-Newton; a leg's six angles move its own foot
             gap, _, _ = off(angles)
             slopes = torch.zeros(frames, 2, 6, 6).double()
             for column in range(6):
@@ -157,10 +147,9 @@ def motions(file: Path, folder: Path) -> None:
     for number, (text, action, size, speed) in enumerate(texts()):
         for turn in range(EACH):
             draw = torch.Generator().manual_seed(1000 * number + turn)
-            length = 60 + int(torch.randint(31, (), generator=draw))  # of which the beginning is written
-            wanted = targets(action, size, speed, length, turn % 2 == 0, draw)
+            wanted = targets(action, size, speed, FRAMES, turn == 0, draw)
             arms = 0.3 * torch.randn((), generator=draw).double() - 0.2
-            local, root = solved(robot, {name: values[:FRAMES] for name, values in wanted.items()}, arms)
+            local, root = solved(robot, wanted, arms)
             path = folder / "motions" / f"{number:02d}_{turn}.kimodo.npz"
             write_kimodo(path, [Clip(body("g1").motion(local, root, FPS))], WriteOptions())
             rows.append((text, f"{FRAMES / FPS + 1e-3:.3f}", f"motions/{path.name}"))
