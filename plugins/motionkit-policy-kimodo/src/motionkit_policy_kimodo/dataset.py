@@ -104,7 +104,8 @@ class KimodoClips(KimodoPrompts):
             raise MotionkitError(
                 f"the motions of {options.path} are of the bodies {', '.join(bodies)}.", fix="write a file of each."
             )
-        representation = KimodoRepresentation(*bodies.values(), self.fps)
+        (made,) = bodies.values()
+        representation = KimodoRepresentation(made, self.fps)
         self.skeleton = representation  # type: ignore[assignment]
         features = encode_all([placed for _, placed in motions], representation)
         self._features = dict(zip(self._motions, features, strict=True))
