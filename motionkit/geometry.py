@@ -1,12 +1,13 @@
 """Rotations, headings and kinematic trees, all batched and differentiable.
 
-Rotations are matrices inside motionkit, 6D and w-first quaternions at its interfaces; the algebra is roma's. Headings
+Rotations are matrices inside motionkit; 6D, w-first quaternions and rotation vectors are at its interfaces. Headings
 are turns about the vertical axis (+Y). Rotations are accumulated down a tree level by level, positions by one product
 with the ancestor matrix.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -117,10 +118,11 @@ def matrix_from_6d(six: Tensor) -> Tensor:
                 [0., 1., 0.],
                 [0., 0., 1.]])
     """
-    import roma
-
-    matrix: Tensor = roma.special_gramschmidt(six.unflatten(-1, (2, 3)).mT)
-    return matrix
+    first, second = six[..., :3], six[..., 3:]
+    x = first / first.norm(dim=-1, keepdim=True)
+    second = second - (x * second).sum(-1, keepdim=True) * x
+    y = second / second.norm(dim=-1, keepdim=True)
+    return torch.stack([x, y, torch.linalg.cross(x, y, dim=-1)], dim=-1)
 
 
 def matrix_to_6d(matrix: Tensor) -> Tensor:
@@ -130,18 +132,93 @@ def matrix_to_6d(matrix: Tensor) -> Tensor:
 
 def matrix_from_quaternion(wxyz: Tensor) -> Tensor:
     """Turn quaternions ``[..., 4]`` in (w, x, y, z) order, of any length, into matrices ``[..., 3, 3]``."""
-    import roma
-
-    matrix: Tensor = roma.unitquat_to_rotmat(roma.quat_normalize(roma.quat_wxyz_to_xyzw(wxyz)))
-    return matrix
+    w, x, y, z = (wxyz / wxyz.norm(dim=-1, keepdim=True)).unbind(-1)
+    rows = [
+        [x * x - y * y - z * z + w * w, 2 * (x * y - z * w), 2 * (x * z + y * w)],
+        [2 * (x * y + z * w), y * y - x * x - z * z + w * w, 2 * (y * z - x * w)],
+        [2 * (x * z - y * w), 2 * (y * z + x * w), z * z - x * x - y * y + w * w],
+    ]
+    return torch.stack([torch.stack(row, dim=-1) for row in rows], dim=-2)
 
 
 def matrix_to_quaternion(matrix: Tensor) -> Tensor:
-    """Turn matrices ``[..., 3, 3]`` into unit quaternions ``[..., 4]`` in (w, x, y, z) order."""
-    import roma
+    """Turn matrices ``[..., 3, 3]`` into unit quaternions ``[..., 4]`` in (w, x, y, z) order.
 
-    wxyz: Tensor = roma.quat_xyzw_to_wxyz(roma.rotmat_to_unitquat(matrix))
-    return wxyz
+    Of the four rows of 4 q q^T, which are linear in the matrix, the one of q's largest part is divided by its length
+    (Markley 2008): there is no root of a small number, for any rotation.
+    """
+    (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = (row.unbind(-1) for row in matrix.unbind(-2))
+    rows = [
+        [1 + xx + yy + zz, zy - yz, xz - zx, yx - xy],
+        [zy - yz, 1 + xx - yy - zz, xy + yx, xz + zx],
+        [xz - zx, xy + yx, 1 - xx + yy - zz, yz + zy],
+        [yx - xy, xz + zx, yz + zy, 1 - xx - yy + zz],
+    ]
+    outer = torch.stack([torch.stack(row, dim=-1) for row in rows], dim=-2)
+    largest = outer.diagonal(dim1=-2, dim2=-1).argmax(-1)
+    chosen = outer.gather(-2, largest[..., None, None].expand(*largest.shape, 1, 4)).squeeze(-2)
+    return chosen / chosen.norm(dim=-1, keepdim=True)
+
+
+_SMALL = 1e-8
+"""Squared angle below which two terms of a series are exact in float64, and quotients of sines would be 0 / 0."""
+
+
+def matrix_from_rotvec(vectors: Tensor) -> Tensor:
+    """Turn rotation vectors ``[..., 3]``, axis times radians, into matrices ``[..., 3, 3]`` (Rodrigues).
+
+    Example:
+        >>> quarter = matrix_from_rotvec(torch.tensor([0.0, 0, torch.pi / 2]))
+        >>> (quarter @ torch.tensor([2.0, 0, 0])).allclose(torch.tensor([0.0, 2, 0]), atol=1e-6)
+        True
+    """
+    square = vectors.square().sum(-1)
+    small = square < _SMALL
+    angle = torch.where(small, 1.0, square).sqrt()
+    # sin a / a and (1 - cos a) / a^2; the second by the half angle, where nothing cancels.
+    sine = torch.where(small, 1 - square / 6, angle.sin() / angle)
+    cosine = torch.where(small, 0.5 - square / 24, 2 * ((angle / 2).sin() / angle).square())
+    x, y, z = (sine[..., None] * vectors).unbind(-1)
+    none = torch.zeros_like(x)
+    rows = [torch.stack(row, dim=-1) for row in ((none, -z, y), (z, none, -x), (-y, x, none))]
+    outer = vectors[..., :, None] * vectors[..., None, :]
+    eye = torch.eye(3, dtype=vectors.dtype, device=vectors.device)
+    return (1 - cosine * square)[..., None, None] * eye + torch.stack(rows, dim=-2) + cosine[..., None, None] * outer
+
+
+def matrix_to_rotvec(matrix: Tensor) -> Tensor:
+    """Turn matrices ``[..., 3, 3]`` into rotation vectors ``[..., 3]`` of at most pi radians.
+
+    Half a turn has two of them; its gradient is that of the one returned.
+    """
+    quaternion = matrix_to_quaternion(matrix)
+    quaternion = torch.where(quaternion[..., :1] > 0, quaternion, -quaternion)
+    w, axis = quaternion[..., 0], quaternion[..., 1:]
+    square = axis.square().sum(-1)  # sine of half the angle, squared
+    small = square < _SMALL
+    sine = torch.where(small, 1.0, square).sqrt()
+    scale = torch.where(small, 2 + square / 3, 2 * torch.atan2(sine, w) / sine)
+    return scale[..., None] * axis
+
+
+def nearest_rotation(matrix: Tensor) -> Tensor:
+    """Return the rotations nearest to matrices ``[..., 3, 3]``: R that makes trace(R^T M) largest. Not for gradients.
+
+    By the singular value decomposition (Kabsch 1976).
+    """
+    left, _, right = torch.linalg.svd(matrix)
+    sign = torch.linalg.det(left @ right).sign()
+    turned = torch.cat([left[..., :2], left[..., 2:] * sign[..., None, None]], dim=-1)
+    return turned @ right
+
+
+def angle_between(first: Tensor, second: Tensor) -> Tensor:
+    """Return the angles ``[...]`` in radians between rotations ``[..., 3, 3]``.
+
+    By the length of their difference, 2 sqrt(2) sin(angle / 2), which is exact near 0.
+    """
+    half = (second - first).norm(dim=(-2, -1)) / math.sqrt(8.0)
+    return 2.0 * half.clamp(max=1.0).asin()
 
 
 def rotation_between(source: Tensor, target: Tensor) -> Tensor:
@@ -163,28 +240,25 @@ def rotation_between(source: Tensor, target: Tensor) -> Tensor:
         >>> (rotation_between(up, forward) @ up).allclose(forward, atol=1e-6)
         True
     """
-    import roma
-
     product = source * target
     source, target = source.expand_as(product), target.expand_as(product)
     lengths = (source.square().sum(-1) * target.square().sum(-1)).sqrt()
     axis = torch.linalg.cross(source, target, dim=-1)
-    # (x, y, z, w) of half the angle: u x v and |u||v| + u.v, not yet of length 1.
-    quaternion = torch.cat([axis, (lengths + product.sum(-1))[..., None]], dim=-1)
+    # (w, x, y, z) of half the angle: |u||v| + u.v and u x v, not yet of length 1.
+    quaternion = torch.cat([(lengths + product.sum(-1))[..., None], axis], dim=-1)
     opposite = (quaternion.norm(dim=-1) <= 1e-7 * lengths)[..., None]
     quaternion = torch.where(opposite, _half_turn(source), quaternion)
-    quaternion = torch.where((lengths == 0)[..., None], quaternion.new_tensor([0.0, 0.0, 0.0, 1.0]), quaternion)
-    matrix: Tensor = roma.unitquat_to_rotmat(roma.quat_normalize(quaternion))
-    return matrix
+    quaternion = torch.where((lengths == 0)[..., None], quaternion.new_tensor([1.0, 0.0, 0.0, 0.0]), quaternion)
+    return matrix_from_quaternion(quaternion)
 
 
 def _half_turn(direction: Tensor) -> Tensor:
-    """Return an (x, y, z, w) quaternion of half a turn about an axis perpendicular to `direction`."""
+    """Return a (w, x, y, z) quaternion of half a turn about an axis perpendicular to `direction`."""
     helper = torch.zeros_like(direction)
     # The coordinate axis furthest from `direction`; the cross product of both is perpendicular to it.
     helper.scatter_(-1, direction.abs().argmin(dim=-1, keepdim=True), 1.0)
     axis = torch.linalg.cross(direction, helper, dim=-1)
-    return torch.cat([axis, torch.zeros_like(axis[..., :1])], dim=-1)
+    return torch.cat([torch.zeros_like(axis[..., :1]), axis], dim=-1)
 
 
 def rotate_yaw(vectors: Tensor, angle: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from motionkit.contracts.reward import RewardScores
 from motionkit.geometry import yaw_matrix
 from motionkit.motion import Motion, MotionBatch, Normalizer, Representation
 from motionkit.nn import add_adapters, merged_state
-from motionkit.plugins import Component
+from motionkit.plugins import Component, Metric
 from motionkit.rl import Schedule, length_mask
 from motionkit.text import Prompt
 from motionkit.text_to_motion.generating import TextToMotionPolicy
@@ -71,9 +71,24 @@ class Condition:
         return Condition(self.rows[index])
 
 
+class PoleMeasures:
+    """How high the hand is, how far apart the motions are, and what cannot be measured."""
+
+    def parts(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> dict[str, Tensor]:
+        """Return the mean place of the hand, ``[N, 3]``."""
+        places = torch.where(motions.mask[..., None], motions.joints[:, :, 2], 0.0)
+        return {"hand": places.sum(1) / motions.lengths[:, None]}
+
+    def figures(self, parts: Mapping[str, Tensor], prompts: Sequence[Prompt]) -> dict[str, Tensor | str]:
+        """Return a value of each motion, one of all, and a reason."""
+        assert len(parts["hand"]) == len(prompts)
+        return {"hand": parts["hand"][:, 1], "hands_apart": parts["hand"].std(), "grip": "a pole has no fingers"}
+
+
 class PolePolicy(TextToMotionPolicy):
     """Each frame for itself, by the length of the text."""
 
+    measures = PoleMeasures()
     spacing: Literal["early", "even"] = "even"
     joins = False
     sampling_steps = 5
@@ -163,6 +178,15 @@ class High:
         return RewardScores(height.sum(1) / motions.lengths)
 
 
-policy = Component(summary="a pole", options=PoleOptions, factory="sample_pole:PolePolicy")
+policy = Component(
+    summary="a pole",
+    options=PoleOptions,
+    factory="sample_pole:PolePolicy",
+    metrics=(
+        Metric("heldout/hand", "m", "up", "Mean height of the hand.", "height of the hand", short=True),
+        Metric("heldout/hands_apart", "m", "none", "Deviation of the hands' places.", "distance of hands", short=True),
+        Metric("heldout/grip", "N", "up", "Force of the fingers.", short=True),
+    ),
+)
 dataset = Component(summary="texts for poles", options=NoOptions, factory="sample_pole:Texts")
 reward = Component(summary="high hands", options=NoOptions, factory="sample_pole:High", gradient=True)

@@ -15,7 +15,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from motionkit.geometry import bones_from_positions
+from motionkit.geometry import angle_between, bones_from_positions
 from motionkit.motion.motion import Ranges, ranges
 from motionkit.rigs.bodymap import body_height
 from motionkit.rigs.detect import PERSON_LEG, UNITS
@@ -439,9 +439,7 @@ def turn_jumps(rotations: Tensor, names: Sequence[str], fps: float) -> Finding |
         names: Joint names.
         fps: Frames per second.
     """
-    import roma
-
-    angle: Tensor = roma.rotmat_geodesic_distance(rotations[:-1], rotations[1:])
+    angle = angle_between(rotations[:-1], rotations[1:])
     speed = torch.rad2deg(angle).nan_to_num(0.0) * fps
     limit = torch.full((len(names),), FASTEST_JOINT_TURN, dtype=speed.dtype)
     limit[0] = FASTEST_ROOT_TURN

@@ -19,7 +19,7 @@ from motionkit.clips.sources import FileSource, LockedSource
 from motionkit.documents import read_json, read_text
 from motionkit.errors import MotionkitError
 from motionkit.formats.format import Format
-from motionkit.formats.table import FORMATS, is_read, known, readers, recognise
+from motionkit.formats.table import FORMATS, is_read, readers, recognise, unknown
 from motionkit.motion.clip import ClipSource, ReadOptions
 from motionkit.motion.corpus.captions import Caption
 from motionkit.motion.corpus.ids import SPLITS, plain_id
@@ -144,7 +144,7 @@ def _files_of(path: Path, opened: Opened, locked: dict[Path, str], settings: Map
         if not path.exists():
             raise MotionkitError(f"there is no {path}.", fix="give motion files, folders of them, or the word starter.")
         if (kind := recognise(path)) is None:
-            raise MotionkitError(f"{path} does not hold a motion of a known format.", why=known(path))
+            raise unknown(path)
         return [FoundFile(path, path.parent, kind)]
     before = len(opened.made), len(locked)
     files = list(_search(path, opened, locked))

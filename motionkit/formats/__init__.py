@@ -5,12 +5,14 @@ has the reader, the writer, or both of one format. Importing this imports no tor
 """
 
 from motionkit.formats.format import Fit, Format, Reader, RigFile, Setting, WriteOptions, Writer
+from motionkit.formats.peek import Peek
 from motionkit.formats.table import FORMATS, kind_of, read_clips, recognise
 
 __all__ = [
     "FORMATS",
     "Fit",
     "Format",
+    "Peek",
     "Reader",
     "RigFile",
     "Setting",

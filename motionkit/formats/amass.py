@@ -1,11 +1,13 @@
 """AMASS: motions of SMPL bodies as rotations, in .npz files.
 
 `read_amass` makes a clip of the arrays of a file (`read_recording`). The rest pose is a default one, or that of the
-person, which the user's own SMPL, SMPL-H or SMPL-X file gives (`read_smpl_model`).
+person, which the user's own SMPL, SMPL-H or SMPL-X file gives (`read_smpl_model`). `write_amass` writes the arrays of a
+motion, as files of SMPL-X have them.
 """
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,12 +22,13 @@ from torch import Tensor
 
 from motionkit import weights
 from motionkit.errors import MotionkitError
-from motionkit.geometry import bones_from_positions, positions_from_bones
+from motionkit.geometry import bones_from_positions, matrix_from_rotvec, positions_from_bones
 from motionkit.motion.clip import Clip, ReadOptions
 from motionkit.motion.motion import Motion, check_size, finite_part, finite_warning, is_fps, other_rate
 from motionkit.motion.skeleton import HUMANML
 from motionkit.rigs.rest import default_rest
 from motionkit.rigs.upright import Upright, turn_up, weigh
+from motionkit.runs import write_bytes_atomic
 from motionkit.weights import read, read_array
 
 LIMIT = 2 << 30
@@ -44,11 +47,15 @@ _PLAIN = ReadOptions()
 
 _TO_HOUSE = ((-1.0, 0.0, 0.0), (0.0, 0.0, 1.0), (0.0, 1.0, 0.0))
 """From AMASS' world (Z up) to ours. HumanML3D maps (x, y, z) to (x, z, y) and then negates x: together the proper
-rotation (-x, z, y), so joints are where HumanML3D has them before it moves a clip to the origin."""
+rotation (-x, z, y), so joints are where HumanML3D has them before it moves a clip to the origin. It is its own inverse.
+"""
 
 _KINDS = {66: "the body alone", 72: "SMPL", 156: "SMPL-H", 165: "SMPL-X"}
 _ASK = "pass it: --source-fps 120."
 _BODY = 3 * HUMANML.joints
+_BETAS, _FINGERS = 16, 90
+"""Shape coefficients, and values of both hands' fingers, of files of SMPL-X."""
+
 _FPS = ("mocap_framerate", "mocap_frame_rate", "mocap_fps", "framerate", "frame_rate", "fps")
 _WANTED = frozenset((
     "poses", "root_orient", "global_orient", "pose_body", "body_pose", "trans", "transl", "betas", "gender",
@@ -146,13 +153,70 @@ def _weighed(motion: Motion, finite: Tensor) -> Upright:
 
 def _matrices(vectors: Tensor) -> Tensor:
     """Return matrices ``[T, J, 3, 3]`` of axis-angle ``[T, J, 3]``, in pieces to save memory."""
-    import roma
-
     matrices = vectors.new_empty(*vectors.shape, 3)
     for start in range(0, len(vectors), _PIECE):
         part = slice(start, start + _PIECE)
-        matrices[part] = roma.rotvec_to_rotmat(vectors[part])
+        matrices[part] = matrix_from_rotvec(vectors[part])
     return matrices
+
+
+def write_amass(path: Path, motion: Motion) -> None:
+    """Write rotations and path of a motion of SMPL's body, as files of SMPL-X in AMASS have them, Z up.
+
+    A file holds no bones: they are those of the body that it is read with. Tracks of the motion may say what is known
+    of it, the same in every frame: ``smplx_betas`` (16), ``smplx_hands`` (90, the pose of the fingers) and
+    ``smplx_pelvis``, the place of the pelvis where ``trans`` is 0. Else it is an average body with straight fingers.
+
+    Args:
+        path: The file; it appears whole or not at all.
+        motion: Its first 22 joints are SMPL's, by name, and its rest pose is SMPL's.
+
+    Raises:
+        MotionkitError: It is of other joints.
+
+    Example:
+        >>> from motionkit.rigs import named_rig
+        >>> motion = named_rig("smpl").pose()
+        >>> write_amass(Path("stand.npz"), motion)
+        >>> (clip,) = read_amass(Path("stand.npz"))
+        >>> bool((clip.motion.positions() - motion.positions()[:, :22]).abs().max() < 1e-6)
+        True
+    """
+    import roma
+
+    count = HUMANML.joints
+    if motion.names[:count] != HUMANML.joint_names or motion.parents[:count] != HUMANML.parents:
+        raise MotionkitError(
+            f"the motion has {len(motion.names)} joints, which are not those of SMPL by name.",
+            why="AMASS' files hold rotations of SMPL's joints.",
+            fix="bring it to that body: --rig smpl (of generate: --names smpl).",
+        )
+
+    def body(name: str, otherwise: Tensor) -> Tensor:
+        """Return what a track says of the body, ``[N]``."""
+        values = motion.tracks.get(name)
+        return otherwise if values is None or values.shape[1:] != otherwise.shape else values[0].double()
+
+    to_amass = motion.offsets.new_tensor(_TO_HOUSE)
+    rotations = motion.rotations[:, :count].clone()
+    rotations[:, 0] = to_amass @ rotations[:, 0]
+    vectors = roma.rotmat_to_rotvec(rotations)
+    # SMPL turns a body about its pelvis, which is at the place of the pelvis at rest, not turned, plus trans.
+    trans = motion.translations[:, 0] @ to_amass.T - body("smplx_pelvis", default_rest()[0])
+    hands, betas = body("smplx_hands", torch.zeros(_FINGERS)), body("smplx_betas", torch.zeros(_BETAS))
+    per_frame = {
+        "trans": trans, "root_orient": vectors[:, 0], "pose_body": vectors[:, 1:].flatten(1),
+        "pose_hand": hands.expand(motion.frames, -1), "pose_jaw": torch.zeros(motion.frames, 3),
+        "pose_eye": torch.zeros(motion.frames, 6),
+    }  # fmt: skip
+    arrays: dict[str, Any] = {name: values.float().numpy() for name, values in per_frame.items()}
+    arrays |= {
+        "gender": "neutral", "surface_model_type": "smplx", "betas": betas.float().numpy(), "num_betas": len(betas),
+        "mocap_frame_rate": float(motion.fps), "mocap_time_length": motion.frames / motion.fps,
+    }  # fmt: skip
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **arrays)
+    write_bytes_atomic(path, buffer.getvalue())
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from motionkit import plugins
 
 if TYPE_CHECKING:
+    from motionkit.formats.peek import Peek
     from motionkit.motion.clip import Clip, ReadOptions
     from motionkit.motion.motion import Motion
 
@@ -76,8 +77,8 @@ class Reader:
     # ``attribute(path, options)`` returns the clips of a file, given a `ReadOptions`: metres, right-handed, Y up.
     read: str
     options: tuple[str, ...] = ()  # Which of the `ReadOptions` it uses
-    # ``attribute(path)`` returns whether a file of one of the suffixes is of this format, by its first bytes, columns
-    # or keys; it imports no torch. Empty: every file is that no other format claims.
+    # ``attribute(peek)`` returns whether a file of one of the suffixes is of this format, given a `Peek`; it imports no
+    # torch. Empty: every file is that no other format claims.
     claims: str = ""
     tables: tuple[str, ...] = ()  # Names of files that it looks for in the folder of a file
     retimed: bool = False  # Frames are counted, so that a rate that is given replaces the file's after reading
@@ -140,11 +141,11 @@ class Format:
         name = path.name.lower()
         return any(name.endswith(suffix) and name != suffix for suffix in self.suffixes)
 
-    def claims(self, path: Path) -> bool:
+    def claims(self, peek: Peek) -> bool:
         """Return whether a file with one of the suffixes is of this format."""
         if self.reader is None:
             return False
-        return not self.reader.claims or bool(_call(self.reader.claims, path))
+        return not self.reader.claims or bool(_call(self.reader.claims, peek))
 
     def lacks(self, settings: Mapping[str, str]) -> str:
         """Return what is said of files that are passed over for want of a setting; empty if they can be read."""

@@ -56,8 +56,9 @@ FORMATS = (
     Format(
         "amass",
         "AMASS / SMPL npz",
-        (".npz",),
+        (".amass.npz", ".npz"),
         Reader(f"{_HERE}.amass:read_amass", ("fps", "up", "smpl_model"), f"{_HERE}.claims:is_amass"),
+        Writer(f"{_HERE}.writers:write_amass_clip", rotations=False),
     ),
     Format(
         "npz",

@@ -1,8 +1,9 @@
 """The formats that are installed: who reads a file, and who writes one.
 
 A package brings formats by an entry point of the group ``motionkit.formats``, which names a `Format` or a tuple of
-them; motionkit's own are in `motionkit.formats.own`. A format whose name motionkit uses is ignored, and one that does
-not import is; both are said.
+them; motionkit's own are in `motionkit.formats.own`. A format is ignored whose name another one has, or which has a
+setting of another one's name and other content, or which does not import; ``plugins list --check`` and ``doctor`` say
+so.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from motionkit import plugins
 from motionkit.errors import MotionkitError
 from motionkit.formats.format import Format, Setting
+from motionkit.formats.peek import Peek
 from motionkit.plugins import Entry, packages
 
 if TYPE_CHECKING:
@@ -64,8 +66,8 @@ def _load(entries: tuple[Entry, ...]) -> _Found:
     for entry in entries:
         try:
             for row in _rows(entry):
-                if row.name in found:
-                    problems.append(f"format {row.name!r} of package {entry.distribution!r} is ignored: there is one")
+                if why := _taken(row, found):
+                    problems.append(f"format {row.name!r} of package {entry.distribution!r} is ignored: {why}")
                     continue
                 found = _after(found, row)
                 if entry.distribution == plugins.HOME:
@@ -92,6 +94,17 @@ def _rows(entry: Entry) -> Sequence[Format]:
             for target in row.targets:
                 plugins.claim(target.partition(":")[0], title, entry.distribution)
     return rows
+
+
+def _taken(row: Format, found: Mapping[str, Format]) -> str:
+    """Return why a format cannot be beside others; empty if it can."""
+    if row.name in found:
+        return "there is one"
+    for other in found.values():
+        for one in other.settings:
+            if any(mine.name == one.name and mine != one for mine in row.settings):
+                return f"its setting {one.name!r} is another one of the format {other.name!r}"
+    return ""
 
 
 def _after(found: Mapping[str, Format], row: Format) -> dict[str, Format]:
@@ -136,11 +149,8 @@ def endings(*names: str) -> list[str]:
 
 
 def settings() -> dict[str, Setting]:
-    """Return the settings that formats need by name; of two with one name the first counts."""
-    found: dict[str, Setting] = {}
-    for one in (one for entry in _found().formats.values() for one in entry.settings):
-        found.setdefault(one.name, one)
-    return found
+    """Return the settings that formats need by name; several formats may have the same one."""
+    return {one.name: one for entry in _found().formats.values() for one in entry.settings}
 
 
 def kind_of(path: Path) -> str | None:
@@ -178,12 +188,17 @@ def recognise(path: Path) -> Format | None:
             fix=plugins.INSTALL_FIX if absent else "",
         )
     first = sorted(fitting, key=lambda entry: not (entry.reader and entry.reader.claims))
-    return next((entry for entry in first if entry.claims(path)), None)
+    peek = Peek(path)
+    return next((entry for entry in first if entry.claims(peek)), None)
 
 
-def known(path: Path) -> str:
-    """Return the formats of files with the suffix of a file, in words."""
-    return "; ".join(f"{entry.suffix}: {entry.summary}" for entry in readers() if entry.matches(path)) + "."
+def unknown(path: Path) -> MotionkitError:
+    """Return the error for a file that is in none of the formats of its suffix."""
+    return MotionkitError(
+        f"{path} does not hold a motion of a known format.",
+        why="; ".join(f"{entry.suffix}: {entry.summary}" for entry in readers() if entry.matches(path)) + ".",
+        fix="write it again as one of these, with all of its keys or columns.",
+    )
 
 
 def read_clips(path: Path | str, options: ReadOptions | None = None) -> Sequence[Clip]:
@@ -210,5 +225,5 @@ def read_clips(path: Path | str, options: ReadOptions | None = None) -> Sequence
     if not path.is_file():
         raise MotionkitError(f"there is no file {path}.", fix="check the path.")
     if (motion_format := recognise(path)) is None:
-        raise MotionkitError(f"{path} does not hold a motion of a known format.", why=known(path))
+        raise unknown(path)
     return motion_format.read(path, options or ReadOptions())

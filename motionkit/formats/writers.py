@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from motionkit.formats.amass import write_amass
 from motionkit.formats.arrays import write_joints
 from motionkit.formats.bvh import write_bvh
 from motionkit.formats.format import WriteOptions
@@ -15,7 +16,7 @@ from motionkit.formats.native import write_native
 from motionkit.motion.clip import Clip
 from motionkit.motion.motion import Motion
 from motionkit.motion.skeleton import HUMANML, KIT
-from motionkit.rigs import to_body
+from motionkit.rigs import named_rig, onto_rig, to_body
 
 
 def write_bvh_clip(path: Path, clips: Sequence[Clip], options: WriteOptions) -> None:
@@ -36,6 +37,12 @@ def write_mpl_clip(path: Path, clips: Sequence[Clip], options: WriteOptions) -> 
     """Write an npz file for the motion predictor."""
     (clip,) = clips
     write_mpl_npz(path, replace(clip, motion=rotations_of(clip)), source_hash=clip.notes.get("sha256", ""))
+
+
+def write_amass_clip(path: Path, clips: Sequence[Clip], options: WriteOptions) -> None:
+    """Write AMASS' npz; joints without rotations are brought to the rig ``smpl``, which has SMPL's rest pose."""
+    motion = clips[0].motion
+    write_amass(path, motion if isinstance(motion, Motion) else onto_rig(motion, named_rig("smpl")).motion)
 
 
 def write_native_clip(path: Path, clips: Sequence[Clip], options: WriteOptions) -> None:

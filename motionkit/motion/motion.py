@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.geometry import accumulate_rotations, positions_from_bones
+from motionkit.geometry import accumulate_rotations, matrix_from_rotvec, matrix_to_rotvec, positions_from_bones
 
 RATES = 0.1, 10_000.0
 """Lowest and highest frames per second of a motion. Others are mistakes, or would fill the memory when resampled."""
@@ -91,14 +91,12 @@ class Motion:
         Samples are taken at ``k / fps`` from the first frame on, while the motion lasts; if they fall on frames of
         the motion (60 to 20 fps), they are those frames exactly.
         """
-        import roma
-
         if fps == self.fps:
             return self
         before, after, part = sample_places(self.frames, self.fps, fps, joints=len(self.names))
         start, end = self.rotations[before], self.rotations[after]
-        arc = roma.rotmat_to_rotvec(start.transpose(-1, -2) @ end) * part[:, None, None]
-        rotations = start @ roma.rotvec_to_rotmat(arc)
+        arc = matrix_to_rotvec(start.transpose(-1, -2) @ end) * part[:, None, None]
+        rotations = start @ matrix_from_rotvec(arc)
         translations = torch.lerp(self.translations[before], self.translations[after], part[:, None, None])
         tracks = {name: _between(values, before, after, part) for name, values in self.tracks.items()}
         return replace(self, rotations=rotations, translations=translations, fps=fps, tracks=tracks)

@@ -74,6 +74,14 @@ class Representation(ABC):
         """Return where the body faces, ``[..., T]`` radians about +Y, 0 for +Z; arguments as of `positions`."""
         ...
 
+    def as_humanml(self, features: Tensor, joints: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Return HumanML3D's 22 joints, ``[..., T, 22, 3]`` metres; their bones may have any length, not any direction.
+
+        A body whose bones point elsewhere at rest overrides it. Arguments are as of `positions`, and its result.
+        """
+        shared: Tensor = joints[..., list(self.humanml or ()), :]
+        return shared
+
     def motion(self, features: Tensor, joints: Tensor, fps: float) -> Motion | JointMotion:
         """Return one motion, as files of motions have it; with rotations if the features say them.
 

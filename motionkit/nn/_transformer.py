@@ -1,4 +1,4 @@
-"""Post-norm transformer layers that compute what `nn.TransformerEncoder` and `nn.TransformerDecoder` compute.
+"""Transformer layers that compute what `nn.TransformerEncoder` and `nn.TransformerDecoder` compute.
 
 Batch first, masks True = valid, attention through `scaled_dot_product_attention` and one code path for training and
 inference. Padded positions may hold anything, NaN included: they are zeroed on entry and never attended to.
@@ -13,10 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+Activation = Literal["gelu", "relu"]
 
 _CROSS = "multihead_attn."
 
@@ -85,10 +88,29 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None, dropout: f
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention and a GELU feed-forward, each with residual and LayerNorm after it."""
+    """Self-attention and a feed-forward, each with residual and LayerNorm.
 
-    def __init__(self, width: int, heads: int, hidden: int, dropout: float = 0.1) -> None:
+    Args:
+        width: Features per token.
+        heads: Number of heads; divides `width`.
+        hidden: Width of the feed-forward.
+        dropout: In training mode only.
+        norm_first: LayerNorm comes before each of the two, in place of after its sum with the residual.
+        activation: Of the feed-forward.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        hidden: int,
+        dropout: float = 0.1,
+        *,
+        norm_first: bool = False,
+        activation: Activation = "gelu",
+    ) -> None:
         super().__init__()
+        self.norm_first, self.activation = norm_first, activation
         self.self_attn = SelfAttention(width, heads, dropout)
         self.linear1 = nn.Linear(width, hidden)
         self.linear2 = nn.Linear(hidden, width)
@@ -98,13 +120,16 @@ class EncoderLayer(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Transform ``[B, S, width]``; ``mask`` ``[B, S]`` bool selects the keys."""
+        if self.norm_first:
+            x = x + self.dropout(self.self_attn(self.norm1(x), mask))
+            return x + _feed_forward(self, self.norm2(x), self.activation)
         x = self.norm1(x + self.dropout(self.self_attn(x, mask)))
-        out: Tensor = self.norm2(x + _feed_forward(self, x))
+        out: Tensor = self.norm2(x + _feed_forward(self, x, self.activation))
         return out
 
 
 class DecoderLayer(nn.Module):
-    """`EncoderLayer` with cross-attention to a memory between its two parts."""
+    """`EncoderLayer` with cross-attention to a memory between its two parts; GELU, and LayerNorm after each."""
 
     def __init__(self, width: int, heads: int, hidden: int, dropout: float = 0.1) -> None:
         super().__init__()
@@ -127,17 +152,34 @@ class DecoderLayer(nn.Module):
         return out
 
 
-def _feed_forward(layer: EncoderLayer | DecoderLayer, x: Tensor) -> Tensor:
-    out: Tensor = layer.dropout(layer.linear2(layer.dropout(F.gelu(layer.linear1(x)))))
+def _feed_forward(layer: EncoderLayer | DecoderLayer, x: Tensor, activation: Activation = "gelu") -> Tensor:
+    hidden = layer.linear1(x)
+    hidden = F.relu(hidden) if activation == "relu" else F.gelu(hidden)
+    out: Tensor = layer.dropout(layer.linear2(layer.dropout(hidden)))
     return out
 
 
 class TransformerEncoder(nn.Module):
-    """A stack of `EncoderLayer` without a final norm."""
+    """A stack of `depth` layers without a final norm; other arguments are those of `EncoderLayer`."""
 
-    def __init__(self, width: int, heads: int, hidden: int, depth: int, dropout: float = 0.1) -> None:
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        hidden: int,
+        depth: int,
+        dropout: float = 0.1,
+        *,
+        norm_first: bool = False,
+        activation: Activation = "gelu",
+    ) -> None:
         super().__init__()
-        self.layers = nn.ModuleList([EncoderLayer(width, heads, hidden, dropout) for _ in range(depth)])
+        self.layers = nn.ModuleList(
+            [
+                EncoderLayer(width, heads, hidden, dropout, norm_first=norm_first, activation=activation)
+                for _ in range(depth)
+            ]
+        )
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Transform tokens.

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.geometry import accumulate_rotations, rotation_between
+from motionkit.geometry import accumulate_rotations, matrix_from_rotvec, rotation_between
 from motionkit.metrics import CONTACT
 from motionkit.motion.motion import END, Motion
 from motionkit.rigs._contacts import find_feet, joint_contacts
@@ -389,8 +389,6 @@ def two_bones(start: Tensor, middle: Tensor, end: Tensor, target: Tensor, hinge:
         >>> (place[0] + first @ (place[1] - place[0])).round(decimals=3).tolist()  # the knee, ahead
         [0.0, 1.5, 0.866]
     """
-    import roma
-
     upper, lower = middle - start, end - middle
     length = upper.norm(dim=-1, keepdim=True).clamp_min(_LEAST)
     along = upper / length
@@ -405,7 +403,7 @@ def two_bones(start: Tensor, middle: Tensor, end: Tensor, target: Tensor, hinge:
     most = torch.hypot(cosine, sine).clamp_min(_LEAST)
     bend = torch.acos(((product - fixed) / most).clamp(-1.0, 1.0))
     angle = torch.atan2(sine, cosine) + bend
-    second = roma.rotvec_to_rotmat(axis * angle[..., None])
+    second = matrix_from_rotvec(axis * angle[..., None])
     reached = upper + (second @ lower[..., None])[..., 0]
     first = rotation_between(reached, target - start)
     return first, first @ second

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.geometry import rotate_yaw, yaw_matrix
+from motionkit.geometry import matrix_from_rotvec, matrix_to_rotvec, rotate_yaw, yaw_matrix
 from motionkit.motion.motion import Motion
 from motionkit.rigs.bodymap import body_yaw
 
@@ -173,8 +173,6 @@ def _closest(rows: Tensor, starts: Tensor, stops: Tensor, least: int) -> tuple[i
 
 def _bent(loop: Motion, step: Step) -> Motion:
     """Blend pose and speed of both ends to their mean."""
-    import roma
-
     frames = loop.frames
     root = loop.parents.index(-1)
     width = max(1, min(round(BLEND * loop.fps), (frames - 1) // 3))
@@ -186,9 +184,9 @@ def _bent(loop: Motion, step: Step) -> Motion:
         """Return the speed at an end from its two nearest steps: that of the parabola through three frames."""
         return 1.5 * near - 0.5 * far
 
-    spins = roma.rotmat_to_rotvec(turns[[0, 1, -2, -3]].mT @ turns[[1, 2, -1, -2]])  # [4, J, 3]
+    spins = matrix_to_rotvec(turns[[0, 1, -2, -3]].mT @ turns[[1, 2, -1, -2]])  # [4, J, 3]
     steps, goes = places[1:3] - places[:2], ended.translations.diff(dim=0)
-    value = roma.rotmat_to_rotvec(turns[0].mT @ ended.rotations[2])  # [J, 3]
+    value = matrix_to_rotvec(turns[0].mT @ ended.rotations[2])  # [J, 3]
     slope = at_end(spins[2], spins[3]) - at_end(spins[0], spins[1])
     shift = ended.translations[2] - places[0]
     drift = at_end(goes[1], goes[0]) - at_end(steps[0], steps[1])
@@ -207,9 +205,9 @@ def _bent(loop: Motion, step: Step) -> Motion:
         back_move,
     )
     rotations, translations = turns.clone(), places.clone()
-    rotations[: width + 1] = turns[: width + 1] @ roma.rotvec_to_rotmat(turn)
+    rotations[: width + 1] = turns[: width + 1] @ matrix_from_rotvec(turn)
     translations[: width + 1] += move
-    rotations[frames - 1 - width :] = turns[frames - 1 - width :] @ roma.rotvec_to_rotmat(back_turn).flip(0)
+    rotations[frames - 1 - width :] = turns[frames - 1 - width :] @ matrix_from_rotvec(back_turn).flip(0)
     translations[frames - 1 - width :] += onward.flip(0)
     made = replace(loop, rotations=rotations, translations=translations)
     # Removes rounding: the last frame is exactly the first one of the next repetition.

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.geometry import positions_from_bones
+from motionkit.geometry import nearest_rotation, positions_from_bones
 from motionkit.motion.motion import Motion
 from motionkit.rigs._loops import Step, turned
 from motionkit.rigs.bodymap import body_height, front_of
@@ -153,8 +153,6 @@ def without_jitter(motion: Motion) -> Motion:
     slower movements; at the ends the last full window's cubic is used. The window is the longest that leaves half the
     power at the cutoff, and at least five frames.
     """
-    import roma
-
     half = 2  # a cubic interpolates fewer frames exactly
     while _gain(half + 1, CUTOFF / motion.fps) >= 0.5**0.5:
         half += 1
@@ -165,7 +163,7 @@ def without_jitter(motion: Motion) -> Motion:
     places = _fitted(motion.translations.flatten(1), half).view_as(motion.translations)
     still = (motion.translations - motion.translations[:1]).abs().amax(dim=(0, 2)) == 0
     places = torch.where(still[:, None], motion.translations, places)
-    return replace(motion, rotations=roma.special_procrustes(turns), translations=places)
+    return replace(motion, rotations=nearest_rotation(turns), translations=places)
 
 
 def _gain(half: int, frequency: float) -> float:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.geometry import accumulate_rotations, bones_from_positions, positions_from_bones
+from motionkit.geometry import accumulate_rotations, bones_from_positions, nearest_rotation, positions_from_bones
 from motionkit.metrics import CONTACT
 from motionkit.motion.clip import BODY, joint_map_text
 from motionkit.motion.motion import END, JointMotion, Motion
@@ -83,8 +83,6 @@ class Retarget:
             >>> float((again.positions() - walk.positions()).norm(dim=-1).mean()) < 0.01
             True
         """
-        import roma
-
         first = clips[0]
         source = body_sources(first)
         follows = torch.tensor(source).clamp_min(0)
@@ -104,7 +102,7 @@ class Retarget:
             turned = body[:, follows].mT @ world[:, order]
             turns.append(torch.where(kept, part.rotations[:, order], turned).sum(0))
             floors.append(_floor(clip.positions(), clip))
-        mean = roma.special_procrustes(torch.stack(turns).sum(0))
+        mean = nearest_rotation(torch.stack(turns).sum(0))
         return cls(first.names, first.parents, first.offsets, source, mean, float(torch.tensor(floors).median()))
 
     def motion(self, motion: Motion | JointMotion) -> Motion:

@@ -8,7 +8,13 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.geometry import ancestors, bones_from_positions, positions_from_bones
+from motionkit.geometry import (
+    ancestors,
+    bones_from_positions,
+    matrix_from_rotvec,
+    nearest_rotation,
+    positions_from_bones,
+)
 from motionkit.motion.motion import JointMotion
 from motionkit.motion.skeleton import HUMANML, KIT, Skeleton
 from motionkit.rigs.rest import RestRig, rest_rig
@@ -108,10 +114,7 @@ def directions(bones: Tensor) -> Tensor:
 
 def procrustes(vectors: Tensor, offsets: Tensor) -> Tensor:
     """Return the rotations ``[T, 3, 3]`` that bring `offsets` ``[C, 3]`` closest to `vectors` ``[T, C, 3]``."""
-    import roma
-
-    rotations: Tensor = roma.special_procrustes(vectors.mT @ offsets)
-    return rotations
+    return nearest_rotation(vectors.mT @ offsets)
 
 
 def steady_procrustes(vectors: Tensor, offsets: Tensor) -> Tensor:
@@ -120,8 +123,6 @@ def steady_procrustes(vectors: Tensor, offsets: Tensor) -> Tensor:
     A rotation is uncertain if the vectors collapse onto a line or turn inside out: if the margin of the best rotation
     over the next best (the second singular value plus the signed third) is small compared with that of `offsets`.
     """
-    import roma
-
     rotations = procrustes(vectors, offsets)
     products = vectors.mT @ offsets  # [T, 3, 3] cross-covariances
     spread = torch.linalg.svdvals(products)
@@ -136,7 +137,7 @@ def steady_procrustes(vectors: Tensor, offsets: Tensor) -> Tensor:
         last = rotations[first].clone()
         for frame in order:
             if not firm[frame]:
-                rotations[frame] = roma.special_procrustes(products[frame] + lack[frame] * last)
+                rotations[frame] = nearest_rotation(products[frame] + lack[frame] * last)
             last = rotations[frame]
     return rotations
 
@@ -213,8 +214,6 @@ def _step(bones: Tensor, miss: Tensor, damping: Tensor, parents: tuple[int, ...]
     Unknowns are the root's shift and a small turn of the bones below each joint. A turn w of bone b moves everything
     below by w x b, so the normal equations need only products of bones, weighted by how many joints hang on both.
     """
-    import roma
-
     frames, joints = bones.shape[:2]
     tree = ancestors(parents).to(bones)
     carriers = sorted({parent for parent in parents if parent >= 0})
@@ -248,7 +247,7 @@ def _step(bones: Tensor, miss: Tensor, damping: Tensor, parents: tuple[int, ...]
     scale = matrix.diagonal(dim1=-2, dim2=-1).mean(dim=-1)
     matrix = matrix + (damping * scale)[:, None, None] * torch.eye(size, dtype=bones.dtype)
     step = torch.cholesky_solve(right[..., None], torch.linalg.cholesky(matrix))[..., 0]
-    turn = roma.rotvec_to_rotmat(step[:, 3:].reshape(frames, -1, 3))
+    turn = matrix_from_rotvec(step[:, 3:].reshape(frames, -1, 3))
     index = [carriers.index(max(parent, 0)) for parent in parents]
     moved: Tensor = (turn[:, index] @ bones[..., None]).squeeze(-1)
     moved[:, 0] = bones[:, 0] + step[:, :3]

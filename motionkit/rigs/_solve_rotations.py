@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from motionkit.geometry import bones_from_positions, rotation_between
+from motionkit.geometry import bones_from_positions, matrix_from_rotvec, matrix_to_rotvec, rotation_between
 from motionkit.rigs._solve_bones import SHORT, directions, steady_procrustes
 from motionkit.rigs.rest import RestRig
 
@@ -116,8 +116,6 @@ class _Directions:
 
 def _between_known(tree: _Directions) -> dict[int, Tensor]:
     """Interpolate the rotations of joints with one bone that lie on the chain between two known ones."""
-    import roma
-
     frames: dict[int, Tensor] = {}
     for end in tree.known:
         path, joint = [], tree.rig.parents[end]
@@ -127,19 +125,17 @@ def _between_known(tree: _Directions) -> dict[int, Tensor]:
         if joint < 0 or not path:
             continue
         # The turn from the known joint above to the known joint below, spread evenly along the chain.
-        turn = roma.rotmat_to_rotvec(tree.known[joint].mT @ tree.known[end])
+        turn = matrix_to_rotvec(tree.known[joint].mT @ tree.known[end])
         # The direction of half a turn is ambiguous: near it, the frame fades to that of the joint above.
         surely = (torch.pi - turn.norm(dim=-1, keepdim=True)).clamp(0.0, 1.0)
         turn = turn * surely.square() * (3.0 - 2.0 * surely)
         for place, member in enumerate(reversed(path), start=1):
-            frames[member] = tree.known[joint] @ roma.rotvec_to_rotmat(turn * (place / (len(path) + 1)))
+            frames[member] = tree.known[joint] @ matrix_from_rotvec(turn * (place / (len(path) + 1)))
     return frames
 
 
 def _swing(tree: _Directions, joint: int, child: int, above: Tensor) -> Tensor:
     """Return the rotations ``[T, 3, 3]`` of a joint with one bone, starting from the frame `above`."""
-    import roma
-
     rest = torch.nn.functional.normalize(tree.rig.offsets[child], dim=-1)
     direction = (above.mT @ tree.unit[:, child, :, None])[..., 0]
     swing = rotation_between(rest, direction)
@@ -152,7 +148,7 @@ def _swing(tree: _Directions, joint: int, child: int, above: Tensor) -> Tensor:
     evidence = [*evidence, Evidence(torch.zeros_like(trust), trust)]
     # Twist of the smallest rotations from frame to frame, against a frame carried without twist.
     carried = rotation_between(direction[:-1], direction[1:])
-    drift = roma.rotmat_to_rotvec(swing[1:].mT @ carried @ swing[:-1]) @ rest
+    drift = matrix_to_rotvec(swing[1:].mT @ carried @ swing[:-1]) @ rest
     twist = twist_path(evidence, drift, tree.fps)
     return above @ swing @ about(rest, twist)
 
@@ -234,10 +230,7 @@ def _seen_angle(vector: Tensor, frame: Tensor, rest: Tensor, axis: Tensor) -> Te
 
 def about(axis: Tensor, angle: Tensor) -> Tensor:
     """Return rotations ``[T, 3, 3]`` by ``angle [T]`` about a unit axis ``[3]``."""
-    import roma
-
-    rotations: Tensor = roma.rotvec_to_rotmat(angle[:, None] * axis)
-    return rotations
+    return matrix_from_rotvec(angle[:, None] * axis)
 
 
 def twist_path(evidence: Sequence[Evidence], drift: Tensor, fps: float) -> Tensor:

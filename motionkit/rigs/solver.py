@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from motionkit.geometry import accumulate_rotations, rotation_between
+from motionkit.geometry import accumulate_rotations, matrix_to_quaternion, rotation_between
 from motionkit.motion.motion import JointMotion, Motion
 from motionkit.rigs._solve_bones import SHORT, closest_pose, fit_rig
 from motionkit.rigs._solve_rotations import joint_frames, to_local
@@ -132,10 +132,8 @@ def _unseen(
 
 def _turn_about(rotations: Tensor, axis: Tensor) -> Tensor:
     """Return the part of rotations ``[T, 3, 3]`` that is about an axis ``[T, 3]``, in (-pi, pi]."""
-    import roma
-
-    quaternion = roma.rotmat_to_unitquat(rotations)
-    angle = 2.0 * torch.atan2((quaternion[:, :3] * axis).sum(dim=-1), quaternion[:, 3])
+    quaternion = matrix_to_quaternion(rotations)
+    angle = 2.0 * torch.atan2((quaternion[:, 1:] * axis).sum(dim=-1), quaternion[:, 0])
     return torch.remainder(angle + math.pi, 2.0 * math.pi) - math.pi
 
 

@@ -329,7 +329,7 @@ def read_table(path: Path) -> tuple[list[str], Tensor]:
     document = path.with_suffix(".json")
     for file in (document, path):
         if not file.is_file():
-            raise MotionkitError(f"no table of text embeddings at {file}.")
+            raise MotionkitError(f"no table of text embeddings at {file}.", fix="check the path.")
     texts = read_json(document, dict, limit=_LIMIT, fix="copy it again.").get("texts")
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise MotionkitError(f"{document} is not a table of text embeddings: it has no list of texts.")

@@ -36,7 +36,7 @@ _STARTER = "starter"
 
 PORT = 8420
 
-EXPORTS = tuple(form.name for form in listed("bvh", "glb", "html", "mp4", "gif", "mpl", "npz"))
+EXPORTS = tuple(form.name for form in listed("bvh", "glb", "html", "mp4", "gif", "mpl", "npz", "amass"))
 
 _RIGS = [form.name.upper() for form in listed("bvh", "glb", what="reader") if form.reader and form.reader.rig]
 

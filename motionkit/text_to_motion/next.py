@@ -42,9 +42,12 @@ def after_grpo(info: RunInfo) -> list[list[str]]:
     """Return the commands after `grpo`."""
     folder = str(info.directory)
     longer = ["--num-steps", str(2 * info.steps)]
-    alone = info.record is not None and (info.record.model_extra or {}).get("prompts_alone") is True
-    measure = [] if alone else [["eval", "text-to-motion", folder]]  # it compares with reference clips
-    return [*use_policy(info), *measure, [*resumed(info), *longer], ["runs", "show", folder]]
+    return [
+        *use_policy(info),
+        ["eval", "text-to-motion", folder],
+        [*resumed(info), *longer],
+        ["runs", "show", folder],
+    ]
 
 
 def after_mdm(info: RunInfo) -> list[list[str]]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from motionkit.errors import MotionkitError
-from motionkit.motion import DataRecord, Normalizer, Representation
+from motionkit.motion import DataRecord, MotionBatch, Normalizer, Representation
 from motionkit.page.wording import joined
 from motionkit.rl import Schedule
 from motionkit.text import KnownTexts, Prompt
@@ -29,6 +29,29 @@ class Condition(Protocol):
         ...
 
 
+class Measures(Protocol):
+    """What a policy has measured of its motions, beside physics: rows of `grpo`'s tables, and of eval without clips.
+
+    Each is defined as ``heldout/NAME``, `short`, by ``Component(metrics=...)`` of the policy.
+    """
+
+    def parts(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> Mapping[str, Tensor]:
+        """Return what `figures` reads of N motions and their prompts, ``[N, ...]`` by name."""
+        ...
+
+    def figures(self, parts: Mapping[str, Tensor], prompts: Sequence[Prompt]) -> Mapping[str, Tensor | str]:
+        """Return figures by NAME.
+
+        Args:
+            parts: Those of N motions, one of each prompt.
+            prompts: N prompts.
+
+        Returns:
+            ``[N]`` values of the motions, NaN where one has none; ``[]``, a value of the set; or why there is none.
+        """
+        ...
+
+
 class DiffusionPolicy(Protocol):
     """A text-to-motion diffusion model that predicts x0 in normalised feature space; ``Component(gives="diffusion")``.
 
@@ -36,7 +59,8 @@ class DiffusionPolicy(Protocol):
     `motionkit.text_to_motion.generating.TextToMotionPolicy` has ``generate`` as well.
 
     The options of its plugin may have ``checkpoint``, and also ``reference``, a second checkpoint: ``grpo`` then opens
-    both and measures the KL between them.
+    both and measures the KL between them. A class attribute ``gpu`` of the options replaces sizes of ``--preset gpu``,
+    such as ``{"rollout.micro_batch": 16}``.
 
     Attributes:
         network: The trainable module, always in eval mode (no dropout, no condition dropout).
@@ -56,6 +80,7 @@ class DiffusionPolicy(Protocol):
         block: Frames of a block, for a policy that samples a motion block by block (DiP): `predict` is called with
             whole blocks. 0 for all others.
         extras: What it reads of `motionkit.text.Prompt.extras`; prompts with others are refused.
+        measures: What it has measured of its motions, if anything.
         trained_on: Dataset it was trained on, if known.
     """
 
@@ -74,6 +99,7 @@ class DiffusionPolicy(Protocol):
     padding: Literal["exact", "full"] = "exact"
     block: int = 0
     extras: tuple[str, ...] = ()
+    measures: Measures | None = None
     trained_on: DataRecord | None = None
 
     @abstractmethod

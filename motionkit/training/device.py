@@ -110,6 +110,11 @@ def prefers_onednn(width: int, tokens: int) -> bool:
     return suited and not torch.cpu._is_amx_tile_supported() and width >= _WIDTH and tokens >= TOKENS
 
 
+def total_memory(device: torch.device) -> int:
+    """Return the bytes of memory that a CUDA device has; 0 for another one."""
+    return torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else 0
+
+
 def describe_device(device: torch.device) -> str:
     """Describe a device: ``cuda:0 (NVIDIA H200)``, ``cpu (8 threads)``, ``cpu (8 threads, oneDNN)``."""
     if device.type == "cuda":

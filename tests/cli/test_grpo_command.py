@@ -19,6 +19,7 @@ from typer.testing import Result
 
 from motionkit import load_policy, starter
 from motionkit.text_to_motion import matmul as _matmul
+from motionkit.text_to_motion.grpo import train
 from motionkit.tracking import definition
 from motionkit.training import device
 
@@ -370,6 +371,18 @@ def test_a_dry_run_makes_nothing(tiny: Any, cli: Cli) -> None:
         f"heldout.prompts asks for 9999 held-out prompts, and the val split has {there}: the tables and the points on "
         f"the way are of {there}"
     ]
+
+
+def test_a_step_that_is_larger_than_the_card(
+    tiny: Any, cli: Cli, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    words = tiny.grpo("run", "--dry-run", "--json")
+    plan = json.loads(cli(*words).stdout)["plan"]["step"]
+    assert plan.startswith("a step takes up to ")
+    assert "may not fit" not in caplog.text
+    monkeypatch.setattr(train, "total_memory", lambda device: 1_000_000)
+    assert cli(*words).exit_code == 0, "it is a warning"
+    assert "a step may not fit into the 0.001 GB of cpu: a step takes up to" in caplog.text
 
 
 def test_a_reward_of_other_data_is_named(tiny: Any, cli: Cli, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -56,14 +56,15 @@ def test_help_and_listings_import_no_torch(command: list[str]) -> None:
     subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
 
 
-def test_generating_and_exporting_import_no_compiler(tmp_path: Path, forks: Forks) -> None:
+def test_motions_are_made_read_and_drawn_without_the_compiler(tmp_path: Path, forks: Forks) -> None:
     """Training does: AdamW imports torch._dynamo, and peft imports transformers, which imports it too."""
     slow = ("torch._dynamo", "sympy", "roma", "peft", "transformers", "accelerate")
     code = (
         "import sys\nfrom typer.testing import CliRunner\nfrom motionkit.cli import get_app\n"
         "import motionkit.text_to_motion.grpo.train, motionkit.text_to_motion.mdm.train\n"
-        "for words in ('generate --dataset starter --limit 1 motions'.split(), 'export starter model'.split()):\n"
-        "    done = CliRunner().invoke(get_app(), words)\n"
+        "for words in ('generate --dataset starter --limit 1 motions --to bvh --to glb', 'export starter model',\n"
+        "              'convert motions/bvh others --to glb', 'view motions/bvh --out page.html'):\n"
+        "    done = CliRunner().invoke(get_app(), words.split())\n"
         "    assert done.exit_code == 0, done.output\n"
         f"print([name for name in {slow!r} if name in sys.modules])"
     )

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,13 @@ import numpy as np
 import pytest
 import torch
 
+import motionkit
 from motionkit.errors import MotionkitError
-from motionkit.formats.amass import read_amass
+from motionkit.formats.amass import read_amass, write_amass
 from motionkit.motion import HUMANML, Motion, ReadOptions, joints_to_features
-from motionkit.rigs import to_body
+from motionkit.rigs import named_rig, onto_rig, to_body
 from motionkit.rigs.rest import default_rest
+from motionkit.starter import generate
 
 FRAMES = 12
 
@@ -175,6 +178,60 @@ def test_a_plain_pickle_of_a_model_is_read(tmp_path: Path, model: dict[str, np.n
     path = save(tmp_path / "a.npz", recording())
     (tmp_path / "plain.pkl").write_bytes(pickle.dumps(model, protocol=2))
     assert read_amass(path, ReadOptions(smpl_model=tmp_path / "plain.pkl"))[0].notes["body"] == "plain.pkl"
+
+
+def test_what_is_written_is_what_was_read(tmp_path: Path):
+    data = recording(66)
+    (clip,) = read_amass(save(tmp_path / "a.npz", data), ReadOptions(up="z"))
+    write_amass(tmp_path / "b.amass.npz", clip.motion)
+    with np.load(tmp_path / "b.amass.npz") as content:
+        made = {name: content[name] for name in content.files}
+    np.testing.assert_allclose(made["trans"], data["trans"], atol=1e-6)
+    written = np.concatenate([made["root_orient"], made["pose_body"]], axis=1)
+    for one, other in zip(written.reshape(-1, 3), data["poses"].reshape(-1, 3), strict=True):
+        np.testing.assert_allclose(rodrigues(one), rodrigues(other), atol=1e-6)
+    shapes = {name: made[name].shape for name in ("betas", "pose_hand", "pose_jaw", "pose_eye")}
+    assert shapes == {"betas": (16,), "pose_hand": (FRAMES, 90), "pose_jaw": (FRAMES, 3), "pose_eye": (FRAMES, 6)}
+    assert not any(made[name].any() for name in shapes)
+    words = {name: made[name].item() for name in ("gender", "surface_model_type", "num_betas", "mocap_frame_rate")}
+    assert words == {"gender": "neutral", "surface_model_type": "smplx", "num_betas": 16, "mocap_frame_rate": 120.0}
+    assert made["mocap_time_length"] == FRAMES / 120
+    (again,) = read_amass(tmp_path / "b.amass.npz", ReadOptions(up="z"))
+    np.testing.assert_allclose(again.motion.positions(), clip.motion.positions(), atol=2e-6)
+    assert again.notes["format"] == "SMPL rotations (SMPL-X)"
+
+
+def test_what_a_motion_knows_of_its_body_is_written(tmp_path: Path, model: dict[str, np.ndarray]):
+    data = recording()
+    options = ReadOptions(up="z", smpl_model=tmp_path / "model.npz")
+    (clip,) = read_amass(save(tmp_path / "a.npz", data), options)
+    vertices = model["v_template"] + model["shapedirs"] @ data["betas"]
+    hands = np.linspace(-1, 1, 90)
+    body = {"betas": data["betas"], "pelvis": model["J_regressor"][0] @ vertices, "hands": hands}
+    tracks = {f"smplx_{name}": torch.tensor(values).expand(FRAMES, -1) for name, values in body.items()}
+    write_amass(tmp_path / "b.npz", replace(clip.motion, tracks=tracks))
+    with np.load(tmp_path / "b.npz") as content:
+        np.testing.assert_allclose(content["betas"], data["betas"], atol=1e-6)
+        np.testing.assert_allclose(content["pose_hand"], np.tile(hands, (FRAMES, 1)), atol=1e-6)
+        np.testing.assert_allclose(content["trans"], data["trans"], atol=1e-6)
+    (again,) = read_amass(tmp_path / "b.npz", options)
+    np.testing.assert_allclose(again.motion.positions(), clip.motion.positions(), atol=2e-6)
+
+
+def test_other_bodies_are_brought_to_smpl_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("walk.npy", generate("walk", frames=40).joints)
+    walk = motionkit.read("walk.npy")
+    walk.save("walk.amass.npz")  # joints alone
+    expected = onto_rig(walk.motion, named_rig("smpl")).motion.positions()[:, :22]
+    np.testing.assert_allclose(motionkit.read("walk.amass.npz").positions(), expected, atol=2e-6)
+    motionkit.convert("walk.npy", "mixamo.bvh", rig="mixamo")
+    with pytest.raises(MotionkitError, match="not those of SMPL by name") as caught:
+        motionkit.read("mixamo.bvh").save("no.amass.npz")
+    assert "--rig smpl" in caught.value.fix
+    motionkit.convert("mixamo.bvh", "files", to="amass", rig="smpl")
+    assert motionkit.read("files/mixamo.amass.npz").frames == motionkit.read("mixamo.bvh").frames
+    assert sorted(path.name for path in Path().glob("*.amass.npz")) == ["walk.amass.npz"]
 
 
 def test_parts_instead_of_poses(tmp_path: Path):

@@ -18,24 +18,22 @@ from typer.testing import Result
 import motionkit
 from motionkit import plugins
 from motionkit.clips.convert import open_sources
+from motionkit.documents import open_file
 from motionkit.errors import MotionkitError
-from motionkit.formats import FORMATS, kind_of, recognise, table
+from motionkit.formats import FORMATS, kind_of, peek, recognise, table
 from motionkit.motion import ReadOptions
 from motionkit.starter import generate
 
 Cli = Callable[..., Result]
 
 LIGHT = """
-import zipfile
 from motionkit.formats import Format, Reader, Setting, Writer
 
-def has_36_columns(path):
-    with open(path) as file:
-        return file.readline().count(",") == 35
+def has_36_columns(peek):
+    return peek.line.count(",") == 35
 
-def has_bend(path):
-    with zipfile.ZipFile(path) as archive:
-        return "bend.npy" in archive.namelist()
+def has_bend(peek):
+    return "bend" in peek.keys
 
 def require_robot(settings):
     from motionkit.errors import MotionkitError
@@ -108,6 +106,20 @@ def test_formats_claim_files_by_what_is_in_them(gantry: Any) -> None:
     assert motionkit.read("own.npz").frames == 40
 
 
+def test_a_file_is_opened_once_for_all_formats(gantry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Path] = []
+
+    def counting(path: Path) -> Any:
+        opened.append(path)
+        return open_file(path)
+
+    monkeypatch.setattr(peek, "open_file", counting)
+    for name in ("other.npz", "walk.npy", "other.csv"):
+        recognise(Path(name))
+        assert opened == [Path(name)], name
+        opened.clear()
+
+
 def test_the_ending_that_says_most_chooses_the_writer(gantry: Any) -> None:
     names = ("a.csv", "a.npz", "a.bent.npz", "a.BENT.NPZ", "a.glb", "a.txt", ".npz")
     assert [kind_of(Path(name)) for name in names] == ["qpos", "npz", "bent", "bent", "glb", None, None]
@@ -156,6 +168,24 @@ def test_a_format_whose_name_is_taken_or_that_does_not_import_is_ignored_and_sai
     done = cli("doctor").stdout
     assert "format 'broken' of package" in done
     assert "qpos: no robot is named." in done
+
+
+def test_two_settings_of_one_name_are_refused(gantry: Any, cli: Cli) -> None:
+    light = """
+from motionkit.formats import Format, Setting, Writer
+FORMATS = tuple(
+    Format(name, name, ("." + name,), writer=Writer("arm:write"), settings=(Setting("robot", help),))
+    for name, help in {"arm": "Number of the robot.", "leg": "Number of a leg."}.items()
+)
+"""
+    gantry.install("motionkit-arm", "[motionkit.formats]\narm = arm:FORMATS\n", arm=light)
+    said = " ".join(table.problems())
+    assert "'qpos' of package 'motionkit-gantry' is ignored: its setting 'robot' is another one of" in said
+    assert "'leg' of package 'motionkit-arm' is ignored" in said
+    assert FORMATS["arm"].settings == (table.settings()["robot"],)
+    done = cli("plugins", "list", "--check")
+    assert done.exit_code == 1
+    assert "its setting 'robot' is another one" in " ".join(done.output.split())
 
 
 def test_the_command_line_knows_formats_of_packages(gantry: Any, tmp_path: Path) -> None:
@@ -212,7 +242,7 @@ def test_the_document_s_format_is_one(root: Path, tmp_path: Path) -> None:
     exec(source, made)
     (tmp_path / "a.csv").write_text(",".join("0" * 36))
     assert made["QPOS"].matches(tmp_path / "a.csv")
-    assert made["has_36_columns"](tmp_path / "a.csv")
+    assert made["has_36_columns"](peek.Peek(tmp_path / "a.csv"))
 
 
 def test_every_format_names_what_exists() -> None:

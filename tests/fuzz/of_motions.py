@@ -26,11 +26,11 @@ from motionkit.rigs.roles import find_roles
 from ..made import mpl_files
 from ..made.bvh_files import write_odd
 from ..made.glb_files import Document, as_text, edit
-from ..made.samples import write_sample
+from ..made.samples import SAMPLES, write_sample
 from .reader import Reader
 
 _FRAMES = 45
-_NAMES = tuple(form.name for form in readers() if form.name != "fbx")  # which Blender reads
+_NAMES = tuple(form.name for form in readers() if form.name in SAMPLES and form.name != "fbx")  # which Blender reads
 
 
 def _make_format(name: str, scratch: Path) -> None:

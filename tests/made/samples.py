@@ -16,6 +16,9 @@ from .blender import as_fbx
 from .bodies import walker
 from .bvh_files import write_bvh
 
+SAMPLES = ("bvh", "glb", "fbx", "unreal-json", "mpl", "amass", "npz", "joints", "features", "mdm-results")
+"""Formats with a sample; packages that are installed may read more."""
+
 
 def write_sample(folder: Path, name: str, frames: int = 400) -> Path:
     """Write a walk in a format and return its file."""

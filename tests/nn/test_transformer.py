@@ -7,13 +7,13 @@ import torch
 from torch import Tensor, nn
 
 from motionkit.nn import TransformerDecoder, TransformerEncoder, native_keys, sinusoidal_table, stock_keys
-from motionkit.nn._transformer import sinusoid
+from motionkit.nn._transformer import Activation, sinusoid
 
 MASK = torch.arange(7) < torch.tensor([7, 4, 1])[:, None]
 
 
-def _torch_encoder() -> nn.TransformerEncoder:
-    layer = nn.TransformerEncoderLayer(16, 4, 32, 0.1, "gelu")
+def _torch_encoder(activation: str = "gelu", *, norm_first: bool = False) -> nn.TransformerEncoder:
+    layer = nn.TransformerEncoderLayer(16, 4, 32, 0.1, activation, norm_first=norm_first)
     return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).requires_grad_(False)
 
 
@@ -27,11 +27,13 @@ def _randomise(module: nn.Module) -> None:
 
 
 @pytest.mark.parametrize("mask", [None, MASK])
-def test_encoder_equals_torch(mask: Tensor | None) -> None:
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("activation", ["gelu", "relu"])
+def test_encoder_equals_torch(activation: Activation, norm_first: bool, mask: Tensor | None) -> None:
     torch.manual_seed(0)
-    theirs = _torch_encoder()
+    theirs = _torch_encoder(activation, norm_first=norm_first)
     _randomise(theirs)
-    ours = TransformerEncoder(16, 4, 32, 2).eval()
+    ours = TransformerEncoder(16, 4, 32, 2, norm_first=norm_first, activation=activation).eval()
     ours.load_state_dict(native_keys(theirs.state_dict()))
     x = torch.randn(3, 7, 16)
     # torch's train mode with dropout 0 is its plain path, without the fused inference kernel.

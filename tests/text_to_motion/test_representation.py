@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from typer.testing import Result
 
 import motionkit
 from conftest import Site
-from motionkit import starter
+from motionkit import load_dataset, starter
 from motionkit.contracts.reward import moved, rows
 from motionkit.errors import MotionkitError
 from motionkit.geometry import yaw_matrix
@@ -30,7 +31,7 @@ from motionkit.text_to_motion.rewards.ask import ask
 from motionkit.text_to_motion.rewards.mix import unscored
 
 from ..made.commands import assert_refused
-from ..sample_pole import High, Pole, PolePolicy
+from ..sample_pole import High, Pole, PoleOptions, PolePolicy
 from .grpo.toy import PROMPTS, engine
 
 SOURCE = Path(__file__).parents[1] / "sample_pole.py"
@@ -145,9 +146,11 @@ def test_prompts_without_clips_train_a_policy_from_the_command_line(cli: Callabl
     assert done.exit_code == 0, done.output
     assert "prompts and no clips" in done.output
     assert "pretrain" not in done.output  # nothing can be trained on prompts alone
-    assert "eval text-to-motion" not in done.output
     page = Path("run/report.html").read_text()
     assert "not measured" in page
+    assert "no judge" in page
+    assert "height of the hand" in page
+    assert "distance of hands" not in page  # one value of all motions has no interval
     again = cli("grpo", "--resume", "run", "--num-steps", "4")
     assert again.exit_code == 0, again.output
     asked = ("generate", "--policy", "pole", "--policy.checkpoint", "run/policy", "--dataset", "pole-texts")
@@ -177,8 +180,72 @@ def test_what_prompts_without_clips_cannot_give_is_refused(
 
 
 @pytest.mark.usefixtures("pole")
-def test_prompts_without_clips_are_no_reference(cli: Callable[..., Result]) -> None:
-    assert_refused(cli("eval", "text-to-motion", "starter", "--dataset", "pole-texts"), "prompts and no clips")
+def test_prompts_without_clips_are_measured(cli: Callable[..., Result]) -> None:
+    folders = ["a", "b"]
+    for number, folder in enumerate(folders):
+        policy = PolePolicy()
+        with torch.no_grad():
+            policy.network["linear2"].bias[1] += number
+        policy.save(Path(folder))
+    asked = ("--policy", "pole", "--dataset", "pole-texts", "--limit", "8")
+    done = cli("eval", "text-to-motion", "a", *asked, "--replications", "2", "--out", "out", "--json")
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    figures = document["metrics"]
+    assert document["prompts"] == 8
+    assert len(figures["hand"]["values"]) == 2
+    assert figures["hand"]["values"][0] != figures["hand"]["values"][1]
+    assert figures["hands_apart"]["mean"] > 0
+    assert figures["grip"]["why"] == "a pole has no fingers"
+    assert "no clips" in figures["fid"]["why"]
+    assert figures["path"]["mean"] > 0
+    assert document["ground_truth"] == {}
+    page = Path("out/evaluation.html").read_text()
+    assert "height of the hand" in page
+    assert "Mean height of the hand. Unit m; better: up." in page
+
+    # By hand: the same prompts, noise and sampler.
+    prompts = [replace(one, key=f"{one.key}/0") for one in load_dataset("pole-texts").prompts("val")[:8]]
+    opened = PolePolicy(PoleOptions(checkpoint=Path("a")))
+    with torch.no_grad():
+        motions = sample(opened, prompts, plan_steps(opened, "ddpm"), NoiseSource(0), guidance=2.5).motions
+    heights = [
+        float(joints[:length, 2, 1].mean()) for joints, length in zip(motions.joints, motions.lengths, strict=True)
+    ]
+    assert figures["hand"]["values"][0] == pytest.approx(sum(heights) / 8, abs=1e-5)
+
+    done = cli("eval", "compare", *folders, *asked, "--judge", "high", "--json")
+    assert done.exit_code == 0, done.output
+    quantities = json.loads(done.stdout)["quantities"]
+    low, high = (quantities["hand"]["means"][name] for name in folders)
+    assert low == pytest.approx(sum(heights) / 8, abs=1e-5)
+    assert quantities["hand"]["differences"]["b"]["delta"] == pytest.approx(high - low)
+    assert quantities["reward/high"]["differences"]["b"]["n"] == 8
+    assert quantities["hands_apart"]["differences"] == {}
+    assert quantities["fid"]["means"] is None
+
+
+@pytest.mark.usefixtures("pole")
+@pytest.mark.parametrize(
+    ("more", "word"),
+    [
+        (("starter",), "frames per second"),
+        (("a", "--policy", "pole", "--evaluator", "starter"), "an evaluator"),
+        (("a", "--policy", "pole", "--k-segments", "2"), "--k-segments"),
+    ],
+)
+def test_what_cannot_be_measured_without_clips_is_refused(
+    cli: Callable[..., Result], more: Sequence[str], word: str
+) -> None:
+    PolePolicy().save(Path("a"))
+    assert_refused(cli("eval", "text-to-motion", *more, "--dataset", "pole-texts"), word)
+
+
+@pytest.mark.usefixtures("pole")
+def test_published_figures_are_of_clips(cli: Callable[..., Result]) -> None:
+    PolePolicy().save(Path("a"))
+    asked = ("--policy", "pole", "--dataset", "pole-texts", "--published")
+    assert_refused(cli("eval", "compare", "a", *asked), "published figures compare with clips")
 
 
 @pytest.mark.usefixtures("pole")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from motionkit.clips.convert import Edits
 
 _DATASETS = ("humanml", "kit")
-_FILES = listed("mpl", "bvh", "glb", "mp4", "gif", "html", "joints", "npz")
+_FILES = listed("mpl", "bvh", "glb", "mp4", "gif", "html", "joints", "npz", "amass")
 _RIGS = ["BVH", "GLB", "VRM", *(form.name.upper() for form in others() if form.reader and form.reader.rig)]
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def convert(
 
     Reads BVH, GLB (VRM and glTF with its data inside too), Unreal / MPL JSON, AMASS and SMPL npz, joints and features
     as .npy, MDM results.npy, HumanML3D and KIT folders, motionkit npz. Writes HumanML3D and KIT folders, MPL npz, BVH,
-    GLB, MP4, GIF, HTML, joints, npz.
+    GLB, MP4, GIF, HTML, joints, motionkit npz, AMASS npz.
     """
     from motionkit.clips.convert import (
         OutputOptions,

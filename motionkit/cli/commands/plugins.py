@@ -57,11 +57,13 @@ def list_plugins(
     odd = [plugins.KINDS[kind].note] if kind and plugins.KINDS[kind].note else []
     outcomes: dict[plugins.Entry, ImportOutcome] = {}
     if check:
+        from motionkit.formats import table as formats
         from motionkit.plugins.check import diagnose
 
         outcomes = try_builds(plugins.scan().entries)
         findings = diagnose(outcomes)
         problems = [f"{finding.package}: {finding.text}" for finding in findings if finding.serious]
+        problems += formats.problems()
         odd += [f"{finding.package}: {finding.text}" for finding in findings if not finding.serious]
     columns = ["kind", "name", "gives", "reads", "package", "version"]
     rows = [

@@ -19,7 +19,7 @@ from motionkit.plugins import INSTALL_FIX, packages
 
 DatasetKind = Literal["humanml", "kit"]
 
-_WRITTEN = ("bvh", "glb", "mp4", "gif", "html", "joints", "npz")
+_WRITTEN = ("bvh", "glb", "mp4", "gif", "html", "joints", "npz", "amass")
 
 _FOREIGN = (
     ".gltf",

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from motionkit.clips.check import check_motion
 from motionkit.clips.faults import Finding, floor_height, longest_clean_run
-from motionkit.geometry import unwrap
+from motionkit.geometry import angle_between, unwrap
 from motionkit.kernels import physics_sums
 from motionkit.motion.clip import Clip
 from motionkit.motion.motion import END, JointMotion, Motion
@@ -499,12 +499,10 @@ def measure(clip: Clip, key: str, origin: str) -> Measure:
 
 def _angles(motion: Motion | JointMotion) -> Tensor:
     """Return degrees from the rest pose ``[J, T]``; ``[0, T]`` without rotations."""
-    import roma
-
     if not isinstance(motion, Motion):
         return torch.zeros(0, motion.frames, dtype=torch.float64)
     rest = torch.eye(3, dtype=motion.rotations.dtype)
-    angle: Tensor = roma.rotmat_geodesic_distance(motion.rotations, rest.expand_as(motion.rotations))
+    angle = angle_between(motion.rotations, rest.expand_as(motion.rotations))
     return torch.rad2deg(angle).T
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from motionkit.formats.glb.container import Container, Floats, open_glb
 from motionkit.formats.glb.keys import DEFAULT_RATE, PATHS, channels_of, counted_rate, frames_of, labels, sample
 from motionkit.formats.glb.tree import Tree, find_tree
-from motionkit.geometry import bones_from_positions
+from motionkit.geometry import bones_from_positions, matrix_from_quaternion, nearest_rotation
 from motionkit.motion.clip import Clip, JointMap, ReadOptions, choose_part
 from motionkit.motion.motion import Motion, check_size, finite_frames
 from motionkit.rigs.detect import PERSON_LEG, UNITS, find_unit, in_metres, motion_leg, nearest_unit
@@ -253,18 +253,13 @@ def _local(file: Container, node: int, sampled: Mapping[tuple[int, str], Floats]
 
 def _matrix(xyzw: Tensor) -> Tensor:
     """Return matrices of quaternions of any length; length 0 gives the identity."""
-    import roma
-
     length = xyzw.norm(dim=-1, keepdim=True)
     unit = torch.where(length > 0, xyzw / length.clamp_min(1e-300), xyzw.new_tensor([0.0, 0.0, 0.0, 1.0]))
-    matrix: Tensor = roma.unitquat_to_rotmat(torch.where(length.isfinite(), unit, torch.nan))
-    return matrix
+    return matrix_from_quaternion(torch.where(length.isfinite(), unit, torch.nan)[..., [3, 0, 1, 2]])
 
 
 def _rotations(matrices: Tensor) -> tuple[Tensor, Tensor]:
     """Return the rotations in ``[F, J, 3, 3]`` matrices, and ``[J]`` which joints have an uneven scale."""
-    import roma
-
     squares = matrices.mT @ matrices
     mean = squares.diagonal(dim1=-2, dim2=-1).mean(-1)
     off = (squares - mean[..., None, None] * torch.eye(3, dtype=matrices.dtype)).abs().amax((-2, -1))
@@ -275,6 +270,6 @@ def _rotations(matrices: Tensor) -> tuple[Tensor, Tensor]:
     odd = finite & ~plain
     if bool(odd.any()):
         # The nearest rotation, in the least-squares sense.
-        turns[odd] = roma.special_procrustes(matrices[odd])
+        turns[odd] = nearest_rotation(matrices[odd])
     uneven = finite & ~(right & (off <= _UNEVEN * mean))
     return torch.where(finite[..., None, None], turns, torch.nan), uneven.any(0)

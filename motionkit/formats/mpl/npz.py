@@ -22,7 +22,7 @@ from motionkit.formats.mpl.build import build
 from motionkit.formats.mpl.conventions import UNREAL, Rot6d
 from motionkit.formats.mpl.fields import Fields
 from motionkit.formats.mpl.read_json import ACTIONS
-from motionkit.geometry import unwrap
+from motionkit.geometry import matrix_to_rotvec, unwrap
 from motionkit.motion.clip import Clip, ReadOptions
 from motionkit.motion.corpus.captions import Caption
 from motionkit.motion.corpus.ids import read_split
@@ -330,11 +330,9 @@ def angular_velocity(rotations: Tensor, fps: float) -> Tensor:
 
     Only frames up to t are used. It has the full angle (the predictor's original had half).
     """
-    import roma
-
     if len(rotations) < 2:
         return rotations.new_zeros(*rotations.shape[:-2], 3)
-    steps: Tensor = roma.rotmat_to_rotvec(rotations[1:] @ rotations[:-1].transpose(-1, -2)) * fps
+    steps = matrix_to_rotvec(rotations[1:] @ rotations[:-1].transpose(-1, -2)) * fps
     return torch.cat([steps[:1], steps])
 
 

@@ -147,7 +147,7 @@ class MotionBatch:
             return self
         if self.skeleton.humanml is None:
             raise MotionkitError(f"the {self.skeleton.name} body has no joints that stand for HumanML3D's.")
-        joints = self.joints[:, :, list(self.skeleton.humanml)]
+        joints = self.skeleton.as_humanml(self.features, self.joints, self.lengths)
         # [N] samples of each motion, and for the [S] samples of the longest the frames around them.
         counts = ((self.lengths - 1) * (HUMANML.fps / self.fps) + 1e-6).long() + 1
         *around, part = sample_places(int(self.lengths.max()), self.fps, HUMANML.fps, joints=joints.shape[2])

@@ -25,7 +25,15 @@ from motionkit.config import cache_folder
 from motionkit.contracts.dataset import TextClip, TextMotionDataset
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
-from motionkit.geometry import bones_from_positions, heading, positions_from_bones, rotate_yaw, rotation_between
+from motionkit.geometry import (
+    bones_from_positions,
+    heading,
+    matrix_from_rotvec,
+    matrix_to_rotvec,
+    positions_from_bones,
+    rotate_yaw,
+    rotation_between,
+)
 from motionkit.kernels import physics_sums
 from motionkit.motion import Skeleton, features_to_joints, joints_to_features, original, with_frame_after
 from motionkit.motion.corpus.ids import Split
@@ -114,12 +122,10 @@ def blend_seam(before: Tensor, after: Tensor, skeleton: Skeleton, fps: float) ->
         skeleton: The body.
         fps: Frames per second.
     """
-    import roma
-
     parents = skeleton.parents
     first, second = bones_from_positions(before[-1], parents), bones_from_positions(after[0], parents)
     # One rotation for both sides: opposite directions have no unique smallest one.
-    turn = roma.rotmat_to_rotvec(rotation_between(first, second))
+    turn = matrix_to_rotvec(rotation_between(first, second))
     # [J, 3] rotation vectors from the directions of the bones before the seam to those after it; [J, 1] metres.
     longer = (second.norm(dim=-1) - first.norm(dim=-1))[:, None]
     ground = 0.5 * (before[-1, :, 1].min() + after[0, :, 1].min())
@@ -131,7 +137,7 @@ def blend_seam(before: Tensor, after: Tensor, skeleton: Skeleton, fps: float) ->
         # [frames, 1, 1] share of the correction: the last pose goes half-way forward, the next half-way back.
         step = (0.5 * sign * share).to(part)[:, None, None]
         bones = bones_from_positions(part, parents)
-        turned = (roma.rotvec_to_rotmat(step * turn) @ bones[..., None])[..., 0]
+        turned = (matrix_from_rotvec(step * turn) @ bones[..., None])[..., 0]
         turned = turned * (1 + step * longer / bones.norm(dim=-1, keepdim=True).clamp_min(1e-9))
         turned[:, 0] = bones[:, 0] + step[:, 0] * (second - first)[0]
         joints = positions_from_bones(turned, parents)

@@ -34,7 +34,7 @@ from motionkit.text_to_motion.evaluation.by_evaluator import LATENTS, ByEvaluato
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions
 from motionkit.text_to_motion.evaluation.set_figures import Arrays, SetFigure, compare_sets, set_columns
 from motionkit.text_to_motion.generating import sample
-from motionkit.text_to_motion.policy import DiffusionPolicy
+from motionkit.text_to_motion.policy import DiffusionPolicy, Measures
 from motionkit.text_to_motion.rewards.ask import ask
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored, refuse_dead
 
@@ -257,6 +257,7 @@ class HeldOut:
         plan = StepPlan.build(policy.schedule, self.sampler, steps=self.steps)
         columns: dict[str, list[torch.Tensor]] = {}
         sets: dict[str, list[torch.Tensor]] = {}
+        parts: dict[str, list[torch.Tensor]] = {}
         shown = None
         dead = {reward.name for reward, _ in self.rewards.terms}
         size = max(1, _CHUNK // self.samples)
@@ -274,6 +275,9 @@ class HeldOut:
                 values["diversity"] = spread.repeat_interleave(self.samples)
             for name, column in values.items():
                 columns.setdefault(name, []).append(column)
+            if policy.measures is not None:
+                for name, part in policy.measures.parts(done.motions, done.prompts).items():
+                    parts.setdefault(name, []).append(part)
             if self.real is not None:
                 for name, part in set_columns(done.motions, done.prompts, self.real, self._most_segments).items():
                     sets.setdefault(name, []).append(part)
@@ -284,10 +288,22 @@ class HeldOut:
         if first:
             refuse_dead(sorted(dead), f"{shape[0] * shape[1]} held-out motions")
         result = {name: torch.cat(v).double().cpu().numpy().reshape(shape) for name, v in columns.items()}
-        parts = {name: torch.cat(v).float().cpu().unflatten(0, shape).numpy() for name, v in sets.items()}
+        whole = {name: torch.cat(v).float().cpu().unflatten(0, shape).numpy() for name, v in sets.items()}
         if self.evaluator is not None:
-            result |= self.evaluator.columns(parts[LATENTS], self.prompts)
-        return Measured(result, shown, parts)
+            result |= self.evaluator.columns(whole[LATENTS], self.prompts)
+        if policy.measures is not None:
+            result |= self._own(policy.measures, {name: torch.cat(v) for name, v in parts.items()})
+        return Measured(result, shown, whole)
+
+    def _own(self, measures: Measures, parts: Mapping[str, torch.Tensor]) -> dict[str, NDArray[np.float64]]:
+        """Return the policy's own measures, ``[P, S]`` each: of one sample of every prompt at a time."""
+        columns: dict[str, list[torch.Tensor]] = {}
+        for number in range(self.samples):
+            one = {name: values[number :: self.samples] for name, values in parts.items()}
+            for name, value in measures.figures(one, self.prompts).items():
+                if isinstance(value, torch.Tensor) and value.ndim:
+                    columns.setdefault(name, []).append(value)
+        return {name: torch.stack(values, dim=1).double().cpu().numpy() for name, values in columns.items()}
 
     @property
     def _most_segments(self) -> int:

@@ -43,8 +43,8 @@ def require_rate(policy: DiffusionPolicy, *, fps: float, label: str) -> None:
         raise MotionkitError(
             f"{label} has {fps:g} frames per second, the policy {policy.fps:g}.",
             why="a prompt's length in frames would be another duration.",
-            fix="choose a dataset and a checkpoint of the same rate; motionkit convert writes humanml at 20 and kit at "
-            "12.5 frames per second.",
+            fix="choose a dataset and a checkpoint of the same rate, or a dataset of prompts alone; motionkit convert "
+            "writes humanml at 20 and kit at 12.5 frames per second.",
         )
 
 

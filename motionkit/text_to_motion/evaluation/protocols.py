@@ -33,7 +33,8 @@ from motionkit.text_to_motion.evaluation.protocol.compare import (
     open_policy,
     set_threads,
 )
-from motionkit.text_to_motion.evaluation.protocol.measure import Sampling, amount_of, common_guidance, sampling_of
+from motionkit.text_to_motion.evaluation.protocol.measure import Sampling, common_guidance, sampling_of
+from motionkit.text_to_motion.evaluation.protocol.prompts_alone import OnPrompts, PromptsAlone
 from motionkit.text_to_motion.evaluation.protocol.run import Opened, evaluate, open_all
 from motionkit.text_to_motion.evaluation.protocol.tables import COLUMNS, PUBLISHED, comparable, explain, formatted
 from motionkit.text_to_motion.evaluation.real_motions import real_motions
@@ -98,16 +99,15 @@ class TextToMotion:
         """Measure a policy; an empty text means the starter's."""
         settings, console = self.settings, self.console
         device = resolve_device(settings.device)
-        model = find_policy(chosen_path(settings, policy or _STARTER))
+        model = find_policy(chosen_path(settings, policy or _STARTER), settings.policy)
         chosen, dataset = open_data(settings, model)
         diffusion = open_policy(model, settings.policy, dataset, full=settings.protocol == "mdm", device=device)
         opened = open_inputs(settings, dataset, chosen, {model.path: diffusion}, device)
         starter = is_starter(dataset, chosen.label)
-        mode, amount = amount_of(
+        mode, amount = opened.amount(
             settings.mode,
             settings.protocol,
             starter=starter,
-            available=opened.questions.count,
             replications=settings.replications,
             limit=settings.prompts.limit,
         )
@@ -158,10 +158,15 @@ class Compare:
         if len(set(policies)) < len(policies):
             raise MotionkitError("one policy is named twice.", fix="name each policy once.")
         device = resolve_device(settings.device)
-        models = [find_policy(path) for path in policies]
+        models = [find_policy(path, settings.policy) for path in policies]
         # The data of the first policy with a run are used for all.
         data_model = next((model for model in models if model.run is not None), models[0])
         chosen, dataset = open_data(settings, data_model)
+        if settings.published and not dataset.has_clips:
+            raise MotionkitError(
+                f"{chosen.label} has prompts and no clips, and published figures compare with clips.",
+                fix="leave --published out, or give --dataset with clips.",
+            )
         starter = is_starter(dataset, chosen.label)
         by_path = {
             model.path: open_policy(model, settings.policy, dataset, full=settings.protocol == "mdm", device=device)
@@ -173,10 +178,9 @@ class Compare:
             path: how_sampled(settings, data_model, policy, starter=starter, guidance=scale)
             for path, policy in by_path.items()
         }
-        _, amount = amount_of(
-            "debug", settings.protocol, starter=starter, available=opened.questions.count, replications=1,
-            limit=settings.prompts.limit,
-        )  # fmt: skip
+        _, amount = opened.amount(
+            "debug", settings.protocol, starter=starter, replications=1, limit=settings.prompts.limit
+        )
         tell_test_split(settings.split, [model.run for model in models], console)
         words = ", ".join(dict.fromkeys(sampling.words for sampling in how.values()))
         console.say(
@@ -189,21 +193,25 @@ class Compare:
         measurement = opened.measurement(
             amount, seed=settings.seed, batch=settings.batch_size, rewards=RewardMix(judge) if judge else None
         )
+        sampled = {path: (policy, how[path]) for path, policy in by_path.items()}
         with console.working(amount.prompts * len(models)) as step:
-            comparison = compare_policies(
-                {path: (policy, how[path]) for path, policy in by_path.items()}, measurement, progress=step
-            )
-        real_r3 = comparison.truth.get("r_precision_3")
-        comparison = replace(comparison, doubt=opened.doubted(real_r3))
+            if isinstance(measurement, OnPrompts):
+                comparison = measurement.compare(sampled, progress=step)
+            else:
+                comparison = compare_policies(sampled, measurement, progress=step)
+        notes = list[str]()
+        if isinstance(opened, Opened):
+            real_r3 = comparison.truth.get("r_precision_3")
+            comparison = replace(comparison, doubt=opened.doubted(real_r3))
+            notes = [*filter(None, [opened.questions.kept.sentence(opened.questions.what)])]
+            if repeated := opened.repeated(comparison.prompts):
+                notes.append(f"{repeated} Intervals take them for that many prompts, and are too narrow")
+            notes += opened.doubts(real_r3)
         title = (
             f"{comparison.prompts} prompts of the {settings.split} split of {opened.called}, same noise; {words}; "
-            f"{opened.named.words}"
-        )
+            f"{opened.by}"
+        ).removesuffix("; ")
         tables = [comparison.table(title)]
-        notes = [*filter(None, [opened.questions.kept.sentence(opened.questions.what)])]
-        if repeated := opened.repeated(comparison.prompts):
-            notes.append(f"{repeated} Intervals take them for that many prompts, and are too narrow")
-        notes += opened.doubts(real_r3)
         if len({sampling.words for sampling in how.values()}) > 1:
             notes.append(
                 "the policies are sampled in different ways, and a difference may be that of the sampling alone: "
@@ -213,14 +221,13 @@ class Compare:
         document: dict[str, Any] = {
             "models": comparison.names, "base": comparison.names[0], "dataset": chosen.label, "split": settings.split,
             "protocol": settings.protocol, "prompts": comparison.prompts, "sampler": words, "guidance_scale": scale,
-            "evaluator": {"name": opened.named.name, "said": opened.named.said, "width": opened.evaluator.latent},
+            "evaluator": opened.about,
             "inputs": {
-                "dataset": opened.questions.fingerprint(), "evaluator": opened.evaluator.fingerprint(),
-                **{path: fingerprint_tensors(policy.tensors()) for path, policy in by_path.items()},
+                **opened.marks, **{path: fingerprint_tensors(policy.tensors()) for path, policy in by_path.items()},
             },
             "notes": notes, "quantities": comparison.document(),
         }  # fmt: skip
-        if settings.published:
+        if settings.published and isinstance(opened, Opened):
             rows, note = published_rows(comparison, opened, settings)
             tables.append(rows)
             closing.append(note)
@@ -270,9 +277,20 @@ def open_inputs(
     chosen: Chosen,
     policies: Mapping[str, DiffusionPolicy],
     device: torch.device,
-) -> Opened:
+) -> Opened | PromptsAlone:
     """Open the evaluator and the questions, and set the threads."""
     set_threads([*policies.values()], settings.threads)
+    if not dataset.has_clips:
+        if settings.evaluator.weights != AUTO:
+            raise MotionkitError(
+                f"{chosen.label} has prompts and no clips, with which an evaluator compares motions.",
+                fix="leave --evaluator out, or give --dataset with clips.",
+            )
+        named_by = called(chosen.label, chosen.options)
+        return PromptsAlone.of(
+            dataset, settings.split, policies, label=chosen.label, called=named_by,
+            k_segments=settings.prompts.k_segments, seed=settings.seed,
+        )  # fmt: skip
     same = SameData(dataset, settings.split)
     named = find_evaluator(settings.evaluator, same, device=device, fallback=_STARTER)
     if named is None:
@@ -308,7 +326,7 @@ def how_sampled(
 
 def chosen_path(settings: MotionSettings, path: str) -> str:
     """Return the path of the policy: the argument, or ``--policy.checkpoint``."""
-    option = str(settings.policy.get("checkpoint", _STARTER))
+    option = str(settings.policy.get("checkpoint", _STARTER)) or _STARTER
     if path != _STARTER and option not in (_STARTER, path):
         raise MotionkitError(
             f"POLICY ({path}) and --policy.checkpoint ({option}) were both given.", fix="leave one of them out."

@@ -110,8 +110,12 @@ def find_preset(given: Mapping[str, Any], options: Mapping[str, Sequence[type[Ba
             why=f"the run would be on {result}." if result else f"--device {device} is not on this machine.",
             fix="--preset cpu, or --preset auto, which chooses by the device",
         )
-    # Sizes for a GPU are a class attribute that an algorithm's options may bring.
-    values = {key: value for model in options.get("algorithm", ()) for key, value in getattr(model, "gpu", {}).items()}
+    # Sizes for a GPU are a class attribute that an algorithm's options may bring; those of a policy may replace some.
+    algorithm, policy = (
+        {key: value for model in options.get(slot, ()) for key, value in getattr(model, "gpu", {}).items()}
+        for slot in ("algorithm", "policy")
+    )
+    values = algorithm | {key: value for key, value in policy.items() if key in algorithm}
     note = "--preset cpu keeps the small sizes" if preset == "auto" else "sizes that were given win"
     return Layer.of("preset gpu", values, off=note) if result == "cuda" else None
 

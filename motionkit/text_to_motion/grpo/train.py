@@ -51,6 +51,7 @@ from motionkit.text_to_motion.evaluation.sensitivity.bench import Audited
 from motionkit.text_to_motion.evaluation.sensitivity.quick import Quick, quick_audit
 from motionkit.text_to_motion.evaluation.settings import AUTO, NONE
 from motionkit.text_to_motion.generating import own_steps
+from motionkit.text_to_motion.grpo.forecast import forecast
 from motionkit.text_to_motion.grpo.measurements import MANY_STEPS, Measurements, RewardAlarms
 from motionkit.text_to_motion.grpo.settings import GrpoSettings
 from motionkit.text_to_motion.grpo.step import GRPO
@@ -67,7 +68,7 @@ from motionkit.text_to_motion.trained import (
     trained_items,
 )
 from motionkit.training.base import LOSS, REWARD, Figure, dataset_inputs, inputs_of
-from motionkit.training.device import describe_device, set_up
+from motionkit.training.device import describe_device, set_up, total_memory
 from motionkit.training.steps import restore, run_steps
 from motionkit.training.world import OneProcess, World
 
@@ -237,9 +238,13 @@ class GrpoTrainer:
             split=settings.prompts.split,
         )
         self.excess = max(excess_noise(self.policy.schedule, plan) for plan in self.grpo.algorithm.every_plan())
-        settle_matmul(settings, self.policy, prompts, samples=settings.rollout.prompts * self.grpo.algorithm.samples)
+        motions = settings.rollout.prompts * self.grpo.algorithm.samples
+        settle_matmul(settings, self.policy, prompts, samples=motions)
+        self.forecast = forecast(self.grpo, prompts, motions // self.world.size)
         self.shared: list[str] = []
         self.notes: list[str] = []
+        if (card := total_memory(device)) and self.forecast.peak > card:
+            _logger.warning("a step may not fit into the %.3g GB of %s: %s", card / 1e9, device, self.forecast)
         self.cursor = PromptCursor(
             prompts, settings.rollout.prompts, settings.seed, self.world, by_length=settings.rollout.by_length
         )
@@ -473,6 +478,7 @@ class GrpoTrainer:
             "trained_parameters": sum(parameter.numel() for _, parameter in self.grpo.learner.trained),
             "prompts": len(self.cursor.prompts),
             "samples_per_update": settings.rollout.prompts * self.grpo.algorithm.samples,
+            "step": str(self.forecast),
             "timesteps": plan.timesteps.tolist(),
             **(self._stochastic() if plan.trainable else {}),
             "rewards": {chosen.label: chosen.weight for chosen in settings.reward},
@@ -493,9 +499,7 @@ class GrpoTrainer:
         if self.world.main:
             self.policy.save(run.artifact("policy"), tensors=False)
             self.items.write(run.artifact("policy"))
-        if not self._dataset.has_clips:
-            run.annotate(prompts_alone=True)
-        for text in self.found:
+        for text in [*self.found, str(self.forecast)]:
             _logger.info("%s", text)
         for note in filter(None, [self.missing, *self.notes]):
             _logger.warning("%s", note)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,12 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from motionkit.config import resolve
 from motionkit.nn import stock_keys
 from motionkit.testing import TEXTS as CHECKED
+from motionkit.text_to_motion.grpo.forecast import Alive
+from motionkit.text_to_motion.grpo.settings import GrpoSettings
+from motionkit.text_to_motion.grpo.train import GrpoTrainer
 from motionkit_policy_kimodo.network import KimodoNetwork, Shape
 from motionkit_policy_kimodo.settings import KimodoOptions
 from motionkit_policy_kimodo.skeletons import body, table
@@ -41,25 +47,32 @@ def tensors(recorded: Path) -> Callable[[str], dict[str, Tensor]]:
     return read
 
 
+def by_formula(shapes: Mapping[str, Sequence[int]], seed: int) -> dict[str, Tensor]:
+    """Make weights by the formula of the fixtures' README."""
+    made = {}
+    for number, (name, shape) in enumerate(shapes.items()):
+        x = np.random.RandomState([seed, number]).standard_normal(shape)
+        if "norm" in name:
+            x = 0.1 * x + name.endswith("weight")
+        elif name.endswith("bias"):
+            x *= 0.02
+        elif name == "root_model.output_linear.weight":
+            x *= 0.03 / np.sqrt(shape[-1])
+        elif name != "tokens":
+            x *= 1.2 / np.sqrt(shape[-1])
+        made[name] = torch.from_numpy(x)
+    return made
+
+
 @pytest.fixture(scope="session")
 def formula(recorded: Path) -> Callable[[dict[str, Any], int], dict[str, Tensor]]:
-    """Make weights by the formula of the fixtures' README, and check their sums."""
+    """Make weights of recorded names by the formula, and check their sums."""
 
     def make(names: dict[str, Any], seed: int) -> dict[str, Tensor]:
-        made = {}
-        for number, (name, (shape, total)) in enumerate(names.items()):
-            x = np.random.RandomState([seed, number]).standard_normal(shape)
-            if "norm" in name:
-                x = 0.1 * x + name.endswith("weight")
-            elif name.endswith("bias"):
-                x *= 0.02
-            elif name == "root_model.output_linear.weight":
-                x *= 0.03 / np.sqrt(shape[-1])
-            elif name != "tokens":
-                x *= 1.2 / np.sqrt(shape[-1])
-            assert abs(x.sum() - total) < 1e-6 * max(1.0, np.abs(x).sum())
-            made[name] = torch.from_numpy(x.astype(np.float32))
-        return made
+        made = by_formula({name: shape for name, (shape, _) in names.items()}, seed)
+        for name, (_, total) in names.items():
+            assert abs(float(made[name].sum()) - total) < 1e-6 * max(1.0, float(made[name].abs().sum()))
+        return {name: value.float() for name, value in made.items()}
 
     return make
 
@@ -72,47 +85,64 @@ def meta(recorded: Path) -> Callable[[str], dict[str, Any]]:
     return read
 
 
-CONFIG = """
+@pytest.fixture
+def released_tmr(recorded: Path, tmp_path: Path, meta: Callable[..., Any], formula: Callable[..., Any]) -> Path:
+    """Make TMR-SOMA at its released size, with weights by the formula."""
+    about, folder = meta("full_tmr"), tmp_path / "TMR-SOMA"
+    shutil.copytree(recorded / "full_tmr" / "stats", folder / "stats")
+    text = (recorded / "tiny_tmr" / "config.yaml").read_text().replace("num_heads: 3", "num_heads: 4")
+    (folder / "config.yaml").write_text(text)
+    (folder / "last_weights").mkdir()
+    for number, name in enumerate(("motion_encoder", "text_encoder")):
+        made = formula(about["weights"][name], about["seed"] + number)
+        torch.save(made, folder / "last_weights" / f"{name}.pt")
+    return folder
+
+
+TINY = {"text_width": 8, "text_slots": 3, "latent": 16, "feedforward": 32, "layers": 1, "heads": 2}
+CONFIG = Template("""
 _target_: kimodo.model.Kimodo
 num_base_steps: 1000
 cfg_type: separated
 denoiser:
   _target_: kimodo.model.TwostageDenoiser
   motion_mask_mode: concat
-  ckpt_path: ${oc.select:checkpoint_dir}/model.safetensors
+  ckpt_path: $${oc.select:checkpoint_dir}/model.safetensors
   motion_rep:
     _target_: kimodo.motion_rep.KimodoMotionRep
     fps: 30
-    stats_path: ${oc.select:checkpoint_dir}/stats/motion/
+    stats_path: $${oc.select:checkpoint_dir}/stats/motion/
     skeleton:
-      _target_: kimodo.skeleton.G1Skeleton34
-  llm_shape: [1, 8]
+      _target_: kimodo.skeleton.$skeleton
+  llm_shape: [1, $text_width]
   use_text_mask: false
-  latent_dim: 16
-  ff_size: 32
-  num_layers: 1
-  num_heads: 2
+  latent_dim: $latent
+  ff_size: $feedforward
+  num_layers: $layers
+  num_heads: $heads
   activation: gelu
   norm_first: false
-  num_text_tokens_override: 3
+  num_text_tokens_override: $text_slots
   input_first_heading_angle: true
-"""
+""")
 
 
 @pytest.fixture
-def make_checkpoint(tmp_path: Path) -> Callable[[str, int], Path]:
-    """Make a folder in the layout of Kimodo's, with random weights."""
+def make_checkpoint(tmp_path: Path) -> Callable[..., Path]:
+    """Make a folder in the layout of Kimodo's, with weights by the formula; other sizes are fields of `Shape`."""
 
-    def make(skeleton: str, joints: int) -> Path:
+    def make(skeleton: str, joints: int, **sizes: int) -> Path:
         folder, width = tmp_path / f"Kimodo-{skeleton}", 12 * joints + 9
-        torch.manual_seed(0)
-        network = KimodoNetwork(Shape(width, 8, 3, latent=16, feedforward=32, layers=1, heads=2))
+        shape = Shape(width, **TINY | sizes)
+        with torch.device("meta"):
+            network = KimodoNetwork(shape)
+        made = by_formula({name: value.shape for name, value in stock_keys(network.state_dict()).items()}, seed=1)
         for part, size in {"global_root": 5, "local_root": 4, "body": width - 5}.items():
             (folder / "stats" / "motion" / part).mkdir(parents=True)
             np.save(folder / "stats" / "motion" / part / "mean.npy", np.linspace(0, 1, size, dtype=np.float32))
             np.save(folder / "stats" / "motion" / part / "std.npy", np.linspace(1, 2, size, dtype=np.float32))
-        (folder / "config.yaml").write_text(CONFIG.replace("G1Skeleton34", skeleton))
-        tensors = {f"denoiser.backbone.{name}": value for name, value in stock_keys(network.state_dict()).items()}
+        (folder / "config.yaml").write_text(CONFIG.substitute(vars(shape), skeleton=skeleton))
+        tensors = {f"denoiser.backbone.{name}": value.float() for name, value in made.items()}
         save_file(tensors, folder / "model.safetensors")
         return folder
 
@@ -227,3 +257,37 @@ def recorded_robot(recorded: Path, write_robot: Callable[..., Path]) -> Path:
             if of == known["foot_body"][0]
         )
     return write_robot(links, feet)
+
+
+@pytest.fixture
+def opened(tmp_path: Path, make_table: Callable[..., Path]) -> Callable[..., GrpoTrainer]:
+    """Open `grpo` on a folder whose texts have a width, with one prompt of 5 s in a step."""
+
+    def make(folder: Path, width: int, *sets: str) -> GrpoTrainer:
+        texts = [f"A person walks {way}." for way in ("on", "back", "away")]
+        (tmp_path / "walks.txt").write_text("".join(f"{text}\t5\n" for text in texts))
+        always = (
+            "policy=kimodo", f"policy.checkpoint={folder}", f"policy.embeddings={make_table(width, *texts)}",
+            "dataset=kimodo-prompts", f"dataset.path={tmp_path / 'walks.txt'}", "rollout.prompts=1",
+            "heldout.prompts=0", "device=cpu",
+        )  # fmt: skip
+        trainer = GrpoTrainer(resolve(GrpoSettings, sets=(*always, *sets)).settings)
+        trainer.prepare()
+        return trainer
+
+    return make
+
+
+@pytest.fixture
+def bytes_of_a_step() -> Callable[[GrpoTrainer], tuple[float, float]]:
+    """Return the bytes of the tensors that a step makes, forecast and counted."""
+
+    def count(trainer: GrpoTrainer) -> tuple[float, float]:
+        trainer.grpo.step(trainer.cursor.at(0))
+        with Alive() as alive:
+            trainer.grpo.step(trainer.cursor.at(1))
+        parts = trainer.forecast.parts
+        before = sum(parts[part] for part in ("weights", "reference", "average", "rewards"))
+        return trainer.forecast.peak - before - 2 / 3 * parts["gradients and AdamW"], alive.most
+
+    return count

@@ -114,6 +114,17 @@ def test_refused(
     assert not Path("run").exists()
 
 
+def test_a_robot_s_file_with_missing_columns(cli: Callable[..., Result]) -> None:
+    for name, columns in {"less.csv": [35, 35], "later.csv": [36, 30]}.items():
+        Path(name).write_text("".join(",".join(["1"] * count) + "\n" for count in columns))
+        result = cli("convert", name, "out.bvh")
+        assert result.exit_code == 2
+        assert " 36" in result.output
+        assert "columns" in result.output
+        assert "  fix" in result.output
+        assert not Path("out.bvh").exists()
+
+
 def test_tmr_of_soma_is_refused_on_the_g1(
     cli: Callable[..., Result], checkpoint: Path, make_table: Callable[..., Path], recorded: Path, tmp_path: Path
 ) -> None:

@@ -118,9 +118,12 @@ def test_unknown_keys_are_told(checkpoint: Path, caplog: pytest.LogCaptureFixtur
         ("kimodo.skeleton.G1Skeleton34", "kimodo.skeleton.DogSkeleton20", "DogSkeleton20"),
         ("kimodo.model.Kimodo", "os.system", "os.system"),
         ("kimodo.model.Kimodo\n", "kimodo.model.tmr.TMR.from_args\n", "no policy of Kimodo"),
-        ("norm_first: false", "norm_first: true", "norm_first"),
-        ("activation: gelu", "activation: relu", "activation"),
-        ("input_first_heading_angle: true", "input_first_heading_angle: false", "input_first_heading_angle"),
+        ("norm_first: false", "norm_first: maybe", "norm_first is 'maybe'"),
+        ("activation: gelu", "activation: silu", "activation is 'silu'"),
+        ("input_first_heading_angle: true", "input_first_heading_angle: [1]", "input_first_heading_angle is [1]"),
+        ("use_text_mask: false", "use_text_mask: 2", "use_text_mask is 2"),
+        ("motion_mask_mode: concat", "motion_mask_mode: add", "'concat' is"),
+        ("cfg_type: separated", "cfg_type: other", "cfg_type is 'other'"),
         ("num_base_steps: 1000", "num_base_steps: 50", "num_base_steps"),
         ("llm_shape: [1, 8]", "llm_shape: [1]", "llm_shape"),
         ("llm_shape: [1, 8]", "llm_shape: [1, 16]", "does not fit KimodoNetwork"),
@@ -171,6 +174,11 @@ def test_smplx_needs_its_body(make_checkpoint: Callable[[str, int], Path], tmp_p
     torch.save(rest, tmp_path / "joints.p")
     opened = read_checkpoint(str(folder), smplx=tmp_path / "joints.p")
     assert (opened.representation.body.name, opened.representation.width) == ("smplx22", 273)
+
+
+def test_other_bodies_need_no_joints(checkpoint: Path, tmp_path: Path) -> None:
+    with pytest.raises(MotionkitError, match="is a model of g1, and needs no joints of SMPL-X"):
+        read_checkpoint(str(checkpoint), smplx=tmp_path / "joints.p")
 
 
 def test_hub(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,6 +122,28 @@ def test_grpo_resumes_to_the_bit_and_its_policy_opens(
     assert "formats it has: kimodo" in other.output
 
 
+def test_all_weights_are_trained_resumed_and_exported(
+    cli: Callable[..., Result], asked: Sequence[str], soma: KimodoOptions, tmp_path: Path
+) -> None:
+    words = [word for word in asked if word != "--lora"]
+    reward = ("--reward", f"{tmp_path / 'high.py'}:high")
+    more = ("--no-lora", "--algorithm", "grpo", "--group-size", "4", "--set", "checkpoint.every=2")
+    done = cli(*words, *reward, *more, "--num-steps", "3", "--out", "whole")
+    assert done.exit_code == 0, done.output
+    copytree("whole", "run", symlinks=True)
+    again = cli("grpo", "--resume", "run/checkpoints/step-00000002", *reward)
+    assert again.exit_code == 0, again.output
+    whole, resumed = _weights("whole"), _weights("run")
+    assert all(torch.equal(whole[name], value) for name, value in resumed.items())
+    written = cli("export", "run", "official", "--to", "kimodo")
+    assert written.exit_code == 0, written.output
+    before, after = load_file(Path(soma.checkpoint) / "model.safetensors"), load_file("official/model.safetensors")
+    assert list(after) == list(before)
+    same = [name for name, value in before.items() if torch.equal(value, after[name])]
+    assert not same, "every weight is trained"
+    assert cli("kimodo-check", "official").exit_code == 0
+
+
 @pytest.mark.parametrize("algorithm", ["reward-gradient", "awm"])
 def test_other_algorithms(algorithm: str, cli: Callable[..., Result], asked: Sequence[str]) -> None:
     done = cli(*asked, "--reward", "tmr-dense", "--algorithm", algorithm, "--num-steps", "2", "--out", "run")

@@ -16,7 +16,7 @@ from motionkit_policy_kimodo.guidance import Conditions, Guidance
 
 Tensors = Callable[[str], dict[str, Tensor]]
 GUIDANCES = {
-    "out_text_constraint": (Guidance("none"), True),
+    "out_text_constraint": (Guidance("nocfg"), True),
     "out_text": (Guidance("separated", 1.0), False),
     "out_regular_2p5": (Guidance("regular", 2.5), True),
     "out_separated_2_2": (Guidance(), True),
@@ -106,5 +106,5 @@ def test_rows_of_a_pass() -> None:
 
     assert [rows(Guidance(), constrained=constrained) for constrained in (False, True)] == [2, 3]
     assert rows(Guidance("regular"), constrained=True) == 2
-    assert rows(Guidance(text=1.0), constrained=False) == rows(Guidance("none"), constrained=True) == 1
+    assert rows(Guidance(text=1.0), constrained=False) == rows(Guidance("nocfg"), constrained=True) == 1
     assert rows(Guidance(text=1.0), constrained=True) == 3

@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+import yaml
+from safetensors.torch import load_file
+from torch import Tensor, nn
 from torch.testing import assert_close
 
 from motionkit import weights
@@ -19,6 +22,7 @@ from motionkit.nn import add_adapters, native_keys, stock_keys
 from motionkit.rl import length_mask
 from motionkit_policy_kimodo.files import Checkpoint, read_checkpoint
 from motionkit_policy_kimodo.network import KimodoNetwork, Shape
+from motionkit_policy_kimodo.representation import local_root
 
 Tensors = Callable[[str], dict[str, Tensor]]
 REACHED = {"tiny_soma": 3e-6, "tiny_g1_textmask": 5e-6}
@@ -120,6 +124,80 @@ def test_constraints_overwrite_the_input(checkpoint: Path) -> None:
     assert_close(opened.network(**given, observed=observed, mask=mask), made)
     assert_close(opened.network(**given, observed=observed, mask=mask.bool()), made)
     assert float((opened.network(**given) - made).abs().max()) > 1e-3
+
+
+def _stage(
+    weights: dict[str, Tensor], slots: int, x: Tensor, given: dict[str, Tensor], valid: Tensor, variant: dict[str, Any]
+) -> Tensor:
+    """A stage of layers of torch, by the formulas of Kimodo's network; `given` are inputs as those of the network."""
+
+    def linear(name: str, value: Tensor) -> Tensor:
+        return F.linear(value, weights[f"{name}.weight"], weights[f"{name}.bias"])
+
+    place, rate = torch.arange(1000)[:, None], 10000.0 ** (-torch.arange(0, 16, 2) / 16)
+    table = torch.stack([(place * rate).sin(), (place * rate).cos()], dim=-1).flatten(1)
+    time = linear("embed_timestep.time_embed.0", table[given["timestep"]])
+    tokens = [linear("embed_text", F.pad(given["text"], (0, 0, 0, slots - 1)))]
+    tokens += [linear("embed_timestep.time_embed.2", F.silu(time))[:, None]]
+    if variant.get("input_first_heading_angle", True):
+        angle = given["heading"][:, None]
+        tokens += [linear("linear_first_heading_angle", torch.cat([angle.cos(), angle.sin()], dim=1))[:, None]]
+    text_mask = F.pad(given["text_mask"], (0, slots - 1)) | torch.tensor(not variant.get("use_text_mask", False))
+    before = sum(part.shape[1] for part in tokens)
+    keys = torch.cat([text_mask, valid.new_ones(len(x), before - slots), valid], dim=1)
+    sequence = torch.cat([*tokens, linear("input_linear", x)], dim=1)
+    activation, norm_first = variant.get("activation", "gelu"), variant.get("norm_first", False)
+    layer = nn.TransformerEncoderLayer(16, 2, 32, 0.0, activation, batch_first=True, norm_first=norm_first)
+    encoder = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
+    names = {name: value for name, value in weights.items() if name.startswith("seqTransEncoder.")}
+    encoder.load_state_dict({name.removeprefix("seqTransEncoder."): value for name, value in names.items()})
+    made = encoder(sequence + table[: sequence.shape[1]], src_key_padding_mask=~keys)
+    return linear("output_linear", made[:, before:])
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        {},
+        {"norm_first": True},
+        {"activation": "relu"},
+        {"input_first_heading_angle": False},
+        {"use_text_mask": True, "num_text_tokens_override": None, "llm_shape": [4, 8]},
+        {"norm_first": True, "activation": "relu", "input_first_heading_angle": False, "llm_shape": [2, 8]},
+    ],
+)
+@torch.no_grad()
+def test_variants_are_those_of_torch(variant: dict[str, Any], checkpoint: Path) -> None:
+    path = checkpoint / "config.yaml"
+    config = yaml.safe_load(path.read_text())
+    config["denoiser"].update(variant)
+    path.write_text(yaml.safe_dump(config))
+    opened = read_checkpoint(str(checkpoint))
+    given = _inputs(opened)
+    given["text_mask"][1] = False
+    stored = {
+        name.removeprefix("denoiser.backbone."): value
+        for name, value in load_file(checkpoint / "model.safetensors").items()
+    }
+    assert stock_keys(opened.network.state_dict()).keys() == stored.keys()
+    override = config["denoiser"]["num_text_tokens_override"]
+    slots = config["denoiser"]["llm_shape"][0] if override is None else override
+    assert opened.network.shape.text_slots == slots
+    valid = length_mask(given["lengths"], given["x"].shape[1])
+    x, none = torch.where(valid[..., None], given["x"], 0.0), torch.zeros_like(given["x"])
+    stages = {
+        stage: {name.removeprefix(f"{stage}."): value for name, value in stored.items() if name.startswith(stage)}
+        for stage in ("root_model", "body_model")
+    }
+    root = _stage(stages["root_model"], slots, torch.cat([x, none], dim=-1), given, valid, variant)
+    made = opened.network(**given)
+    assert_close(made[..., :5][valid], root[valid], atol=1e-5, rtol=0)
+    scaled = root * opened.network.root_scale + opened.network.root_mean
+    local = (local_root(scaled, given["lengths"], 30.0) - opened.network.local_mean) / opened.network.local_scale
+    body = _stage(stages["body_model"], slots, torch.cat([local, x[..., 5:], none], dim=-1), given, valid, variant)
+    assert_close(made[..., 5:][valid], body[valid], atol=2e-5, rtol=0)
+    turned = opened.network(**given | {"heading": given["heading"] + 1.0})
+    assert torch.equal(turned, made) != variant.get("input_first_heading_angle", True)
 
 
 def test_text_slots_are_attended_to_only_without_the_mask() -> None:

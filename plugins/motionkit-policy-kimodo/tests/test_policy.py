@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copytree
 from types import SimpleNamespace
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.testing import assert_close
 from typer.testing import Result
@@ -155,6 +157,15 @@ def test_prompts_that_are_refused(prompt: Prompt, said: str, soma: KimodoOptions
     assert said in refused.value.sentence()
 
 
+def test_a_model_without_heading(checkpoint: Path, make_table: Callable[..., Path]) -> None:
+    path = checkpoint / "config.yaml"
+    path.write_text(path.read_text().replace("input_first_heading_angle: true", "input_first_heading_angle: false"))
+    policy = KimodoPolicy(KimodoOptions(checkpoint=str(checkpoint), embeddings=make_table(8)))
+    check_policy(policy)
+    with pytest.raises(MotionkitError, match="has a first heading, which this model does not read"):
+        policy.condition([Prompt(("A person walks.",), (20,), extras={"heading": 1.0})])
+
+
 def test_generate(cli: Callable[..., Result], soma: KimodoOptions) -> None:
     asked = ("--policy", "kimodo", "--policy.checkpoint", soma.checkpoint, "--policy.embeddings", str(soma.embeddings))
     done = cli(
@@ -185,3 +196,18 @@ def test_the_g1(cli: Callable[..., Result], checkpoint: Path, make_table: Callab
     done = cli("generate", *words, "A robot stands still.", "robot.bvh", "--durations", "1")
     assert done.exit_code == 0, done.output
     assert "left_hip_pitch" in Path("robot.bvh").read_text()
+
+
+def test_check(cli: Callable[..., Result], recorded: Path, tmp_path: Path) -> None:
+    shown = json.loads(cli("kimodo-check", str(recorded / "tiny_soma"), "--json").stdout)
+    assert shown["policy"].startswith("of soma30, 72 tensors with their names, 99,121 values, float32")
+    assert "150 frames from noise, finite" in shown["prediction"]
+    cut, full = (float(number) for number in re.findall(r"\b\d[\d.e-]+\b", shown["gradient"]))
+    assert full > cut > 0
+    copy = tmp_path / "copy"
+    copytree(recorded / "tiny_soma", copy)
+    tensors = load_file(copy / MODEL)
+    save_file({name: value * float("inf") for name, value in tensors.items()}, copy / MODEL)
+    broken = cli("kimodo-check", str(copy))
+    assert broken.exit_code == 1
+    assert "not finite" in broken.stderr

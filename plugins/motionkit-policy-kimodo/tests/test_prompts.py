@@ -38,8 +38,10 @@ def test_cases(tmp_path: Path) -> None:
     _write(tmp_path, "b/meta.json", json.dumps({"texts": ["walk", "sit"], "durations": [2, 3.5]}))
     one = _write(tmp_path, "a/meta.json", json.dumps({"text": "walk", "duration": 4}))
     constraints = _write(tmp_path, "a/constraints.json", "[]")
+    truth = _write(tmp_path, "a/gt_motion.npz", "")
     first, second = read_prompts(tmp_path)
-    assert first == Asked(("walk",), (4.0,), str(one), constraints)
+    assert first == Asked(("walk",), (4.0,), str(one), constraints, truth=truth)
+    assert first.extras() == {"constraints": str(constraints), "truth": str(truth)}
     assert (second.texts, second.seconds, second.constraints) == (("walk", "sit"), (2.0, 3.5), None)
 
 

@@ -13,9 +13,10 @@ from torch.testing import assert_close
 
 from motionkit.geometry import positions_from_bones, yaw_matrix
 from motionkit.motion import HUMANML, MotionBatch
+from motionkit.rigs.rest import rest_rig
 from motionkit.rl import length_mask
 from motionkit_policy_kimodo.representation import LOCAL, ROOT, KimodoRepresentation, local_root, smooth_path
-from motionkit_policy_kimodo.skeletons import body
+from motionkit_policy_kimodo.skeletons import body, smplx_body
 
 Tensors = Callable[[str], dict[str, Tensor]]
 BODIES = {"soma": "soma30", "g1": "g1"}
@@ -97,6 +98,8 @@ def test_smoothing_by_hand() -> None:
     swaying = straight + 0.05 * torch.stack([torch.zeros(60), torch.arange(60.0).sin()], dim=1)
     assert float(smooth_path(swaying)[:, 1].abs().max()) < 0.02
     assert torch.equal(smooth_path(straight[:4]), straight[:4])
+    together = smooth_path(torch.stack([straight, swaying]))
+    assert_close(together, torch.stack([smooth_path(straight), smooth_path(swaying)]), atol=1e-5, rtol=0)
 
 
 def _walk(frames: int = 12) -> tuple[KimodoRepresentation, Tensor, Tensor]:
@@ -200,6 +203,21 @@ def test_humanml_joints_of_soma() -> None:
         assert parent < 0 or 0.02 < float((joint - rest[parent]).norm()) < 0.6
     assert rest[names.index("left_wrist"), 0] > 0.5
     assert body("g1").humanml is None
+
+
+def test_a_t_pose_of_soma_is_one_of_humanml() -> None:
+    representation = KimodoRepresentation(body("soma30"))
+    turns = yaw_matrix(torch.tensor(0.7)).expand(4, 30, 3, 3)
+    features = representation.encode(turns, torch.tensor([[1.0, 0.9, 2.0]]).expand(4, 3))
+    joints = representation.as_humanml(features, representation.positions(features))
+    rest = rest_rig(HUMANML)
+    still = positions_from_bones(rest.offsets, rest.parents)[:22].float()
+    still = (yaw_matrix(torch.tensor(0.7)) @ (still - still[0])[..., None]).squeeze(-1)
+    # Limbs as they point: those of SOMA's rest pose are nearly HumanML3D's.
+    assert_close(joints[2] - joints[2, :1], still, atol=0.04, rtol=0)
+    torso = [HUMANML.index(name) for name in ("spine3", "neck", "left_collar", "right_shoulder", "left_hip")]
+    assert_close((joints[2] - joints[2, :1])[torso], still[torso], atol=1e-4, rtol=0)
+    assert_close(KimodoRepresentation(smplx_body(still)).as_humanml(features, joints), joints)
 
 
 def test_motion_has_rotations_and_contacts(tensors: Tensors) -> None:

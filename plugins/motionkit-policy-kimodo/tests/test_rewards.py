@@ -17,6 +17,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, MotionBatch
 from motionkit.text import Prompt
 from motionkit.text_to_motion.rewards.ask import ask
+from motionkit_policy_kimodo.policy import KimodoPolicy
 from motionkit_policy_kimodo.qpos import from_angles, hinges, robot_axes
 from motionkit_policy_kimodo.representation import KimodoRepresentation
 from motionkit_policy_kimodo.rewards import G1Hinges, KimodoConstraints, KimodoTmr
@@ -168,10 +169,20 @@ def test_a_run_on_hinges(
     assert not Path("other").exists()
 
 
-def test_no_vectors(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("motionkit_policy_kimodo.texts._opened", [])
+def test_vectors_are_those_of_the_policy_of_the_motions(
+    tensors: Tensors, recorded: Path, soma: KimodoOptions, make_table: Callable[..., Path]
+) -> None:
+    prompts = [Prompt(("A person walks.",), (40,)), Prompt(("A person waves.",), (30,))]
+    motions = _clip(tensors)
+    reward = KimodoTmr(TmrOptions(weights=str(recorded / "tiny_tmr")))
     with pytest.raises(MotionkitError, match="no text vectors"):
-        KimodoTmr(TmrOptions(weights=str(recorded / "tiny_tmr")))
+        ask(reward, motions, prompts)
+    KimodoPolicy(KimodoOptions(checkpoint=soma.checkpoint, embeddings=make_table(16, "Another.", name="b.safetensors")))
+    motions.skeleton = KimodoPolicy(soma).skeleton
+    given = KimodoTmr(TmrOptions(weights=str(recorded / "tiny_tmr"), embeddings=soma.embeddings))
+    assert_close(ask(reward, motions, prompts).total, ask(given, motions, prompts).total)
+    assert set(reward.inputs) == {"weights"}
+    assert set(given.inputs) == {"weights", "embeddings"}
 
 
 def test_a_run_on_both(cli: Callable[..., Result], asked: tuple[str, ...], recorded: Path, tmp_path: Path) -> None:

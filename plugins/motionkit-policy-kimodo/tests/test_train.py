@@ -22,7 +22,7 @@ from motionkit.rl import length_mask
 from motionkit.testing import check_dataset
 from motionkit_policy_kimodo.clips import encode_clips, own_body, resampled, write_starter_table
 from motionkit_policy_kimodo.constraints import PARTS, columns_of
-from motionkit_policy_kimodo.dataset import KimodoClips
+from motionkit_policy_kimodo.dataset import KimodoMotions
 from motionkit_policy_kimodo.motions import write_g1, write_kimodo
 from motionkit_policy_kimodo.policy import KimodoPolicy
 from motionkit_policy_kimodo.qpos import from_angles
@@ -85,6 +85,27 @@ def test_loss(soma: KimodoOptions) -> None:
     losses = kimodo_loss(off, x0, lengths, policy)
     assert_close(losses["velocities"], torch.tensor(0.125))
     assert_close(losses["total"], torch.tensor(3 * 0.125))  # joints come from rotations
+
+
+def test_loss_of_speeds(soma: KimodoOptions) -> None:
+    policy, lengths = KimodoPolicy(soma), torch.tensor([9, 4])
+    x0 = torch.randn(2, 9, 369, generator=torch.Generator().manual_seed(0))
+    time = torch.arange(9.0) / 30
+    # Metres that the whole body is moved ahead by: not at all with time, evenly, and ever faster.
+    for way, speed, force in ((torch.full((9,), 0.2), 0.0, 0.0), (0.4 * time, 0.4, 0.0), (2.5 * time**2, None, 0.5)):
+        off = policy.normalizer.denormalize(x0)
+        off[..., 0] += way
+        made = policy.normalizer.normalize(off)
+        losses = kimodo_loss(made, x0, lengths, policy, velocities=2.0, accelerations=3.0)
+        if speed is not None:
+            assert_close(losses["joint_velocities"], torch.tensor(speed**2 / 2 / 3), atol=1e-5, rtol=0)
+        assert_close(losses["joint_accelerations"], torch.tensor(force**2 / 2 / 3), atol=1e-4, rtol=0)
+        paper = kimodo_loss(made, x0, lengths, policy)
+        more = 2 * losses["joint_velocities"] + 3 * losses["joint_accelerations"]
+        assert_close(losses["total"], paper["total"] + more)
+        assert not {"joint_velocities", "joint_accelerations"} & set(paper)
+    pair = torch.randn(1, 2, 369)  # two frames have no acceleration
+    assert kimodo_loss(pair, pair + 0.1, torch.tensor([2]), policy, accelerations=1.0)["total"].isfinite()
 
 
 def test_pretrain(cli: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -152,7 +173,7 @@ def robots(tmp_path: Path) -> Path:
 
 
 def test_clips_of_its_own_body(robots: Path) -> None:
-    dataset = KimodoClips(PromptOptions(path=robots))
+    dataset = KimodoMotions(PromptOptions(path=robots))
     check_dataset(dataset)
     clips = [clip for split in ("train", "val", "test") for clip in dataset.clips(split)]
     assert len(clips) == 8
@@ -160,14 +181,14 @@ def test_clips_of_its_own_body(robots: Path) -> None:
     for clip in clips:
         number = int(clip.captions[0].split()[3])
         assert clip.features.shape == (12 + number, 417)
-    assert KimodoClips(PromptOptions(path=robots)).inputs == dataset.inputs
+    assert KimodoMotions(PromptOptions(path=robots)).inputs == dataset.inputs
 
 
 def test_a_small_model_of_the_robot(
     robots: Path, cli: Callable[..., Result], soma: KimodoOptions, make_table: Callable[..., Path]
 ) -> None:
     table = make_table(16, *(f"A robot moves {number} times." for number in range(8)))
-    words = ["--dataset", "kimodo-clips", "--dataset.path", str(robots), "--embeddings", str(table)]
+    words = ["--dataset", "kimodo-motions", "--dataset.path", str(robots), "--embeddings", str(table)]
     small = [f"--set=model.{name}={size}" for name, size in {"latent": 16, "feedforward": 16, "layers": 1}.items()]
     small += ["--set=train.samples=1", "--batch-size", "4", "--num-steps", "2"]
     done = cli("pretrain", "kimodo", *words, *small, "--out", "run")
@@ -200,5 +221,5 @@ def test_clips_that_are_refused(change: tuple[str, str], said: str, robots: Path
     write_kimodo(robots.parent / "human.kimodo.npz", [Clip(human)], WriteOptions())
     robots.write_text(robots.read_text().replace(*change))
     with pytest.raises(MotionkitError) as refused:
-        KimodoClips(PromptOptions(path=robots))
+        KimodoMotions(PromptOptions(path=robots))
     assert said in refused.value.sentence()

@@ -16,6 +16,7 @@ from motionkit.contracts import device as devices
 from motionkit.errors import MotionkitError
 from motionkit.text_to_motion.grpo import settings as _preset
 from motionkit.text_to_motion.grpo.settings import GrpoSettings
+from motionkit.text_to_motion.mdm.settings import MDMOptions
 
 from ...made.commands import assert_refused
 
@@ -67,6 +68,14 @@ def test_each_algorithm_has_its_own_sizes(monkeypatch: pytest.MonkeyPatch) -> No
     put(monkeypatch, "cuda")
     assert sizes(ask(algorithm="reward-gradient")) == {"rollout.prompts": (64, "preset gpu")}
     assert ask(algorithm="auto").settings.rollout.prompts == 64
+
+
+def test_a_policy_may_have_smaller_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    put(monkeypatch, "cuda")
+    monkeypatch.setattr(MDMOptions, "gpu", {"rollout.micro_batch": 16}, raising=False)
+    expected = {"rollout.prompts": 32, "rollout.group_size": 16, "rollout.micro_batch": 16}
+    assert sizes(ask()) == {key: (size, "preset gpu") for key, size in expected.items()}
+    assert sizes(ask(algorithm="reward-gradient")) == {"rollout.prompts": (64, "preset gpu")}  # it has no such size
 
 
 @pytest.mark.parametrize(("preset", "device"), [("cpu", "auto"), ("auto", "cpu"), ("cpu", "cuda")])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from motionkit import starter
 from motionkit.config import Chosen, choose_one
 from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.contracts.evaluation import protocol_reading
@@ -19,7 +20,7 @@ from motionkit.contracts.open_model import FoundModel, gives_of_model, open_mode
 from motionkit.errors import MotionkitError
 from motionkit.metrics import FrechetReference, distances, match_hits
 from motionkit.metrics.paired import Paired, compare
-from motionkit.text_to_motion.evaluation.protocol.figures import EMBEDDED, MOVING, QUANTITIES, REWARD, Sheet
+from motionkit.text_to_motion.evaluation.protocol.figures import EMBEDDED, MOVING, Sheet, ordered
 from motionkit.text_to_motion.evaluation.protocol.measure import Embedded, Measurement, Sampling
 from motionkit.text_to_motion.evaluation.protocol.tables import titled, tracked
 from motionkit.text_to_motion.evaluation.set_figures import (
@@ -100,7 +101,7 @@ class Comparison:
         for name in others:
             heads += [f"{name} - {base}" if len(others) > 1 else "difference", "95 %", "verdict"]
         rows: list[tuple[str, ...]] = []
-        for quantity in _ordered([*self.means, *self.missing]):
+        for quantity in ordered([*self.means, *self.missing]):
             if quantity in self.missing:
                 rows.append((titled(quantity), *["n/a"] * len(self.names), *[""] * (len(heads) - len(self.names) - 1)))
                 continue
@@ -145,7 +146,7 @@ def compare_policies(
     columns = {name: _per_prompt(text, motions) for name, motions in embedded.items()}
     means: dict[str, dict[str, float]] = {}
     differences: dict[str, dict[str, Paired]] = {}
-    for quantity in _ordered(sheets[base].values):
+    for quantity in ordered(sheets[base].values):
         if all(quantity in sheet.values for sheet in sheets.values()):
             means[quantity] = {name: sheet.values[quantity] for name, sheet in sheets.items()}
         if quantity in means and quantity in columns[base]:
@@ -168,12 +169,6 @@ def compare_policies(
     missing = {name: why for name, why in merged.missing.items() if name in wanted}
     names, prompts = list(embedded), measurement.amount.prompts
     return Comparison(names, means, differences, truth.values, missing, merged.notes, prompts)
-
-
-def _ordered(names: Iterable[str]) -> list[str]:
-    """Return names of figures in the order of the tables: rewards first."""
-    result = dict.fromkeys(names)
-    return [*(name for name in result if name.startswith(REWARD)), *(name for name in QUANTITIES if name in result)]
 
 
 def _per_prompt(text: Tensor, embedded: Embedded) -> dict[str, NDArray[np.float64]]:
@@ -240,9 +235,14 @@ def set_threads(policies: Sequence[DiffusionPolicy], wanted: int) -> None:
         torch.set_num_threads(wanted or 1)
 
 
-def find_policy(path: str) -> FoundModel:
-    """Return the text-to-motion policy that a path holds."""
-    model = open_model(path)
+def find_policy(path: str, chosen: Chosen) -> FoundModel:
+    """Return the text-to-motion policy that a path holds; one that is not motionkit's is left to the chosen plugin."""
+    try:
+        model = open_model(path)
+    except MotionkitError:
+        if chosen.label == starter.POLICY:
+            raise
+        return FoundModel(path, "policies", chosen.label, f"for the policy {chosen.label}")
     gives = gives_of_model(model)
     if gives == "diffusion":
         return model
@@ -272,6 +272,7 @@ def open_policy(
     more: dict[str, object] = {"checkpoint": model.path}
     if full and "padding" in type(chosen.options).model_fields and "padding" not in given_fields:
         more["padding"] = "full"
-    options = chosen.options.model_copy(update=more)
+    # Validated, as the checkpoint of another package's policy may be a path.
+    options = type(chosen.options).model_validate({**chosen.options.model_dump(include=given_fields), **more})
     policy: DiffusionPolicy = Chosen(chosen.kind, chosen.name, options).build(device=device, dataset=dataset)
     return policy

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -39,6 +39,13 @@ REWARD = "reward/"  # prefix of the names of rewards that are measured in additi
 BIASED = "biased, compare at equal n only"
 _BATCH, _PAIRS, _ENOUGH = 32, 300, 5
 _UNMOVED = "motions are shorter than 1 s, or reference clips of their actions hardly move or are not known"
+
+
+def ordered(names: Iterable[str]) -> list[str]:
+    """Return names of figures in the order of the tables: rewards, `QUANTITIES`, then a policy's own."""
+    every = dict.fromkeys(names)
+    rewards = [name for name in every if name.startswith(REWARD)]
+    return list(dict.fromkeys([*rewards, *(name for name in QUANTITIES if name in every), *every]))
 
 
 @dataclass

@@ -227,11 +227,6 @@ class Questions:
             )
         self._prompts = list(dataset.prompts(split, k_segments=k_segments)) if self.composite else []
         self._clips = list(dataset.clips(split))
-        if not dataset.has_clips:
-            raise MotionkitError(
-                f"{dataset.name} has prompts and no clips: there is nothing to compare motions with.",
-                fix="give --dataset with clips; what grpo measured on prompts alone: motionkit runs show RUN.",
-            )
         if not (self._prompts or self._clips):
             raise MotionkitError(f"the {split} split of {dataset.name} has nothing to ask for.")
         trained = trained or TrainedOn()
@@ -473,7 +468,8 @@ class Measurement:
             batch, prompts = make(part), [asked[i].prompt for i in part]
             latents = self._latents(batch, padded=padded)
             motion.append(latents)
-            quantities = physics_figures(batch) | self.actions.measure(batch, prompts) | self._scores(batch, prompts)
+            quantities = physics_figures(batch) | self.actions.measure(batch, prompts)
+            quantities |= reward_columns(self.rewards, batch, prompts)
             chances = {}
             if self._styles:
                 texts = [prompt.text for prompt in prompts]
@@ -496,16 +492,6 @@ class Measurement:
             {name: torch.cat(values)[inverse.to(values[0].device)] for name, values in moving.items()},
         )
 
-    def _scores(self, batch: MotionBatch, prompts: Sequence[Prompt]) -> dict[str, Tensor]:
-        """Return ``[N]`` of each reward; NaN if it does not apply or cannot be computed."""
-        if self.rewards is None:
-            return {}
-        terms = self.rewards.score(batch, prompts).terms
-        return {
-            f"{REWARD}{term.name}": torch.where(term.scores.applying, term.scores.total, torch.nan).to(batch.device)
-            for term in terms
-        }
-
     def _latents(self, batch: MotionBatch, *, padded: bool) -> Tensor:
         """Embed a batch; unless `padded`, frames past a motion's end are set to zero in the evaluator's space."""
         features = batch.features
@@ -513,3 +499,12 @@ class Measurement:
             mask = length_mask(batch.lengths, features.shape[1])
             features = torch.where(mask[..., None], features, self.evaluator.mean.to(features))
         return self.evaluator.encode_motions(features, batch.lengths)
+
+
+def reward_columns(rewards: RewardMix | None, motions: MotionBatch, prompts: Sequence[Prompt]) -> dict[str, Tensor]:
+    """Return ``[N]`` of each reward; NaN if it does not apply or cannot be computed."""
+    terms = () if rewards is None else rewards.score(motions, prompts).terms
+    return {
+        f"{REWARD}{term.name}": torch.where(term.scores.applying, term.scores.total, torch.nan).to(motions.device)
+        for term in terms
+    }

@@ -23,8 +23,16 @@ from motionkit.page.html import definitions, details, note, result_page
 from motionkit.page.html import table as page_table
 from motionkit.runs import LOCK, TrainedOn, disk_errors, fingerprint_tensors, hold, write_bytes_atomic
 from motionkit.text_to_motion.evaluation.judge import require_fit
-from motionkit.text_to_motion.evaluation.protocol.figures import EMBEDDED, Sheet
-from motionkit.text_to_motion.evaluation.protocol.measure import Amount, Measurement, Questions, Replication, Sampling
+from motionkit.text_to_motion.evaluation.protocol.figures import EMBEDDED, QUANTITIES, Sheet, ordered
+from motionkit.text_to_motion.evaluation.protocol.measure import (
+    Amount,
+    Measurement,
+    Questions,
+    Replication,
+    Sampling,
+    amount_of,
+)
+from motionkit.text_to_motion.evaluation.protocol.prompts_alone import PromptsAlone
 from motionkit.text_to_motion.evaluation.protocol.tables import explain, summarise, table, verdict
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions, single_clips
 from motionkit.text_to_motion.evaluation.same_data import Named, evaluator_doubt, evaluator_notes
@@ -48,7 +56,8 @@ def page_of(title: str, result: Result) -> str:
         "<h2>How it was measured</h2>",
         definitions(document["how"]),
     ]
-    meaning = {name: f"{text} Unit {unit}; better: {better}." for name, unit, better, text in explain()}
+    explained = explain(ordered([*QUANTITIES, *document["metrics"]]))
+    meaning = {name: f"{text} Unit {unit}; better: {better}." for name, unit, better, text in explained}
     parts.append(details("What each figure means", definitions(meaning), opened=True))
     return result_page(title, [document["verdict"]], parts, made_by="eval")
 
@@ -153,6 +162,38 @@ class Opened:
         """The network of the evaluator."""
         return self.named.evaluator
 
+    @property
+    def marks(self) -> dict[str, str]:
+        """Fingerprints of evaluator and data."""
+        return {"dataset": self.questions.fingerprint(), "evaluator": self.evaluator.fingerprint()}
+
+    @property
+    def count(self) -> int:
+        """Number of items to ask for."""
+        return self.questions.count
+
+    def amount(self, mode: str, protocol: str, *, starter: bool, replications: int, limit: int) -> tuple[str, Amount]:
+        """Return the name of the mode that is used, and its amount; see `amount_of`."""
+        return amount_of(mode, protocol, starter=starter, available=self.count, replications=replications, limit=limit)
+
+    @property
+    def by(self) -> str:
+        """Who measures, for titles."""
+        return self.named.words
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """The evaluator, for documents."""
+        return {"name": self.named.name, "said": self.named.said, "width": self.evaluator.latent}
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Data and evaluator in words, for the page."""
+        return {
+            "dataset": f"{self.called}, {self.split} split: {self.count} items, {self.questions.captions} captions",
+            "evaluator": f"{self.named.said}, {self.evaluator.latent} wide",
+        }
+
     def doubts(self, real_r3: float | None) -> list[str]:
         """Return why the evaluator's figures say little, by its R@3 of reference motions."""
         return evaluator_notes(self.named, self._asked, real_r3, self.command)
@@ -232,7 +273,7 @@ def open_all(
 def evaluate(
     model: FoundModel,
     policy: DiffusionPolicy,
-    opened: Opened,
+    opened: Opened | PromptsAlone,
     how: Sampling,
     amount: Amount,
     out: Path,
@@ -260,14 +301,14 @@ def evaluate(
         overwrite: Replace an evaluation in `out`.
         progress: Called with the number of motions since its last call, those of earlier attempts included.
     """
-    measurement = opened.measurement(amount, seed=seed, batch=batch)
+    measurement, marks = opened.measurement(amount, seed=seed, batch=batch), opened.marks
     key = {
         "policy": model.path,
         "policy weights": fingerprint_tensors(policy.tensors()),
         "text model": (policy.inputs or {}).get("text_model", ""),
-        "evaluator": opened.evaluator.fingerprint(),
+        "evaluator": marks.get("evaluator", ""),
         "dataset": opened.dataset,
-        "data": opened.questions.fingerprint(),
+        "data": marks["dataset"],
         "split": opened.split,
         "protocol": protocol,
         "mode": mode,
@@ -297,7 +338,7 @@ def evaluate(
 
 def _result(
     model: FoundModel,
-    opened: Opened,
+    opened: Opened | PromptsAlone,
     how: Sampling,
     amount: Amount,
     sheets: list[Replication],
@@ -308,7 +349,9 @@ def _result(
 ) -> Result:
     metrics, truth = (summarise([getattr(sheet, part) for sheet in sheets]) for part in ("metrics", "truth"))
     real_r3 = truth.get("r_precision_3", {}).get("mean")
-    notes, doubt = _notes(opened, amount, protocol, real_r3), opened.doubted(real_r3)
+    notes, doubt = list[str](), ""
+    if isinstance(opened, Opened):
+        notes, doubt = _notes(opened, amount, protocol, real_r3), opened.doubted(real_r3)
     for name in EMBEDDED if doubt else ():
         for block in (metrics.get(name), truth.get(name)):
             if block is not None and block["mean"] is not None:
@@ -316,14 +359,12 @@ def _result(
     multi = f", MultiModality {amount.mm_prompts} x {amount.mm_repeats}" if amount.mm_prompts else ""
     title = (
         f"{model.path}, {opened.split} split of {opened.called}, protocol {protocol}: {amount.prompts} prompts x "
-        f"{amount.replications}{multi}; {how.words}; {opened.named.words}"
+        f"{amount.replications}{multi}; {how.words}{opened.by and f'; {opened.by}'}"
     )
     sentence = verdict(metrics, truth, doubt)
     facts = {
         "policy": model.describe(),
-        "dataset": f"{opened.called}, {opened.split} split: {opened.questions.count} items, "
-        f"{opened.questions.captions} captions",
-        "evaluator": f"{opened.named.said}, {opened.evaluator.latent} wide",
+        **opened.facts,
         "sampler": how.words,
         "protocol": f"{protocol}, mode {mode}",
         "prompts": f"{amount.prompts} x {amount.replications} replications{multi}",
@@ -339,7 +380,7 @@ def _result(
         "split": opened.split,
         "sampler": how.words,
         "guidance_scale": how.guidance,
-        "evaluator": {"name": opened.named.name, "said": opened.named.said, "width": opened.evaluator.latent},
+        "evaluator": opened.about,
         "metrics": metrics,
         "ground_truth": truth,
         "verdict": sentence,
@@ -348,7 +389,7 @@ def _result(
         "out": str(out),
         "page": str(out / PAGE),
     }
-    shown = table(title, {"policy": metrics, "reference": truth})
+    shown = table(title, {"policy": metrics, **({"reference": truth} if truth else {})})
     return Result(document, tables=[shown], closing=[*notes, sentence, f"page: {document['page']}"])
 
 

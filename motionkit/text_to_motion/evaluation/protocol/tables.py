@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 
 from motionkit.metrics import interval
-from motionkit.text_to_motion.evaluation.protocol.figures import EMBEDDED, QUANTITIES, REWARD, Sheet
+from motionkit.text_to_motion.evaluation.protocol.figures import EMBEDDED, QUANTITIES, REWARD, Sheet, ordered
 from motionkit.text_to_motion.findings import LEAST_MOVEMENT, MOST_STATUES, is_noise, noise_sentence
 from motionkit.tracking import definition, table_of
 
@@ -39,7 +39,7 @@ def summarise(sheets: Sequence[Sheet]) -> dict[str, dict[str, Any]]:
     ``{"mean": None, "why"}``.
     """
     result: dict[str, dict[str, Any]] = {}
-    for name in QUANTITIES:
+    for name in ordered(name for sheet in sheets for name in (*sheet.values, *sheet.missing)):
         why = next((sheet.missing[name] for sheet in sheets if name in sheet.missing), "")
         values = [sheet.values[name] for sheet in sheets if name in sheet.values]
         if why:
@@ -54,7 +54,7 @@ def summarise(sheets: Sequence[Sheet]) -> dict[str, dict[str, Any]]:
 
 def table(title: str, columns: Mapping[str, Block]) -> dict[str, Any]:
     """Return blocks side by side, a row per figure, with reasons and notes in the last column."""
-    names = [name for name in QUANTITIES if any(name in block for block in columns.values())]
+    names = ordered(name for block in columns.values() for name in block)
     rows = []
     for name in names:
         blocks = [block.get(name, {}) for block in columns.values()]
@@ -66,11 +66,11 @@ def table(title: str, columns: Mapping[str, Block]) -> dict[str, Any]:
     return table_of(title, ["", *columns, "note"], rows, range(1, len(columns) + 1))
 
 
-def explain() -> list[tuple[str, str, str, str]]:
-    """Return name, unit, better direction and definition of every figure."""
+def explain(names: Iterable[str] = QUANTITIES) -> list[tuple[str, str, str, str]]:
+    """Return name, unit, better direction and definition of figures, by default of every one of motionkit's."""
     return [
         (metric.title(), metric.unit, "near 1" if metric.better == "one" else metric.better, metric.meaning)
-        for metric in (definition(tracked(name)) for name in QUANTITIES)
+        for metric in (definition(tracked(name)) for name in names)
     ]
 
 
@@ -83,6 +83,8 @@ def tracked(name: str) -> str:
     """Return the name of a figure's definition in `motionkit.tracking`."""
     if name.startswith(REWARD):
         return f"{name}/mean"
+    if name not in QUANTITIES:
+        return f"heldout/{name}"
     return f"physics/{name}" if name in ("skate", "penetration", "float", "jerk") else f"eval/{name}"
 
 
@@ -134,6 +136,8 @@ def verdict(metrics: Block, truth: Block, doubt: str = "") -> str:
         parts.append(
             f"it passes the reference motions on {' and '.join(passed)}: look at the motions before believing it"
         )
+    if metrics and not (parts or truth):
+        return "there are no reference motions to compare with: motionkit eval compare compares policies."
     return "; ".join(parts) + "." if parts else "nothing could be measured."
 
 

@@ -77,6 +77,8 @@ class Bench:
     """Why a text could not be scored, by reward and text."""
     not_finite: dict[str, int] = field(default_factory=dict)
     """Number of scores that were NaN or infinite though the reward applied, by reward."""
+    reading: set[str] = field(default_factory=set)
+    """Rewards that have scored a batch, so that a text that one cannot read is the text's fault."""
 
     @property
     def names(self) -> list[str]:
@@ -116,7 +118,9 @@ class Bench:
         unread = self.unread.setdefault(item.name, {})
         known = [place for place, prompt in enumerate(prompts) if prompt.text not in unread]
         try:
-            return self._scores(item, motions, prompts, known)
+            scores = self._scores(item, motions, prompts, known)
+            self.reading |= {item.name} if known else set()
+            return scores
         except MotionkitError as error:
             if len(known) < 2:
                 unread.update({prompts[place].text: error.message for place in known})
@@ -128,7 +132,7 @@ class Bench:
                 result[place] = self._scores(item, motions, prompts, [place])[place]
             except MotionkitError as error:
                 unread[prompts[place].text] = error.message
-        if len(known) == sum(prompts[place].text in unread for place in known) and len(unread) == len(known):
+        if item.name not in self.reading and all(prompts[place].text in unread for place in known):
             # No text of the first batch could be scored: the error is the reward's, and is raised.
             self._scores(item, motions, prompts, known)
         return result

@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.errors import MotionkitError
@@ -39,6 +39,18 @@ class Update(Protocol):
     def metrics(self) -> dict[str, float]:
         """Return metrics of the update, all defined in `motionkit.tracking`; called after the last pass."""
         ...
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a step asks of the network; a row is one motion at one timestep."""
+
+    sampled: int  # rows predicted without a graph
+    trained: int  # rows predicted with a graph and differentiated
+    rows: int  # rows of the largest prediction with a graph
+    calls: int = 1  # such predictions whose graphs are kept at the same time
+    states: int = 0  # features of each motion that are kept until the update, of the steps of its rollout
+    scored: bool = False  # whether the scores of all motions are differentiated
 
 
 class Algorithm(Protocol):
@@ -80,6 +92,16 @@ class Algorithm(Protocol):
         """Return the different plans of rollouts."""
         return [self.plan]
 
+    def load(self, motions: int) -> Load:
+        """Return what a step of `motions` samples asks of the network, about."""
+        rows = motions * len(self.plan)
+        calls = len(self.plan) if self.graph else 1
+        return Load(0 if self.graph else rows, rows, motions, calls, len(self.plan), scored=self.graph)
+
+    def calling(self) -> AbstractContextManager[None]:
+        """Return the context in which it calls the network with a graph."""
+        return nullcontext()
+
     def parts(self) -> dict[str, Stateful]:
         """Return its parts of a checkpoint, by names that the learner does not use."""
         return {}
@@ -114,6 +136,12 @@ class Reference:
         elif not has_adapters(policy.network):
             self._frozen = copy.copy(policy)
             self._frozen.network = copy.deepcopy(policy.network).requires_grad_(False)
+
+    @property
+    def network(self) -> nn.Module | None:
+        """Its own network; None if it is the policy's without adapters."""
+        model = self._given or self._frozen
+        return None if model is None else model.network
 
     def condition(self, prompts: Sequence[Prompt], own: Condition) -> Condition:
         """Return the reference's encoding of N prompts; `own` is the trained policy's, used if both are one network."""

@@ -12,7 +12,7 @@ With ``objective.sync_every`` the reference follows the policy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -21,6 +21,7 @@ from torch.nn.functional import logsigmoid
 
 from motionkit.rl import noise_key, segment_bounds, segment_frames, stable_hash
 from motionkit.text_to_motion.generating import Samples
+from motionkit.text_to_motion.grpo.algorithms.base import Load
 from motionkit.text_to_motion.grpo.algorithms.matching import Matching, MatchingUpdate, Noised, mean_frames
 from motionkit.text_to_motion.grpo.algorithms.options import DpoObjective
 from motionkit.text_to_motion.rewards.mix import Scored
@@ -44,6 +45,10 @@ class DPO(Matching):
     """The algorithm ``dpo``; arguments as `Matching`. The negative control swaps half of the pairs at random."""
 
     settings: DpoObjective
+
+    def load(self, motions: int) -> Load:
+        """Return what a step asks of the network: two motions of each group are compared."""
+        return replace(super().load(2 * motions // self.samples), sampled=motions * len(self.plan))
 
     def update(self, batch: Samples, scored: Scored, number: int) -> MatchingUpdate:
         """Find the pairs."""

@@ -18,7 +18,7 @@ from torch import Tensor
 from motionkit.motion import MotionBatch
 from motionkit.rl import DDIM, NoiseSource, Predict, Rollout, StepNoise, StepPlan, Visited, rollout
 from motionkit.text_to_motion.generating import Samples
-from motionkit.text_to_motion.grpo.algorithms.base import Algorithm, Context
+from motionkit.text_to_motion.grpo.algorithms.base import Algorithm, Context, Load
 from motionkit.text_to_motion.grpo.algorithms.options import EasyTuneOptions
 from motionkit.text_to_motion.grpo.algorithms.terms import (
     GradientTerms,
@@ -67,6 +67,11 @@ class EasyTune(Algorithm):
 
         done = rollout(seen, self.plan, start, noise, record=False)
         return Rollout(done.x0, None, Visited(torch.stack(states), self.plan.timesteps.to(done.x0.device)))
+
+    def load(self, motions: int) -> Load:
+        """Return what a step asks of the network: each state of the rollout is predicted again, with the reward."""
+        rows = motions * len(self.plan)
+        return Load(rows, rows + motions // 2, motions, states=len(self.plan), scored=True)
 
     def update(self, batch: Samples, scored: Scored, number: int) -> StepwiseUpdate:
         """Keep the visited states; the scores of the finished motions are for the metrics."""

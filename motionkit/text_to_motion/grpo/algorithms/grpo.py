@@ -39,7 +39,7 @@ from motionkit.rl import (
     rollout,
 )
 from motionkit.text_to_motion.generating import Samples
-from motionkit.text_to_motion.grpo.algorithms.base import Algorithm, Context
+from motionkit.text_to_motion.grpo.algorithms.base import Algorithm, Context, Load
 from motionkit.text_to_motion.grpo.algorithms.credit import Credit, assign_credit
 from motionkit.text_to_motion.grpo.algorithms.options import FlowOptions, GrpoOptions, WindowSampler
 from motionkit.text_to_motion.grpo.algorithms.terms import add_hold
@@ -214,6 +214,13 @@ class Clipped(Algorithm):
     def every_plan(self) -> Iterable[StepPlan]:
         """Return the different plans of rollouts."""
         return self.plans
+
+    def load(self, motions: int) -> Load:
+        """Return what a step asks of the network: a quarter of all states is predicted again to hold the policy."""
+        pairs, states = motions * len(self.plan.trainable), motions * len(self.plan)
+        held = states // 4 if self.settings.anchor else 0
+        kept = len(self.plan) + 2 * len(self.plan.trainable)  # and noise and prediction of the scored steps
+        return Load(states + held, self.passes * (pairs + held), min(self.micro_batch, pairs), states=kept)
 
     def parts(self) -> dict[str, Stateful]:
         """Return its part of a checkpoint: the coefficient of the KL if it is adapted."""

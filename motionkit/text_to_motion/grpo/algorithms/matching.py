@@ -28,7 +28,7 @@ from motionkit.rl import (
     stable_hash,
 )
 from motionkit.text_to_motion.generating import Samples
-from motionkit.text_to_motion.grpo.algorithms.base import Algorithm, Context, Reference
+from motionkit.text_to_motion.grpo.algorithms.base import Algorithm, Context, Load, Reference
 from motionkit.text_to_motion.grpo.algorithms.options import MatchingOptions
 from motionkit.text_to_motion.policy import DiffusionPolicy
 from motionkit.training.world import sum_over
@@ -157,6 +157,12 @@ class Matching(Algorithm):
     def rollout(self, predict: Predict, start: Tensor, noise: StepNoise, number: int) -> Rollout:
         """Sample by the deterministic sampler; only the finished samples are kept."""
         return rollout(predict, self.plan, start, noise, record=False)
+
+    def load(self, motions: int) -> Load:
+        """Return what a step asks of the network: a quarter of the samples is predicted again to hold the policy."""
+        drawn = motions * self.settings.draws
+        sampled = motions * len(self.plan) + motions // 4
+        return Load(sampled, self.passes * (drawn + motions // 4), min(self.micro_batch, drawn))
 
     def noised(self, batch: Samples, number: int, *, hold: bool = False) -> Noised:
         """Return the states of an update: for matching, or for the hold."""

@@ -11,17 +11,18 @@ gradient of the expected total with respect to the noisy steps.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
 
 from motionkit.rl import Predict, Rollout, StepNoise, graph_rollout, valid_dims
 from motionkit.text_to_motion.generating import Samples
-from motionkit.text_to_motion.grpo.algorithms.base import Algorithm, Context
+from motionkit.text_to_motion.grpo.algorithms.base import Algorithm, Context, Load
 from motionkit.text_to_motion.grpo.algorithms.credit import Credit, reward_credit
 from motionkit.text_to_motion.grpo.algorithms.grpo import ClippedUpdate, grpo
 from motionkit.text_to_motion.grpo.algorithms.options import GrpoObjective, GrpoOptions, GrpoRollout, MixedOptions
-from motionkit.text_to_motion.grpo.algorithms.reward_gradient import GradientUpdate, saves_memory
+from motionkit.text_to_motion.grpo.algorithms.reward_gradient import GradientUpdate, chain_load, saves_memory
 from motionkit.text_to_motion.grpo.algorithms.terms import GradientTerms, require_gradient, require_graph
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored
 
@@ -67,6 +68,13 @@ class Mixed(Algorithm):
         )
         require_graph(done.x0, "mixed")
         return done
+
+    def load(self, motions: int) -> Load:
+        """Return what the chain asks of the network, and the scored steps that are predicted again."""
+        chain = chain_load(motions, len(self.plan), len(self.plan), again=self.save_memory)
+        clipped = self.clipped.load(motions)
+        larger = chain if chain.calls * chain.rows >= clipped.rows else replace(chain, rows=clipped.rows, calls=1)
+        return replace(larger, trained=chain.trained + clipped.trained)
 
     def update(self, batch: Samples, scored: Scored, number: int) -> MixedUpdate:
         """Split the scores into those with a graph and those without, which become advantages."""

@@ -8,6 +8,7 @@ of the spread of its motions through the same chain.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.rl import DDIM, NoiseSource, Predict, Rollout, StepNoise, StepPlan, graph_rollout
 from motionkit.text_to_motion.generating import Samples
-from motionkit.text_to_motion.grpo.algorithms.base import Algorithm, Context
+from motionkit.text_to_motion.grpo.algorithms.base import Algorithm, Context, Load
 from motionkit.text_to_motion.grpo.algorithms.options import GradientOptions
 from motionkit.text_to_motion.grpo.algorithms.terms import (
     GradientTerms,
@@ -84,7 +85,7 @@ class RewardGradient(Algorithm):
             draw = np.random.default_rng((self.noise.seed, number, 1))
             steps = self.policy.schedule.drawn_around(plan.timesteps.tolist(), draw)
             plan = StepPlan.build(self.policy.schedule, DDIM(0.0), steps=steps)
-        with self.terms.merged():
+        with self.calling():
             done = graph_rollout(
                 predict,
                 plan,
@@ -97,6 +98,15 @@ class RewardGradient(Algorithm):
             )
         require_graph(done.x0, "reward-gradient")
         return done
+
+    def calling(self) -> AbstractContextManager[None]:
+        """Return the context in which adapters are merged if that is faster."""
+        return self.terms.merged()
+
+    def load(self, motions: int) -> Load:
+        """Return what a step asks of the network; half of the samples are predicted again to hold the policy."""
+        steps = self.settings.chain_steps if self.settings.chain == "last" else len(self.plan)
+        return chain_load(motions, steps, len(self.plan), again=self.save_memory)
 
     def update(self, batch: Samples, scored: Scored, number: int) -> GradientUpdate:
         """Keep the scores, which carry the graph."""
@@ -142,6 +152,12 @@ class GradientUpdate:
     def metrics(self) -> dict[str, float]:
         """Return the losses."""
         return {"loss/total": sum(self._losses.values()), **self._losses}
+
+
+def chain_load(motions: int, steps: int, total: int, *, again: bool) -> Load:
+    """Return the load of a chain whose last `steps` of `total` have a graph, or are computed `again` to have one."""
+    sampled = motions * (total if again else total - steps)
+    return Load(sampled, motions * steps + motions // 2, motions, 1 if again else steps, total, scored=True)
 
 
 def saves_memory(choice: str, policy: DiffusionPolicy, plan: StepPlan) -> bool:

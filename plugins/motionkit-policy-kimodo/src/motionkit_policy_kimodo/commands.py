@@ -1,4 +1,4 @@
-"""The command `motionkit kimodo-embed`. It imports no torch until it runs."""
+"""The commands `motionkit kimodo-embed` and `kimodo-check`. They import no torch until they run."""
 
 from __future__ import annotations
 
@@ -61,3 +61,29 @@ def _check(settings: EmbedSettings, prompts: Path, out: Path) -> None:
 
 
 EMBED = Command(kimodo_embed, EmbedSettings, check=_check)
+
+
+class CheckSettings(Settings):
+    """Settings of `motionkit kimodo-check`."""
+
+    body: Annotated[Path | None, Cli("--body"), Place()] = Field(
+        None, description="Joints of SMPL-X, for models of that body: joints.p of your Kimodo, or an SMPL-X file."
+    )
+
+
+def kimodo_check(
+    settings: CheckSettings,
+    console: Console,
+    model: Annotated[str, typer.Argument(help="Folder of a Kimodo model, or its id; or a run that tuned one.")],
+) -> Mapping[str, Any]:
+    """Open a model of Kimodo and say what it has: names and sizes, one prediction, the gradient between its stages."""
+    from motionkit_policy_kimodo.check import check
+    from motionkit_policy_kimodo.files import read_checkpoint
+
+    found, finite = check(read_checkpoint(model, smplx=settings.body))
+    if not finite:
+        raise MotionkitError(f"{model} predicts values that are not finite.", fix="download it again.", code=1)
+    return {"model": model, **found, "text": "\n".join(f"{topic}: {said}" for topic, said in found.items())}
+
+
+CHECK = Command(kimodo_check, CheckSettings)

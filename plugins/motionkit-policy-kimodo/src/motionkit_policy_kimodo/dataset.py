@@ -10,17 +10,18 @@ from torch import Tensor
 
 from motionkit.contracts.dataset import PromptDataset, Split, TextClip
 from motionkit.errors import MotionkitError
-from motionkit.motion import Normalizer, ReadOptions
+from motionkit.motion import Normalizer, ReadOptions, joints_to_features
 from motionkit.rl import stable_hash
 from motionkit.runs import fingerprint
 from motionkit.text import Prompt
+from motionkit_policy_kimodo import FPS, LONGEST, SHORTEST
 from motionkit_policy_kimodo.clips import encode_all
 from motionkit_policy_kimodo.motions import of_kimodo, read_g1, read_kimodo
 from motionkit_policy_kimodo.network import EPSILON
 from motionkit_policy_kimodo.prompts import Asked, read_prompts
 from motionkit_policy_kimodo.representation import KimodoRepresentation
 from motionkit_policy_kimodo.settings import PromptOptions
-from motionkit_policy_kimodo.skeletons import Body, body, soma30_rows
+from motionkit_policy_kimodo.skeletons import Body, body, soma30_rows, soma_skeleton
 from motionkit_policy_kimodo.texts import clean
 
 _SKATE, _JERK = 0.17, 450.0  # m/s and m/s^3, as the rewards measure them
@@ -33,12 +34,12 @@ class KimodoPrompts(PromptDataset):
         options: Options of the plugin.
     """
 
-    name, fps, max_length = "kimodo-prompts", 30.0, 300
+    name, fps, max_length = "kimodo-prompts", FPS, LONGEST
 
     def __init__(self, options: PromptOptions) -> None:
         if options.path is None:
             raise MotionkitError("no prompts are named.", fix="--dataset.path texts.txt")
-        self.options, self._motions = options, dict[str, Path | None]()
+        self.options = options
         asked = read_prompts(options.path)
         texts = sorted({clean(row.texts[0]) for row in asked}, key=stable_hash)
         if len(texts) < len(_SPLITS):
@@ -63,11 +64,12 @@ class KimodoPrompts(PromptDataset):
                 fix="write them after a tab, or in the column seconds; or give --dataset.seconds 5 to all.",
             )
         frames = int(seconds * self.fps)  # as Kimodo counts them
-        if not 2 <= frames <= self.max_length:
-            raise MotionkitError(f"{row.origin}: {seconds:g} s; Kimodo makes 0.1 to 10 s.", fix="give other seconds.")
-        key = f"{number}/{clean(row.texts[0])}"
-        self._motions[key] = row.motion
-        return Prompt((row.texts[0],), (frames,), key, extras=row.extras())
+        if not SHORTEST <= frames <= LONGEST:
+            raise MotionkitError(
+                f"{row.origin}: {seconds:g} s; Kimodo makes {SHORTEST / FPS:.1f} to {LONGEST / FPS:g} s.",
+                fix="give other seconds.",
+            )
+        return Prompt((row.texts[0],), (frames,), f"{number}/{clean(row.texts[0])}", extras=row.extras())
 
     def listed(self, split: Split) -> Sequence[Prompt]:
         """Return the prompts of a split."""
@@ -84,21 +86,51 @@ class KimodoPrompts(PromptDataset):
 
 
 class KimodoClips(KimodoPrompts):
+    """The true motions of cases of the benchmark, of SOMA, in features as HumanML3D's: for audits of rewards.
+
+    Args:
+        options: Options of the plugin.
+    """
+
+    name, has_clips, skeleton = "kimodo-clips", True, soma_skeleton()
+
+    def clips(self, split: Split) -> Sequence[TextClip]:
+        """Return the clips of a split."""
+        found = [prompt for prompt in self.listed(split) if "truth" in prompt.extras]
+        return [TextClip(prompt.key, self._features(prompt.extras["truth"]), prompt.segments) for prompt in found]
+
+    def _features(self, file: str) -> Tensor:
+        joints = read_kimodo(Path(file), ReadOptions())[0].motion.positions()
+        if joints.shape[1] == 77:
+            joints = joints[:, soma30_rows()]
+        if joints.shape[1] != self.skeleton.joints:
+            raise MotionkitError(f"{file} has {joints.shape[1]} joints, SOMA 30 or 77.", fix="leave its folder out.")
+        return joints_to_features(joints[: self.max_length + 1].float(), self.skeleton, target=False)
+
+    @property
+    def normalizer(self) -> Normalizer:  # type: ignore[override]
+        """Mean and Std of the train split."""
+        rows = torch.cat([clip.features for clip in self.clips("train")])
+        return Normalizer(rows.mean(0), rows.std(0).clamp(min=1e-3))
+
+
+class KimodoMotions(KimodoPrompts):
     """Prompts with a motion each, of one of Kimodo's bodies and at its rate: nothing is retargeted.
 
     Args:
         options: Options of the plugin; the file is a CSV with the column ``motion``.
     """
 
-    name, has_clips = "kimodo-clips", True
+    name, has_clips = "kimodo-motions", True
 
     def __init__(self, options: PromptOptions) -> None:
         super().__init__(options)
-        if lacking := [key for key, path in self._motions.items() if path is None]:
+        prompts = [prompt for split in _SPLITS for prompt in self.listed(split)]
+        if lacking := [prompt.key for prompt in prompts if "truth" not in prompt.extras]:
             raise MotionkitError(
                 f"{options.path} names no motion for {lacking[0]!r:.80}.", fix="write a file in the column motion."
             )
-        motions = [_opened(path) for path in self._motions.values() if path is not None]
+        motions = [_opened(Path(prompt.extras["truth"])) for prompt in prompts]
         bodies = {made.name: made for made, _ in motions}
         if len(bodies) > 1:
             raise MotionkitError(
@@ -108,7 +140,7 @@ class KimodoClips(KimodoPrompts):
         representation = KimodoRepresentation(made, self.fps)
         self.skeleton = representation  # type: ignore[assignment]
         features = encode_all([placed for _, placed in motions], representation)
-        self._features = dict(zip(self._motions, features, strict=True))
+        self._features = dict(zip((prompt.key for prompt in prompts), features, strict=True))
 
     @property
     def inputs(self) -> dict[str, str]:

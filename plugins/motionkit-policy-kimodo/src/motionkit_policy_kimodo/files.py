@@ -26,6 +26,7 @@ from motionkit.errors import MotionkitError
 from motionkit.geometry import positions_from_bones
 from motionkit.motion import DataRecord, Normalizer
 from motionkit.nn import add_adapters, merged_state, native_keys, stock_keys
+from motionkit.rigs import default_rest
 from motionkit.runs import OutputFolder, find_model, write_model
 from motionkit_policy_kimodo.network import EPSILON, STEPS, KimodoNetwork, Shape
 from motionkit_policy_kimodo.representation import LOCAL, ROOT, KimodoRepresentation
@@ -38,15 +39,23 @@ _PATTERNS = ("config.yaml", "policy.json", "*.safetensors", "*.npy", "last_weigh
 _PREFIX = "denoiser.backbone."
 _BODIES = {"SOMASkeleton30": "soma30", "G1Skeleton34": "g1", "SMPLXSkeleton22": SMPLX}
 _CLASSES = {POLICY, RETRIEVAL, "TwostageDenoiser", "KimodoMotionRep", "TMRMotionRep", *_BODIES}
-_SUPPORTED = {
-    "norm_first": False, "activation": "gelu", "input_first_heading_angle": True, "motion_mask_mode": "concat",
-    "num_base_steps": STEPS, "unit_vector": True, "vae": True,
-}  # fmt: skip
-"""Keys with the one value that is supported, which they also have where they are missing."""
+_VALUES: dict[str, dict[str, tuple[Any, ...]]] = {
+    POLICY: {
+        "norm_first": (False, True),
+        "activation": ("gelu", "relu"),
+        "input_first_heading_angle": (False, True),
+        "use_text_mask": (False, True),
+        "motion_mask_mode": ("concat",),
+        "num_base_steps": (STEPS,),
+        "cfg_type": ("separated", "regular", "nocfg", None),
+    },
+    RETRIEVAL: {"norm_first": (False,), "activation": ("gelu",), "unit_vector": (True,), "vae": (True,)},
+}
+"""Keys of each model with the values that are supported; the first is that of a config without the key."""
 
 _READ = {
-    "llm_shape", "use_text_mask", "num_text_tokens_override", "latent_dim", "ff_size", "num_layers", "num_heads",
-    "dropout", "pe_dropout", "fps", "ckpt_path", "ckpt_folder", "stats_path", "cfg_type", *_SUPPORTED,
+    "llm_shape", "num_text_tokens_override", "latent_dim", "ff_size", "num_layers", "num_heads", "dropout",
+    "pe_dropout", "fps", "ckpt_path", "ckpt_folder", "stats_path",
 }  # fmt: skip
 _MOST = {"num_layers": 200, "num_text_tokens_override": 1000}
 _AGAIN = "copy or download the folder again."
@@ -132,22 +141,27 @@ def read_checkpoint(source: str, *, smplx: Path | None = None, root_gradient: bo
     saved = find_model(folder, FOLDER, DOCUMENT) if folder.is_dir() else None
     folder = folder if saved is None else saved.document.parent
     config = read_config(folder, POLICY)
-    record = _original(config) if saved is None else _record(saved.document)
-    smplx = next((path for path in (smplx, folder / JOINTS, record.body) if path is not None and path.is_file()), smplx)
+    stored = _tensors(config) if saved is None else {}
+    record = _original(config, stored) if saved is None else _record(saved.document)
+    if smplx is None:
+        smplx = next((path for path in (folder / JOINTS, record.body) if path is not None and path.is_file()), None)
     representation = KimodoRepresentation(_body(config, smplx), float(config.size("fps")))
     normalizer, local = read_statistics(folder, representation.width)
     slots, width = config.sizes("llm_shape", 2)
     if config.values.get("num_text_tokens_override") is not None:
         slots = config.size("num_text_tokens_override")
     shape = Shape(
-        representation.width,
-        width,
-        slots,
-        bool(config.values.get("use_text_mask", True)),
-        config.size("latent_dim"),
-        config.size("ff_size"),
-        config.size("num_layers"),
-        config.size("num_heads"),
+        features=representation.width,
+        text_width=width,
+        text_slots=slots,
+        text_mask=config.values["use_text_mask"],
+        latent=config.size("latent_dim"),
+        feedforward=config.size("ff_size"),
+        layers=config.size("num_layers"),
+        heads=config.size("num_heads"),
+        norm_first=config.values["norm_first"],
+        activation=config.values["activation"],
+        heading=config.values["input_first_heading_angle"],
     )
     if shape.latent % shape.heads or shape.latent % 2:
         raise MotionkitError(f"{config.path}: {shape.heads} heads do not divide a width of {shape.latent}.", fix=_AGAIN)
@@ -159,7 +173,7 @@ def read_checkpoint(source: str, *, smplx: Path | None = None, root_gradient: bo
         return made
 
     if saved is None:
-        tensors = {name.removeprefix(_PREFIX): value.float() for name, value in _tensors(config).items()}
+        tensors = {name.removeprefix(_PREFIX): value.float() for name, value in stored.items()}
         network = weights.build(lambda: make(None), native_keys(tensors), str(_weights(config)))
     else:
         network = weights.build(lambda: make(record.lora), weights.read(saved.tensors), str(saved.tensors))
@@ -167,13 +181,13 @@ def read_checkpoint(source: str, *, smplx: Path | None = None, root_gradient: bo
             merged, network = merged_state(network), make(None)
             weights.load_strict(network, merged, str(saved.tensors))
     network.set_statistics(normalizer, local)
-    record = record.model_copy(update={"body": smplx, "lora": None})
+    record = record.model_copy(update={"body": smplx and smplx.resolve(), "lora": None})
     return Checkpoint(folder, config, record, representation, normalizer, network.eval())
 
 
-def _original(config: Config) -> Record:
-    types = {name: str(value.dtype).removeprefix("torch.") for name, value in _tensors(config).items()}
-    free = {"guidance": 1.0} if config.values.get("cfg_type") == "nocfg" else {}
+def _original(config: Config, stored: Mapping[str, Tensor]) -> Record:
+    types = {name: str(value.dtype).removeprefix("torch.") for name, value in stored.items()}
+    free = {"guidance": 1.0} if config.values["cfg_type"] in ("nocfg", None) else {}
     return Record(file=_weights(config).name, types=types, **free)
 
 
@@ -229,7 +243,8 @@ def new_checkpoint(
         np.save(folder / STATISTICS / name / "mean.npy", values.double().mean(0).float().numpy())
         np.save(folder / STATISTICS / name / "std.npy", values.double().std(0).float().numpy())
     if representation.name == SMPLX:
-        np.save(folder / JOINTS, positions_from_bones(representation.body.offsets, representation.parents).numpy())
+        rest = positions_from_bones(representation.body.offsets, representation.parents) + default_rest()[0]
+        np.save(folder / JOINTS, rest.numpy())
     skeleton = next(target for target, name in _BODIES.items() if name == representation.name)
     config = {
         "_target_": "kimodo.model.Kimodo", "num_base_steps": STEPS, "cfg_type": "separated",
@@ -243,8 +258,8 @@ def new_checkpoint(
             },
             "llm_shape": [1, shape.text_width], "use_text_mask": shape.text_mask,
             "num_text_tokens_override": shape.text_slots, "latent_dim": shape.latent, "ff_size": shape.feedforward,
-            "num_layers": shape.layers, "num_heads": shape.heads, "activation": "gelu", "norm_first": False,
-            "input_first_heading_angle": True,
+            "num_layers": shape.layers, "num_heads": shape.heads, "activation": shape.activation,
+            "norm_first": shape.norm_first, "input_first_heading_angle": shape.heading,
         },
     }  # fmt: skip
     (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")  # JSON is YAML
@@ -277,15 +292,18 @@ def read_config(folder: Path, model: str) -> Config:
         raise MotionkitError(
             f"{folder} is no {'policy' if model == POLICY else 'retrieval model'} of Kimodo.",
             why={RETRIEVAL: "it is its retrieval model (TMR).", POLICY: "it is a policy."}.get(found, ""),
-            fix="use it as a reward: --reward kimodo-tmr" if found == RETRIEVAL else "give the folder of that model.",
+            fix="use it as a reward: --reward kimodo-tmr --reward.weights FOLDER"
+            if found == RETRIEVAL
+            else "give its folder, or its id: nvidia/TMR-SOMA-RP-v1",
         )
-    for key, supported in _SUPPORTED.items():
-        if values.get(key, supported) != supported:
+    for key, supported in _VALUES[model].items():
+        if values.setdefault(key, supported[0]) not in supported:
             raise MotionkitError(
-                f"{path}: {key} is {values[key]!r}; networks with {supported!r} are supported.",
-                why="those are what the released models have.",
+                f"{path}: {key} is {values[key]!r:.80}, which is not supported.",
+                why=f"{' and '.join(map(repr, supported))} {'is' if len(supported) == 1 else 'are'}.",
+                fix="give one of the released models, or one that was trained as they were.",
             )
-    if unknown := sorted(values.keys() - _READ):
+    if unknown := sorted(values.keys() - _READ - _VALUES[model].keys()):
         _logger.warning("%s: %s is not read", path, ", ".join(unknown)[:200])
     return Config(path, frozenset(classes), values)
 
@@ -318,12 +336,18 @@ def _body(config: Config, smplx: Path | None) -> Body:
             f"{config.path} names {len(names)} skeletons.", why=f"one of {', '.join(_BODIES)} is needed.", fix=_AGAIN
         )
     if names[0] != SMPLX:
+        if smplx is not None:
+            raise MotionkitError(
+                f"{config.path.parent} is a model of {names[0]}, and needs no joints of SMPL-X.",
+                fix=f"leave {smplx} out.",
+            )
         return body(names[0])
     if smplx is None:
         raise MotionkitError(
             f"{config.path.parent} is a model of SMPL-X's body, which is not part of it.",
             why="SMPL-X's joints may not be passed on: they come from your own copy.",
-            fix="name kimodo/assets/skeletons/smplx22/joints.p of your Kimodo, or an SMPL-X file (.npz), as the body.",
+            fix="--policy.body FILE (of pretrain: --body). FILE is kimodo/assets/skeletons/smplx22/joints.p of your "
+            "Kimodo, or an SMPL-X file (.npz).",
         )
     return read_smplx(smplx)
 

@@ -56,10 +56,10 @@ class Guidance:
     """How predictions with and without conditions are mixed; u is the one without text and constraints.
 
     ``separated``: u + text (t - u) + constraint (k - u), where t has the text alone and k the constraints alone.
-    ``regular``: u + text (c - u), where c has both. ``none``: c.
+    ``regular``: u + text (c - u), where c has both. ``nocfg``: c.
     """
 
-    kind: Literal["separated", "regular", "none"] = "separated"
+    kind: Literal["separated", "regular", "nocfg"] = "separated"
     text: float = 2.0
     constraint: float = 2.0
 
@@ -85,7 +85,7 @@ class Guidance:
     def _passes(self, *, constrained: bool) -> dict[tuple[bool, bool], float]:
         """Return (has text, has constraints) of each pass, and its weight."""
         both, neither = (True, constrained), (False, False)
-        if self.kind == "none" or (self.text == 1.0 and not (constrained and self.kind == "separated")):
+        if self.kind == "nocfg" or (self.text == 1.0 and not (constrained and self.kind == "separated")):
             return {both: 1.0}
         if self.kind == "regular" or not constrained:
             return {neither: 1.0, both: self.text}

@@ -1,11 +1,21 @@
-"""Measures of feet, as Kimodo's benchmark has them."""
+"""What Kimodo's benchmark measures: feet, constraints, and retrieval by TMR-SOMA."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+import torch
 from torch import Tensor
 
+from motionkit.motion import MotionBatch
 from motionkit.rl import length_mask
+from motionkit.text import Prompt
 from motionkit_policy_kimodo.representation import KimodoRepresentation
+from motionkit_policy_kimodo.rewards import KimodoConstraints, of_kimodo
+from motionkit_policy_kimodo.settings import ConstraintRewardOptions
+from motionkit_policy_kimodo.tmr import Retrieval, benchmark, places
 
 _FLOOR, _SLIDING = 0.05, 0.2  # metres, metres per second
 
@@ -47,3 +57,54 @@ def foot_metrics(
 
 def _mean(values: Tensor, where: Tensor) -> Tensor:
     return (values * where).sum((1, 2)) / where.sum((1, 2)).clamp(min=1)
+
+
+class KimodoMeasures:
+    """Rows of eval and of `grpo`'s tables; see `motionkit.text_to_motion.policy.Measures` and `rows`.
+
+    Args:
+        retrieval: TMR-SOMA with the policy's text vectors; None leaves its rows out.
+    """
+
+    def __init__(self, retrieval: Retrieval | None = None) -> None:
+        self.retrieval = retrieval
+        self._errors = {of: KimodoConstraints(ConstraintRewardOptions(of=of)) for of in ("path", "effectors")}
+        self._truth = cache(self._read)
+
+    def parts(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> dict[str, Tensor]:
+        """Return measures ``[N]`` of feet and constraints, and unit vectors ``[N, E]``."""
+        body = of_kimodo(motions, "what Kimodo's policy measures")
+        joints, lengths = motions.joints, motions.lengths
+        parts = foot_metrics(joints, body.contacts(motions.features), lengths, body)
+        for name, reward in self._errors.items():
+            scores = reward.score(motions, prompts)
+            parts[f"{name}_error"] = torch.where(scores.applying, -scores.total, torch.nan)
+        return parts if self.retrieval is None else {**parts, "latent": self.retrieval.motions(joints, lengths)}
+
+    def figures(self, parts: Mapping[str, Tensor], prompts: Sequence[Prompt]) -> dict[str, Tensor | str]:
+        """Return the rows; R@3 has a value for each motion, other rows of retrieval one for all."""
+        result: dict[str, Tensor | str] = {name: values for name, values in parts.items() if name != "latent"}
+        for name in self._errors:
+            if not bool(parts[f"{name}_error"].isfinite().any()):
+                result[f"{name}_error"] = "no prompt has such constraints"
+        if self.retrieval is None:
+            return result | {"t2m_R03": "no TMR-SOMA is named: --policy.retrieval nvidia/TMR-SOMA-RP-v1"}
+        if len(prompts) < 2:
+            return result | {"t2m_R03": "retrieval needs two prompts"}
+        texts, latent = self.retrieval.texts([prompt.text for prompt in prompts]), parts["latent"]
+        files = [prompt.extras.get("truth") for prompt in prompts]
+        truth = torch.stack([self._truth(str(file)) for file in files]).to(texts) if all(files) else None
+        result |= {name: torch.tensor(value) for name, value in benchmark(texts, latent, truth).items()}
+        result["t2m_R03"] = 100.0 * (places(texts, latent) < 3).double()
+        if truth is None:
+            result |= dict.fromkeys(("m2m_R03", "FID_gen_gt"), "not every prompt has its true motion, gt_motion.npz")
+        return result
+
+    def to(self, device: torch.device | str) -> None:
+        """Move TMR-SOMA."""
+        if self.retrieval is not None:
+            self.retrieval.model.to(device)
+
+    def _read(self, file: str) -> Tensor:
+        assert self.retrieval is not None
+        return self.retrieval.file(Path(file))

@@ -21,14 +21,13 @@ from motionkit.motion import HUMANML, Clip, Motion, ReadOptions
 from motionkit.motion.motion import check_size
 from motionkit.runs import write_bytes_atomic
 from motionkit.weights import read_array
+from motionkit_policy_kimodo import FPS, SHORTEST
 from motionkit_policy_kimodo.qpos import from_qpos, projected, read_qpos, to_qpos, write_qpos
 from motionkit_policy_kimodo.representation import KimodoRepresentation
 from motionkit_policy_kimodo.skeletons import Body, body, smplx_body, to_soma77
 
-_RATE = 30.0  # frames per second
 _BODIES = {30: "soma30", 77: "soma77", 34: "g1"}
 _SAME = 0.005  # metres that bones may be off
-_SHORTEST = 2  # frames, as velocities need them
 _SEEN = 1e-4  # metres from which the way to hinges is said
 _ROOT = ("root_positions", "smooth_root_pos", "global_root_heading")
 
@@ -67,7 +66,7 @@ def read_kimodo(path: Path, options: ReadOptions) -> Sequence[Clip]:
             )
         tracks["foot_contacts"] = contacts > 0.5
     tracks["root_positions"] = root
-    return (_clip(made.motion(local, root, options.fps or _RATE, tracks), "Kimodo npz"),)
+    return (_clip(made.motion(local, root, options.fps or FPS, tracks), "Kimodo npz"),)
 
 
 def _array(arrays: Any, name: str, shape: tuple[int, ...], path: Path) -> Tensor:
@@ -149,8 +148,8 @@ def of_kimodo(clip: Clip) -> tuple[Motion, Body, Tensor]:
             why="SOMA, the Unitree G1 and the 22 joints of SMPL-X are written, by the names of their joints.",
             fix="write another format: .bvh, .glb or .npz.",
         )
-    if motion.frames < _SHORTEST:
-        raise MotionkitError(f"the motion has {motion.frames} frame.", why=f"{_SHORTEST} are the fewest.")
+    if motion.frames < SHORTEST:
+        raise MotionkitError(f"the motion has {motion.frames} frame.", why=f"{SHORTEST} are the fewest.")
     rotations, places = motion.rotations[:, : len(found)].double(), motion.translations[:, : len(found)].double()
     if not bool(rotations.isfinite().all() and places.isfinite().all()):
         raise MotionkitError("the motion has values that are no finite numbers.", fix="cut them off.")
@@ -167,7 +166,7 @@ def of_kimodo(clip: Clip) -> tuple[Motion, Body, Tensor]:
 def read_g1(path: Path, options: ReadOptions) -> Sequence[Clip]:
     """Read MuJoCo's qpos of the G1 as one clip."""
     local, root = from_qpos(read_qpos(path))
-    return (_clip(body("g1").motion(local, root, options.fps or _RATE), "G1 qpos"),)
+    return (_clip(body("g1").motion(local, root, options.fps or FPS), "G1 qpos"),)
 
 
 def write_g1(path: Path, clips: Sequence[Clip], options: WriteOptions) -> Fit:

@@ -7,6 +7,7 @@ the attention projections (`motionkit.nn.native_keys`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from motionkit.motion import Normalizer
 from motionkit.nn import TransformerEncoder, sinusoidal_table
 from motionkit.rl import length_mask
+from motionkit_policy_kimodo import FPS
 from motionkit_policy_kimodo.representation import LOCAL, ROOT, local_root
 
 STEPS = 1000  # diffusion steps
@@ -34,6 +36,9 @@ class Shape:
     feedforward: int = 2048
     layers: int = 16  # Of each stage
     heads: int = 8
+    norm_first: bool = False  # See `motionkit.nn.TransformerEncoder`
+    activation: Literal["gelu", "relu"] = "gelu"
+    heading: bool = True  # There is a token of the first heading
 
 
 class _TimeEmbedding(nn.Module):
@@ -56,8 +61,16 @@ class Stage(nn.Module):
         self.embed_timestep = _TimeEmbedding(shape.latent)
         self.input_linear = nn.Linear(features, shape.latent)
         self.output_linear = nn.Linear(shape.latent, out)
-        self.linear_first_heading_angle = nn.Linear(2, shape.latent)
-        self.seqTransEncoder = TransformerEncoder(shape.latent, shape.heads, shape.feedforward, shape.layers, 0.0)
+        self.linear_first_heading_angle = nn.Linear(2, shape.latent)  # in all files, with a token of it or not
+        self.seqTransEncoder = TransformerEncoder(
+            shape.latent,
+            shape.heads,
+            shape.feedforward,
+            shape.layers,
+            0.0,
+            norm_first=shape.norm_first,
+            activation=shape.activation,
+        )
 
     def forward(
         self, x: Tensor, valid: Tensor, row: Tensor, heading: Tensor, text: Tensor, text_mask: Tensor, table: Tensor
@@ -73,11 +86,12 @@ class Stage(nn.Module):
             text_mask: ``[N, slots]`` bool.
             table: ``[P, latent]`` positions.
         """
-        before = [self.embed_text(text), self.embed_timestep(row)[:, None]]
-        before += [self.linear_first_heading_angle(torch.stack([heading.cos(), heading.sin()], dim=-1))[:, None]]
-        # [N, slots + 2 + T, latent]: frame 0 has the position slots + 2.
-        tokens = torch.cat([*before, self.input_linear(x)], dim=1)
-        keys = torch.cat([text_mask, valid.new_ones(len(x), 2), valid], dim=1)
+        extra = [self.embed_timestep(row)]
+        if self.shape.heading:
+            extra.append(self.linear_first_heading_angle(torch.stack([heading.cos(), heading.sin()], dim=-1)))
+        # [N, slots + 2 + T, latent]: frame 0 has the position slots + 2, or slots + 1 without a heading.
+        tokens = torch.cat([self.embed_text(text), torch.stack(extra, dim=1), self.input_linear(x)], dim=1)
+        keys = torch.cat([text_mask, valid.new_ones(len(x), len(extra)), valid], dim=1)
         hidden = self.seqTransEncoder(tokens + table[: tokens.shape[1]], keys)
         with torch.autocast(x.device.type, enabled=False):
             out: Tensor = self.output_linear(hidden[:, -x.shape[1] :].float())
@@ -94,7 +108,7 @@ class KimodoNetwork(nn.Module):
             Kimodo's training: the way between the stages has differences and an arctangent, and multiplies it.
     """
 
-    def __init__(self, shape: Shape, fps: float = 30.0, *, root_gradient: bool = False) -> None:
+    def __init__(self, shape: Shape, fps: float = FPS, *, root_gradient: bool = False) -> None:
         super().__init__()
         self.shape, self.fps, self.root_gradient = shape, fps, root_gradient
         body = shape.features - ROOT

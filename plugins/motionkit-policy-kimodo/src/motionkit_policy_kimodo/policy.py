@@ -19,17 +19,17 @@ from motionkit.rl import Schedule
 from motionkit.runs import fingerprint_files, fingerprint_tensors
 from motionkit.text import Prompt
 from motionkit.text_to_motion.generating import TextToMotionPolicy
+from motionkit_policy_kimodo import FPS, LONGEST, SHORTEST
 from motionkit_policy_kimodo.constraints import observe, read_constraints
 from motionkit_policy_kimodo.files import export_checkpoint, read_checkpoint, save_policy
 from motionkit_policy_kimodo.guidance import Conditions, Guidance
+from motionkit_policy_kimodo.metrics import KimodoMeasures
 from motionkit_policy_kimodo.network import STEPS
 from motionkit_policy_kimodo.settings import KimodoOptions
-from motionkit_policy_kimodo.texts import COMMAND, open_table
+from motionkit_policy_kimodo.texts import COMMAND, TextTable
+from motionkit_policy_kimodo.tmr import read_retrieval
 
-LONGEST = 10.0  # seconds of a motion in Kimodo's training
-_SHORTEST = 2  # frames
 _KEPT = 256  # constraints of prompts in memory
-_KINDS: dict[str, Literal["separated", "regular", "none"]] = {"regular": "regular", "nocfg": "none"}
 
 
 class KimodoPolicy(TextToMotionPolicy):
@@ -44,7 +44,8 @@ class KimodoPolicy(TextToMotionPolicy):
     joins = False
     spacing: Literal["early", "even"] = "even"
     sampler: Literal["ddpm", "ddim"] = "ddim"
-    extras = ("heading", "constraints")
+    extras = ("heading", "constraints", "truth")
+    measures: KimodoMeasures
 
     def __init__(
         self,
@@ -64,12 +65,12 @@ class KimodoPolicy(TextToMotionPolicy):
         self.opened, self.options = opened, options
         self.network, self.normalizer, self.skeleton = opened.network, opened.normalizer, opened.representation
         self.schedule = Schedule.cosine(STEPS)
-        self.fps, self.max_length = self.skeleton.fps, round(LONGEST * self.skeleton.fps)
+        self.fps, self.max_length = self.skeleton.fps, LONGEST
         self.autocast: torch.dtype | None = None
         self.guidance: float | None = opened.record.guidance
         self.sampling_steps: int | None = opened.record.sampling_steps
         self.trained_on = opened.record.trained_on
-        self.kind = _KINDS.get(str(opened.config.values.get("cfg_type")), "separated")
+        self.kind: Literal["separated", "regular", "nocfg"] = opened.config.values["cfg_type"] or "nocfg"
         table = options.embeddings or opened.record.embeddings
         if table is None:
             raise MotionkitError(
@@ -77,7 +78,8 @@ class KimodoPolicy(TextToMotionPolicy):
                 why="Kimodo's text encoder takes 17 GB; its vectors are made once, before.",
                 fix=f"{COMMAND}, then --policy.embeddings OUT",
             )
-        self.texts = open_table(table, self.network.shape.text_width)
+        self.texts = self.skeleton.texts = TextTable(table, self.network.shape.text_width)
+        self.measures = KimodoMeasures(read_retrieval(options.retrieval, self.texts) if options.retrieval else None)
         self.lora: Mapping[str, Any] | None = None
         self._observed = lru_cache(maxsize=_KEPT)(self._observe)
         self.to(device)
@@ -99,6 +101,8 @@ class KimodoPolicy(TextToMotionPolicy):
     def inputs(self) -> dict[str, str]:
         """Fingerprints of the inputs that options name, by option; independent of their paths."""
         marks = {"checkpoint": fingerprint_tensors(self.network.state_dict()), "embeddings": self.texts.fingerprint}
+        if (judge := self.measures.retrieval) is not None:
+            marks["retrieval"] = fingerprint_tensors(judge.model.state_dict())
         files = {"body": self.options.body, "constraints": self.options.constraints}
         return marks | {name: fingerprint_files(path, [path]) for name, path in files.items() if path is not None}
 
@@ -130,16 +134,22 @@ class KimodoPolicy(TextToMotionPolicy):
                 f"{prompt.text!r} is {len(prompt.segments)} prompts in a row; Kimodo is asked for one at a time.",
                 fix="make them one by one, or say them in one sentence: A person walks, then waves.",
             )
-        if not _SHORTEST <= prompt.length <= self.max_length:
+        if not SHORTEST <= prompt.length <= self.max_length:
             raise MotionkitError(
-                f"{prompt.text!r} asks for {prompt.length} frames, Kimodo makes {_SHORTEST} to {self.max_length}.",
-                fix=f"ask for at most {LONGEST:g} s (--durations).",
+                f"{prompt.text!r} asks for {prompt.length} frames, Kimodo makes {SHORTEST} to {self.max_length}.",
+                fix=f"ask for at most {LONGEST / FPS:g} s (--durations).",
             )
 
     def _heading(self, prompt: Prompt) -> float:
         value = prompt.extras.get("heading", self.options.heading)
         if not isinstance(value, (int, float)) or not abs(value) < 7:
             raise MotionkitError(f"{prompt.text!r}: {value!r:.80} is no heading.", fix="give radians; 0 is +Z.")
+        if value and not self.network.shape.heading:
+            raise MotionkitError(
+                f"{prompt.text!r} has a first heading, which this model does not read.",
+                why="input_first_heading_angle is false in its config.yaml.",
+                fix="leave the heading out.",
+            )
         return float(value)
 
     def _observe(self, path: str | Path, frames: int) -> tuple[Tensor, Tensor]:
@@ -186,6 +196,7 @@ class KimodoPolicy(TextToMotionPolicy):
         """Move network and statistics."""
         self.network.to(device)
         self.normalizer = self.normalizer.to(device)
+        self.measures.to(device)
         return self
 
 

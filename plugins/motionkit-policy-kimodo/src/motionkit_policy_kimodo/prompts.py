@@ -23,12 +23,13 @@ class Asked:
     origin: str  # Where it stands
     constraints: Path | None = None  # File of its constraints
     heading: float | None = None  # First heading in radians
-    motion: Path | None = None  # File of a motion that does it
+    truth: Path | None = None  # File of the motion that it was written for
 
     def extras(self) -> dict[str, Any]:
         """Return what it asks for beside text and seconds, as `motionkit.text.Prompt.extras` has it."""
-        given = {"constraints": None if self.constraints is None else str(self.constraints), "heading": self.heading}
-        return {name: value for name, value in given.items() if value is not None}
+        files = {"constraints": self.constraints, "truth": self.truth}
+        given = {name: str(file) for name, file in files.items() if file is not None}
+        return given if self.heading is None else {**given, "heading": self.heading}
 
 
 def read_prompts(path: Path) -> list[Asked]:
@@ -36,8 +37,9 @@ def read_prompts(path: Path) -> list[Asked]:
 
     Args:
         path: A text file with a prompt in each line, seconds after a tab if they are given; a CSV with the column
-            ``text``, and ``seconds``, ``heading`` (radians), ``constraints`` and ``motion`` (files) or none of them; or
-            a folder, in which every meta.json is a case, with its constraints in constraints.json beside it.
+            ``text``, and ``seconds``, ``heading`` (radians), ``constraints`` and ``motion`` (files, the true motion) or none
+            of them; or a folder, in which every meta.json is a case, with constraints.json and the true motion,
+            gt_motion.npz, beside it.
 
     Raises:
         MotionkitError: There is no prompt, or seconds that are no length.
@@ -84,9 +86,15 @@ def _case(path: Path) -> Asked:
     texts, times = (_listed(meta, name) for name in ("text", "duration"))
     if not texts or not all(isinstance(text, str) for text in texts) or len(times) not in (0, len(texts)):
         raise MotionkitError(f"{path} has no text, or another number of durations.", fix="copy it again.")
-    beside = path.with_name("constraints.json")
+    constraints, truth = (path.with_name(name) for name in ("constraints.json", "gt_motion.npz"))
     seconds = tuple(second for time in times for second in _seconds(time, str(path)))
-    return Asked(tuple(texts), seconds, str(path), beside if beside.is_file() else None)
+    return Asked(
+        tuple(texts),
+        seconds,
+        str(path),
+        constraints if constraints.is_file() else None,
+        truth=truth if truth.is_file() else None,
+    )
 
 
 def _listed(meta: dict[str, Any], name: str) -> list[Any]:

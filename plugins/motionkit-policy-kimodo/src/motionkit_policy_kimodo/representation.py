@@ -13,10 +13,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from motionkit.geometry import matrix_from_6d, matrix_to_6d, rotate_yaw
-from motionkit.motion import Motion, Representation
+from motionkit.geometry import matrix_from_6d, matrix_to_6d, positions_from_bones, rotate_yaw
+from motionkit.motion import HUMANML, Motion, Representation
+from motionkit.motion.changes.poses import limbs
+from motionkit.rigs.rest import rest_rig
 from motionkit.rl import length_mask
+from motionkit_policy_kimodo import FPS
 from motionkit_policy_kimodo.skeletons import Body
+from motionkit_policy_kimodo.texts import TextTable
 
 ROOT = 5  # features of the smoothed root and the heading, which the first stage of the network predicts
 LOCAL = 4  # features of the root as the second stage reads it: turning speed, x and z speed, height
@@ -36,9 +40,14 @@ class KimodoRepresentation(Representation):
     Args:
         body: The body.
         fps: Frames per second.
+
+    Attributes:
+        texts: Text vectors of the policy that makes the motions, for rewards that read texts as it does.
     """
 
-    def __init__(self, body: Body, fps: float = 30.0) -> None:
+    texts: TextTable | None = None
+
+    def __init__(self, body: Body, fps: float = FPS) -> None:
         self.body, self.fps = body, fps
         self.name, self.joint_names, self.parents, self.feet = body.name, body.joint_names, body.parents, body.feet
         self.humanml, self.radii = body.humanml, body.radii
@@ -127,6 +136,24 @@ class KimodoRepresentation(Representation):
         """Return headings ``[..., T]`` in radians, as stored."""
         cos, sin = self._valid(features, lengths)[..., self.parts["heading"]].unbind(-1)
         return torch.atan2(sin, cos)
+
+    def as_humanml(self, features: Tensor, joints: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Return HumanML3D's joints: bones of limbs as they point, others as they are turned from their rest pose.
+
+        SOMA's collars, hips and spine point elsewhere at rest: HumanML3D's bones in their directions are another pose.
+        """
+        shared = super().as_humanml(features, joints, lengths)
+        if self.humanml is None or len(self.body) == HUMANML.joints:
+            return shared
+        rest, above = rest_rig(HUMANML).offsets[: HUMANML.joints].to(joints), [max(one, 0) for one in HUMANML.parents]
+        turns = self.rotations(features, lengths)[..., [self.humanml[joint] for joint in above], :, :]
+        bones = (turns @ rest[..., None]).squeeze(-1)
+        outer = [joint for limb in limbs(HUMANML) for joint in limb]
+        points = F.normalize((shared - shared[..., above, :])[..., outer, :], dim=-1)
+        bones[..., outer, :] = points * rest[outer].norm(dim=-1, keepdim=True)
+        legs, ours = list(HUMANML.leg_joints), [self.humanml[joint] for joint in HUMANML.leg_joints]
+        scale = rest[legs].norm(dim=-1).sum() / self.body.offsets.to(joints)[ours].norm(dim=-1).sum()
+        return positions_from_bones(torch.cat([scale * shared[..., :1, :], bones[..., 1:, :]], dim=-2), HUMANML.parents)
 
     def motion(self, features: Tensor, joints: Tensor, fps: float) -> Motion:
         """Return one motion with its rotations, and as tracks what Kimodo's files hold beside them."""

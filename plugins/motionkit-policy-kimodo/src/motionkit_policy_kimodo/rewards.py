@@ -21,7 +21,7 @@ from motionkit_policy_kimodo.mjcf import read_robot
 from motionkit_policy_kimodo.qpos import off_hinges, on_robot
 from motionkit_policy_kimodo.representation import KimodoRepresentation
 from motionkit_policy_kimodo.settings import BalanceOptions, ConstraintRewardOptions, HingeOptions, TmrOptions
-from motionkit_policy_kimodo.texts import COMMAND, last_table, open_table
+from motionkit_policy_kimodo.texts import COMMAND, TextTable
 from motionkit_policy_kimodo.tmr import read_retrieval, scores
 
 _RATE = 30.0  # frames per second of TMR-SOMA
@@ -44,35 +44,35 @@ class KimodoTmr(Reward):
     def __init__(
         self, options: TmrOptions, *, dataset: TextMotionDataset | None = None, device: torch.device | str = "cpu"
     ) -> None:
-        table = open_table(options.embeddings) if options.embeddings is not None else last_table()
-        if table is None:
-            raise MotionkitError(
-                "the reward kimodo-tmr has no text vectors, and no policy is open whose it could take.",
-                fix=f"{COMMAND}, then --reward.embeddings OUT",
-            )
-        self.retrieval = read_retrieval(options.weights, table)
+        self.table = TextTable(options.embeddings) if options.embeddings is not None else None
+        self.retrieval = read_retrieval(options.weights, self.table)
         self.retrieval.model.to(device)
-        self.table = table
-        self._text = cache(self._embedded)
 
     @property
     def inputs(self) -> dict[str, str]:
-        """Fingerprints of weights and text vectors."""
-        return {
-            "weights": fingerprint_tensors(self.retrieval.model.state_dict()),
-            "embeddings": self.table.fingerprint,
-        }
-
-    def _embedded(self, text: str) -> Tensor:
-        with torch.no_grad():
-            return self.retrieval.texts([text])[0]
+        """Fingerprints of the weights, and of text vectors that are not the policy's."""
+        weights = {"weights": fingerprint_tensors(self.retrieval.model.state_dict())}
+        return weights if self.table is None else {**weights, "embeddings": self.table.fingerprint}
 
     def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
         """Score N motions."""
         if motions.fps != _RATE:
             raise MotionkitError(f"TMR-SOMA reads {_RATE:g} frames per second, these motions have {motions.fps:g}.")
-        texts = torch.stack([self._text(prompt.text) for prompt in prompts]).to(motions.device)
+        if self.retrieval.model.text_model is None:
+            self.retrieval.model.text_model = self._policys(motions)
+        texts = self.retrieval.texts([prompt.text for prompt in prompts])
         return RewardScores(scores(texts, self.retrieval.motions(motions.joints, motions.lengths)))
+
+    @staticmethod
+    def _policys(motions: MotionBatch) -> TextTable:
+        body = motions.skeleton
+        table = body.texts if isinstance(body, KimodoRepresentation) else None
+        if table is None:
+            raise MotionkitError(
+                "the reward kimodo-tmr has no text vectors, and these motions are of no policy whose it could take.",
+                fix=f"{COMMAND}, then --reward.embeddings OUT",
+            )
+        return table
 
 
 class KimodoConstraints(Reward):
@@ -108,7 +108,7 @@ class KimodoConstraints(Reward):
 
     def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
         """Score N motions."""
-        body = _of_kimodo(motions, self.name)
+        body = of_kimodo(motions, f"the reward {self.name}")
         errors, applies = [], []
         for row, prompt in enumerate(prompts):
             path = prompt.extras.get("constraints")
@@ -141,7 +141,7 @@ class G1Hinges(Reward):
 
     def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
         """Score N motions."""
-        body = _of_kimodo(motions, self.name)
+        body = of_kimodo(motions, f"the reward {self.name}")
         local = body.body.local(body.rotations(motions.features, motions.lengths))  # [N, T, 34, 3, 3]
         off, past = (
             torch.where(motions.mask, each.mean(-1), 0.0).sum(1) / motions.lengths for each in off_hinges(local)
@@ -197,10 +197,12 @@ class G1Balance(Reward):
 
 
 def _of_kimodo(motions: MotionBatch, reward: str) -> KimodoRepresentation:
+def of_kimodo(motions: MotionBatch, who: str) -> KimodoRepresentation:
+    """Return the representation of motions of Kimodo; refuse others, of which `who` reads none."""
     body = motions.skeleton
     if not isinstance(body, KimodoRepresentation):
         raise MotionkitError(
-            f"the reward {reward} reads motions of Kimodo, these are of the {body.name} body.",
+            f"{who} reads motions of Kimodo, these are of the {body.name} body.",
             fix="use it with --policy kimodo.",
         )
     return body

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from motionkit.config import Chosen, Cli, Group, Place, slot
+from motionkit.contracts.protocol import Argument, ProtocolSettings
 from motionkit.plugins import Component
 from motionkit.runs import RunInfo
 from motionkit.runs.forms import POLICY, POLICY_DOCUMENT, ModelForm
 from motionkit.text_to_motion.next import use_policy as after_training
 from motionkit.text_to_motion.settings import LoraSettings
 from motionkit.training.settings import OptimSettings, RunSettings, TrainerSettings
+from motionkit_policy_kimodo import FPS, LONGEST
+from motionkit_policy_kimodo.rows import METRICS
 
 _PACKAGE = "motionkit_policy_kimodo"
 
 
 class KimodoOptions(Group):
     """Options of a Kimodo policy."""
+
+    gpu: ClassVar[Mapping[str, Any]] = {"rollout.micro_batch": 16}  # the released size then fits into 24 GB
 
     checkpoint: Annotated[str, Place(hub=True)] = Field(
         "",
@@ -39,6 +45,9 @@ class KimodoOptions(Group):
         None, description="Constraints of prompts without any, a JSON file as Kimodo's demo saves it."
     )
     constraint_guidance: float = Field(2.0, ge=0, le=100, description="Guidance scale of constraints.")
+    retrieval: Annotated[str, Place(hub=True)] = Field(
+        "", description="TMR-SOMA, by which held-out motions are measured too: nvidia/TMR-SOMA-RP-v1, or its folder."
+    )
     root_gradient: bool = Field(
         False, description="Let the gradient pass from the body through the root; Kimodo's training cuts it there."
     )
@@ -52,6 +61,23 @@ class TmrOptions(Group):
     )
     embeddings: Annotated[Path | None, Place()] = Field(
         None, description="Table of text vectors, by motionkit kimodo-embed; default: the policy's."
+    )
+
+
+class RetrievalSettings(ProtocolSettings):
+    """Measure TMR-SOMA on the true motions of Kimodo's benchmark: does it find the motion of each text?
+
+    CASES is a folder in which each meta.json has gt_motion.npz beside it. Published R@3: 89.1 (content), 93.9
+    (repetition), each of testsuite/SPLIT/text2motion/overview.
+    """
+
+    arguments: ClassVar[tuple[Argument, ...]] = (Argument("CASES", "Folder of the benchmark."),)
+
+    weights: Annotated[str, Cli("--weights"), Place(hub=True)] = Field(
+        "nvidia/TMR-SOMA-RP-v1", description="Folder of TMR-SOMA, or its id on the Hugging Face hub."
+    )
+    embeddings: Annotated[Path | None, Cli("--embeddings"), Place()] = Field(
+        None, description="Table of text vectors, by motionkit kimodo-embed CASES."
     )
 
 
@@ -94,6 +120,9 @@ class PretrainData(Group):
     batch_size: Annotated[int, Cli("--batch-size")] = Field(32, ge=1, le=65536, description="Clips per step.")
     cond_drop: float = Field(0.1, ge=0, le=1, description="Share of samples trained without their text.")
     constraints: float = Field(0.5, ge=0, le=1, description="Share of samples trained with random constraints.")
+    early: float = Field(
+        0.0, ge=0, le=1, description="Share of timesteps drawn densest at the noisy end, where the text matters most."
+    )
     velocities: float = Field(1.0, ge=0, description="Weight of the joints' velocities; 0: the paper's loss.")
     accelerations: float = Field(0.3, ge=0, description="Weight of the joints' accelerations; 0: the paper's loss.")
     ema: float = Field(0.999, ge=0, lt=1, description="Decay of the averaged weights, which are saved.")
@@ -142,7 +171,7 @@ class PromptOptions(Group):
     path: Annotated[Path | None, Place()] = Field(
         None, description="Text file, CSV with the column text, or folder with meta.json files."
     )
-    seconds: float | None = Field(None, gt=0, le=10, description="Seconds of prompts that have none.")
+    seconds: float | None = Field(None, gt=0, le=LONGEST / FPS, description="Seconds of prompts that have none.")
     held_out: float = Field(0.2, gt=0, lt=1, description="Share of the texts that are for val and test.")
 
 
@@ -153,6 +182,13 @@ policy = Component(
     exports={"kimodo": f"{_PACKAGE}.policy:export"},
     models=f"{_PACKAGE}.settings:MODELS",
     next=f"{_PACKAGE}.settings:use_policy",
+    metrics=METRICS,
+)
+
+clips = Component(
+    summary="Motions of SOMA with their texts: folders with meta.json and gt_motion.npz",
+    options=PromptOptions,
+    factory=f"{_PACKAGE}.dataset:KimodoClips",
 )
 
 prompts = Component(
@@ -161,10 +197,10 @@ prompts = Component(
     factory=f"{_PACKAGE}.dataset:KimodoPrompts",
 )
 
-clips = Component(
+motions = Component(
     summary="Motions of Kimodo's own bodies with their texts, by a CSV with the columns text, seconds and motion",
     options=PromptOptions,
-    factory=f"{_PACKAGE}.dataset:KimodoClips",
+    factory=f"{_PACKAGE}.dataset:KimodoMotions",
 )
 
 tmr = Component(
@@ -172,6 +208,13 @@ tmr = Component(
     options=TmrOptions,
     factory=f"{_PACKAGE}.rewards:KimodoTmr",
     gradient=True,
+)
+
+retrieval = Component(
+    summary="Measure TMR-SOMA on the true motions of Kimodo's benchmark",
+    options=RetrievalSettings,
+    factory=f"{_PACKAGE}.truth:TrueRetrieval",
+    metrics=METRICS,
 )
 
 constraint_error = Component(

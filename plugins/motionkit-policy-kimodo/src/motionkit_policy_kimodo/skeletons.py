@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -21,10 +21,16 @@ from motionkit import weights
 from motionkit.errors import MotionkitError
 from motionkit.formats.amass import read_smpl_model
 from motionkit.geometry import accumulate_rotations, bones_from_positions, positions_from_bones
-from motionkit.motion import HUMANML, Motion
+from motionkit.motion import HUMANML, Motion, Skeleton
 
 SMPLX = "smplx22"
 _NONE: Mapping[str, Tensor] = {}
+
+_BESIDE = {"smplx_betas": ("beta.npy", 16), "smplx_hands": ("mean_hands.npy", 90)}
+"""Files beside Kimodo's joints of SMPL-X, and how many of their values AMASS' files have."""
+
+_HANDS = ("hands_meanl", "hands_meanr")
+"""Arrays of an SMPL-X file: the mean pose of the fingers."""
 
 _HUMANML = (
     "Hips LeftLeg RightLeg Spine1 LeftShin RightShin Spine2 LeftFoot RightFoot Chest LeftToeBase RightToeBase Neck1 "
@@ -52,6 +58,8 @@ class Body:
     offsets: Tensor  # ``[J, 3]`` float64 metres from the parent at rest; 0 for the root
     humanml: tuple[int, ...] | None = None  # Its joints that are HumanML3D's 22, in their order
     radii: tuple[float, ...] = ()  # Metres at each joint, by which a robot's links are drawn
+    # Tracks of each of its motions, ``[N]`` by name, the same in every frame: what AMASS' files hold of a body.
+    constants: Mapping[str, Tensor] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.parents)
@@ -89,6 +97,7 @@ class Body:
         places[:, 0] = root
         if (feet := tracks.get("foot_contacts")) is not None:
             tracks = {**tracks, "contacts": feet.unflatten(1, (2, -1)).any(-1).double()}
+        tracks = {**tracks, **{name: values.expand(len(local), -1) for name, values in self.constants.items()}}
         return Motion(self.joint_names, self.parents, self.offsets, local.double(), places, fps, tracks, self.radii)
 
 
@@ -134,17 +143,20 @@ def smplx_body(joints: Tensor) -> Body:
 
 
 def read_smplx(path: Path) -> Body:
-    """Read the joints at rest of SMPL-X; nothing in the file is executed.
+    """Read the joints at rest of SMPL-X, and for AMASS' files its shape and hands; nothing in a file is executed.
 
     Args:
-        path: The joints file of a Kimodo installation (``[22 or more, 3]`` metres, as torch saves a tensor), or an
-            SMPL-X file (.npz, .pkl).
+        path: The joints file of a Kimodo installation (``[22 or more, 3]`` metres, as torch saves a tensor), with
+            beta.npy and mean_hands.npy beside it or not; or an SMPL-X file (.npz, .pkl).
 
     Raises:
         MotionkitError: The file holds something else.
     """
     if path.suffix.lower() in (".npz", ".pkl"):
-        return smplx_body(read_smpl_model(path).template)
+        template = read_smpl_model(path).template
+        stored = weights.read_array(path, wanted=_HANDS.__contains__) if path.suffix.lower() == ".npz" else {}
+        hands = [mean.flatten() for name in _HANDS if (mean := weights.as_tensor(stored.get(name))) is not None]
+        return _with(template, {"smplx_hands": torch.cat(hands)} if len(hands) == len(_HANDS) else {})
     content = weights.read(path)
     joints = weights.as_tensor(content)
     joints = None if joints is None else joints.squeeze()
@@ -158,7 +170,53 @@ def read_smplx(path: Path) -> Body:
     joints = joints[:count].double()
     if not bool(joints.isfinite().all()) or not 0.5 < float(joints[:, 1].max() - joints[:, 1].min()) < 3:
         raise MotionkitError(f"{path} holds no body in metres, Y up.", fix="give the joints file of your Kimodo.")
-    return smplx_body(joints)
+    beside = {name: (path.with_name(file), count) for name, (file, count) in _BESIDE.items()}
+    return _with(joints, {name: _vector(*file) for name, file in beside.items() if file[0].is_file()})
+
+
+def _vector(path: Path, count: int) -> Tensor:
+    values = torch.from_numpy(weights.read_numbers(path)).flatten()[:count]
+    if len(values) != count or not bool(values.isfinite().all()):
+        raise MotionkitError(f"{path} holds no {count} numbers.", fix="copy it again from your Kimodo, or remove it.")
+    return values
+
+
+def _with(joints: Tensor, known: Mapping[str, Tensor]) -> Body:
+    """Return the layout of SMPL-X with what AMASS' files hold of a body."""
+    return replace(smplx_body(joints), constants={"smplx_pelvis": joints[0].double(), **known})
+
+
+_LIMBS = (
+    "Hips RightLeg RightShin RightFoot RightToeBase", "Hips LeftLeg LeftShin LeftFoot LeftToeBase",
+    "Hips Spine1 Spine2 Chest Neck1 Neck2 Head Jaw", "Head LeftEye", "Head RightEye",
+    "Chest RightShoulder RightArm RightForeArm RightHand RightHandMiddleEnd", "RightHand RightHandThumbEnd",
+    "Chest LeftShoulder LeftArm LeftForeArm LeftHand LeftHandMiddleEnd", "LeftHand LeftHandThumbEnd",
+)  # fmt: skip
+
+
+@cache
+def soma_skeleton() -> Skeleton:
+    """Return SOMA's 30 joints as a body of HumanML3D's kind of features, 359 wide, for audits of rewards."""
+    made = body("soma30")
+    at = made.joint_names.index
+    directions = torch.nn.functional.normalize(made.offsets, dim=-1).tolist()
+    lefts = [name for name in made.joint_names if name.startswith("Left")]
+    heel, toe, other_heel, other_toe = made.feet
+    return Skeleton(
+        name=made.name,
+        joint_names=made.joint_names,
+        parents=made.parents,
+        chains=tuple(tuple(map(at, limb.split())) for limb in _LIMBS),
+        raw_offsets=tuple((x, y, z) for x, y, z in directions),
+        target_offsets=None,
+        feet=(heel, toe, other_heel, other_toe),
+        face_joints=(*made.hips, at("RightArm"), at("LeftArm")),
+        leg_joints=(at("RightShin"), at("RightFoot")),
+        mirror_pairs=tuple((at(name), at(name.replace("Left", "Right"))) for name in lefts),
+        fps=30.0,
+        unit=1.0,
+        contact_threshold=HUMANML.contact_threshold * (HUMANML.fps / 30.0) ** 2,
+    )
 
 
 def soma30_rows() -> list[int]:

@@ -102,20 +102,6 @@ class TextTable:
             )
 
 
-_opened: list[TextTable] = []
-
-
-def open_table(path: Path, width: int = 0) -> TextTable:
-    """Open a table, which rewards share (`last_table`)."""
-    _opened[:] = [TextTable(path, width)]
-    return _opened[0]
-
-
-def last_table() -> TextTable | None:
-    """Return the table that was opened last in this process, such as by the policy; None if there is none."""
-    return _opened[0] if _opened else None
-
-
 def write_vectors(path: Path, vectors: Mapping[str, Tensor], *, encoder: str) -> None:
     """Write a table: ``x.safetensors`` (float32) and ``x.json`` beside it.
 

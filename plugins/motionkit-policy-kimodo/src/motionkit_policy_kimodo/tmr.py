@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -11,11 +12,13 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.geometry import positions_from_bones, rotate_yaw
-from motionkit.metrics import frechet, retrieval
+from motionkit.metrics import frechet, ranks, retrieval
+from motionkit.motion import ReadOptions
 from motionkit.rl import length_mask
 from motionkit.text_to_motion.tmr.files import MOTION, TEXT, build_encoder, read_one
 from motionkit.text_to_motion.tmr.model import TMR, Latent
 from motionkit_policy_kimodo.files import RETRIEVAL, located, read_config, read_statistics
+from motionkit_policy_kimodo.motions import read_kimodo
 from motionkit_policy_kimodo.representation import KimodoRepresentation
 from motionkit_policy_kimodo.skeletons import body, soma30_rows
 from motionkit_policy_kimodo.texts import TextTable
@@ -74,6 +77,12 @@ class Retrieval:
         """Return unit vectors ``[N, E]`` of texts."""
         return F.normalize(self.model.encode_texts(texts), dim=-1)
 
+    def file(self, path: Path) -> Tensor:
+        """Return the unit vector ``[E]`` of the motion of SOMA in a Kimodo npz."""
+        joints = read_kimodo(path, ReadOptions())[0].motion.positions().to(self.model.mean)
+        with torch.no_grad():
+            return self.motions(joints[None], torch.tensor([len(joints)], device=joints.device))[0]
+
 
 def read_retrieval(source: str, texts: TextTable | None = None) -> Retrieval:
     """Open TMR-SOMA.
@@ -98,22 +107,27 @@ def scores(texts: Tensor, motions: Tensor) -> Tensor:
     return (texts * motions).sum(-1) / 2 + 0.5
 
 
-def benchmark(texts: Tensor, motions: Tensor, truth: Tensor) -> dict[str, float]:
+def benchmark(texts: Tensor, motions: Tensor | None, truth: Tensor | None) -> dict[str, float]:
     """Return the rows of Kimodo's benchmark, of unit vectors ``[N, E]``: recalls in percent, and Frechet distances.
 
     ``t2m``: the motion of each text among all motions; ``m2m``: the true motion of each motion; ``t2m_gt``: the true
-    motion of each text. A candidate whose text is the same (`SAME`) counts as right.
+    motion of each text. A candidate whose text is the same (`SAME`) counts as right. Rows of what is None are left out.
     """
-    pairs = {"t2m": texts @ motions.T, "m2m": motions @ truth.T, "t2m_gt": texts @ truth.T}
+    made = {"t2m": (texts, motions), "m2m": (motions, truth), "t2m_gt": (texts, truth)}
+    sets = {"FID_gen_gt": (motions, truth), "FID_gt_text": (truth, texts), "FID_gen_text": (motions, texts)}
     rows = {
-        f"{name}/{row.removeprefix('t2m/')}": value
-        for name, similarity in pairs.items()
-        for row, value in retrieval(similarity, sentences=texts, threshold=SAME).items()
-        if row.startswith("t2m/")
+        f"{name}_{row.removeprefix('t2m/')}": value
+        for name, (asked, among) in made.items()
+        if asked is not None and among is not None
+        for row, value in retrieval(asked @ among.T, sentences=texts, threshold=SAME).items()
+        if row.startswith("t2m/") and row != "t2m/len"
     }
-    return {
-        **rows,
-        "FID/gen_gt": frechet(motions, truth),
-        "FID/gt_text": frechet(truth, texts),
-        "FID/gen_text": frechet(motions, texts),
+    return rows | {
+        name: frechet(one, other) for name, (one, other) in sets.items() if one is not None and other is not None
     }
+
+
+def places(texts: Tensor, motions: Tensor) -> Tensor:
+    """Return the place ``[N]``, from 0, of the motion of each text among all; unit vectors ``[N, E]``."""
+    same = texts @ texts.T > 2 * SAME - 1
+    return ranks(texts @ motions.T, relevant=same | torch.eye(len(same), dtype=torch.bool, device=same.device))

@@ -37,7 +37,7 @@ from motionkit_policy_kimodo.network import Shape
 from motionkit_policy_kimodo.policy import KimodoPolicy
 from motionkit_policy_kimodo.representation import KimodoRepresentation, local_root
 from motionkit_policy_kimodo.settings import KimodoOptions, PretrainKimodoSettings
-from motionkit_policy_kimodo.texts import open_table
+from motionkit_policy_kimodo.texts import TextTable
 
 _WEIGHTS = {"root": 10.0, "heading": 2.0, "positions": 10.0, "rotations": 10.0, "velocities": 3.0, "contacts": 4.0}
 _JOINTS = 5.0  # weight of the joints by forward kinematics
@@ -60,9 +60,9 @@ class Batch:
 class PretrainKimodo:
     """Trains Kimodo on clips with captions; see `motionkit.training.base.Trainer`.
 
-    The paper's loss: smooth L1 on the blocks of the features and on the joints by forward kinematics, at uniform
-    timesteps, with random first headings and random constraints, and texts left out for guidance. The velocities and
-    accelerations of the joints are added to it: without them, small networks jerk.
+    The paper's loss: smooth L1 on the blocks of the features and on the joints by forward kinematics, with random first
+    headings and random constraints, and texts left out for guidance. The velocities and accelerations of the joints are
+    added to it: without them, small networks jerk. Timesteps are uniform, or denser at the noisy end.
     """
 
     shape_keys: ClassVar[tuple[str, ...]] = (
@@ -106,7 +106,7 @@ class PretrainKimodo:
         }
         self._captions = {split: [clip.captions for clip in some] for split, some in clips.items()}
         if not source:
-            source = str(self._new(aside / "model", representation, open_table(table).width))
+            source = str(self._new(aside / "model", representation, TextTable(table).width))
         self.policy = KimodoPolicy(
             KimodoOptions(checkpoint=source, embeddings=table, body=settings.body), device=self.device
         )
@@ -158,7 +158,7 @@ class PretrainKimodo:
         def begin() -> None:
             folder = run.artifact("policy")
             if settings.embeddings is None:  # the run keeps the starter's table
-                self.policy.texts = open_table(write_starter_table(folder / "texts.safetensors"))
+                self.policy.texts = TextTable(write_starter_table(folder / "texts.safetensors"))
             self.policy.save(folder, tensors=False)
             self._items.write(folder)
 
@@ -223,12 +223,19 @@ class PretrainKimodo:
         for row, length in enumerate(lengths.tolist()):
             if not plain and float(torch.rand((), generator=draw)) < train.constraints:
                 given[row, :length] = random_mask(policy.skeleton, length, draw)
-        timestep = torch.randint(len(policy.schedule), (len(rows),), generator=draw)
+        timestep = self._timesteps(len(rows), draw, early=0.0 if plain else train.early)
         noise = torch.randn(x0.shape, generator=draw)
         conditions = Conditions(text, mask, heading, x0, given)
         moved = (value.to(self.device) for value in (x0, lengths, timestep, noise))
         x0, lengths, timestep, noise = moved
         return Batch(x0, lengths, conditions.to(self.device), timestep, noise)
+
+    def _timesteps(self, count: int, draw: torch.Generator, *, early: float) -> Tensor:
+        """Draw timesteps ``[count]``, uniform, or a share `early` of them densest at the noisy end, as (1 - u^2)."""
+        steps = len(self.policy.schedule)
+        uniform = torch.randint(steps, (count,), generator=draw)
+        noisy = ((steps - 1) * (1 - torch.rand(count, generator=draw).square())).round().long()
+        return torch.where(torch.rand(count, generator=draw) < early, noisy, uniform)
 
     def _losses(self, batch: Batch) -> dict[str, Tensor]:
         policy, conditions = self.policy, batch.conditions

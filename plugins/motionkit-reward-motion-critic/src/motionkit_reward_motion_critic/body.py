@@ -7,7 +7,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from motionkit.geometry import accumulate_rotations, positions_from_bones
+from motionkit.geometry import accumulate_rotations, matrix_to_rotvec, positions_from_bones
 from motionkit.motion import HUMANML, JointMotion
 from motionkit.rigs import default_rest, solve
 
@@ -32,14 +32,12 @@ def critic_input(joints: Tensor) -> Tensor:
     Raises:
         MotionkitError: The joints are no finite body.
     """
-    import roma
-
     world = _world(joints) @ _zero().mT
     parents = torch.tensor(HUMANML.parents)
     local = world.clone()
     local[:, 1:] = world[:, parents[1:]].mT @ world[:, 1:]
     result = torch.zeros(len(joints), 25, 3, dtype=torch.float64)
-    result[:, : HUMANML.joints] = roma.rotmat_to_rotvec(local)  # angles up to pi, as in the critic's training data
+    result[:, : HUMANML.joints] = matrix_to_rotvec(local)  # angles up to pi, as in the critic's training data
     root = joints[:, 0].double().cpu()
     result[:, -1] = root - root[0]
     return result.float()

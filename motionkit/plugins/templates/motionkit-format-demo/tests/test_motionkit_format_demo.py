@@ -9,7 +9,7 @@ from motionkit.starter import generate
 
 
 def test_a_motion_comes_back(tmp_path: Path) -> None:
-    path = tmp_path / "walk.csv"
+    path = tmp_path / "walk.demo.csv"
     assert kind_of(path) == "demo"
     joints = torch.from_numpy(generate("walk", frames=40).joints).double()
     motion = JointMotion(HUMANML.joint_names, HUMANML.parents, joints, 20.0)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from motionkit import weights
 from motionkit.documents import read_model
 from motionkit.errors import MotionkitError
-from motionkit.geometry import matrix_from_6d, matrix_to_6d
+from motionkit.geometry import matrix_from_6d, matrix_to_6d, matrix_to_rotvec
 from motionkit.rigs import GAITS
 from motionkit.runs import TENSORS, find_model, newest_with, what_is, write_model
 from motionkit_predictor.states import MotionState
@@ -46,10 +46,8 @@ def frame_features(state: MotionState, fps: float) -> Tensor:
     which has none before it, it is 0. The root's rotation is relative to where the body faces, so neither place nor
     direction in the world matters.
     """
-    import roma
-
     rotations = state.rotations
-    turns: Tensor = roma.rotmat_to_rotvec(rotations[..., 1:, :, :, :] @ rotations[..., :-1, :, :, :].mT)
+    turns = matrix_to_rotvec(rotations[..., 1:, :, :, :] @ rotations[..., :-1, :, :, :].mT)
     velocity = torch.cat([torch.zeros_like(rotations[..., :1, :, :, 0]), turns * fps], dim=-3)
     return torch.cat([state.contacts, velocity.flatten(-2), matrix_to_6d(rotations).flatten(-2)], dim=-1)
 

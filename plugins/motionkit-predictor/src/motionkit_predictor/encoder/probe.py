@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from motionkit.geometry import matrix_from_6d, matrix_to_6d
+from motionkit.geometry import matrix_from_6d, matrix_from_rotvec, matrix_to_6d, matrix_to_rotvec
 from motionkit.rigs import GAITS, soft_period
 from motionkit.tracking import FEWEST, TOO_FEW, decimals, moved, table_of, word_of
 from motionkit_predictor.data.clips import ClipSet, StateClip
@@ -234,10 +234,8 @@ def measure(encoder: MotionEncoder, frames: Frames, baseline: Baseline) -> Probe
         )
 
     def moving(index: Tensor) -> Answers:
-        import roma
-
         velocity = frames.features[index, FEET : FEET + 3 * six[0]].unflatten(-1, (six[0], 3))
-        turns: Tensor = roma.rotvec_to_rotmat(velocity * (encoder.sizes.ahead / encoder.fps))
+        turns = matrix_from_rotvec(velocity * (encoder.sizes.ahead / encoder.fps))
         still = hold(index)
         return Answers(still.phase, still.gait, turns)
 
@@ -247,8 +245,6 @@ def measure(encoder: MotionEncoder, frames: Frames, baseline: Baseline) -> Probe
 @torch.no_grad()
 def _measured(ask: Callable[[Tensor], Answers], frames: Frames) -> Sums:
     """Sum errors and hits, take by take."""
-    import roma
-
     clips = int(frames.take.max()) + 1 if len(frames) else 0
     angles, poses = (torch.zeros(clips, 2, dtype=torch.float64) for _ in range(2))
     right, seen = (torch.zeros(clips, len(GAITS), dtype=torch.float64) for _ in range(2))
@@ -265,7 +261,7 @@ def _measured(ask: Callable[[Tensor], Answers], frames: Frames) -> Sums:
         _add(right, clip, true * (answers.gait == frames.gait[index].argmax(-1))[:, None])
         goes_on = frames.has_pose[index]
         turns = matrix_from_6d(frames.turns[index][goes_on] + identity)
-        between: Tensor = roma.rotmat_to_rotvec(answers.turns[goes_on] @ turns.mT).norm(dim=-1)
+        between = matrix_to_rotvec(answers.turns[goes_on] @ turns.mT).norm(dim=-1)
         joints = torch.full_like(between[:, 0], between.shape[1])
         _add(poses, clip[goes_on], torch.stack([between.sum(-1), joints], dim=-1))
     return Sums(angles, right, seen, poses)

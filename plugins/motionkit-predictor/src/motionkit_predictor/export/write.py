@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from motionkit.errors import MotionkitError
-from motionkit.geometry import matrix_from_6d
+from motionkit.geometry import matrix_from_6d, matrix_from_rotvec
 from motionkit.rigs.roles import find_roles
 from motionkit.runs import TENSORS, OutputFolder
 from motionkit_predictor.export import bvh_file, known_frames, runtime
@@ -195,8 +195,6 @@ def _condition_columns(predictor: MplPredictor) -> list[Column]:
 
 def _example(predictor: MplPredictor, frames: int) -> MotionState:
     """Return made-up known frames: joints swing by a tenth of a radian about the mean pose of the training clips."""
-    import roma
-
     joints, fps = len(predictor.names), predictor.network.fps
     mean = next(iter(heads_of(predictor).values())).mean.double().cpu()
     pose = matrix_from_6d(mean[: 6 * joints].unflatten(0, (joints, 6)))
@@ -209,7 +207,7 @@ def _example(predictor: MplPredictor, frames: int) -> MotionState:
     root = mean[6 * joints : 6 * joints + ROOT]
     contact = 0.5 + 0.4 * torch.sin(time)
     return MotionState(
-        pose @ roma.rotvec_to_rotmat(swing), root[:3].expand(frames, -1) / fps, root[3].expand(frames),
+        pose @ matrix_from_rotvec(swing), root[:3].expand(frames, -1) / fps, root[3].expand(frames),
         torch.stack([contact, 1 - contact], dim=-1),
     ).map(Tensor.float)  # fmt: skip
 

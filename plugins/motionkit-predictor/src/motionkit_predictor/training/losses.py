@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from motionkit.geometry import matrix_to_rotvec
 from motionkit.metrics import CONTACT
 from motionkit_predictor.network.features import Predicted
 from motionkit_predictor.states import MotionState, follow, state_positions
@@ -193,9 +194,7 @@ def rot_delta_root(frames: Frames, skeleton: Skeleton) -> Tensor:
 
 def rot_log(frames: Frames, skeleton: Skeleton) -> Tensor:
     """Smooth L1 between the rotation vectors of both turns, in radians per frame; mean over joints and axes."""
-    import roma
-
-    predicted, true = (roma.rotmat_to_rotvec(turn) for turn in (frames.predicted.turn, frames.true_turn))
+    predicted, true = (matrix_to_rotvec(turn) for turn in (frames.predicted.turn, frames.true_turn))
     return F.smooth_l1_loss(predicted, true, reduction="none", beta=0.1).mean((-1, -2))
 
 
