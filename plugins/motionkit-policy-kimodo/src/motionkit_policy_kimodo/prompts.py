@@ -37,8 +37,8 @@ def read_prompts(path: Path) -> list[Asked]:
 
     Args:
         path: A text file with a prompt in each line, seconds after a tab if they are given; a CSV with the column
-            ``text``, and ``seconds``, ``heading`` (radians), ``constraints`` and ``motion`` (files, the true motion) or none
-            of them; or a folder, in which every meta.json is a case, with constraints.json and the true motion,
+            ``text``, and ``seconds``, ``heading`` (radians), ``constraints`` and ``motion`` (files; the true motion) or
+            none of them; or a folder, in which every meta.json is a case, with constraints.json and the true motion,
             gt_motion.npz, beside it.
 
     Raises:

@@ -183,7 +183,7 @@ class G1Balance(Reward):
 
     def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
         """Score N motions."""
-        made = _of_kimodo(motions, self.name)
+        made = of_kimodo(motions, self.name)
         local = on_robot(made.body.local(made.rotations(motions.features, motions.lengths)))  # [N, T, 34, 3, 3]
         rotations = made.body.world(local)
         joints = made.body.joints(rotations, made.root(motions.features, motions.lengths))
@@ -196,7 +196,6 @@ class G1Balance(Reward):
         return RewardScores(-mean(found.error), parts={name: mean(values) for name, values in parts.items()})
 
 
-def _of_kimodo(motions: MotionBatch, reward: str) -> KimodoRepresentation:
 def of_kimodo(motions: MotionBatch, who: str) -> KimodoRepresentation:
     """Return the representation of motions of Kimodo; refuse others, of which `who` reads none."""
     body = motions.skeleton
