@@ -183,7 +183,7 @@ class G1Balance(Reward):
 
     def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
         """Score N motions."""
-        made = of_kimodo(motions, self.name)
+        made = of_kimodo(motions, f"the reward {self.name}")
         local = on_robot(made.body.local(made.rotations(motions.features, motions.lengths)))  # [N, T, 34, 3, 3]
         rotations = made.body.world(local)
         joints = made.body.joints(rotations, made.root(motions.features, motions.lengths))
