@@ -36,7 +36,7 @@ from motionkit_policy_kimodo.texts import KNOWN, clean, write_vectors
 
 FPS, FRAMES, WIDTH, EACH = 30, 45, 64, 3  # frames per second and of a motion; size of a text vector; motions of a text
 SOLE = 0.035  # metres from the ankle to the ground
-SAMPLES = 2  # motions of a text
+SAMPLES = 4  # motions of a text
 STANCE = 0.12  # metres from the middle to a foot
 
 NAMES = [body("g1").joint_names[row] for row in hinges()[0]]
@@ -182,7 +182,7 @@ def measure(file: Path, folder: Path, *runs: Path) -> None:
             "balanced": scores.parts["balanced"], "reward": scores.total, "airborne": scores.parts["airborne"],
             "movement": moved.mean(1), "path": path.norm(dim=-1).sum(1), "jerk": jerk,
         }  # fmt: skip
-        print(run, *(f"{name} {float(values.mean()):.3f}" for name, values in figures.items()))
+        print(run, *(f"{name} {float(values.mean()):.4f}" for name, values in figures.items()))
 
 
 if __name__ == "__main__":
