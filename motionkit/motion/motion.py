@@ -57,6 +57,8 @@ class Motion:
     # Further values per frame that a source has, ``[T, ...]`` each, such as ``contacts`` (``[T, 2]`` left, right in [0,
     # 1]); they are cut and resampled with the motion.
     tracks: Mapping[str, Tensor] = field(default_factory=dict)
+    # Metres at each joint, by which its links are drawn; empty: by the lengths of its bones.
+    radii: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         check_fps(self.fps)
@@ -115,6 +117,7 @@ class JointMotion:
     joints: Tensor  # ``[T, J, 3]`` float64 metres, Y up
     fps: float  # Frames per second
     tracks: Mapping[str, Tensor] = field(default_factory=dict)  # As in `Motion`
+    radii: tuple[float, ...] = ()  # As in `Motion`
 
     def __post_init__(self) -> None:
         check_fps(self.fps)

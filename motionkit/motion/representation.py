@@ -21,6 +21,7 @@ class Representation(ABC):
         humanml: Its joints that are HumanML3D's 22, in the order of those; None if it has no such joints. Rewards that
             read HumanML3D's features then get these motions as such.
         feet: Joints that touch the floor, such as left ankle, left toe, right ankle, right toe.
+        radii: Metres at each joint, by which its links are drawn as capsules; empty: by the lengths of its bones.
 
     Example:
         >>> import torch
@@ -42,6 +43,7 @@ class Representation(ABC):
     parents: tuple[int, ...]
     feet: tuple[int, ...]
     humanml: tuple[int, ...] | None = None
+    radii: tuple[float, ...] = ()
 
     @property
     def joints(self) -> int:
@@ -88,4 +90,4 @@ class Representation(ABC):
             joints: ``[T, J, 3]`` its `positions`.
             fps: Frames per second.
         """
-        return JointMotion(self.joint_names, self.parents, joints.double(), fps)
+        return JointMotion(self.joint_names, self.parents, joints.double(), fps, radii=self.radii)

@@ -142,7 +142,7 @@ def figure_of(track: PlayerTrack) -> Figure:
         root=root,
         bones=tuple((parent, joint) for joint, parent in enumerate(track.parents) if parent >= 0),
         lone=tuple(joint for joint, parent in enumerate(track.parents) if parent < 0 and joint not in track.parents),
-        radii=_radii(track.parents, lengths, sided, height / PERSON),
+        radii=track.radii or _radii(track.parents, lengths, sided, height / PERSON),
         sides=sided,
         head=_head(track, lengths, height / PERSON),
         height=height,
@@ -156,6 +156,11 @@ def figure_of(track: PlayerTrack) -> Figure:
 
 def _without_collars(sided: tuple[Side, ...], track: PlayerTrack) -> tuple[Side, ...]:
     """Assign the joints between trunk and shoulder to the trunk: their bones start at the centre of the chest."""
+    if track.radii:  # a robot's limbs begin at their first joint
+        return tuple(
+            "-" if parent < 0 or sided[parent] == "-" else side
+            for parent, side in zip(track.parents, sided, strict=True)
+        )
     roles = find_roles(track.names, track.parents)
     middle = set()
     for side in ("left", "right"):

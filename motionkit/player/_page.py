@@ -219,6 +219,7 @@ def _track(track: PlayerTrack, rate: float, *, wanted: float) -> tuple[dict[str,
             for (text, start, end), score in zip(track.segments, track.scores or _unscored(track), strict=True)
         ],
         "colour": track.colour,
+        **({"links": True} if track.radii else {}),  # drawn by its own radii, never with the skin of a person
         **_drawn(figure, keep),
     }
     return part, notes

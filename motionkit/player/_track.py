@@ -43,6 +43,7 @@ class PlayerTrack:
     # ``[T, 2]`` metres x and z that the root should follow, drawn as a dashed line; or None.
     path: Tensor | None = None
     notes: tuple[str, ...] = ()  # Sentences that the page shows above the picture
+    radii: tuple[float, ...] = ()  # Metres at each joint, by which bones are drawn; empty: by their lengths
 
     def __post_init__(self) -> None:
         for problem in (self._shape_problem(), self._value_problem(), self._text_problem()):
@@ -78,6 +79,8 @@ class PlayerTrack:
             return "parents name a joint that is not there"
         if self.names and len(self.names) != joints:
             return f"{len(self.names)} names for {joints} joints"
+        if self.radii and len(self.radii) != joints:
+            return f"{len(self.radii)} radii for {joints} joints"
         if self.contacts is not None and tuple(self.contacts.shape) != (shape[0], 2):
             return f"contacts are {list(self.contacts.shape)}, not [{shape[0]}, 2]"
         if self.path is not None and tuple(self.path.shape) != (shape[0], 2):
@@ -92,6 +95,8 @@ class PlayerTrack:
             return "no frame is free of NaN"
         if float(self.positions[good].abs().max()) > FARTHEST:
             return f"joints are farther than {FARTHEST:.0f} m from the origin; is the unit right"
+        if not all(0 < radius < math.inf for radius in self.radii):
+            return "a radius is not above 0"
         if self.contacts is not None and not bool(self.contacts.isfinite().all()):
             return "contacts are not finite"
         if self.path is not None and not float(self.path.abs().max()) <= FARTHEST:
@@ -157,4 +162,5 @@ def track_of(
         names=tuple(motion.names),
         path=path,
         notes=tuple(notes),
+        radii=tuple(motion.radii),
     )

@@ -21,7 +21,7 @@ function wayUp(joint, top, parents) {
 function bodyOf(track) {
   const { roles, parents } = track;
   const known = ['pelvis', 'head', 'left hip', 'right hip', 'left knee', 'right knee', 'left shoulder', 'right shoulder'];
-  if (!parents || !known.every((role) => roles[role] !== undefined)) return null;
+  if (!parents || track.links || !known.every((role) => roles[role] !== undefined)) return null;
   const radii = parents.map(() => 0);
   const trunk = parents.map(() => false);
   const between = (from, to, a, b, inTrunk = false) => {

@@ -56,6 +56,21 @@ def test_names_come_from_the_parents_of_a_known_body() -> None:
     assert figure_of(free).sides == ("-", "-", "-")
 
 
+def test_a_robot_is_drawn_by_its_own_radii() -> None:
+    """A limb begins at its first joint, and the page never gives it the skin of a person."""
+    radii = (0.1, 0.08, 0.05, 0.04, 0.05)
+    joints = torch.rand(3, 5, 3).double()
+    motion = JointMotion(("hips", "left_hip", "left_knee", "right_hip", "right_knee"), (-1, 0, 1, 0, 3), joints, 20.0)
+    robot = replace(motion, radii=radii)
+    figure = figure_of(track_of(robot.cut(1).resample(10.0), "x"))
+    assert figure.radii == radii
+    assert figure.sides == ("-", "-", "L", "-", "R")
+    assert figure_of(track_of(motion, "x")).sides == ("-", "L", "L", "R", "R")
+    parts = [payload.document([track_of(each, "x")], title="x")["tracks"][0] for each in (robot, motion)]
+    assert [part.get("links") for part in parts] == [True, None]
+    assert parts[0]["radii"] == list(radii)
+
+
 def test_kit_figures_are_coloured_by_the_side_they_show() -> None:
     """Facing +Z, a person's left is at +X, where KIT's names say right."""
     joints = body_to_kit(walking(4).double())
@@ -83,6 +98,8 @@ def test_kit_figures_are_coloured_by_the_side_they_show() -> None:
         ({"fps": float("nan")}, "frames per second"),
         ({"positions": torch.full((4, 22, 3), float("nan"))}, "no frame is free of NaN"),
         ({"positions": torch.full((4, 22, 3), 2e4)}, "is the unit right"),
+        ({"radii": (0.1,)}, "1 radii for 22 joints"),
+        ({"radii": (0.0,) * 22}, "a radius is not above 0"),
         ({"contacts": torch.zeros(3, 2)}, "contacts are [3, 2]"),
         ({"contacts": torch.full((40, 2), float("inf"))}, "contacts are not finite"),
         ({"segments": [("a", 0.0, 1.0)], "scores": [1.0, 2.0]}, "2 scores for 1 segments"),

@@ -241,6 +241,7 @@ def test_motions_that_do_not_fit_their_description_are_refused(tmp_path: Path) -
         {"texts": ["one"]},
         {"segments": [[0.1], [0.2]]},
         {"features": good.features[:1]},
+        {"radii": (0.1,)},
     ):
         Shown(**{**good.__dict__, **change}).save(file)
         with pytest.raises(MotionkitError, match="cannot be read as held-out motions"):

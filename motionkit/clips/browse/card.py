@@ -85,7 +85,7 @@ def _poses(track: PlayerTrack) -> PlayerTrack:
     """Return a track of the few frames that a thumbnail draws, finite ones."""
     shown = track.shown().nonzero().flatten()
     places = [int(shown[min(int(part * len(shown)), len(shown) - 1)]) for part in _SPREAD]
-    return PlayerTrack(track.title, track.positions[places], track.parents, 1.0, names=track.names)
+    return PlayerTrack(track.title, track.positions[places], track.parents, 1.0, names=track.names, radii=track.radii)
 
 
 def _speed(root: torch.Tensor, fps: float) -> float:

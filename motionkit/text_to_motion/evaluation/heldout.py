@@ -58,6 +58,7 @@ class Shown:
     fps: float
     names: tuple[str, ...] = ()  # joints of a body that is not HumanML3D's or KIT-ML's
     parents: tuple[int, ...] = ()  # parent of each
+    radii: tuple[float, ...] = ()  # metres at each, as `Representation.radii`
 
     @classmethod
     def first(
@@ -84,6 +85,7 @@ class Shown:
             fps=motions.fps,
             names=body.joint_names if own else (),
             parents=body.parents if own else (),
+            radii=body.radii if own else (),
         )
 
     def keep(self, run: Run, name: str) -> None:
@@ -103,6 +105,7 @@ class Shown:
             "skeleton": self.skeleton,
             "fps": self.fps,
             **({"names": self.names, "parents": self.parents} if self.names else {}),
+            **({"radii": self.radii} if self.radii else {}),
         }
         buffer = io.BytesIO()
         np.savez_compressed(buffer, features=np.concatenate(self.features), about=np.array(json.dumps(about)))
@@ -121,6 +124,7 @@ class Shown:
             skeleton, fps = str(about["skeleton"]), float(about["fps"])
             names = tuple(str(name) for name in about.get("names", ()))
             parents = tuple(int(parent) for parent in about.get("parents", ()))
+            radii = tuple(float(radius) for radius in about.get("radii", ()))
         except FileNotFoundError as error:
             raise MotionkitError(f"{path} is missing.") from error
         except (OSError, ValueError, KeyError, TypeError, EOFError, RecursionError, zipfile.BadZipFile) as error:
@@ -128,10 +132,11 @@ class Shown:
         ends = np.cumsum([spans[-1][1] if spans else 0 for spans in bounds])
         sizes = {len(texts), len(bounds), len(rewards), len(segments)}
         fits = len(names) == len(parents) and (not names or rows.shape[-1] == 3 * len(names))
+        fits = fits and len(radii) in (0, len(names)) and all(0 < radius < 1 for radius in radii)
         fits = fits and rows.ndim == 2 and len(texts) > 0 and len(sizes) == 1 and ends[-1] == len(rows)
         if not fits or any(len(b) != len(s) or not b for b, s in zip(bounds, segments, strict=True)):
             raise MotionkitError(f"{path} cannot be read as held-out motions.", why="its parts do not fit each other.")
-        return cls(np.split(rows, ends[:-1]), texts, bounds, rewards, segments, skeleton, fps, names, parents)
+        return cls(np.split(rows, ends[:-1]), texts, bounds, rewards, segments, skeleton, fps, names, parents, radii)
 
 
 @dataclass(frozen=True)

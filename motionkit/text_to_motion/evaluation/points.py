@@ -111,7 +111,7 @@ def track(name: str, shown: Shown, row: int) -> PlayerTrack:
     scores = shown.segments[row] if all(map(math.isfinite, shown.segments[row])) else ()
     if len(scores) != len(segments):
         scores = ()
-    motion = JointMotion(names, parents, joints.double(), shown.fps)
+    motion = JointMotion(names, parents, joints.double(), shown.fps, radii=shown.radii)
     return track_of(motion, name, segments=segments, scores=scores)
 
 

@@ -17,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from motionkit import plugins
 from motionkit.config import Chosen, Cli, Group, Layer, leaves, slot, slots, split_commas, with_later
+from motionkit.documents import value_at
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 from motionkit.text_to_motion.evaluation.settings import NONE, OptionalEvaluator
@@ -117,6 +118,19 @@ def find_preset(given: Mapping[str, Any], options: Mapping[str, Sequence[type[Ba
     values = algorithm | {key: value for key, value in policy.items() if key in algorithm}
     note = "--preset cpu keeps the small sizes" if preset == "auto" else "sizes that were given win"
     return Layer.of("preset gpu", values, off=note) if result == "cuda" else None
+
+
+def find_hold(options: Mapping[str, Sequence[type[BaseModel]]]) -> Layer | None:
+    """Return the KL to the start if no reward reads the text; see `Settings.preset_of`."""
+    # What options say of their plugins is a class attribute, which those of other packages may bring.
+    rewards = options.get("reward", ())
+    if not rewards or any(getattr(model, "reads_text", True) for model in rewards):
+        return None
+    values = {
+        key: value for model in options.get("algorithm", ()) for key, value in getattr(model, "textless", {}).items()
+    }
+    note = "a motion that stands still may be their best one; --kl-coef 0 sets it free"
+    return Layer.of("rewards without text", values, off=note) if values else None
 
 
 def _device(name: str) -> str:
@@ -337,8 +351,11 @@ class GrpoSettings(TrainerSettings):
 
     @classmethod
     def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Layer | None:
-        """Return the sizes for a GPU if there is one; see `Settings.preset_of`."""
-        return find_preset(given, options)
+        """Return the sizes for a GPU if there is one, and the KL of rewards without text; see `Settings.preset_of`."""
+        found = [layer for layer in (find_preset(given, options), find_hold(options)) if layer is not None]
+        values = {key: value_at(layer.table, *key.split(".")) for layer in found for key in layer.keys}
+        names = ", ".join(layer.name for layer in found)
+        return Layer.of(names, values, off="; ".join(layer.off for layer in found)) if found else None
 
 
 component = Component(

@@ -23,6 +23,7 @@ from motionkit.text_to_motion.grpo.settings import GrpoSettings
 from motionkit.text_to_motion.grpo.train import GrpoTrainer
 from motionkit_policy_kimodo.network import KimodoNetwork, Shape
 from motionkit_policy_kimodo.settings import KimodoOptions
+from motionkit_policy_kimodo.skeletons import body, table
 from motionkit_policy_kimodo.texts import KNOWN, clean, write_vectors
 
 FOLDER = Path(__file__).parents[4] / "shared" / "fixtures" / "kimodo"
@@ -201,6 +202,61 @@ def asked(soma: KimodoOptions, texts: Path, tmp_path: Path) -> tuple[str, ...]:
         str(soma.embeddings), "--dataset", "kimodo-prompts", "--dataset.path", str(texts), "--lora", "--batch-size",
         "2",
     )  # fmt: skip
+
+
+@pytest.fixture
+def write_robot(tmp_path: Path) -> Callable[..., Path]:
+    """Write MuJoCo's XML of the G1: the attributes of each body and of its inertial, the shapes of a foot, defaults."""
+    made = body("g1")
+    rows = [row["joint"] for row in table("g1")["hinges"]]
+
+    def write(links: Sequence[tuple[str, str]], feet: str, defaults: str = "") -> Path:
+        def element(name: str) -> str:
+            row, (place, inertial) = made.joint_names.index(name), links[["pelvis_skel", *rows].index(name)]
+            below = "".join(element(other) for other in rows if made.parents[made.joint_names.index(other)] == row)
+            joint = f'<joint name="{name.replace("_skel", "_joint")}"/>' if row else "<freejoint/>"
+            shapes = feet if "ankle_roll" in name else '<geom type="mesh" mesh="m"/>'
+            return f'<body name="{name}" {place}><inertial {inertial}/>{joint}{shapes}{below}</body>'
+
+        text = f"<mujoco><default>{defaults}</default><worldbody>{element('pelvis_skel')}</worldbody></mujoco>"
+        (tmp_path / "g1.xml").write_text(text)
+        return tmp_path / "g1.xml"
+
+    return write
+
+
+@pytest.fixture
+def robot_file(write_robot: Callable[..., Path]) -> Path:
+    """Write the G1 with links of 1 kg at their joints, and four balls at each foot."""
+    balls = "".join(f'<geom class="foot" pos="{x} {y} -0.025"/>' for x in (-0.05, 0.13) for y in (-0.03, 0.03))
+    link = ("", 'mass="1" diaginertia="0.01 0.01 0.01"')
+    return write_robot([link] * 30, balls, '<default class="foot"><geom size="0.01"/></default>')
+
+
+@pytest.fixture
+def recorded_robot(recorded: Path, write_robot: Callable[..., Path]) -> Path:
+    """Write the recorded masses and foot shapes as a robot file."""
+    with np.load(recorded / "g1_body.npz") as known:
+
+        def words(values: Any) -> str:
+            return " ".join(f"{value:.12g}" for value in np.atleast_1d(values))
+
+        links = [
+            (
+                f'pos="{words(known["pos"][row])}" quat="{words(known["quat"][row])}"',
+                f'pos="{words(known["centre"][row])}" quat="{words(known["inertia_quat"][row])}" '
+                f'mass="{words(known["mass"][row])}" diaginertia="{words(known["inertia"][row])}"',
+            )
+            for row in range(len(known["body"]))
+        ]
+        feet = "".join(
+            f'<geom type="capsule" pos="{words(at)}" quat="{words(turn)}" size="{words(size[:2])}"/>'
+            for of, at, turn, size in zip(
+                *(known[f"foot_{name}"] for name in ("body", "pos", "quat", "size")), strict=True
+            )
+            if of == known["foot_body"][0]
+        )
+    return write_robot(links, feet)
 
 
 @pytest.fixture

@@ -13,16 +13,15 @@ from torch import Tensor
 from torch.testing import assert_close
 from typer.testing import Result
 
-from motionkit.config import Group
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, MotionBatch
 from motionkit.text import Prompt
 from motionkit.text_to_motion.rewards.ask import ask
 from motionkit_policy_kimodo.policy import KimodoPolicy
-from motionkit_policy_kimodo.qpos import from_angles, hinges, projected
+from motionkit_policy_kimodo.qpos import from_angles, hinges, robot_axes
 from motionkit_policy_kimodo.representation import KimodoRepresentation
 from motionkit_policy_kimodo.rewards import G1Hinges, KimodoConstraints, KimodoTmr
-from motionkit_policy_kimodo.settings import ConstraintRewardOptions, KimodoOptions, TmrOptions
+from motionkit_policy_kimodo.settings import ConstraintRewardOptions, HingeOptions, KimodoOptions, TmrOptions
 from motionkit_policy_kimodo.skeletons import body
 
 Tensors = Callable[[str], dict[str, Tensor]]
@@ -111,15 +110,17 @@ def test_hinges(tensors: Tensors) -> None:
     made, known = KimodoRepresentation(body("g1")), tensors("g1_qpos.npz")
     prompts = [Prompt(("A robot walks.",), (50,)), Prompt(("A robot walks.",), (30,))]
     local, root = known["local_rot_mats"], known["root_positions"]
-    kept = projected(local, clamp=True)
+    joints, mounts, _, limits = hinges()
+    axes = robot_axes().float()
+    angles = (roma.rotmat_to_rotvec(mounts.float() @ local[:, joints]) * axes).sum(-1)
+    kept = from_angles(angles.clamp(*limits.float().unbind(-1)), local[:, 0], robot=True)
     free, robot = (made.encode(made.body.world(turns), root).repeat(2, 1, 1) for turns in (local, kept))
-    reward = G1Hinges(Group())
+    reward = G1Hinges(HingeOptions())
     assert_close(ask(reward, _g1(robot, (50, 30)), prompts).total, torch.zeros(2), atol=1e-5, rtol=0)
 
     # By hand, from the vector of each joint in the frame of its link.
-    joints, mounts, axes, limits = hinges()
     vectors = roma.rotmat_to_rotvec(mounts.float() @ local[:30, joints])
-    angles = (vectors * axes.float()).sum(-1)
+    angles = angles[:30]
     off = (vectors.square().sum(-1) - angles.square()).clamp(min=0).sqrt()
     past = angles - angles.clamp(*limits.float().unbind(-1))
     free[1, 30:] = torch.nan
@@ -141,16 +142,16 @@ def test_hinges_have_limits() -> None:
     places = torch.zeros(2, 3)
     angles = hinges()[3][:, 1].float().repeat(2, 1)
     angles[:, int(angles[0].argmin())] += 0.29  # of 29, so that the mean is 0.01
-    local = from_angles(angles, turns[:, 0].repeat(2, 1, 1))
+    local = from_angles(angles, turns[:, 0].repeat(2, 1, 1), robot=True)
     features = made.encode(made.body.world(local), places)[None]
-    scores = G1Hinges(Group()).score(_g1(features, (2,)), [Prompt(("A robot walks.",), (2,))])
+    scores = G1Hinges(HingeOptions()).score(_g1(features, (2,)), [Prompt(("A robot walks.",), (2,))])
     assert_close(scores.parts["past_limits"], torch.tensor([0.01]), atol=1e-5, rtol=0)
     assert_close(scores.parts["off_axis"], torch.zeros(1), atol=1e-4, rtol=0)
 
 
 def test_hinges_refuse_other_bodies(tensors: Tensors) -> None:
     with pytest.raises(MotionkitError, match="of the g1 body"):
-        ask(G1Hinges(Group()), _clip(tensors), [Prompt(("A person walks.",), (40,))] * 2)
+        ask(G1Hinges(HingeOptions()), _clip(tensors), [Prompt(("A person walks.",), (40,))] * 2)
 
 
 def test_a_run_on_hinges(

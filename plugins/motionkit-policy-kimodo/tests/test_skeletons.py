@@ -15,6 +15,7 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.geometry import positions_from_bones, yaw_matrix
 from motionkit.motion import HUMANML
+from motionkit_policy_kimodo.representation import KimodoRepresentation
 from motionkit_policy_kimodo.skeletons import body, read_smplx, smplx_body, to_soma77
 
 Tensors = Callable[[str], dict[str, Tensor]]
@@ -101,3 +102,13 @@ def test_other_files_are_refused(tmp_path: Path, content: object, said: str) -> 
     torch.save(content, tmp_path / "joints.p")
     with pytest.raises(MotionkitError, match=said):
         read_smplx(tmp_path / "joints.p")
+
+
+def test_links_of_the_robot() -> None:
+    made = body("g1")
+    assert len(made.radii) == len(made)
+    assert all(0.02 < radius < 0.1 for radius in made.radii)
+    assert KimodoRepresentation(made).radii == made.radii
+    eye = torch.eye(3).expand(2, len(made), 3, 3)
+    assert made.motion(eye, torch.zeros(2, 3), 30.0).radii == made.radii
+    assert body("soma30").radii == ()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from shutil import copytree
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -13,14 +14,20 @@ from torch.testing import assert_close
 from typer.testing import Result
 
 from motionkit import load_dataset
+from motionkit.errors import MotionkitError
+from motionkit.formats import WriteOptions
 from motionkit.kernels import physics_sums
-from motionkit.motion import HUMANML, Motion, with_frame_after
+from motionkit.motion import HUMANML, Clip, Motion, with_frame_after
 from motionkit.rl import length_mask
+from motionkit.testing import check_dataset
 from motionkit_policy_kimodo.clips import encode_clips, own_body, resampled, write_starter_table
 from motionkit_policy_kimodo.constraints import PARTS, columns_of
+from motionkit_policy_kimodo.dataset import KimodoMotions
+from motionkit_policy_kimodo.motions import write_g1, write_kimodo
 from motionkit_policy_kimodo.policy import KimodoPolicy
+from motionkit_policy_kimodo.qpos import from_angles
 from motionkit_policy_kimodo.representation import KimodoRepresentation
-from motionkit_policy_kimodo.settings import KimodoOptions
+from motionkit_policy_kimodo.settings import KimodoOptions, PromptOptions
 from motionkit_policy_kimodo.skeletons import body
 from motionkit_policy_kimodo.train import kimodo_loss, random_mask
 
@@ -147,3 +154,72 @@ def test_vectors_are_needed(cli: Callable[..., Result], soma: KimodoOptions, tmp
     )
     assert wrong.exit_code == 2, wrong.output
     assert "384 numbers, the model reads 16" in wrong.output
+
+
+@pytest.fixture
+def robots(tmp_path: Path) -> Path:
+    """Write motions of the G1 as npz and CSV, and their table: a text each."""
+    draw = torch.Generator().manual_seed(0)
+    rows = ["text,seconds,motion"]
+    for number in range(8):
+        angles = 0.2 * torch.randn(1, 29, generator=draw) * torch.linspace(0, 1, 12 + number)[:, None]
+        local = from_angles(angles, torch.eye(3).expand(len(angles), 3, 3), robot=number % 2 == 0)
+        clip = Clip(body("g1").motion(local, torch.zeros(len(angles), 3), 30.0))
+        name = f"{number}.csv" if number % 2 else f"{number}.kimodo.npz"
+        (write_g1 if number % 2 else write_kimodo)(tmp_path / name, [clip], WriteOptions())
+        rows.append(f"A robot moves {number} times.,{(12 + number) / 30 + 0.01:.3f},{name}")
+    (tmp_path / "robots.csv").write_text("\n".join(rows))
+    return tmp_path / "robots.csv"
+
+
+def test_clips_of_its_own_body(robots: Path) -> None:
+    dataset = KimodoMotions(PromptOptions(path=robots))
+    check_dataset(dataset)
+    clips = [clip for split in ("train", "val", "test") for clip in dataset.clips(split)]
+    assert len(clips) == 8
+    assert dataset.skeleton.name == "g1"
+    for clip in clips:
+        number = int(clip.captions[0].split()[3])
+        assert clip.features.shape == (12 + number, 417)
+    assert KimodoMotions(PromptOptions(path=robots)).inputs == dataset.inputs
+
+
+def test_a_small_model_of_the_robot(
+    robots: Path, cli: Callable[..., Result], soma: KimodoOptions, make_table: Callable[..., Path]
+) -> None:
+    table = make_table(16, *(f"A robot moves {number} times." for number in range(8)))
+    words = ["--dataset", "kimodo-motions", "--dataset.path", str(robots), "--embeddings", str(table)]
+    small = [f"--set=model.{name}={size}" for name, size in {"latent": 16, "feedforward": 16, "layers": 1}.items()]
+    small += ["--set=train.samples=1", "--batch-size", "4", "--num-steps", "2"]
+    done = cli("pretrain", "kimodo", *words, *small, "--out", "run")
+    assert done.exit_code == 0, done.output
+    policy = KimodoPolicy(KimodoOptions(checkpoint="run"))
+    assert policy.skeleton.name == "g1"
+    (clip,) = policy.generate("A robot moves 1 times.", durations=[0.5], inference_timesteps=3)
+    assert clip.motion.names == body("g1").joint_names
+    assert clip.motion.radii == body("g1").radii
+    written = cli("export", "run", "official", "--to", "kimodo")
+    assert written.exit_code == 0, written.output
+    other = cli("pretrain", "kimodo", *words, "--init", soma.checkpoint, "--num-steps", "2", "--out", "other")
+    assert other.exit_code == 2
+    assert "the model is of soma30" in " ".join(other.output.split())
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("3.csv", ""), "names no motion"),
+        (("motion\n", "other\n"), "names no motion"),
+        (("3.csv", "none.csv"), "none.csv"),
+        (("3.csv", "human.kimodo.npz"), "of the bodies"),
+    ],
+)
+def test_clips_that_are_refused(change: tuple[str, str], said: str, robots: Path, recorded: Path) -> None:
+    with np.load(recorded / "representation_soma.npz") as known:
+        turns, root = torch.from_numpy(known["global_rot_mats"]), torch.from_numpy(known["posed_joints"][:, 0])
+    human = body("soma30").motion(body("soma30").local(turns.double()), root, 30.0)
+    write_kimodo(robots.parent / "human.kimodo.npz", [Clip(human)], WriteOptions())
+    robots.write_text(robots.read_text().replace(*change))
+    with pytest.raises(MotionkitError) as refused:
+        KimodoMotions(PromptOptions(path=robots))
+    assert said in refused.value.sentence()

@@ -7,12 +7,26 @@ from typing import Any
 
 import pytest
 
+from motionkit.config import Layer, resolve_layers
 from motionkit.errors import MotionkitError
-from motionkit.text_to_motion.grpo.settings import decide
+from motionkit.text_to_motion.grpo.settings import GrpoSettings, decide
 
 BLACK_BOX = "from motionkit.config import Group\nfrom motionkit.plugins import Component\n" + (
     'component = Component("Black box", Group, "still:Still")\n'
 )
+TEXTLESS = """
+from typing import ClassVar
+
+from motionkit.config import Group
+from motionkit.plugins import Component
+
+
+class Options(Group):
+    reads_text: ClassVar[bool] = False
+
+
+component = Component("A reward that does not read the text", Options, "still:Still")
+"""
 BROKEN = "raise RuntimeError('never imported for auto')\n"
 
 
@@ -88,3 +102,36 @@ def test_options_that_no_algorithm_has_together() -> None:
 def test_a_broken_package_of_others_is_not_looked_at(site: Any) -> None:
     site.install("odd-rule", "[motionkit.algorithms]\nodd = odd_rule:component\n", odd_rule=BROKEN)
     assert decide("auto", set(), {"reward": ("tmr-dense",)})[0] == "reward-gradient"
+
+
+@pytest.mark.parametrize(
+    ("given", "coefficient"),
+    [
+        ({"reward": "./textless.py:component", "algorithm": "grpo"}, 0.02),
+        ({"reward": "./textless.py:component", "algorithm": "flow-grpo"}, 0.02),
+        ({"reward": "./textless.py:component"}, 0.02),  # auto takes awm
+        ({"reward": "./textless.py:component", "algorithm": "grpo", "objective": {"kl_coef": 0.0}}, 0.0),
+        ({"reward": "./textless.py:component,tmr-dense=0.1", "algorithm": "grpo"}, 0.0),
+        ({"reward": "physics", "algorithm": "grpo"}, 0.0),
+    ],
+)
+def test_a_kl_where_no_reward_reads_the_text(
+    given: dict[str, Any], coefficient: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("textless.py").write_text(TEXTLESS)
+    resolved = resolve_layers(GrpoSettings, [Layer("command line", given | {"device": "cpu"})])
+    assert resolved.settings.objective.kl_coef == coefficient
+    notes = [note for note in resolved.notes if note.startswith("rewards without text")]
+    assert len(notes) == (coefficient > 0)
+    assert all("objective.kl_coef 0.02" in note and "--kl-coef 0" in note for note in notes)
+
+
+def test_sizes_for_a_gpu_go_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("textless.py").write_text(TEXTLESS)
+    monkeypatch.setattr("motionkit.text_to_motion.grpo.settings._device", lambda name: "cuda")
+    given = {"reward": "./textless.py:component", "algorithm": "grpo"}
+    resolved = resolve_layers(GrpoSettings, [Layer("command line", given)])
+    assert (resolved.settings.objective.kl_coef, resolved.settings.rollout.group_size) == (0.02, 16)
+    assert resolved.origins["objective.kl_coef"] == "preset gpu, rewards without text"

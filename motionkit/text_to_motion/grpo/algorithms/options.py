@@ -26,6 +26,10 @@ GROUPS_ON_GPU: Mapping[str, Any] = {"rollout.prompts": 32, "rollout.group_size":
 """Values of ``--preset gpu`` for algorithms that compare groups: more and larger groups, forwards of 512 motions."""
 
 
+KL_WITHOUT_TEXT: Mapping[str, Any] = {"objective.kl_coef": 0.02}
+"""Values for rewards of which none reads the text: the KL to the start."""
+
+
 class GroupRollout(RolloutSettings):
     """What is sampled before each update: a group of motions per prompt, which are compared to each other."""
 
@@ -194,6 +198,8 @@ class AwmObjective(MatchingObjective, CreditObjective):
 class AwmOptions(MatchingOptions):
     """Options of the algorithm `awm`."""
 
+    textless: ClassVar[Mapping[str, Any]] = KL_WITHOUT_TEXT
+
     objective: AwmObjective = AwmObjective()
 
 
@@ -334,6 +340,7 @@ class GrpoOptions(Group):
     """Options of the algorithm `grpo`."""
 
     gpu: ClassVar[Mapping[str, Any]] = GROUPS_ON_GPU
+    textless: ClassVar[Mapping[str, Any]] = KL_WITHOUT_TEXT
     rollout: GrpoRollout = GrpoRollout()
     sampler: GrpoSampler = GrpoSampler()
     objective: GrpoObjective = GrpoObjective()
@@ -374,6 +381,7 @@ class FlowOptions(Group):
     """Options of the algorithm `flow-grpo`."""
 
     gpu: ClassVar[Mapping[str, Any]] = GROUPS_ON_GPU
+    textless: ClassVar[Mapping[str, Any]] = KL_WITHOUT_TEXT
     rollout: ExploredRollout = ExploredRollout()
     sampler: FlowSampler = FlowSampler()
     objective: GrpoObjective = GrpoObjective()

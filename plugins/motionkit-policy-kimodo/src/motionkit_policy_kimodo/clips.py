@@ -11,6 +11,7 @@ from torch import Tensor
 
 from motionkit import starter
 from motionkit.contracts.dataset import TextClip
+from motionkit.errors import MotionkitError
 from motionkit.geometry import bones_from_positions, positions_from_bones
 from motionkit.motion import HUMANML, JointMotion, Motion, Skeleton, with_frame_after
 from motionkit.rigs import RestRig, Rig, joint_frames, onto_rig, solve
@@ -24,35 +25,54 @@ _SAME = 0.005  # metres that bones may be off before a motion is brought to othe
 _VERSION = 2  # of cached features
 
 
-def own_body(clip: TextClip, skeleton: Skeleton) -> Body:
-    """Return the layout of SMPL-X's 22 joints on the bones of a clip of HumanML3D's features, in a T-pose."""
+def own_body(clip: TextClip, skeleton: Skeleton | KimodoRepresentation) -> Body:
+    """Return the body of a clip; of HumanML3D's features the layout of SMPL-X's 22 joints on its bones, in a T-pose."""
+    if isinstance(skeleton, KimodoRepresentation):
+        return skeleton.body
     solved = solve(_joints(with_frame_after(clip.features, skeleton), skeleton.fps)).motion
     return smplx_body(positions_from_bones(solved.offsets[: HUMANML.joints], HUMANML.parents))
 
 
 def encode_clips(
-    clips: Sequence[TextClip], skeleton: Skeleton, fps: float, representation: KimodoRepresentation
+    clips: Sequence[TextClip],
+    skeleton: Skeleton | KimodoRepresentation,
+    fps: float,
+    representation: KimodoRepresentation,
 ) -> list[Tensor]:
-    """Return the features ``[T, D]`` of clips of a representation's body and rate, from a cache if known."""
+    """Return the features ``[T, D]`` of clips of a representation's body and rate, from a cache if known.
+
+    Those of clips that have them already are returned as they are.
+    """
     body = representation.body
+    if isinstance(skeleton, KimodoRepresentation):
+        if skeleton.name != body.name:
+            raise MotionkitError(
+                f"the clips are of the body {skeleton.name}, the model is of {body.name}.", fix="choose another --init."
+            )
+        return [clip.features for clip in clips]
     bones = np.round(body.offsets.numpy(), 4).tobytes().hex()
     key = f"kimodo {_VERSION} {body.name} {bones} {representation.fps} {clips_fingerprint(clips)}"
 
     def make() -> np.ndarray:
-        placed = [_placed(clip, skeleton, fps, representation) for clip in clips]
-        lengths = torch.tensor([len(root) for _, root in placed])
-        made = [torch.empty(0)] * len(clips)
-        for length in lengths.unique():  # clips of one length are encoded together
-            rows = (lengths == length).nonzero().flatten().tolist()
-            rotations, roots = (torch.stack([placed[row][part] for row in rows]).float() for part in (0, 1))
-            for row, features in zip(rows, representation.encode(rotations, roots), strict=True):
-                made[row] = features
+        made = encode_all([_placed(clip, skeleton, fps, representation) for clip in clips], representation)
         sizes = torch.zeros(len(made), representation.width)
-        sizes[:, 0] = lengths
+        sizes[:, 0] = torch.tensor([len(features) for features in made])
         return torch.cat([sizes, *made]).numpy()
 
     table = torch.from_numpy(np.array(cached(key, make)))
     return list(torch.split(table[len(clips) :], table[: len(clips), 0].long().tolist()))
+
+
+def encode_all(placed: Sequence[tuple[Tensor, Tensor]], representation: KimodoRepresentation) -> list[Tensor]:
+    """Return the features ``[T, D]`` of rotations in the world ``[T, J, 3, 3]`` and the root's places ``[T, 3]``."""
+    lengths = torch.tensor([len(root) for _, root in placed])
+    made = [torch.empty(0)] * len(placed)
+    for length in lengths.unique():  # clips of one length are encoded together
+        rows = (lengths == length).nonzero().flatten().tolist()
+        rotations, roots = (torch.stack([placed[row][part] for row in rows]).float() for part in (0, 1))
+        for row, features in zip(rows, representation.encode(rotations, roots), strict=True):
+            made[row] = features
+    return made
 
 
 def _placed(

@@ -1,4 +1,4 @@
-"""Prompts of files as a dataset without clips, for `grpo`, `generate` and `eval`."""
+"""Prompts of files as a dataset, for `grpo`, `generate` and `eval`; and with motions of their own, for training on."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ from motionkit.rl import stable_hash
 from motionkit.runs import fingerprint
 from motionkit.text import Prompt
 from motionkit_policy_kimodo import FPS, LONGEST, SHORTEST
-from motionkit_policy_kimodo.motions import read_kimodo
+from motionkit_policy_kimodo.clips import encode_all
+from motionkit_policy_kimodo.motions import of_kimodo, read_g1, read_kimodo
+from motionkit_policy_kimodo.network import EPSILON
 from motionkit_policy_kimodo.prompts import Asked, read_prompts
+from motionkit_policy_kimodo.representation import KimodoRepresentation
 from motionkit_policy_kimodo.settings import PromptOptions
-from motionkit_policy_kimodo.skeletons import soma30_rows, soma_skeleton
+from motionkit_policy_kimodo.skeletons import Body, body, soma30_rows, soma_skeleton
 from motionkit_policy_kimodo.texts import clean
 
 _SKATE, _JERK = 0.17, 450.0  # m/s and m/s^3, as the rewards measure them
@@ -109,6 +112,59 @@ class KimodoClips(KimodoPrompts):
         """Mean and Std of the train split."""
         rows = torch.cat([clip.features for clip in self.clips("train")])
         return Normalizer(rows.mean(0), rows.std(0).clamp(min=1e-3))
+
+
+class KimodoMotions(KimodoPrompts):
+    """Prompts with a motion each, of one of Kimodo's bodies and at its rate: nothing is retargeted.
+
+    Args:
+        options: Options of the plugin; the file is a CSV with the column ``motion``.
+    """
+
+    name, has_clips = "kimodo-motions", True
+
+    def __init__(self, options: PromptOptions) -> None:
+        super().__init__(options)
+        prompts = [prompt for split in _SPLITS for prompt in self.listed(split)]
+        if lacking := [prompt.key for prompt in prompts if "truth" not in prompt.extras]:
+            raise MotionkitError(
+                f"{options.path} names no motion for {lacking[0]!r:.80}.", fix="write a file in the column motion."
+            )
+        motions = [_opened(Path(prompt.extras["truth"])) for prompt in prompts]
+        bodies = {made.name: made for made, _ in motions}
+        if len(bodies) > 1:
+            raise MotionkitError(
+                f"the motions of {options.path} are of the bodies {', '.join(bodies)}.", fix="write a file of each."
+            )
+        (made,) = bodies.values()
+        representation = KimodoRepresentation(made, self.fps)
+        self.skeleton = representation  # type: ignore[assignment]
+        features = encode_all([placed for _, placed in motions], representation)
+        self._features = dict(zip((prompt.key for prompt in prompts), features, strict=True))
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Fingerprint of the prompts and their motions."""
+        return {"path": fingerprint(repr(self._listed), *self._features.values())}
+
+    def clips(self, split: Split) -> Sequence[TextClip]:
+        """Return the clips of a split, in Kimodo's features."""
+        return [TextClip(prompt.key, self._features[prompt.key], (prompt.text,)) for prompt in self.listed(split)]
+
+    @property
+    def normalizer(self) -> Normalizer:  # type: ignore[override]
+        """Mean and standard deviation of the training clips, as Kimodo divides by them."""
+        frames = torch.cat([clip.features for clip in self.clips("train")])
+        return Normalizer(frames.mean(0), (frames.var(0) + EPSILON).sqrt())
+
+
+def _opened(path: Path) -> tuple[Body, tuple[Tensor, Tensor]]:
+    """Return the body of a motion, its rotations in the world and the root's places; of SOMA its 30 joints count."""
+    (clip,) = (read_g1 if path.suffix == ".csv" else read_kimodo)(path, ReadOptions())
+    motion, made, local = of_kimodo(clip)
+    if made.name == "soma77":
+        made, local = body("soma30"), local[:, soma30_rows()]
+    return made, (made.world(local), motion.translations[:, 0])
 
 
 _SPLITS: tuple[Split, ...] = ("test", "val", "train")

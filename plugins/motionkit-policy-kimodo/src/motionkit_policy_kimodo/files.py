@@ -227,12 +227,12 @@ def _copy_beside(checkpoint: Checkpoint, folder: Path) -> None:
 def new_checkpoint(
     folder: Path, shape: Shape, representation: KimodoRepresentation, features: Tensor, local: Tensor, seed: int
 ) -> Path:
-    """Write a model of SMPL-X's layout with random weights, and return its folder.
+    """Write a model with random weights, and return its folder.
 
     Args:
         folder: Made.
         shape: Sizes of the network.
-        representation: Of a body in that layout, whose joints go into joints.npy.
+        representation: Of its body; of one in SMPL-X's layout the joints go into joints.npy.
         features: ``[F, D]`` frames, for the statistics.
         local: ``[F, 4]`` the root as the second stage reads it, for the same.
         seed: Draws the weights.
@@ -242,8 +242,10 @@ def new_checkpoint(
         (folder / STATISTICS / name).mkdir(parents=True)
         np.save(folder / STATISTICS / name / "mean.npy", values.double().mean(0).float().numpy())
         np.save(folder / STATISTICS / name / "std.npy", values.double().std(0).float().numpy())
-    rest = positions_from_bones(representation.body.offsets, representation.parents) + default_rest()[0]
-    np.save(folder / JOINTS, rest.numpy())
+    if representation.name == SMPLX:
+        rest = positions_from_bones(representation.body.offsets, representation.parents) + default_rest()[0]
+        np.save(folder / JOINTS, rest.numpy())
+    skeleton = next(target for target, name in _BODIES.items() if name == representation.name)
     config = {
         "_target_": "kimodo.model.Kimodo", "num_base_steps": STEPS, "cfg_type": "separated",
         "denoiser": {
@@ -252,7 +254,7 @@ def new_checkpoint(
             "motion_rep": {
                 "_target_": "kimodo.motion_rep.KimodoMotionRep", "fps": int(representation.fps),
                 "stats_path": "${oc.select:checkpoint_dir}/stats/motion/",
-                "skeleton": {"_target_": "kimodo.skeleton.SMPLXSkeleton22"},
+                "skeleton": {"_target_": f"kimodo.skeleton.{skeleton}"},
             },
             "llm_shape": [1, shape.text_width], "use_text_mask": shape.text_mask,
             "num_text_tokens_override": shape.text_slots, "latent_dim": shape.latent, "ff_size": shape.feedforward,

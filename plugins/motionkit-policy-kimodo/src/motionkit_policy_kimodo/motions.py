@@ -105,7 +105,7 @@ def write_kimodo(path: Path, clips: Sequence[Clip], options: WriteOptions) -> No
     Contacts are those of the motion; smoothed path and heading too, where its root is still where they were made.
     Others are found as Kimodo's features find them.
     """
-    motion, made, local = _of_kimodo(clips[0])
+    motion, made, local = of_kimodo(clips[0])
     tracks, root = motion.tracks, motion.translations[:, 0].float()
     contacts = tracks.get("foot_contacts")
     if made.name == "soma30":
@@ -134,7 +134,7 @@ def write_kimodo(path: Path, clips: Sequence[Clip], options: WriteOptions) -> No
     write_bytes_atomic(path, buffer.getvalue())
 
 
-def _of_kimodo(clip: Clip) -> tuple[Motion, Body, Tensor]:
+def of_kimodo(clip: Clip) -> tuple[Motion, Body, Tensor]:
     """Return the motion of a clip, its skeleton, and its rotations from the parents, of the joints of the skeleton."""
     motion = clip.motion
     assert isinstance(motion, Motion), "rotations were solved before"
@@ -177,7 +177,7 @@ def write_g1(path: Path, clips: Sequence[Clip], options: WriteOptions) -> Fit:
             why="qpos is of that robot.",
             fix="write another format: .kimodo.npz, .bvh or .glb.",
         )
-    motion, made, local = _of_kimodo(clips[0])
+    motion, made, local = of_kimodo(clips[0])
     root = motion.translations[:, 0].double()
     write_qpos(path, to_qpos(local, root, exported=False))
     hinged, free = (made.joints(made.world(each), root) for each in (projected(local), local))

@@ -37,8 +37,9 @@ def read_prompts(path: Path) -> list[Asked]:
 
     Args:
         path: A text file with a prompt in each line, seconds after a tab if they are given; a CSV with the column
-            ``text``, and ``seconds``, ``heading`` (radians) and ``constraints`` (a file) or none of them; or a folder,
-            in which every meta.json is a case, with constraints.json and the true motion, gt_motion.npz, beside it.
+            ``text``, and ``seconds``, ``heading`` (radians), ``constraints`` and ``motion`` (files; the true motion) or
+            none of them; or a folder, in which every meta.json is a case, with constraints.json and the true motion,
+            gt_motion.npz, beside it.
 
     Raises:
         MotionkitError: There is no prompt, or seconds that are no length.
@@ -68,13 +69,15 @@ def _table(path: Path) -> Iterator[Asked]:
         raise MotionkitError(f"{path} has no column text.", fix="its first line names the columns: text,seconds")
     for line, row in table.rows("text"):
         origin = f"{path}, line {line}"
-        seconds, heading, name = (row.get(column, "").strip() for column in ("seconds", "heading", "constraints"))
+        columns = ("seconds", "heading", "constraints", "motion")
+        seconds, heading, name, motion = (row.get(column, "").strip() for column in columns)
         yield Asked(
             (row["text"].strip(),),
             _seconds(seconds or None, origin),
             origin,
             path.parent / name if name else None,
             _radians(heading, origin) if heading else None,
+            path.parent / motion if motion else None,
         )
 
 

@@ -21,7 +21,7 @@ from motionkit.runs import write_bytes_atomic
 from motionkit_policy_kimodo.formats import COLUMNS
 from motionkit_policy_kimodo.skeletons import body, table
 
-_TO_MUJOCO = ((0.0, 0.0, 1.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0))
+TO_MUJOCO = ((0.0, 0.0, 1.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0))
 """Kimodo's z, x and y are MuJoCo's x, y and z."""
 
 
@@ -36,6 +36,16 @@ def hinges() -> tuple[list[int], Tensor, Tensor, Tensor]:
     axes = torch.eye(3, dtype=torch.float64)[["xyz".index(row["axis"]) for row in rows]]
     limits = torch.tensor([[row["low"], row["high"]] for row in rows], dtype=torch.float64)
     return [names.index(row["joint"]) for row in rows], mounts, (mounts @ axes[..., None]).squeeze(-1), limits
+
+
+def robot_axes() -> Tensor:
+    """Return the axes ``[29, 3]`` of the robot's hinges, a: a link turns in its own frame, ``L = M^T exp(q a)``.
+
+    MuJoCo, which moves the robot itself, turns it so. Kimodo turns it about M a there: another axis at four hinges, the
+    roll of the hips and the pitch of the shoulders, whose mounts are tilted by 10 and 16 degrees.
+    """
+    _, mounts, axes, _ = hinges()
+    return (mounts.mT @ axes[..., None]).squeeze(-1)
 
 
 def hinge_angles(local: Tensor, *, exported: bool = False) -> Tensor:
@@ -55,7 +65,7 @@ def hinge_angles(local: Tensor, *, exported: bool = False) -> Tensor:
 
 
 def off_hinges(local: Tensor) -> tuple[Tensor, Tensor]:
-    """Return how far free rotations are off the axes of the hinges and past their limits; differentiable.
+    """Return how far free rotations are off the axes of the robot's hinges and past their limits; differentiable.
 
     Args:
         local: ``[..., 34, 3, 3]``, each from its parent.
@@ -63,7 +73,7 @@ def off_hinges(local: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         ``[..., 29]`` radians each: the rotation across the axis, and what an angle is past a limit.
     """
-    vectors, axes = _vectors(local), hinges()[2].to(local)
+    vectors, axes = _vectors(local), robot_axes().to(local)
     angles = (vectors * axes).sum(-1)
     low, high = hinges()[3].to(local).unbind(-1)
     return (vectors - angles[..., None] * axes).norm(dim=-1), (low - angles).relu() + (angles - high).relu()
@@ -83,11 +93,18 @@ def _vectors(local: Tensor) -> Tensor:
     return vectors
 
 
-def from_angles(angles: Tensor, root: Tensor) -> Tensor:
-    """Return rotations from the parents ``[..., 34, 3, 3]`` of angles ``[..., 29]`` and the root's ``[..., 3, 3]``."""
+def from_angles(angles: Tensor, root: Tensor, *, robot: bool = False) -> Tensor:
+    """Return rotations from the parents ``[..., 34, 3, 3]``, by Kimodo's axes or by those of the robot itself.
+
+    Args:
+        angles: ``[..., 29]`` radians.
+        root: ``[..., 3, 3]``, the rotation of the root.
+        robot: By `robot_axes`.
+    """
     import roma
 
     joints, mounts, axes, _ = hinges()
+    axes = robot_axes() if robot else axes
     made = torch.eye(3).to(angles).repeat(*angles.shape[:-1], len(body("g1")), 1, 1)
     made[..., joints, :, :] = mounts.mT.to(angles) @ roma.rotvec_to_rotmat(angles[..., None] * axes.to(angles))
     made[..., 0, :, :] = root
@@ -103,9 +120,14 @@ def projected(local: Tensor, *, clamp: bool = False) -> Tensor:
     return from_angles(angles, local[..., 0, :, :])
 
 
+def on_robot(local: Tensor) -> Tensor:
+    """Return rotations ``[..., 34, 3, 3]`` of the robot itself, nearest to free ones, not clamped; differentiable."""
+    return from_angles((_vectors(local) * robot_axes().to(local)).sum(-1), local[..., 0, :, :], robot=True)
+
+
 def to_qpos(local: Tensor, root: Tensor, *, exported: bool = True) -> Tensor:
     """Return qpos ``[..., 36]`` of rotations from the parents ``[..., 34, 3, 3]`` and root places ``[..., 3]``."""
-    axes = torch.tensor(_TO_MUJOCO).to(local)
+    axes = torch.tensor(TO_MUJOCO).to(local)
     quaternion = matrix_to_quaternion(axes @ local[..., 0, :, :] @ axes.mT)
     quaternion = torch.where(quaternion[..., :1] < 0, -quaternion, quaternion)
     return torch.cat([root @ axes.mT, quaternion, hinge_angles(local, exported=exported)], dim=-1)
@@ -113,7 +135,7 @@ def to_qpos(local: Tensor, root: Tensor, *, exported: bool = True) -> Tensor:
 
 def from_qpos(qpos: Tensor) -> tuple[Tensor, Tensor]:
     """Return rotations from the parents ``[..., 34, 3, 3]`` and root places ``[..., 3]`` of qpos ``[..., 36]``."""
-    axes = torch.tensor(_TO_MUJOCO).to(qpos)
+    axes = torch.tensor(TO_MUJOCO).to(qpos)
     root = axes.mT @ matrix_from_quaternion(qpos[..., 3:7]) @ axes
     return from_angles(qpos[..., 7:], root), qpos[..., :3] @ axes
 

@@ -50,7 +50,7 @@ class KimodoRepresentation(Representation):
     def __init__(self, body: Body, fps: float = FPS) -> None:
         self.body, self.fps = body, fps
         self.name, self.joint_names, self.parents, self.feet = body.name, body.joint_names, body.parents, body.feet
-        self.humanml = body.humanml
+        self.humanml, self.radii = body.humanml, body.radii
 
     @property
     def width(self) -> int:

@@ -1,4 +1,4 @@
-"""Rewards: likeness to the text by TMR-SOMA, the error of constraints, and the hinges of the G1."""
+"""Rewards: likeness to the text by TMR-SOMA, the error of constraints, and hinges and balance of the G1."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from motionkit.config import Group
 from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.contracts.reward import Reward, RewardScores
 from motionkit.errors import MotionkitError
 from motionkit.motion import MotionBatch
-from motionkit.runs import fingerprint_tensors
+from motionkit.runs import fingerprint_files, fingerprint_tensors
 from motionkit.text import Prompt
+from motionkit_policy_kimodo.balance import balance
 from motionkit_policy_kimodo.constraints import Constraint, placed_joints, read_constraints
-from motionkit_policy_kimodo.qpos import off_hinges
+from motionkit_policy_kimodo.mjcf import read_robot
+from motionkit_policy_kimodo.qpos import off_hinges, on_robot
 from motionkit_policy_kimodo.representation import KimodoRepresentation
-from motionkit_policy_kimodo.settings import ConstraintRewardOptions, TmrOptions
+from motionkit_policy_kimodo.settings import BalanceOptions, ConstraintRewardOptions, HingeOptions, TmrOptions
 from motionkit_policy_kimodo.texts import COMMAND, TextTable
 from motionkit_policy_kimodo.tmr import read_retrieval, scores
 
@@ -134,7 +135,7 @@ class G1Hinges(Reward):
     name, features = "g1-hinges", "g1"
 
     def __init__(
-        self, options: Group, *, dataset: TextMotionDataset | None = None, device: torch.device | str = "cpu"
+        self, options: HingeOptions, *, dataset: TextMotionDataset | None = None, device: torch.device | str = "cpu"
     ) -> None:
         self.options = options
 
@@ -146,6 +147,53 @@ class G1Hinges(Reward):
             torch.where(motions.mask, each.mean(-1), 0.0).sum(1) / motions.lengths for each in off_hinges(local)
         )
         return RewardScores(-(off + past), parts={"off_axis": off, "past_limits": past})
+
+
+class G1Balance(Reward):
+    """Minus the metres by which the G1 is out of balance, a mean over frames; 0 is balanced. No simulator runs.
+
+    The motion is reduced to the robot's hinges. With a foot on the ground the zero-moment point must be in the hull of
+    the feet; with none the centre of mass must fall, and what lacks to free fall counts, a whole g as a metre. See
+    `motionkit_policy_kimodo.balance`. Differentiable in rotations and places.
+
+    Args:
+        options: Name the robot file, which gives masses and foot shapes.
+        dataset: Unused; every reward factory gets it.
+        device: Unused.
+    """
+
+    name, features = "g1-balance", "g1"
+
+    def __init__(
+        self, options: BalanceOptions, *, dataset: TextMotionDataset | None = None, device: torch.device | str = "cpu"
+    ) -> None:
+        if options.mjcf is None:
+            raise MotionkitError(
+                "the reward g1-balance has no robot file.",
+                why="masses and foot shapes of the G1 are in none of motionkit's.",
+                fix="--reward.mjcf FILE, the G1 for MuJoCo; Kimodo brings one (kimodo/assets).",
+            )
+        self.options, self.robot = options, read_robot(options.mjcf)
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Fingerprint of the robot file."""
+        assert self.options.mjcf is not None, "it was read"
+        return {"mjcf": fingerprint_files(self.options.mjcf, [self.options.mjcf])}
+
+    def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
+        """Score N motions."""
+        made = of_kimodo(motions, f"the reward {self.name}")
+        local = on_robot(made.body.local(made.rotations(motions.features, motions.lengths)))  # [N, T, 34, 3, 3]
+        rotations = made.body.world(local)
+        joints = made.body.joints(rotations, made.root(motions.features, motions.lengths))
+        found = balance(self.robot, rotations, joints, motions.lengths, motions.fps)
+
+        def mean(values: Tensor) -> Tensor:
+            return torch.where(motions.mask, values, 0.0).sum(1) / motions.lengths
+
+        parts = {"balanced": found.balanced.to(joints), "airborne": found.airborne.detach()}
+        return RewardScores(-mean(found.error), parts={name: mean(values) for name, values in parts.items()})
 
 
 def of_kimodo(motions: MotionBatch, who: str) -> KimodoRepresentation:

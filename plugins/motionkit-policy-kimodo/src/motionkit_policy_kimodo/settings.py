@@ -89,6 +89,22 @@ class ConstraintRewardOptions(Group):
     )
 
 
+class HingeOptions(Group):
+    """Options of `g1-hinges`."""
+
+    reads_text: ClassVar[bool] = False
+
+
+class BalanceOptions(Group):
+    """Options of `g1-balance`."""
+
+    reads_text: ClassVar[bool] = False
+
+    mjcf: Annotated[Path | None, Place()] = Field(
+        None, description="Robot file of the G1 for MuJoCo (XML), for masses and foot shapes; it is read, not run."
+    )
+
+
 class PretrainModel(Group):
     """Shape of a new network."""
 
@@ -181,6 +197,12 @@ prompts = Component(
     factory=f"{_PACKAGE}.dataset:KimodoPrompts",
 )
 
+motions = Component(
+    summary="Motions of Kimodo's own bodies with their texts, by a CSV with the columns text, seconds and motion",
+    options=PromptOptions,
+    factory=f"{_PACKAGE}.dataset:KimodoMotions",
+)
+
 tmr = Component(
     summary="Kimodo's TMR-SOMA: cosine of motion and text",
     options=TmrOptions,
@@ -204,8 +226,15 @@ constraint_error = Component(
 
 hinges = Component(
     summary="Minus how far joints of the Unitree G1 are off their hinges and limits, in radians",
-    options=Group,
+    options=HingeOptions,
     factory=f"{_PACKAGE}.rewards:G1Hinges",
+    gradient=True,
+)
+
+balance = Component(
+    summary="Minus how far the Unitree G1 is out of balance, in metres, by masses and feet of a robot file",
+    options=BalanceOptions,
+    factory=f"{_PACKAGE}.rewards:G1Balance",
     gradient=True,
 )
 

@@ -38,6 +38,12 @@ _HUMANML = (
 )
 """Joints of SOMA that are HumanML3D's 22, in their order."""
 
+_LINKS = {
+    "pelvis": 0.075, "waist": 0.08, "hip_pitch": 0.06, "hip": 0.055, "knee": 0.045, "ankle": 0.03, "toe": 0.03,
+    "shoulder_pitch": 0.05, "shoulder": 0.04, "elbow": 0.035, "wrist": 0.03, "hand": 0.03,
+}  # fmt: skip
+"""Metres at the joints of the G1, by a part of their names: its links are drawn as capsules, by no mesh."""
+
 
 @dataclass(frozen=True, eq=False)
 class Body:
@@ -51,6 +57,7 @@ class Body:
     hands: tuple[tuple[int, ...], tuple[int, ...]]  # Left, right: the hand and what is fixed with it
     offsets: Tensor  # ``[J, 3]`` float64 metres from the parent at rest; 0 for the root
     humanml: tuple[int, ...] | None = None  # Its joints that are HumanML3D's 22, in their order
+    radii: tuple[float, ...] = ()  # Metres at each joint, by which a robot's links are drawn
     # Tracks of each of its motions, ``[N]`` by name, the same in every frame: what AMASS' files hold of a body.
     constants: Mapping[str, Tensor] = field(default_factory=dict)
 
@@ -91,7 +98,7 @@ class Body:
         if (feet := tracks.get("foot_contacts")) is not None:
             tracks = {**tracks, "contacts": feet.unflatten(1, (2, -1)).any(-1).double()}
         tracks = {**tracks, **{name: values.expand(len(local), -1) for name, values in self.constants.items()}}
-        return Motion(self.joint_names, self.parents, self.offsets, local.double(), places, fps, tracks)
+        return Motion(self.joint_names, self.parents, self.offsets, local.double(), places, fps, tracks, self.radii)
 
 
 @cache
@@ -119,6 +126,9 @@ def body(name: str) -> Body:
         (left_hand, right_hand),
         bones_from_positions(neutral, parents),
         tuple(map(names.index, _HUMANML.split())) if name.startswith("soma") else None,
+        tuple(next(radius for part, radius in _LINKS.items() if part in joint) for joint in names)
+        if name == "g1"
+        else (),
     )
 
 
