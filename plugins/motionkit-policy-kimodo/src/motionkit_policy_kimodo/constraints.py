@@ -12,7 +12,7 @@ from torch import Tensor
 
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
-from motionkit.geometry import matrix_to_6d
+from motionkit.geometry import matrix_from_rotvec, matrix_to_6d
 from motionkit_policy_kimodo.representation import KimodoRepresentation
 from motionkit_policy_kimodo.skeletons import Body, soma30_rows
 
@@ -73,8 +73,6 @@ def _constraint(entry: Any, origin: str, representation: KimodoRepresentation) -
 
 
 def _local(vectors: Tensor, body: Body, origin: str) -> Tensor:
-    import roma
-
     if body.name == "soma30" and vectors.shape[1] == 77:
         vectors = vectors[:, soma30_rows()]
     if vectors.shape[1] != len(body):
@@ -83,8 +81,7 @@ def _local(vectors: Tensor, body: Body, origin: str) -> Tensor:
             why="it was made for another skeleton.",
             fix="give constraints of a motion of this model.",
         )
-    matrices: Tensor = roma.rotvec_to_rotmat(vectors)
-    return matrices
+    return matrix_from_rotvec(vectors)
 
 
 def _parts(entry: dict[str, Any], origin: str) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from motionkit.documents import read_text
 from motionkit.errors import MotionkitError
-from motionkit.geometry import matrix_from_quaternion, matrix_to_quaternion
+from motionkit.geometry import matrix_from_quaternion, matrix_from_rotvec, matrix_to_quaternion, matrix_to_rotvec
 from motionkit.runs import write_bytes_atomic
 from motionkit_policy_kimodo.formats import COLUMNS
 from motionkit_policy_kimodo.skeletons import body, table
@@ -28,11 +28,9 @@ TO_MUJOCO = ((0.0, 0.0, 1.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0))
 @cache
 def hinges() -> tuple[list[int], Tensor, Tensor, Tensor]:
     """Return the joints of the hinges, their mounts ``[29, 3, 3]``, axes ``[29, 3]`` (M a) and limits ``[29, 2]``."""
-    import roma
-
     names, rows = body("g1").joint_names, table("g1")["hinges"]
     turns = [table("g1")["mounts"].get(row["joint"], [0.0, 0.0, 0.0]) for row in rows]
-    mounts = roma.rotvec_to_rotmat(torch.tensor(turns, dtype=torch.float64))
+    mounts = matrix_from_rotvec(torch.tensor(turns, dtype=torch.float64))
     axes = torch.eye(3, dtype=torch.float64)[["xyz".index(row["axis"]) for row in rows]]
     limits = torch.tensor([[row["low"], row["high"]] for row in rows], dtype=torch.float64)
     return [names.index(row["joint"]) for row in rows], mounts, (mounts @ axes[..., None]).squeeze(-1), limits
@@ -87,10 +85,7 @@ def _turned(local: Tensor) -> Tensor:
 
 def _vectors(local: Tensor) -> Tensor:
     """Return their rotation vectors ``[..., 29, 3]``."""
-    import roma
-
-    vectors: Tensor = roma.rotmat_to_rotvec(_turned(local))
-    return vectors
+    return matrix_to_rotvec(_turned(local))
 
 
 def from_angles(angles: Tensor, root: Tensor, *, robot: bool = False) -> Tensor:
@@ -101,12 +96,10 @@ def from_angles(angles: Tensor, root: Tensor, *, robot: bool = False) -> Tensor:
         root: ``[..., 3, 3]``, the rotation of the root.
         robot: By `robot_axes`.
     """
-    import roma
-
     joints, mounts, axes, _ = hinges()
     axes = robot_axes() if robot else axes
     made = torch.eye(3).to(angles).repeat(*angles.shape[:-1], len(body("g1")), 1, 1)
-    made[..., joints, :, :] = mounts.mT.to(angles) @ roma.rotvec_to_rotmat(angles[..., None] * axes.to(angles))
+    made[..., joints, :, :] = mounts.mT.to(angles) @ matrix_from_rotvec(angles[..., None] * axes.to(angles))
     made[..., 0, :, :] = root
     return made
 

@@ -15,6 +15,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion import MotionBatch
 from motionkit.runs import fingerprint_files, fingerprint_tensors
 from motionkit.text import Prompt
+from motionkit_policy_kimodo import FPS
 from motionkit_policy_kimodo.balance import balance
 from motionkit_policy_kimodo.constraints import Constraint, placed_joints, read_constraints
 from motionkit_policy_kimodo.mjcf import read_robot
@@ -23,8 +24,6 @@ from motionkit_policy_kimodo.representation import KimodoRepresentation
 from motionkit_policy_kimodo.settings import BalanceOptions, ConstraintRewardOptions, HingeOptions, TmrOptions
 from motionkit_policy_kimodo.texts import COMMAND, TextTable
 from motionkit_policy_kimodo.tmr import read_retrieval, scores
-
-_RATE = 30.0  # frames per second of TMR-SOMA
 
 
 class KimodoTmr(Reward):
@@ -56,8 +55,8 @@ class KimodoTmr(Reward):
 
     def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
         """Score N motions."""
-        if motions.fps != _RATE:
-            raise MotionkitError(f"TMR-SOMA reads {_RATE:g} frames per second, these motions have {motions.fps:g}.")
+        if motions.fps != FPS:
+            raise MotionkitError(f"TMR-SOMA reads {FPS:g} frames per second, these motions have {motions.fps:g}.")
         if self.retrieval.model.text_model is None:
             self.retrieval.model.text_model = self._policys(motions)
         texts = self.retrieval.texts([prompt.text for prompt in prompts])

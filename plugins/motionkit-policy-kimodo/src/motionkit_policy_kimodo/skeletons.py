@@ -20,7 +20,7 @@ from torch import Tensor
 from motionkit import weights
 from motionkit.errors import MotionkitError
 from motionkit.formats.amass import read_smpl_model
-from motionkit.geometry import accumulate_rotations, bones_from_positions, positions_from_bones
+from motionkit.geometry import accumulate_rotations, bones_from_positions, matrix_from_rotvec, positions_from_bones
 from motionkit.motion import HUMANML, Motion, Skeleton
 
 SMPLX = "smplx22"
@@ -230,12 +230,10 @@ def to_soma77(local: Tensor) -> Tensor:
     Args:
         local: ``[..., 30, 3, 3]``, each from its parent.
     """
-    import roma
-
     large = body("soma77")
     pose = local.new_zeros(len(large), 3)
     for name, vector in table("soma77")["relaxed"].items():
         pose[large.joint_names.index(name)] = local.new_tensor(vector)
-    out: Tensor = roma.rotvec_to_rotmat(pose).repeat(*local.shape[:-3], 1, 1, 1)
+    out = matrix_from_rotvec(pose).repeat(*local.shape[:-3], 1, 1, 1)
     out[..., soma30_rows(), :, :] = local
     return out
