@@ -157,7 +157,8 @@ def matrix_to_quaternion(matrix: Tensor) -> Tensor:
     outer = torch.stack([torch.stack(row, dim=-1) for row in rows], dim=-2)
     largest = outer.diagonal(dim1=-2, dim2=-1).argmax(-1)
     chosen = outer.gather(-2, largest[..., None, None].expand(*largest.shape, 1, 4)).squeeze(-2)
-    return chosen / chosen.norm(dim=-1, keepdim=True)
+    unit: Tensor = chosen / chosen.norm(dim=-1, keepdim=True)
+    return unit
 
 
 _SMALL = 1e-8
@@ -209,7 +210,8 @@ def nearest_rotation(matrix: Tensor) -> Tensor:
     left, _, right = torch.linalg.svd(matrix)
     sign = torch.linalg.det(left @ right).sign()
     turned = torch.cat([left[..., :2], left[..., 2:] * sign[..., None, None]], dim=-1)
-    return turned @ right
+    nearest: Tensor = turned @ right
+    return nearest
 
 
 def angle_between(first: Tensor, second: Tensor) -> Tensor:
@@ -218,7 +220,8 @@ def angle_between(first: Tensor, second: Tensor) -> Tensor:
     By the length of their difference, 2 sqrt(2) sin(angle / 2), which is exact near 0.
     """
     half = (second - first).norm(dim=(-2, -1)) / math.sqrt(8.0)
-    return 2.0 * half.clamp(max=1.0).asin()
+    angle: Tensor = 2.0 * half.clamp(max=1.0).asin()
+    return angle
 
 
 def rotation_between(source: Tensor, target: Tensor) -> Tensor:

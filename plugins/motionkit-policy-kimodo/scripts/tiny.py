@@ -25,8 +25,9 @@ from motionkit.text import Prompt
 from motionkit.text_to_motion.generating import plan_steps, sample
 from motionkit.text_to_motion.rewards.ask import ask
 from motionkit_policy_kimodo.clips import encode_clips
+from motionkit_policy_kimodo.representation import KimodoRepresentation
 
-FPS, COUNT = 30, 256
+FPS, COUNT = 30, 64
 
 
 def main(task: str, place: str) -> None:
@@ -73,6 +74,7 @@ def quality(run: Path) -> None:
     policy, dataset, reward = load_policy(run, name="kimodo"), load_dataset("starter"), load_reward("tmr-dense")
     judge = load_reward("tmr-dense", weights="starter:judge")
     clips = dataset.clips("test")[::4][:COUNT]
+    assert isinstance(policy.skeleton, KimodoRepresentation)
     features = encode_clips(clips, dataset.skeleton, dataset.fps, policy.skeleton)
     lengths = torch.tensor([len(one) for one in features])
     real = MotionBatch(pad_sequence(features, batch_first=True), lengths, skeleton=policy.skeleton, fps=policy.fps)
