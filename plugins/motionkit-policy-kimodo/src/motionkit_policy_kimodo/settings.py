@@ -117,7 +117,7 @@ class PretrainModel(Group):
 class PretrainData(Group):
     """Batches and loss."""
 
-    batch_size: Annotated[int, Cli("--batch-size")] = Field(32, ge=1, le=65536, description="Clips per step.")
+    batch_size: Annotated[int, Cli("--batch-size")] = Field(8, ge=1, le=65536, description="Clips per step.")
     cond_drop: float = Field(0.1, ge=0, le=1, description="Share of samples trained without their text.")
     constraints: float = Field(0.5, ge=0, le=1, description="Share of samples trained with random constraints.")
     early: float = Field(
@@ -135,7 +135,7 @@ class PretrainData(Group):
 class PretrainKimodoSettings(TrainerSettings):
     """Settings of `motionkit pretrain kimodo`."""
 
-    run: RunSettings = RunSettings(num_steps=2000)
+    run: RunSettings = RunSettings(num_steps=8000)
     init: Annotated[str, Cli("--init"), Place(hub=True)] = Field(
         "", description="Kimodo model to start from; default: a new small one, on the bones of the first clip."
     )
