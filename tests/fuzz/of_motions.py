@@ -64,7 +64,7 @@ def _make_format(name: str, scratch: Path) -> None:
 
 
 def _read_format(name: str, folder: Path) -> None:
-    path = folder / f"a{FORMATS[name].suffix}"
+    path = folder / f"a.{FORMATS[name].suffix.rsplit('.', 1)[1]}"
     for clip in read_clips(path, ReadOptions(fps=60.0)):
         finite = bool(clip.motion.positions().isfinite().all())
         faulty = name == "npz" or clip.fault is not None  # our own files hold what was said already

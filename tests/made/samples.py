@@ -22,7 +22,7 @@ SAMPLES = ("bvh", "glb", "fbx", "unreal-json", "mpl", "amass", "npz", "joints", 
 
 def write_sample(folder: Path, name: str, frames: int = 400) -> Path:
     """Write a walk in a format and return its file."""
-    path = folder / f"a{FORMATS[name].suffix}"
+    path = folder / f"a.{FORMATS[name].suffix.rsplit('.', 1)[1]}"  # of .amass.npz the last part
     eye = np.eye(3)[:, :2].T.reshape(6)
     match name:
         case "bvh":
