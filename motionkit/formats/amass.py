@@ -22,7 +22,7 @@ from torch import Tensor
 
 from motionkit import weights
 from motionkit.errors import MotionkitError
-from motionkit.geometry import bones_from_positions, matrix_from_rotvec, positions_from_bones
+from motionkit.geometry import bones_from_positions, matrix_from_rotvec, matrix_to_rotvec, positions_from_bones
 from motionkit.motion.clip import Clip, ReadOptions
 from motionkit.motion.motion import Motion, check_size, finite_part, finite_warning, is_fps, other_rate
 from motionkit.motion.skeleton import HUMANML
@@ -182,8 +182,6 @@ def write_amass(path: Path, motion: Motion) -> None:
         >>> bool((clip.motion.positions() - motion.positions()[:, :22]).abs().max() < 1e-6)
         True
     """
-    import roma
-
     count = HUMANML.joints
     if motion.names[:count] != HUMANML.joint_names or motion.parents[:count] != HUMANML.parents:
         raise MotionkitError(
@@ -200,7 +198,7 @@ def write_amass(path: Path, motion: Motion) -> None:
     to_amass = motion.offsets.new_tensor(_TO_HOUSE)
     rotations = motion.rotations[:, :count].clone()
     rotations[:, 0] = to_amass @ rotations[:, 0]
-    vectors = roma.rotmat_to_rotvec(rotations)
+    vectors = matrix_to_rotvec(rotations)
     # SMPL turns a body about its pelvis, which is at the place of the pelvis at rest, not turned, plus trans.
     trans = motion.translations[:, 0] @ to_amass.T - body("smplx_pelvis", default_rest()[0])
     hands, betas = body("smplx_hands", torch.zeros(_FINGERS)), body("smplx_betas", torch.zeros(_BETAS))

@@ -18,7 +18,7 @@ from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
 from motionkit.motion import Normalizer, Skeleton, mirror_features
 from motionkit.page.wording import count
-from motionkit.rl import length_mask, stable_hash
+from motionkit.rl import draw_timesteps, length_mask, stable_hash
 from motionkit.runs import Run, fingerprint_tensors
 from motionkit.text import Prompt, mirror_text, proof, reads_sides
 from motionkit.text_to_motion.evaluation.judge import open_judge
@@ -166,7 +166,8 @@ class MdmBatches:
         lengths = torch.tensor([prompt.length for prompt in prompts])
         drop = torch.rand(len(rows), generator=generator) < (0.0 if plain else self._drop)
         noise = torch.randn(x0.shape, generator=generator)
-        return MdmBatch(x0, in_clip, lengths, prompts, self._timesteps(len(rows), generator), noise, drop)
+        timestep = draw_timesteps(self._steps, len(rows), generator, self._early)
+        return MdmBatch(x0, in_clip, lengths, prompts, timestep, noise, drop)
 
     def _caption(self, row: int, generator: torch.Generator, *, plain: bool) -> str:
         captions = self._clips[row].captions
@@ -183,14 +184,6 @@ class MdmBatches:
         length = self._grid * (1 + below(most, generator)) if most > 0 and below(3, generator) else 0
         start = below(len(clip) - length + 1, generator)
         return clip[start : start + length]
-
-    def _timesteps(self, count: int, generator: torch.Generator) -> Tensor:
-        uniform = torch.randint(self._steps, (count,), generator=generator)
-        if not self._early:
-            return uniform
-        # u near 0 gives the noisiest steps, where the density of t is highest.
-        noisy = ((self._steps - 1) * (1 - torch.rand(count, generator=generator).square())).round().long()
-        return torch.where(torch.rand(count, generator=generator) < self._early, noisy, uniform)
 
 
 class PretrainMDM:

@@ -275,7 +275,7 @@ def test_recorded_motion(tensors: Tensors, recorded_robot: Path) -> None:
 )
 def test_robots_that_are_refused(change: tuple[str, str], said: str, robot_file: Path) -> None:
     robot_file.write_text(robot_file.read_text().replace(*change))
-    if not said:  # bodies that are no robot are nobody's business
+    if not said:  # other bodies, however deep, are passed over
         read_robot(robot_file)
         return
     with pytest.raises(MotionkitError) as refused:

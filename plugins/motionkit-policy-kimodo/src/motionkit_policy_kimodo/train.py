@@ -20,7 +20,7 @@ from motionkit.contracts.dataset import TextMotionDataset, record_of
 from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
 from motionkit.motion import MotionBatch
-from motionkit.rl import NoiseSource, length_mask, stable_hash
+from motionkit.rl import NoiseSource, draw_timesteps, length_mask, stable_hash
 from motionkit.runs import Run, fingerprint_tensors
 from motionkit.text import Prompt
 from motionkit.text_to_motion.generating import plan_steps, sample
@@ -223,19 +223,12 @@ class PretrainKimodo:
         for row, length in enumerate(lengths.tolist()):
             if not plain and float(torch.rand((), generator=draw)) < train.constraints:
                 given[row, :length] = random_mask(policy.skeleton, length, draw)
-        timestep = self._timesteps(len(rows), draw, early=0.0 if plain else train.early)
+        timestep = draw_timesteps(len(policy.schedule), len(rows), draw, 0.0 if plain else train.early)
         noise = torch.randn(x0.shape, generator=draw)
         conditions = Conditions(text, mask, heading, x0, given)
         moved = (value.to(self.device) for value in (x0, lengths, timestep, noise))
         x0, lengths, timestep, noise = moved
         return Batch(x0, lengths, conditions.to(self.device), timestep, noise)
-
-    def _timesteps(self, count: int, draw: torch.Generator, *, early: float) -> Tensor:
-        """Draw timesteps ``[count]``, uniform, or a share `early` of them densest at the noisy end, as (1 - u^2)."""
-        steps = len(self.policy.schedule)
-        uniform = torch.randint(steps, (count,), generator=draw)
-        noisy = ((steps - 1) * (1 - torch.rand(count, generator=draw).square())).round().long()
-        return torch.where(torch.rand(count, generator=draw) < early, noisy, uniform)
 
     def _losses(self, batch: Batch) -> dict[str, Tensor]:
         policy, conditions = self.policy, batch.conditions
