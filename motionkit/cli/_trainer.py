@@ -51,6 +51,7 @@ def trainer_command(name: str, app: typer.Typer) -> None:
     def run(resolved: Resolved[TrainerSettings], dry_run: bool, as_json: bool, _: dict[str, Any]) -> None:
         require_launch()
         require_places(resolved.settings)
+        _refuse_taken(label, resolved.settings)
         launch = launch_of()
         with ending_together(launch, as_json=as_json) as join:
             begun = time.monotonic()
@@ -75,6 +76,15 @@ def trainer_command(name: str, app: typer.Typer) -> None:
             _train(label, component, trainer, resolved, as_json=as_json)
 
     add_command(app, model, run, label, help=component.summary)
+
+
+def _refuse_taken(label: str, settings: TrainerSettings) -> None:
+    """Refuse a folder that the run may not take, before anything is imported or opened for it."""
+    from motionkit.runs import folder_of, refuse_taken
+
+    place = settings.run
+    if place.resume is None and (place.out or place.name):
+        refuse_taken(folder_of(label, "runs", place.out, place.name), overwrite=place.overwrite)
 
 
 def _check(label: str, trainer: Any, *, as_json: bool) -> None:

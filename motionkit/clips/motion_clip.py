@@ -9,10 +9,11 @@ from typing import Literal, Self, SupportsIndex, overload
 
 from torch import Tensor
 
-from motionkit.clips.convert import ConvertReport, Edits, convert_file, kind_of, refuse_foreign
+from motionkit.clips.convert import ConvertReport, Edits, convert_file, kind_of
 from motionkit.clips.edits import UNEDITED
 from motionkit.errors import MotionkitError
 from motionkit.formats.format import WriteOptions
+from motionkit.formats.out import refuse_foreign
 from motionkit.formats.settings import as_texts
 from motionkit.formats.table import endings
 from motionkit.motion.clip import Clip

@@ -5,6 +5,7 @@ has the reader, the writer, or both of one format. Importing this imports no tor
 """
 
 from motionkit.formats.format import Fit, Format, Reader, RigFile, Setting, WriteOptions, Writer
+from motionkit.formats.out import refuse_existing, refuse_foreign
 from motionkit.formats.peek import Peek
 from motionkit.formats.table import FORMATS, kind_of, read_clips, recognise
 
@@ -21,4 +22,6 @@ __all__ = [
     "kind_of",
     "read_clips",
     "recognise",
+    "refuse_existing",
+    "refuse_foreign",
 ]

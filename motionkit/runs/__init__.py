@@ -2,7 +2,7 @@
 
 from motionkit.runs._checkpoint import Checkpoint, flatten_optimizer, last_checkpoint, restore_optimizer
 from motionkit.runs._fingerprint import fingerprint, fingerprint_files, fingerprint_tensors
-from motionkit.runs._folder import LOCK, PAGE, folder_name, folder_of, hold, still_holds
+from motionkit.runs._folder import LOCK, PAGE, folder_name, folder_of, hold, refuse_taken, still_holds
 from motionkit.runs._listing import (
     RunInfo,
     find,
@@ -69,6 +69,7 @@ __all__ = [
     "open_run",
     "peek",
     "refuse_command",
+    "refuse_taken",
     "remove_run",
     "require_writable",
     "restore_optimizer",

@@ -47,10 +47,8 @@ def claim_new(folder: Path, *, overwrite: bool) -> None:
     Only files that motionkit wrote are deleted; other files in an old run's folder stay.
     """
     try:
-        if folder.exists() and not folder.is_dir():
-            raise MotionkitError(f"{folder} is a file.", why="the run needs a folder.", fix="choose another --out")
-        if folder.is_dir() and any(path.name != LOCK and not is_temporary(path) for path in folder.iterdir()):
-            _refuse_or_clear(folder, overwrite)
+        if (old := refuse_taken(folder, overwrite=overwrite)) is not None:
+            _clear(folder, old)
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise MotionkitError(
@@ -68,7 +66,12 @@ def own_names(record: RunRecord | None) -> set[str]:
     return {*_OWN, *made} - {RECORD, LOCK}
 
 
-def _refuse_or_clear(folder: Path, overwrite: bool) -> None:
+def refuse_taken(folder: Path, *, overwrite: bool) -> RunRecord | None:
+    """Refuse a folder that a new run may not take; return the record of the old run that it would replace."""
+    if folder.exists() and not folder.is_dir():
+        raise MotionkitError(f"{folder} is a file.", why="the run needs a folder.", fix="choose another --out")
+    if not folder.is_dir() or all(path.name == LOCK or is_temporary(path) for path in folder.iterdir()):
+        return None
     record = read_record(folder)
     if record is None:
         raise MotionkitError(
@@ -81,6 +84,10 @@ def _refuse_or_clear(folder: Path, overwrite: bool) -> None:
             f"{folder} already holds a run ({record.command}, {record.status}).",
             fix=f"--resume {folder} continues it, --overwrite replaces it, --name NAME makes another",
         )
+    return record
+
+
+def _clear(folder: Path, record: RunRecord) -> None:
     with hold(folder):
         # Moved aside first. The old run.json stays until the new one replaces it: after a kill in between, the folder
         # is still a run's and can be overwritten again.

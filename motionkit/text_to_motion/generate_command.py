@@ -12,12 +12,13 @@ from pydantic import Field
 from motionkit.config import Chosen, Cli, Settings, choose_from_file, slot
 from motionkit.contracts.console import Command, Console
 from motionkit.errors import MotionkitError
-from motionkit.formats import FORMATS, WriteOptions, kind_of
+from motionkit.formats import FORMATS, WriteOptions, kind_of, refuse_existing, refuse_foreign
 from motionkit.formats.settings import FormatSettings, with_format_settings
 from motionkit.formats.table import endings, listed
 from motionkit.page.wording import count
 from motionkit.plugins import either
 from motionkit.runs import made_by
+from motionkit.text_to_motion.evaluation.folder import motions_folder
 from motionkit.text_to_motion.settings import PromptSettings, SamplerSettings
 from motionkit.text_to_motion.typed import STDIN, list_prompts, read_prompts, read_seconds, refuse_loose_words
 
@@ -440,8 +441,6 @@ def _check_generate(
     **_: object,
 ) -> None:
     """Refuse what needs no policy to be seen, of a dry run too."""
-    from motionkit.clips.convert import refuse_foreign
-
     if serve:
         given = {"--prompts": prompts, "--durations": durations, "--to": to, "--overwrite": overwrite}
         _refuse_for_serve(settings, {"TEXT": texts, f"{str(out)!r}": out, **given})
@@ -462,6 +461,10 @@ def _check_generate(
         raise MotionkitError("stdin can be read once.", fix=f"give {STDIN} once.")
     _refuse_reference(settings)
     refuse_foreign(out)
+    if kind_of(out) is not None:
+        refuse_existing(out, overwrite=overwrite)
+    else:
+        motions_folder(out, overwrite=overwrite)
     for kind in [kind for kind in (kind_of(out), *(to or [])) if kind in FORMATS]:
         FORMATS[str(kind)].require(settings.files.of_formats())
     read_seconds(durations, name="--durations")

@@ -56,6 +56,23 @@ def test_help_and_listings_import_no_torch(command: list[str]) -> None:
     subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
 
 
+def test_what_may_not_be_replaced_is_refused_before_torch_is_imported(tmp_path: Path, forks: Forks) -> None:
+    (tmp_path / "taken").mkdir()
+    for name in ("walk.glb", "taken/notes.txt"):
+        (tmp_path / name).write_text("mine")
+    code = (
+        "import sys\nfrom typer.testing import CliRunner\nfrom motionkit.cli import get_app\n"
+        "for words in ('convert walk.bvh walk.glb', 'generate walk walk.glb', 'generate walk taken',\n"
+        "              'predict runs/x walk.glb', 'grpo --out taken', 'ppo --out taken', 'sa2va-rl --out walk.glb'):\n"
+        "    done = CliRunner().invoke(get_app(), words.split(), env={'MOTIONKIT_PRESET': 'cpu'})\n"
+        "    assert done.exit_code == 2, (words, done.output)\n"
+        "    assert 'taken' in done.output or 'walk.glb' in done.output, (words, done.output)\n"
+        "    assert 'torch' not in sys.modules, words\n"
+    )
+    forks.run("-c", code, folder=tmp_path)
+    assert (tmp_path / "walk.glb").read_text() == (tmp_path / "taken" / "notes.txt").read_text() == "mine"
+
+
 def test_motions_are_made_read_and_drawn_without_the_compiler(tmp_path: Path, forks: Forks) -> None:
     """Training does: AdamW imports torch._dynamo, and peft imports transformers, which imports it too."""
     slow = ("torch._dynamo", "sympy", "roma", "peft", "transformers", "accelerate")

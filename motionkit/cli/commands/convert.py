@@ -18,6 +18,7 @@ from motionkit.cli.output import say, warn, wrapped
 from motionkit.config import Cli, Group
 from motionkit.contracts.console import Command, Console
 from motionkit.errors import MotionkitError, did_you_mean
+from motionkit.formats import kind_of, refuse_existing
 from motionkit.formats.table import listed, others
 from motionkit.plugins import INSTALL_FIX, either, packages
 
@@ -180,11 +181,10 @@ convert.__doc__ = " ".join([f"{convert.__doc__}".rstrip(), *(form.help for form 
 
 def _refuse(settings: ConvertSettings, paths: Sequence[str]) -> None:
     """Refuse options that have no effect, and paths that are missing, before anything is read."""
-    from motionkit.clips.convert import refuse_for_check
-    from motionkit.runs import require_writable
-
-    _edits(settings)
     if settings.check:
+        from motionkit.clips.convert import refuse_for_check
+        from motionkit.runs import require_writable
+
         default = ConvertSettings()
         given = {f"--{name.replace('_', '-')}": value != getattr(default.write, name) for name, value in settings.write}
         given |= {f"--{name.replace('_', '-')}": bool(value) for name, value in settings.edit}
@@ -199,6 +199,9 @@ def _refuse(settings: ConvertSettings, paths: Sequence[str]) -> None:
         raise MotionkitError("--write-joint-map acts with --check only.", fix="add --check.")
     elif len(paths) < 2:
         raise MotionkitError("convert needs something to read and a place to write.", fix="motionkit convert IN... OUT")
+    elif (out := Path(paths[-1])).is_file() and kind_of(out) is not None:
+        refuse_existing(out, overwrite=settings.write.overwrite)
+    _edits(settings)
 
 
 def _edits(settings: ConvertSettings) -> Edits:

@@ -7,7 +7,6 @@ from motionkit.clips.convert.options import (
     no_kind,
     plan_conversion,
     refuse_for_check,
-    refuse_foreign,
 )
 from motionkit.clips.convert.report import (
     ConvertReport,
@@ -59,7 +58,6 @@ __all__ = [
     "read_fixes",
     "read_rig",
     "refuse_for_check",
-    "refuse_foreign",
     "refuse_idle",
     "require_file",
     "run_conversion",

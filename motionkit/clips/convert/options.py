@@ -11,33 +11,12 @@ from motionkit.clips.convert.feature_target import FeatureTarget
 from motionkit.clips.convert.targets import FileTarget, LongClips, writer_of
 from motionkit.clips.edits import UNEDITED, Edits
 from motionkit.errors import MotionkitError
-from motionkit.errors import edits as letters_apart
 from motionkit.formats.format import WriteOptions
-from motionkit.formats.table import FORMATS, endings, kind_of, listed
-from motionkit.page.wording import joined
+from motionkit.formats.out import WRITTEN, refuse_foreign
+from motionkit.formats.table import FORMATS, kind_of, listed
 from motionkit.plugins import INSTALL_FIX, packages
 
 DatasetKind = Literal["humanml", "kit"]
-
-_WRITTEN = ("bvh", "glb", "mp4", "gif", "html", "joints", "npz", "amass")
-
-_FOREIGN = (
-    ".gltf",
-    ".vrm",
-    ".vrma",
-    ".usd",
-    ".usdz",
-    ".c3d",
-    ".obj",
-    ".mov",
-    ".avi",
-    ".webm",
-    ".pkl",
-    ".json",
-    ".csv",
-    ".zip",
-)
-"""Endings of files that motionkit does not write; a folder of such a name is not made."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +103,7 @@ def _kind(to: str | None, out: Path, inputs: Sequence[str]) -> str:
 
 def kinds() -> list[str]:
     """Return the words of ``--to``: datasets, then formats of files."""
-    files = listed("mpl", *_WRITTEN)
+    files = listed("mpl", *WRITTEN)
     return [*get_args(DatasetKind), *(form.name for form in files)]
 
 
@@ -135,34 +114,6 @@ def no_kind(to: str, known: Iterable[str]) -> MotionkitError:
     else:
         why, fix = "", f"one of {', '.join(known)}"
     return MotionkitError(f"--to {to} is not a format that motions are written in.", why=why, fix=fix)
-
-
-def refuse_foreign(out: Path) -> None:
-    """Refuse a name with the ending of a format that is not written here, rather than make a folder of that name.
-
-    An ending that differs from a known one by one letter, or by two that are swapped, is refused too.
-    """
-    suffix = out.suffix.lower()
-    if kind_of(out) is not None or out.is_dir():
-        return
-    if absent := packages.owner_of_format(suffix):
-        raise MotionkitError(
-            f"{out.suffix} files cannot be written.",
-            why=f"the package {absent} writes them, and is not installed.",
-            fix=INSTALL_FIX,
-        )
-    written = endings(*_WRITTEN)
-    meant = [ending for ending in written if letters_apart(suffix, ending) == 1]
-    if meant or suffix in _FOREIGN:
-        named = [f"{ending} (joints)" if ending == FORMATS["joints"].suffix else ending for ending in written]
-        engines = endings("glb", "bvh")
-        raise MotionkitError(
-            f"{out.suffix} files cannot be written.",
-            why=f"files that can be: {joined(named, len(named))}; any other name is a folder.",
-            fix=f"did you mean {out.with_suffix(meant[0])}?"
-            if meant
-            else f"Blender and most engines read {joined(engines, len(engines))}.",
-        )
 
 
 def _refuse_for_datasets(target: FeatureTarget, options: OutputOptions) -> None:

@@ -24,6 +24,7 @@ from motionkit.clips.sources import FileSource
 from motionkit.clips.walk import walk
 from motionkit.errors import MotionkitError
 from motionkit.formats.format import Fit, WriteOptions
+from motionkit.formats.out import refuse_existing
 from motionkit.motion.clip import Clip, ClipSource
 from motionkit.motion.corpus.captions import Caption, CaptionTable
 from motionkit.page.wording import count, joined
@@ -357,8 +358,7 @@ def require_file(out: Path, kind: str, count: int, *, overwrite: bool = False) -
         overwrite: Whether an existing file may be replaced.
     """
     require_writable(out, parents=True)
-    if out.exists() and not overwrite:
-        raise MotionkitError(f"{out} already exists.", fix="choose another OUT, or add --overwrite.")
+    refuse_existing(out, overwrite=overwrite)
     _check_number(count, kind)
 
 

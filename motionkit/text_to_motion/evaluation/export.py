@@ -30,14 +30,13 @@ from motionkit.motion import ReadOptions, Skeleton, plain_id
 from motionkit.player import MAX_TRACKS, track_of, write_player
 from motionkit.player.files import WORDING
 from motionkit.rl import StepPlan
-from motionkit.runs import OutputFolder
 from motionkit.text import Prompt
 from motionkit.text_to_motion.blocks import Seams
+from motionkit.text_to_motion.evaluation.folder import RECORD, motions_folder
 from motionkit.text_to_motion.generating import BATCH, asked_of, generate_with_seams
 from motionkit.text_to_motion.policy import DiffusionPolicy
 from motionkit.text_to_motion.wording import Reading, sentences
 
-RECORD = "motions.json"
 PAGE = "motions.html"
 """The page that plays the motions; `export_motions` makes it, and it belongs to the folder like the rest."""
 _LIMIT = 64 << 20  # bytes of motions.json
@@ -85,8 +84,7 @@ def generate(
     Returns:
         One entry per motion, as in motions.json.
     """
-    place = OutputFolder(out, RECORD, "motionkit-motions", overwrite=overwrite)
-    place.claim()
+    place = motions_folder(out, overwrite=overwrite)
     names = [f"{number:04d}_{sample:02d}" for number in range(len(prompts)) for sample in range(samples)]
     files = [_files(name, policy) for name in names]
     place.require_free([*(path for kinds in files for path in kinds.values()), RECORD, PAGE])

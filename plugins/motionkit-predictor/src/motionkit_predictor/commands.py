@@ -13,7 +13,7 @@ from pydantic import Field
 from motionkit.config import Cli, Settings
 from motionkit.contracts.console import Command, Console
 from motionkit.errors import MotionkitError
-from motionkit.formats import FORMATS, kind_of
+from motionkit.formats import FORMATS, kind_of, refuse_existing, refuse_foreign
 from motionkit.formats.table import endings
 from motionkit.page.wording import count
 from motionkit.plugins import either
@@ -82,7 +82,6 @@ def predict(
 
     Example: motionkit predict runs/train-mpl/first walk.html --start walk.bvh --at 1 --path path.csv
     """
-    from motionkit.clips.convert import refuse_foreign
     from motionkit.clips.convert.targets import writer_of
     from motionkit.clips.motion_clip import save_clips
     from motionkit.contracts.device import resolve_device
@@ -92,11 +91,8 @@ def predict(
     from motionkit_predictor.evaluation.long.result import FAR_OFF
     from motionkit_predictor.states import read_path
 
-    refuse_foreign(out)
     kind = kind_of(out)
-    if kind is None:
-        raise MotionkitError(f"{out} is not a motion file.", fix=f"end the name in {either(_ENDINGS)}.")
-    FORMATS[kind].require({})
+    assert kind is not None, "the check refuses it"
     console.say("predict: loading torch, model and clip")
     found = find_predictor(
         model,
@@ -234,4 +230,18 @@ def _begin(
     return clips, clip, first
 
 
-PREDICT = Command(predict, PredictSettings, plan=lambda settings, model, out: {"start": _start(settings, model)[0]})
+def _refuse(settings: PredictSettings, model: str, out: Path) -> None:
+    """Refuse a file that cannot be written, before anything is read."""
+    refuse_foreign(out)
+    if (kind := kind_of(out)) is None:
+        raise MotionkitError(f"{out} is not a motion file.", fix=f"end the name in {either(_ENDINGS)}.")
+    FORMATS[kind].require({})
+    refuse_existing(out, overwrite=settings.overwrite)
+
+
+PREDICT = Command(
+    predict,
+    PredictSettings,
+    check=_refuse,
+    plan=lambda settings, model, out: {"start": _start(settings, model)[0]},
+)
