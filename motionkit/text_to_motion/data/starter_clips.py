@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from motionkit.config import cache_folder
@@ -23,6 +25,9 @@ from motionkit.starter.plan import UNIT, PlannedClip, draw_caption, draw_length,
 from motionkit.text import Prompt
 from motionkit.text_to_motion.data.joined import MIN_SEGMENT, fit_lengths, physics_medians
 from motionkit.text_to_motion.data.starter import StarterOptions
+
+STATISTICS = Path(__file__).parents[2] / "starter" / "weights" / "statistics.safetensors"
+"""Mean and std of the training clips by default, and their median skate and jerk."""
 
 _VERSION = 1  # of the cached arrays
 _BATCH = 128
@@ -83,32 +88,36 @@ class Starter(TextMotionDataset):
         """Return the class of the catalogue that a caption describes; empty for other texts."""
         return _actions().get(caption, "")
 
-    @cached_property
+    @property
     def normalizer(self) -> Normalizer:  # type: ignore[override]  # it takes seconds, and may not be asked for
         """Mean and block-averaged Std over all training clips, whichever part is chosen."""
-        o = self._options
-
-        def make() -> NDArray[np.float32]:
-            mean, std = feature_stats((clip.features for clip in self._all("train")), self.skeleton)
-            return torch.stack([mean, std]).numpy()
-
-        stats = torch.from_numpy(np.array(cached(f"stats {self._train_key}", make, keep=o.cache)))
-        return Normalizer(stats[0], stats[1])
+        return Normalizer(self._statistics["mean"], self._statistics["std"])
 
     def physics_reference(self) -> tuple[float, float]:
         """Return the median foot skate (at least 0.1 m/s) and jerk (m/s^3) over the training clips."""
-        skate, jerk = self._physics
+        skate, jerk = self._statistics["physics"].tolist()
         return max(skate, _LEAST_SKATE), jerk
 
     @cached_property
-    def _physics(self) -> tuple[float, float]:
-        o = self._options
+    def _statistics(self) -> Mapping[str, Tensor]:
+        """Mean and std ``[D]`` of the training clips, and their median skate and jerk ``[2]``."""
+        if self._train_key == Starter(StarterOptions())._train_key:
+            return load_file(STATISTICS)  # a plan needs no clip
+        return self.measured()
+
+    def measured(self) -> Mapping[str, Tensor]:
+        """Return mean, std and physics of the training clips, from the cache or measured anew."""
 
         def make() -> NDArray[np.float32]:
-            return np.array(physics_medians(self._all("train"), self.skeleton, self.fps), dtype=np.float32)
+            clips = self._all("train")
+            mean, std = feature_stats((clip.features for clip in clips), self.skeleton)
+            physics = torch.tensor(physics_medians(clips, self.skeleton, self.fps))
+            return torch.cat([mean, std, physics]).numpy()
 
-        skate, jerk = cached(f"physics {self._train_key}", make, keep=o.cache)
-        return float(skate), float(jerk)
+        o, width = self._options, self.skeleton.width
+        table = torch.from_numpy(np.array(cached(f"statistics {self._train_key}", make, keep=o.cache)))
+        mean, std, physics = table.split([width, width, 2])
+        return {"mean": mean, "std": std, "physics": physics}
 
     @property
     def _train_key(self) -> str:
@@ -124,9 +133,29 @@ class Starter(TextMotionDataset):
         o, planned = self._options, self._plan(split)
         orders = [clip.order for clip in planned]
         key = f"features {o.seed} {split} {len(planned)} {o.min_frames} {o.max_frames}"
-        table = torch.from_numpy(cached(key, lambda: torch.cat(_features(orders)).numpy(), keep=o.cache))
-        rows = torch.split(table, [order.frames - 1 for order in orders])
-        return tuple(TextClip(clip.key, row, clip.captions) for clip, row in zip(planned, rows, strict=True))
+
+        @cache
+        def rows() -> Sequence[Tensor]:
+            table = torch.from_numpy(cached(key, lambda: torch.cat(_features(orders)).numpy(), keep=o.cache))
+            return torch.split(table, [order.frames - 1 for order in orders])
+
+        return tuple(_StarterClip(clip, partial(_row, rows, number)) for number, clip in enumerate(planned))
+
+
+class _StarterClip(TextClip):
+    """A clip whose features are made at their first use, with those of its split; a plan needs its texts alone."""
+
+    def __init__(self, planned: PlannedClip, read: Callable[[], Tensor]) -> None:
+        for name, value in (("key", planned.key), ("captions", planned.captions), ("_read", read)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def features(self) -> Tensor:  # type: ignore[override]  # a frozen field is read alone, too
+        return self._read()  # type: ignore[attr-defined,no-any-return]  # set around the frozen dataclass
+
+
+def _row(rows: Callable[[], Sequence[Tensor]], number: int) -> Tensor:
+    return rows()[number]
 
 
 @cache
@@ -214,3 +243,7 @@ def _source() -> str:
             if item.name.endswith(".py"):
                 digest.update(item.name.encode() + item.read_bytes())
     return digest.hexdigest()
+
+
+if __name__ == "__main__":
+    save_file({name: value.clone() for name, value in Starter(StarterOptions()).measured().items()}, STATISTICS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, cast
 
 import torch
@@ -106,11 +107,14 @@ class MdmBatches:
     ) -> None:
         self._clips = clips
         self._normalizer = normalizer
-        self._lengths = torch.tensor([min(clip.features.shape[0], max_length) for clip in clips])
         self._size = min(batch_size, len(clips))
         self._steps, self._max, self._seed, self._random_crop = steps, max_length, seed, random_crop
         self._drop, self._early, self._clutter, self._grid = cond_drop, early, clutter, grid
         self._epoch: tuple[int, list[Tensor]] = (-1, [])
+
+    @cached_property
+    def _lengths(self) -> Tensor:
+        return torch.tensor([min(clip.features.shape[0], self._max) for clip in self._clips])
 
     @property
     def per_epoch(self) -> int:

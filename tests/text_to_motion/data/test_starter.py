@@ -10,6 +10,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, features_to_joints
 from motionkit.starter import CATALOGUE, perform
 from motionkit.starter._catalogue import captions
+from motionkit.text_to_motion.data import starter_clips
 from motionkit.text_to_motion.data.starter import StarterOptions, component
 from motionkit.text_to_motion.data.starter_clips import Starter
 
@@ -121,3 +122,23 @@ def test_every_caption_names_its_class_and_no_other_text_does(dataset) -> None:
     assert dataset.action("a person walks the dog") == ""
     by_place = [dataset.action(clip.captions[0]) for clip in dataset.clips("val")]
     assert by_place == [CATALOGUE[number % len(CATALOGUE)].name for number in range(len(by_place))]
+
+
+def test_statistics_that_ship_are_those_of_the_clips(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # the cache of all tests has these clips
+    usual = Starter(StarterOptions())
+    shipped, measured = usual._statistics, usual.measured()
+    for name in ("mean", "std", "physics"):
+        torch.testing.assert_close(shipped[name], measured[name], atol=1e-6, rtol=1e-5)
+
+
+def test_texts_lengths_and_statistics_generate_no_clip(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starter_clips, "_features", lambda orders: pytest.fail("clips are generated"))
+    usual = Starter(StarterOptions(cache=False))
+    assert len(usual.clips("train")) == 4032
+    assert usual.clips("val")[0].captions
+    assert len(usual.prompts("train")) == 1024
+    assert usual.normalizer.std.shape == (263,)
+    assert usual.physics_reference()[1] > 5
+    with pytest.raises(pytest.fail.Exception):
+        _ = usual.clips("val")[0].features
