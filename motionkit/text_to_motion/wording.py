@@ -19,9 +19,9 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from importlib.resources import files
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 from motionkit.motion.corpus.tagger import tag_words
@@ -109,6 +109,38 @@ class _Caption(NamedTuple):
     sides: frozenset[str]
 
 
+class _Index:
+    """What captions say, by their words; see `Wordings`."""
+
+    def __init__(self, meanings: Sequence[Sequence[str]]) -> None:
+        self.plain: list[str] = []  # A caption of each meaning
+        self.captions: list[_Caption] = []
+        self.exact: dict[tuple[str, ...], str] = {}
+        self.of_meaning: list[frozenset[str]] = []
+        table = _table()
+        people, verbs = table["people"], set[str]()
+        for number, meaning in enumerate(meanings):
+            self.plain.append(min(meaning[:2], key=lambda text: not text.startswith(("a person ", "someone "))))
+            bags = set[frozenset[str]]()
+            for caption in meaning:
+                words = _words(caption)
+                if (bare := _bare(words)) in self.exact:
+                    continue
+                self.exact[bare] = caption
+                meant = [word for word in _meant(caption, words) if word.meaning not in people]
+                verbs.update(word.meaning for word in meant if word.tag == "VERB")
+                # The tagger takes "salutes" for a noun; a caption's verb stands first.
+                verbs.update(table["same"].get(bare[:1], bare[:1]))
+                bags.add(frozenset(word.meaning for word in meant))
+            self.captions += [_Caption(number, bag, bag & _SIDES) for bag in sorted(bags, key=sorted)]
+            self.of_meaning.append(frozenset().union(*bags))
+        self.known = frozenset[str]().union(*self.of_meaning)
+        light = table["light"] - {"stand", "get", "come"}
+        self.actions = verbs - table["shape"] - table["tempo"] - table["quiet"] - light
+        plain = {old[0] for old in table["same"] if len(old) == 1}
+        self.named = self.known | plain | table["quiet"] | table["made"] | table["forms"]
+
+
 class Wordings:
     """Finds the known caption that says the same as a text, by its words.
 
@@ -117,34 +149,15 @@ class Wordings:
     """
 
     def __init__(self, meanings: Sequence[Sequence[str]]) -> None:
-        self._plain: list[str] = []  # A caption of each meaning
-        self._captions: list[_Caption] = []
-        self._exact: dict[tuple[str, ...], str] = {}
+        self._meanings = meanings
         self._typed: dict[tuple[str, ...], str] = {}
-        self._of_meaning: list[frozenset[str]] = []
-        people, verbs = _table()["people"], set[str]()
-        for number, meaning in enumerate(meanings):
-            self._plain.append(min(meaning[:2], key=lambda text: not text.startswith(("a person ", "someone "))))
-            bags = set[frozenset[str]]()
-            for caption in meaning:
-                words = _words(caption)
-                self._typed.setdefault(tuple(_said(caption)), caption)
-                if _bare(words) in self._exact:
-                    continue
-                self._exact[_bare(words)] = caption
-                meant = [word for word in _meant(caption, words) if word.meaning not in people]
-                verbs.update(word.meaning for word in meant if word.tag == "VERB")
-                # The tagger takes "salutes" for a noun; a caption's verb stands first.
-                verbs.update(_table()["same"].get(_bare(words)[:1], _bare(words)[:1]))
-                bags.add(frozenset(word.meaning for word in meant))
-            self._captions += [_Caption(number, bag, bag & _SIDES) for bag in sorted(bags, key=sorted)]
-            self._of_meaning.append(frozenset().union(*bags))
-        self._known = frozenset[str]().union(*self._of_meaning)
-        table = _table()
-        light = table["light"] - {"stand", "get", "come"}
-        self._actions = verbs - table["shape"] - table["tempo"] - table["quiet"] - light
-        plain = {old[0] for old in table["same"] if len(old) == 1}
-        self._named = self._known | plain | table["quiet"] | table["made"] | table["forms"]
+        for caption in chain.from_iterable(meanings):
+            self._typed.setdefault(tuple(_said(caption)), caption)
+
+    @cached_property
+    def _index(self) -> _Index:
+        """What the captions say; made when a text is none of them."""
+        return _Index(self._meanings)
 
     def read(self, text: str) -> Reading:
         """Return what a text of one action is read as; its caption is empty if none says the same."""
@@ -162,8 +175,10 @@ class Wordings:
 
     def _read(self, text: str) -> Reading:
         """Return what a text is read as by its words alone."""
+        if same := self._typed.get(tuple(_said(text))):
+            return Reading(text, same)
         table, words = _table(), _words(text)
-        if same := self._typed.get(tuple(_said(text)), self._exact.get(_bare(words))):
+        if same := self._index.exact.get(_bare(words)):
             return Reading(text, same)
         asked, strange, apart = self._asked(text, words)
         if strange or not asked:
@@ -171,18 +186,18 @@ class Wordings:
         loose = {word for word in asked if _may_go(word)}
         close = frozenset[str]().union(*(table["given"].get(word, ()) for word in asked))
         given = close | table["given"]["*"] | table["light"]
-        actions, sides = asked.keys() & self._actions, asked.keys() & _SIDES
+        actions, sides = asked.keys() & self._index.actions, asked.keys() & _SIDES
         if not actions and len(asked.keys() - loose - _SIDES - {"both", "thing"}) < 2:
             return Reading(text)  # "hands up" names a posture, "up" nothing
         best: tuple[tuple[int, ...], int, list[str]] | None = None
-        for place, (number, has, named) in enumerate(self._captions):
+        for place, (number, has, named) in enumerate(self._index.captions):
             if not actions - loose <= has or not has - asked.keys() <= given or not asked.keys() & has - loose:
                 continue
             if sides and named and sides != named:
                 continue
             extra = asked.keys() - has
             rest = extra - loose - close
-            if rest & table["shape"] or not rest <= self._of_meaning[number]:
+            if rest & table["shape"] or not rest <= self._index.of_meaning[number]:
                 continue
             left_out = [word for word in asked if word in extra & loose]
             lacks = has - asked.keys()
@@ -196,7 +211,7 @@ class Wordings:
         _, number, left_out = best
         said = [asked[word] for word in left_out]
         counts = [asked[word] for word in left_out if word == _COUNT or word in table["count"]]
-        caption, times = self._plain[number], _times(counts)
+        caption, times = self._index.plain[number], _times(counts)
         followed = 0 < times * (usual_seconds(caption) or math.inf) <= LONGEST
         counts = counts if followed else []
         left = dict.fromkeys((*apart, *(word for word in said if word not in counts)))
@@ -211,12 +226,12 @@ class Wordings:
         strange: list[str] = []
         left_out += phrases
         spoken = {one.typed for one in _spoken_of(rest, self._acts)}
-        before, objects = "", self._actions | table["light"]
+        before, objects = "", self._index.actions | table["light"]
         for word in _meant(text, rest):
             name = word.meaning
-            if name in table["people"] | table["places"] and name not in self._actions:
+            if name in table["people"] | table["places"] and name not in self._index.actions:
                 continue
-            if name in self._known or name == "thing" or _may_go(name):
+            if name in self._index.known or name == "thing" or _may_go(name):
                 asked.setdefault(name, word.typed)
             elif word.tag != "VERB" and word.typed in spoken and name not in table["made"]:
                 if before in objects and name not in table["never"] | table["animals"]:
@@ -264,7 +279,7 @@ class Wordings:
         return kept, said
 
     def _describes(self, word: _Word) -> bool:
-        known = word.meaning in self._known or self._is_new(word)
+        known = word.meaning in self._index.known or self._is_new(word)
         return word.tag in ("DET", "ADJ", "PRON") and not known
 
     def _is_new(self, word: _Word) -> bool:
@@ -272,9 +287,9 @@ class Wordings:
         table, name = _table(), word.meaning
         if name in table["places"] | table["people"] | table["things"] and not self._acts(name):
             return True
-        if name in table["never"] | table["animals"] and name not in self._known:
+        if name in table["never"] | table["animals"] and name not in self._index.known:
             return True
-        return word.tag == "NOUN" and name not in self._named and not _may_go(name)
+        return word.tag == "NOUN" and name not in self._index.named and not _may_go(name)
 
     def _without_subject(self, words: Sequence[_Word]) -> tuple[list[_Word], list[str]]:
         """Take the subject off, such as "a tired old man"; words of captions in it, such as "drunk", stay."""
@@ -299,7 +314,7 @@ class Wordings:
 
     def _acts(self, word: str) -> bool:
         """Whether a word names an action of captions."""
-        return not self._actions.isdisjoint(_table()["same"].get((word,), (word,)))
+        return not self._index.actions.isdisjoint(_table()["same"].get((word,), (word,)))
 
 
 def sentences(readings: Mapping[str, Reading], texts: Iterable[str]) -> list[str]:
@@ -333,7 +348,12 @@ def _table() -> dict[str, Any]:
     table = json.loads(files(__package__).joinpath("wording.json").read_text(encoding="utf-8"))
     return {
         **{name: frozenset(words.split()) for name, words in table.items() if isinstance(words, str)},
-        "phrases": [(re.compile(rf"\b(?:{old})(?!\w)"), new) for old, new in table["phrases"].items()],
+        "phrases": [
+            *((re.compile(rf"\b(?:{old})(?!\w)"), new) for old, new in table["phrases"].items()),
+            (re.compile(r"\b\d+\b"), _COUNT),
+        ],
+        # Most captions have none of them: one search in place of one for each.
+        "any": re.compile(rf"\b(?:{'|'.join(table['phrases'])})(?!\w)|\b\d+\b"),
         "same": {tuple(old.split()): tuple(new.split()) for old, new in table["same"].items()},
         "numbers": table["numbers"].split(),
         "given": {word: frozenset(words.split()) for word, words in table["given"].items()},
@@ -349,7 +369,7 @@ def _words(text: str) -> list[_Word]:
         typed.update(dict.fromkeys(meaning.split(), match[0].strip()))
         return f" {meaning} "
 
-    for pattern, meaning in (*_table()["phrases"], (re.compile(r"\b\d+\b"), _COUNT)):
+    for pattern, meaning in _table()["phrases"] if _table()["any"].search(lower) else ():
         lower = pattern.sub(lambda match, meaning=meaning: put(match, meaning), lower)
     found = re.findall(r"[^\W\d_]+", lower)
     tokens = (token.rsplit("/", 1) for token in tag_words(" ".join(found)))
@@ -382,7 +402,8 @@ def _meant(text: str, words: Sequence[_Word]) -> list[_Word]:
 
 def _bare(words: Sequence[_Word]) -> tuple[str, ...]:
     """Return the words of a text without articles and the person that it is about."""
-    return tuple(word.meaning for word in words if word.meaning not in _table()["nobody"] | _table()["people"])
+    left_out = _table()["nobody"] | _table()["people"]
+    return tuple(word.meaning for word in words if word.meaning not in left_out)
 
 
 def _spoken_of(words: Sequence[_Word], acts: Callable[[str], bool]) -> list[_Word]:
