@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from motionkit.errors import MotionkitError
+from motionkit.plugins import install_line
 from motionkit.tuning.plan import JOURNAL, Plan
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 WAIT = 30.0
 """Seconds to wait for a locked storage."""
 
-_PACKAGES = ("sqlalchemy", "optuna", "redis", "grpc", "filelock")
+_PACKAGES = ("sqlalchemy", "optuna", "redis", "grpc", "psycopg", "filelock")
 """Packages whose errors are those of a storage."""
 
 
@@ -34,7 +36,9 @@ def open_storage(plan: Plan, folder: Path) -> BaseStorage:
             return optuna.storages.get_storage(plan.storage)
         if plan.storage:
             options = {"connect_args": {"timeout": WAIT}} if plan.storage.startswith("sqlite") else {}
-            return optuna.storages.RDBStorage(plan.storage, engine_kwargs=options)
+            # The driver of the extra `tune`; SQLAlchemy's own choice for this word is an older one.
+            url = re.sub(r"^postgres(?:ql)?://", "postgresql+psycopg://", plan.storage)
+            return optuna.storages.RDBStorage(url, engine_kwargs=options)
         path = folder / JOURNAL
         _refuse_links(path)
         mend(path)
@@ -105,7 +109,9 @@ def _unusable(where: str, error: Exception) -> MotionkitError:
             fix="wait for that process or end it, then run the same command again; nothing is lost.",
         )
     if isinstance(error, ImportError):
-        return MotionkitError(f"the storage {shown} needs a driver.", why=text, fix="pip install it, such as psycopg2")
+        return MotionkitError(
+            f"the storage {shown} needs a driver.", why=text, fix=f"{install_line('tune')}, for PostgreSQL"
+        )
     text = f"{type(error).__name__}: {text}" if isinstance(error, LookupError) or not text else text
     if "://" in where:
         fix = "check the URL: sqlite:///tune.db, or leave it out."

@@ -418,6 +418,16 @@ def test_a_locked_storage_is_said(cli: Cli, tuned: ModuleType, monkeypatch: pyte
     assert "sqlite:///tune.db is locked by another process" in done.stderr
 
 
+def test_a_database_without_its_driver_is_said(cli: Cli, tuned: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    monkeypatch.setitem(sys.modules, "psycopg2", ModuleType("psycopg2"))  # SQLAlchemy's own choice, an older one
+    done = cli("tune-bayes", *SHORT, "--trials", 2, "--name", "a", "--storage", "postgresql://me:secret@127.0.0.1/none")
+    assert done.exit_code == 2
+    assert "the storage postgresql://me@127.0.0.1/none needs a driver" in done.stderr
+    assert "[tune]" in done.stderr
+    assert not PLACE.exists()
+
+
 def test_another_machine_joins_by_name_and_storage(cli: Cli, tuned: ModuleType) -> None:
     """A second folder on the same storage: both have the same trials, and together no more than were asked for."""
     words = [*SHORT, "--name", "a", "--storage", f"sqlite:///{Path.cwd() / 'tune.db'}", "--json"]
