@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -52,6 +52,7 @@ def draw_caption(rng: np.random.Generator, number: int, split: Split, unseen: fl
     return choice[int(rng.integers(len(choice)))]
 
 
+@lru_cache(maxsize=8)  # a run asks for the same split several times
 def plan(split: Split, count: int, *, seed: int, lengths: tuple[int, int], unseen: float) -> tuple[PlannedClip, ...]:
     """Plan a split: clip i performs class ``i % classes``.
 
