@@ -27,13 +27,13 @@ def accumulate_rotations(local: Tensor, parents: Sequence[int]) -> Tensor:
     Returns:
         ``[..., J, 3, 3]`` rotations in the frame of the roots' parent.
     """
-    levels, order = _levels(tuple(parents))
-    done = [local[..., list(levels[0][0]), :, :]]
+    levels, order = _levels(tuple(parents), local.device)
+    done = [local.index_select(-3, levels[0][0])]
     for joints, places in levels[1:]:
         # Rotations of one depth at once: [..., joints of the level, 3, 3].
-        done.append(done[-1][..., list(places), :, :] @ local[..., list(joints), :, :])
+        done.append(done[-1].index_select(-3, places) @ local.index_select(-3, joints))
     # From the order of depth back to the order of the joints.
-    return torch.cat(done, dim=-3)[..., list(order), :, :]
+    return torch.cat(done, dim=-3).index_select(-3, order)
 
 
 def rotations_above(local: Tensor, parents: Sequence[int]) -> Tensor:
@@ -45,10 +45,8 @@ def rotations_above(local: Tensor, parents: Sequence[int]) -> Tensor:
         local: ``[..., J, 3, 3]``.
         parents: Parent of each joint, -1 for joint 0 only.
     """
-    inner = sorted(set(parents[1:]))
-    place = {joint: index for index, joint in enumerate(inner)}
-    world = accumulate_rotations(local[..., inner, :, :], [place.get(parents[joint], -1) for joint in inner])
-    return world[..., [place[parent] for parent in parents[1:]], :, :]
+    inner, above, places = _inner(tuple(parents), local.device)
+    return accumulate_rotations(local.index_select(-3, inner), above).index_select(-3, places)
 
 
 def positions_from_bones(bones: Tensor, parents: Sequence[int]) -> Tensor:
@@ -89,7 +87,7 @@ def ancestors(parents: tuple[int, ...]) -> Tensor:
 
 
 @lru_cache(maxsize=64)
-def _levels(parents: tuple[int, ...]) -> tuple[tuple[tuple[tuple[int, ...], tuple[int, ...]], ...], tuple[int, ...]]:
+def _levels(parents: tuple[int, ...], device: torch.device) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
     """Return (joints, places of their parents in the level above) per depth, and each joint's place overall."""
     current = tuple(joint for joint, parent in enumerate(parents) if parent < 0)
     levels: list[tuple[tuple[int, ...], tuple[int, ...]]] = [(current, ())]
@@ -100,7 +98,22 @@ def _levels(parents: tuple[int, ...]) -> tuple[tuple[tuple[tuple[int, ...], tupl
             levels.append((below, tuple(current.index(parents[joint]) for joint in below)))
             order.extend(below)
         current = below
-    return tuple(levels), tuple(order.index(joint) for joint in range(len(parents)))
+    rows = [(_index(joints, device), _index(places, device)) for joints, places in levels]
+    return rows, _index([order.index(joint) for joint in range(len(parents))], device)
+
+
+@lru_cache(maxsize=64)
+def _inner(parents: tuple[int, ...], device: torch.device) -> tuple[Tensor, tuple[int, ...], Tensor]:
+    """Return the joints that have others below, their parents among them, and each joint's parent among them."""
+    inner = sorted(set(parents[1:]))
+    place = {joint: index for index, joint in enumerate(inner)}
+    above = tuple(place.get(parents[joint], -1) for joint in inner)
+    return _index(inner, device), above, _index([place[parent] for parent in parents[1:]], device)
+
+
+@torch.inference_mode(False)  # kept and used again, also where gradients are wanted
+def _index(places: Sequence[int], device: torch.device) -> Tensor:
+    return torch.tensor(places, dtype=torch.long, device=device)
 
 
 def matrix_from_6d(six: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from typing import cast
 
 from motionkit.clips.faults import HEIGHT_RANGE, is_plausible
 from motionkit.clips.sources import FileSource
+from motionkit.clips.walk import one_thread
 from motionkit.errors import MotionkitError
 from motionkit.formats.format import Reader
 from motionkit.formats.glb.read import glb_unit
@@ -97,6 +98,7 @@ class Body:
         return {**rest, "height_m": height}
 
 
+@one_thread()
 def vote(sources: Sequence[FileSource]) -> tuple[tuple[FileSource, ...], tuple[Body, ...]]:
     """Decide unit and direction of up once for all BVH or GLB files of a skeleton; options that were given stay.
 

@@ -12,6 +12,7 @@ from motionkit.clips.faults import (
     Severity,
     amount,
     bone_finding,
+    bones_of,
     floor_findings,
     frames_at_rest,
     frozen,
@@ -94,10 +95,11 @@ def check_motion(
         if isinstance(motion, Motion):
             turns = _body_turns(motion, body)[index].where(finite[:, None, None, None], torch.nan)
             findings.append(turn_jumps(turns, names, fps))
-        findings.append(scale_finding(sound, names, parents))
+        bones = bones_of(sound, parents)
+        findings.append(scale_finding(sound, names, parents, bones))
         findings.append(head_finding(sound, names, parents))
-        findings.append(bone_finding(sound, names, parents))
-        findings.append(side_finding(sound, names, parents))
+        findings.append(bone_finding(bones, names))
+        findings.append(side_finding(bones, names))
         findings.extend(floor_findings(sound, names, fps, floor))
         findings.append(frozen(places, fps))
     kept = [finding for finding in findings if finding is not None]

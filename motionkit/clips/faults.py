@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -147,20 +147,34 @@ _MISTAKES = (
 """The unit of a file and the unit it was read as; of pairs with the same factor the most common."""
 
 
-def scale_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int]) -> Finding | None:
+class Bones(NamedTuple):
+    """Lengths of the bones of a clip in metres; a bone is named by the joint at its end."""
+
+    lengths: Tensor  # ``[T, J]``; 0 for roots
+    usual: Tensor  # ``[J]``, their medians over the frames
+
+
+def bones_of(positions: Tensor, parents: Sequence[int]) -> Bones:
+    """Return the bones of ``[T, J, 3]`` finite positions in metres."""
+    lengths: Tensor = bones_from_positions(positions, parents).norm(dim=-1)
+    lengths = lengths * torch.tensor([float(parent >= 0) for parent in parents], dtype=lengths.dtype)
+    return Bones(lengths, lengths.median(dim=0).values)
+
+
+def scale_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int], bones: Bones) -> Finding | None:
     """Find a body whose size is not a person's, and guess the unit that was meant.
 
     Args:
         positions: ``[T, J, 3]`` metres; finite.
         names: Joint names; legs are found by them.
         parents: Parent of each joint.
+        bones: Its bones.
     """
-    lengths = _bone_lengths(positions, parents).median(dim=0).values
     leg = hip_to_ankle(find_roles(names, parents), positions[0])
     what, size, usual, (low, high) = (
         ("legs measure", leg, PERSON_LEG, LEG_RANGE)
         if leg > 0
-        else ("longest chain of bones measures", _span(lengths.tolist(), parents), SPAN, SPAN_RANGE)
+        else ("longest chain of bones measures", _span(bones.usual.tolist(), parents), SPAN, SPAN_RANGE)
     )
     if low <= size <= high:
         return None if is_plausible(height := body_height(names, parents, positions[0])) else _unusual(height)
@@ -190,15 +204,14 @@ def _unusual(height: float) -> Finding:
     return Finding("scale", (), detail, "warning")
 
 
-def side_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int]) -> Finding | None:
+def side_finding(bones: Bones, names: Sequence[str]) -> Finding | None:
     """Find bones that are longer on one side of the body than on the other, such as a misplaced end site.
 
     Args:
-        positions: ``[T, J, 3]`` metres; finite.
+        bones: The clip's bones.
         names: Joint names; an end site belongs to the side of its joint.
-        parents: Parent of each joint.
     """
-    lengths = _bone_lengths(positions, parents).median(dim=0).values.tolist()
+    lengths = bones.usual.tolist()
     unlike = [
         (abs(lengths[left] - lengths[right]), left, right)
         for left, right in find_pairs(names)
@@ -241,19 +254,17 @@ def head_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int]
     return Finding("head-down", ranges(down), detail, "warning")
 
 
-def bone_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int]) -> Finding | None:
+def bone_finding(bones: Bones, names: Sequence[str]) -> Finding | None:
     """Find frames in which a bone is longer or shorter than its median by more than `STRETCH`.
 
     Bones under 3 cm are skipped: rounding alone changes them. The root's distance from the origin is not a bone
     (nor is the pelvis' from a root on the ground: `motionkit.rigs.roles.body_joints`).
 
     Args:
-        positions: ``[T, J, 3]`` metres; finite.
+        bones: The clip's bones.
         names: Joint names.
-        parents: Parent of each joint.
     """
-    lengths = _bone_lengths(positions, parents)
-    usual = lengths.median(dim=0).values
+    lengths, usual = bones
     change = torch.where(usual > _SHORTEST_BONE, (lengths - usual).abs() / usual.clamp_min(1e-9), 0.0)
     spans = ranges(change.amax(1) > STRETCH)
     if not spans:
@@ -264,12 +275,6 @@ def bone_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int]
         f"{amount(100 * float(usual[joint]))} cm; some bone by more than {100 * STRETCH:.0f} % in {words(spans)}."
     )
     return Finding("bone-length", spans, detail, "warning")
-
-
-def _bone_lengths(positions: Tensor, parents: Sequence[int]) -> Tensor:
-    """Return ``[T, J]`` lengths; 0 for roots."""
-    lengths: Tensor = bones_from_positions(positions, parents).norm(dim=-1)
-    return lengths * torch.tensor([float(parent >= 0) for parent in parents], dtype=lengths.dtype)
 
 
 def _span(lengths: Sequence[float], parents: Sequence[int]) -> float:

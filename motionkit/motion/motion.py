@@ -94,10 +94,11 @@ class Motion:
         if fps == self.fps:
             return self
         before, after, part = sample_places(self.frames, self.fps, fps, joints=len(self.names))
-        start, end = self.rotations[before], self.rotations[after]
-        arc = matrix_to_rotvec(start.transpose(-1, -2) @ end) * part[:, None, None]
-        rotations = start @ matrix_from_rotvec(arc)
-        translations = torch.lerp(self.translations[before], self.translations[after], part[:, None, None])
+        rotations, translations = self.rotations[before], self.translations[before]
+        if bool(part.any()):
+            arc = matrix_to_rotvec(rotations.mT @ self.rotations[after]) * part[:, None, None]
+            rotations = rotations @ matrix_from_rotvec(arc)
+            translations = torch.lerp(translations, self.translations[after], part[:, None, None])
         tracks = {name: _between(values, before, after, part) for name, values in self.tracks.items()}
         return replace(self, rotations=rotations, translations=translations, fps=fps, tracks=tracks)
 

@@ -99,15 +99,20 @@ def find_roles(names: Sequence[str], parents: Sequence[int]) -> dict[str, int]:
 
 def find_pairs(names: Sequence[str]) -> list[tuple[int, int]]:
     """Return the pairs of joints, left and right, whose names differ only in their side; end sites included."""
+    return list(_paired(tuple(names)))
+
+
+@lru_cache(maxsize=64)
+def _paired(names: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
     sides: dict[tuple[str, str], list[int]] = {}
     for joint, name in _plain([name.removesuffix(END) for name in rig_names(names)]):
         side, base = _normalise(name)
         sides.setdefault((side, base + END * names[joint].endswith(END)), []).append(joint)
-    return [
+    return tuple(
         (joints[0], twins[0])
         for (side, base), joints in sides.items()
         if side == "left" and len(joints) == 1 and len(twins := sides.get(("right", base), [])) == 1
-    ]
+    )
 
 
 def find_doubles(names: Sequence[str], parents: Sequence[int]) -> dict[str, tuple[str, ...]]:
@@ -226,11 +231,16 @@ def body_joints(names: Sequence[str], parents: Sequence[int]) -> list[int]:
         >>> body_joints(["Root", "Hips", "LeftUpLeg", "RightUpLeg", "ik_hand"], [-1, 0, 1, 1, 0])
         [1, 2, 3]
     """
+    return list(_body(tuple(names), tuple(parents)))
+
+
+@lru_cache(maxsize=64)
+def _body(names: tuple[str, ...], parents: tuple[int, ...]) -> tuple[int, ...]:
     roles = find_roles(names, parents)
     top = roles.get("pelvis", -1)
     if {"left hip", "right hip"} <= roles.keys() and all(is_below(joint, top, parents) for joint in roles.values()):
-        return [joint for joint in range(len(parents)) if is_below(joint, top, parents)]
-    return list(range(len(parents)))
+        return tuple(joint for joint in range(len(parents)) if is_below(joint, top, parents))
+    return tuple(range(len(parents)))
 
 
 def joint_path(parents: Sequence[int], joint: int, top: int = -1) -> list[int]:
@@ -260,7 +270,9 @@ def hip_to_ankle(roles: Mapping[str, int], pose: Tensor) -> float:
     pieces = [(f"{side} {a}", f"{side} {b}") for side in ("left", "right") for a, b in _LEG_BONES]
     if any(a not in roles or b not in roles for a, b in pieces):
         return 0.0
-    return sum(float((pose[roles[a]] - pose[roles[b]]).norm()) for a, b in pieces) / 2
+    ends, starts = [roles[a] for a, _ in pieces], [roles[b] for _, b in pieces]
+    lengths: list[float] = (pose[ends] - pose[starts]).norm(dim=-1).tolist()
+    return sum(lengths) / 2
 
 
 def in_brief(names: Iterable[str], most: int = 5) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -38,8 +39,12 @@ class Solved:
     # whose bones stretch, and trunks of capture rigs mapped to other joints have millimetres to centimetres.
     residual_mean: float
     residual_max: float  # The largest such distance
-    flips: int  # Number of unseen spins, see `count_flips`
     worst: str = ""  # Joint and frame of the largest distance, in words
+
+    @cached_property
+    def flips(self) -> int:
+        """Number of unseen spins, see `count_flips`; counted where it is asked for."""
+        return count_flips(self.motion)
 
 
 def solve(motion: JointMotion) -> Solved:
@@ -78,7 +83,7 @@ def solve(motion: JointMotion) -> Solved:
     miss = (solved.positions()[:, :count] - joints).norm(dim=-1)
     frame, joint = divmod(int(miss.argmax()), count)
     worst = f"{names[joint]} in frame {frame}"
-    return Solved(solved, float(miss.mean()), float(miss.max()), count_flips(solved), worst)
+    return Solved(solved, float(miss.mean()), float(miss.max()), worst)
 
 
 def count_flips(motion: Motion) -> int:

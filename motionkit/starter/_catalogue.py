@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from math import pi
 from pathlib import Path
@@ -49,7 +49,7 @@ class CatalogueEntry:
         first = sum(map(ord, self.name)) + 2 * phrase
         return tuple(f"{SUBJECTS[(first + i) % len(SUBJECTS)]} {self.phrases[phrase]}." for i in (0, 1))
 
-    @property
+    @cached_property
     def captions(self) -> tuple[str, ...]:
         """All captions, phrase by phrase."""
         return tuple(text for phrase in range(len(self.phrases)) for text in self.sentences(phrase))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from motionkit.clips.walk import in_processes
 
@@ -152,6 +153,17 @@ def test_every_command_says_that_it_was_stopped(cli, monkeypatch, words):
     monkeypatch.setattr(f"motionkit.cli.commands.{words[0]}.open_inputs", stop)
     result = cli(*words)
     assert (result.exit_code, result.stderr) == (130, "stopped.\n")
+
+
+def test_clips_are_worked_on_by_one_thread_here_too_and_the_caller_keeps_his():
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        results = in_processes(lambda _: torch.get_num_threads(), range(2), 1)
+        assert (next(results), torch.get_num_threads()) == (1, 2)
+        assert (list(results), torch.get_num_threads()) == ([1], 2)
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_results_that_nobody_waits_for_are_given_up():

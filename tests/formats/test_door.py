@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +21,8 @@ from motionkit.errors import MotionkitError
 from motionkit.formats import FORMATS, kind_of, peek, recognise, table
 from motionkit.motion import ReadOptions
 from motionkit.starter import generate
+
+from ..made.forks import Forks
 
 Cli = Callable[..., Result]
 
@@ -188,13 +188,12 @@ FORMATS = tuple(
     assert "its setting 'robot' is another one" in " ".join(done.output.split())
 
 
-def test_the_command_line_knows_formats_of_packages(gantry: Any, tmp_path: Path) -> None:
+def test_the_command_line_knows_formats_of_packages(gantry: Any, tmp_path: Path, forks: Forks) -> None:
     """In a process of its own, as options are made when a command is imported."""
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("MOTIONKIT")}
-    clean |= {"PYTHONPATH": str(gantry.folder), "COLUMNS": "200", "NO_COLOR": "1"}
+    there = {"COLUMNS": "200", "NO_COLOR": "1"}
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, "-m", "motionkit", *words], env=clean, capture_output=True, text=True)
+        return forks.run("motionkit", *words, environment=there, path=[str(gantry.folder)])
 
     shown = run("convert", "--help").stdout
     for part in ("|qpos|", "--robot", "File of the robot.", "Reads and writes qpos."):

@@ -26,6 +26,16 @@ def test_accumulated_rotations_equal_a_walk_to_the_root(parents):
         torch.testing.assert_close(made[:, joint], expected)
 
 
+def test_a_tree_that_was_met_where_gradients_are_off_is_learned_on_afterwards():
+    parents = (-1, 0, 1, 1, 2, 0)  # of no other test
+    local = random_rotations(len(parents))
+    with torch.inference_mode():
+        accumulate_rotations(local, parents), rotations_above(local, parents)
+    weights = local.clone().requires_grad_()
+    (accumulate_rotations(weights, parents).sum() + rotations_above(weights, parents).sum()).backward()
+    assert bool((weights.grad != 0).any(dim=(-2, -1)).all())
+
+
 def test_positions_are_sums_of_bones():
     bones = torch.randn(4, 6, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     positions = positions_from_bones(bones, SHUFFLED)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 import venv
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -35,6 +38,23 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {file.name.partition("-")[0]: file for file in place.glob("*.whl")}
 
 
+_ALL = """
+import json, sys
+from typer.testing import CliRunner
+from motionkit.cli import get_app
+done = [CliRunner().invoke(get_app(), words) for words in json.loads(sys.argv[1])]
+print(json.dumps([(one.exit_code, one.stdout, one.stderr) for one in done]))
+"""
+
+
+class Done(NamedTuple):
+    """A command that has ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
 class Environment:
     """A virtual environment on top of this one, without what is installed of this repository."""
 
@@ -56,11 +76,20 @@ class Environment:
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run motionkit in an empty folder."""
+        return self._start("-m", "motionkit", *words)
+
+    def run_all(self, *lines: Sequence[str]) -> list[Done]:
+        """Run several commands there, one after the other in one process, which imports torch once."""
+        process = self._start("-c", _ALL, json.dumps(lines))
+        assert process.returncode == 0, process.stderr
+        return [Done(*done) for done in json.loads(process.stdout)]
+
+    def _start(self, *words: str) -> subprocess.CompletedProcess[str]:
         work = self.folder / "work"
         work.mkdir(exist_ok=True)
         clean = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "MOTIONKIT"))}
         clean |= {"COLUMNS": "200", "NO_COLOR": "1"}
-        command = [str(self.python), "-m", "motionkit", *words]
+        command = [str(self.python), *words]
         return subprocess.run(command, cwd=work, env=clean, capture_output=True, text=True, check=False)
 
 
@@ -70,24 +99,21 @@ def test_the_core_alone_lists_what_is_there(wheels: dict[str, Path], tmp_path: P
     assert help_.returncode == 0, help_.stderr
     assert "grpo" in help_.stdout
     assert "sa2va-rl" not in help_.stdout
-    absent = alone.run("sa2va-rl", "--dry-run")
-    assert absent.returncode == 2
-    assert "motionkit-regions" in absent.stderr
-    assert "packages.txt" in absent.stderr
     (tmp_path / "work" / "take.fbx").write_bytes(b"Kaydara FBX Binary  \0")
-    for words in (
-        ("convert", "take.fbx", "take.bvh"), ("convert", "starter", "out.fbx"),
+    lines = (
+        ("sa2va-rl", "--dry-run"), ("convert", "take.fbx", "take.bvh"), ("convert", "starter", "out.fbx"),
         ("convert", "starter", "out", "--to", "fbx"),
         ("view", "take.fbx", "--blender", "blender"), ("generate", "a person walks", "out", "--to", "fbx"),
         ("convert", "starter", "out.bvh", "--rig", "take.fbx"), ("export", "starter", "out", "--to", "lerobot"),
-    ):  # fmt: skip
-        absent = alone.run(*words)
+    )  # fmt: skip
+    packages = {"sa2va-rl": "motionkit-regions", "export": "motionkit-lerobot"}
+    *refused, shown, listed = alone.run_all(*lines, ("convert", "--help"), ("plugins", "list", "--check"))
+    for words, absent in zip(lines, refused, strict=True):
         assert absent.returncode == 2, words
-        package = "motionkit-lerobot" if words[0] == "export" else "motionkit-fbx"
-        assert f"the package {package}" in absent.stderr, (words, absent.stderr)
+        assert f"the package {packages.get(words[0], 'motionkit-fbx')}" in absent.stderr, (words, absent.stderr)
         assert "packages.txt" in absent.stderr
-    assert "blender" not in alone.run("convert", "--help").stdout
-    listed = alone.run("plugins", "list", "--check")
+    assert "Convert motions" in shown.stdout
+    assert "blender" not in shown.stdout
     assert listed.returncode == 0, listed.stdout + listed.stderr
     assert alone.run("generate", "a person walks", "walk.bvh").returncode == 0
     assert (tmp_path / "work" / "walk.bvh").is_file()
@@ -95,12 +121,13 @@ def test_the_core_alone_lists_what_is_there(wheels: dict[str, Path], tmp_path: P
 
 def test_with_its_packages_everything_is_there(wheels: dict[str, Path], tmp_path: Path) -> None:
     whole = Environment(tmp_path, list(wheels.values()))
-    loops = whole.run("plugins", "list", "loops", "--check")
+    loops, shown, planned, started = whole.run_all(
+        ("plugins", "list", "loops", "--check"), ("convert", "--help"), ("sa2va-rl", "--dry-run"),
+        ("plugins", "new", "dataset", "mine", "--gives", "regions"),  # a template in a wheel
+    )  # fmt: skip
     assert loops.returncode == 0, loops.stdout + loops.stderr
     assert "mask-to-caption" in loops.stdout
-    assert "--blender" in whole.run("convert", "--help").stdout
-    planned = whole.run("sa2va-rl", "--dry-run")
+    assert "--blender" in shown.stdout
     assert planned.returncode == 0, planned.stderr
-    started = whole.run("plugins", "new", "dataset", "mine", "--gives", "regions")  # a template in a wheel
     assert started.returncode == 0, started.stderr
     assert (tmp_path / "work" / "motionkit-dataset-mine" / "pyproject.toml").is_file()

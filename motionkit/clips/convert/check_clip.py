@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from motionkit.clips.check import check_motion
 from motionkit.clips.convert.targets import Target
@@ -15,7 +16,7 @@ from motionkit.clips.faults import Finding, frames_at_rest, longest_clean_run
 from motionkit.errors import MotionkitError
 from motionkit.motion.clip import Clip
 from motionkit.motion.corpus.captions import Caption, captions_within
-from motionkit.motion.motion import JointMotion, Motion, finite_frames
+from motionkit.motion.motion import JointMotion, Motion, finite_frames, sample_places
 from motionkit.rigs.roles import body_joints
 
 _LEAST, _LEAST_FPS = 41, 20.0
@@ -64,7 +65,8 @@ def check_clip(clip: Clip, key: str, *, target: Target | None = None, fix: bool 
         The clip, cut where needed, and the findings.
     """
     motion = clip.motion
-    findings = _findings(clip, check=target is None)
+    positions = motion.positions()
+    findings = _findings(clip, positions, check=target is None)
     clip, warnings = _captions_inside(clip)
     start, stop = 0, motion.frames
     if fix:
@@ -78,7 +80,7 @@ def check_clip(clip: Clip, key: str, *, target: Target | None = None, fix: bool 
             raise MotionkitError("it holds values that are not finite.", why=f"{detail} --fix cuts them out.")
         if target.for_training:
             start = next((finding.frames[0][1] for finding in findings if finding.kind == "rest-pose"), 0)
-            start = _after_rest(motion, start, target.rate)
+            start = _after_rest(motion, positions, start, target.rate)
         if start:
             start_text = (
                 "first frame is a rest pose and was" if start == 1 else f"first {start} frames are a rest pose and were"
@@ -104,7 +106,7 @@ def check_clip(clip: Clip, key: str, *, target: Target | None = None, fix: bool 
     return clip, facts
 
 
-def _after_rest(motion: Motion | JointMotion, start: int, rate: float) -> int:
+def _after_rest(motion: Motion | JointMotion, positions: Tensor, start: int, rate: float) -> int:
     """Return the first frame of the motion: a rest pose mixed into several frames is one frame at the rate written."""
     if not 0 < rate < motion.fps:
         return start
@@ -112,11 +114,14 @@ def _after_rest(motion: Motion | JointMotion, start: int, rate: float) -> int:
     if beginning.frames < _FEWEST:
         return start
     body = body_joints(motion.names, motion.parents)
-    rest = frames_at_rest(beginning.resample(rate).positions()[:, body], rate)
+    samples, _, part = sample_places(beginning.frames, motion.fps, rate)
+    # Where samples fall between frames, joints go along arcs; else they are frames, whose positions are known.
+    places = beginning.resample(rate).positions() if bool(part.any()) else positions[start:][samples]
+    rest = frames_at_rest(places[:, body], rate)
     return start + math.ceil(rest * motion.fps / rate) if rest else start
 
 
-def _findings(clip: Clip, *, check: bool) -> Sequence[Finding]:
+def _findings(clip: Clip, positions: Tensor, *, check: bool) -> Sequence[Finding]:
     """Check the motion and the arrays that belong to its frames."""
     motion, has_features = clip.motion, clip.features is not None
     sound = torch.ones(motion.frames, dtype=torch.bool)
@@ -126,6 +131,7 @@ def _findings(clip: Clip, *, check: bool) -> Sequence[Finding]:
     # Features have their floor at 0, and one row less than the frames that they were computed from.
     return check_motion(
         motion,
+        positions=positions,
         sound=sound,
         floor=0.0 if has_features else None,
         min_frames=(_LEAST - 1 if has_features else _LEAST) if check else 2,

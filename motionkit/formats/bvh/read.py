@@ -217,7 +217,21 @@ def parse_hierarchy(text: str) -> tuple[Hierarchy, int]:
     Returns:
         The tree, and the position in `text` after the word MOTION.
     """
-    return _Reader(text).read()
+    for place, (known, tree, start) in enumerate(_RECENT):
+        if text.startswith(known):
+            _RECENT.insert(0, _RECENT.pop(place))
+            return replace(tree, warnings=list(tree.warnings)), start
+    tree, start = _Reader(text).read()
+    if start < min(len(text), _POSE_BYTES):
+        _RECENT.insert(0, (text[: start + 1], replace(tree, warnings=list(tree.warnings)), start))
+        del _RECENT[_MOST_RECENT:]
+    return tree, start
+
+
+_MOST_RECENT = 32
+_RECENT: list[tuple[str, Hierarchy, int]] = []
+"""Sections that were read last, each with the letter after it, their trees, and where they end: the files of a folder
+are of few skeletons, and each is read twice, for its pose and for its frames."""
 
 
 class _Reader:

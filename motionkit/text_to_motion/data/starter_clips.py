@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, cached_property, partial
+from functools import cache, cached_property, lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
 
@@ -178,6 +178,7 @@ def _features(orders: Sequence[Order]) -> list[Tensor]:
     return out
 
 
+@lru_cache(maxsize=8)
 def composites(
     split: Split, options: StarterOptions, *, k_segments: int, seed: int, max_length: int
 ) -> tuple[Prompt, ...]:
