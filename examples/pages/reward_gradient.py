@@ -65,10 +65,9 @@ for update, asked in enumerate(batches):
     steps = schedule.drawn_around(schedule.early(5), np.random.default_rng((SEED, update, 1)))  # others each time
     plan = StepPlan.build(schedule, DDIM(eta=0.0), steps=steps)
     x = noise.start(update, keys, number, shape)  # [N, T, D]
-    for t, a, b in zip(plan.timesteps.tolist(), plan.c_x0.tolist(), plan.c_xt.tolist(), strict=True):
-        with adapters_merged(policy.network):  # the same function in fewer products
-            x0 = policy.predict(x, torch.full((len(x),), t), condition, lengths)
-        x = a * x0 + b * x if t != steps[-1] else x0  # at the last step a is 1 and b is 0
+    with adapters_merged(policy.network):  # the same function in fewer products
+        # At each t of the plan: x0 = policy.predict(x, t, condition, lengths), then x = c_x0 x0 + c_xt x; at last x0.
+        x = policy.denoise(x, plan, condition, lengths)
 
     # The reward, the mean over motions.
     features = policy.normalizer.denormalize(x)

@@ -48,6 +48,25 @@ Walk = Callable[[Predict, Tensor, StepNoise], Rollout]
 
 
 @dataclass(frozen=True, eq=False)
+class Asked:
+    """The prediction of a policy for N prompts: a `motionkit.rl.Predict`, and a `motionkit.rl.Denoiser`."""
+
+    policy: DiffusionPolicy
+    condition: Condition  # N rows
+    lengths: Tensor  # [N] int64
+    guidance: float  # classifier-free guidance scale
+
+    def __call__(self, x: Tensor, timestep: Tensor) -> Tensor:
+        """Predict x0 of ``[N, T, D]`` states at ``[N]`` timesteps."""
+        return self.policy.predict(x, timestep, self.condition, self.lengths, guidance=self.guidance)
+
+    def denoise(self, plan: StepPlan, x_start: Tensor, noise: StepNoise) -> Tensor:
+        """Take all steps of a plan; see `DiffusionPolicy.denoise`."""
+        given = (self.condition, self.lengths)
+        return self.policy.denoise(x_start, plan, *given, guidance=self.guidance, noise=noise)
+
+
+@dataclass(frozen=True, eq=False)
 class Samples:
     """N = P x S motions, prompt after prompt."""
 
@@ -99,7 +118,7 @@ def sample(
     def made(condition: Condition, keys: Tensor, frames: int, lengths: Tensor) -> Rollout:
         shape = (frames, policy.normalizer.mean.shape[-1])
         return go(
-            lambda x, t: policy.predict(x, t, condition, lengths, guidance=guidance),
+            Asked(policy, condition, lengths, guidance),
             noise.start(step, keys, numbers, shape),
             noise.steps(step, keys, numbers, shape, lengths),
         )
