@@ -158,8 +158,9 @@ class _MergedLinear(torch.autograd.Function):
         needs = ctx.needs_input_grad
         g, rows = grads[0].flatten(0, -2), x.flatten(0, -2)  # [M, out], [M, in]
         down = (g @ merged).view_as(x).to(ctx.types[0]) if needs[0] else None
-        of_a = (ctx.scale * ((g @ b).t() @ rows)).to(ctx.types[1]) if needs[3] else None
-        of_b = (ctx.scale * (g.t() @ (rows @ a.t()))).to(ctx.types[2]) if needs[4] else None
+        # MKL is several times faster where the thin factor comes first, or is stored by columns.
+        of_a = (ctx.scale * ((g @ b.t().contiguous().t()).t() @ rows)).to(ctx.types[1]) if needs[3] else None
+        of_b = (ctx.scale * ((rows @ a.t()).t() @ g).t()).to(ctx.types[2]) if needs[4] else None
         return down, None, None, of_a, of_b, None
 
 

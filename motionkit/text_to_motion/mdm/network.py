@@ -271,14 +271,12 @@ class MDMNetwork(nn.Module):
 
         Every frame is the sum of two tokens, so a motion has no seams between patches.
         """
-        if token_mask is not None:
-            # Otherwise the last frames would depend on the padding, hence on the rest of the batch.
-            out = out.masked_fill(~token_mask[..., None], 0.0)
-        early, middle, late = out.split([out.shape[-1] // 4, out.shape[-1] // 2, out.shape[-1] // 4], dim=-1)
-        # [N, S, p D / 2] each: the token before beyond its patch, and the token after ahead of its patch.
-        before, after = F.pad(late[:, :-1], (0, 0, 1, 0)), F.pad(early[:, 1:], (0, 0, 0, 1))
-        joined: Tensor = middle + torch.cat((before, after), dim=-1)
-        return joined
+        half = out.shape[-1] // 4
+        early, first, second, late = out.split(half, dim=-1)
+        # [N, S, p D / 2] each: the token before beyond its patch, and the token after ahead of its patch. Without the
+        # mask of the latter the last frames would depend on the padding, hence on the rest of the batch.
+        before, after = _neighbour(late, -1), _neighbour(early, 1, token_mask)
+        return torch.cat((first + before, second + after), dim=-1)
 
 
 @dataclass(frozen=True)
@@ -310,7 +308,8 @@ class Between:
             early, middle, late = slice(half), slice(half, half + wide), slice(half + wide, None)
             parts = (first[:, :half] @ out[late], first @ out[middle], first[:, half:] @ out[early])
             weight = torch.cat([part.t() for part in parts])
-            before, after = _neighbours(tokens.new_ones(*tokens.shape[:2], 1), token_mask)
+            ones = tokens.new_ones(*tokens.shape[:2], 1)
+            before, after = _neighbour(ones, -1), _neighbour(ones, 1, token_mask)
             shift = first @ bias[middle] + before * (first[:, :half] @ bias[late])
             shift = shift + after * (first[:, half:] @ bias[early])
         last = None
@@ -326,8 +325,7 @@ class Between:
         """Return the tokens ``[N, S, d]`` of ``c_x0 x0 + c_xt x`` for those of x and the hidden ones that give x0."""
         x0 = hidden
         if len(self.weight) > hidden.shape[-1]:
-            before, after = _neighbours(hidden, self.token_mask)
-            x0 = torch.cat((before, hidden, after), dim=-1)
+            x0 = torch.cat((_neighbour(hidden, -1), hidden, _neighbour(hidden, 1, self.token_mask)), dim=-1)
         x0 = x0 @ self.weight + self.shift
         if self.last is not None:
             rows, places, ends = self.last(hidden)
@@ -336,12 +334,14 @@ class Between:
         return c_x0 * x0 + (c_xt * tokens + (1 - c_xt) * self.bias)
 
 
-def _neighbours(tokens: Tensor, token_mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return the tokens before and after each of ``[N, S, d]``; zeros where there is none."""
-    after = tokens[:, 1:]
+def _neighbour(tokens: Tensor, side: int, token_mask: Tensor | None = None) -> Tensor:
+    """Return the token before (`side` -1) or after (1) each of ``[N, S, d]``; zeros where there is no valid one."""
+    if side < 0:
+        return F.pad(tokens[:, :-1], (0, 0, 1, 0))
+    later = tokens[:, 1:]
     if token_mask is not None:
-        after = after.masked_fill(~token_mask[:, 1:, None], 0.0)
-    return F.pad(tokens[:, :-1], (0, 0, 1, 0)), F.pad(after, (0, 0, 0, 1))
+        later = later.masked_fill(~token_mask[:, 1:, None], 0.0)
+    return F.pad(later, (0, 0, 0, 1))
 
 
 def _cut(
