@@ -258,7 +258,8 @@ def graph_rollout(
     # theta acts on x_0 through every step: x_{k+1} = a_k f(x_k, t_k; theta) + b_k x_k. `frozen` calls pass the
     # gradient on to x_k but not to theta; states before `cut` carry no graph at all.
     if chain == "all" and not record and not save_memory and isinstance(predict, Denoiser):
-        return Rollout(predict.denoise(plan, x_start, noise), None)
+        with torch.enable_grad():
+            return Rollout(predict.denoise(plan, x_start, noise), None)
     last = len(plan) - 1
     frozen = range(length, len(plan)) if chain == "first" else range(0)
     cut = len(plan) - length if chain == "last" else 0
