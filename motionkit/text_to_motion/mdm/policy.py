@@ -247,7 +247,9 @@ class MDMPolicy(TextToMotionPolicy):
     ) -> Tensor:
         """Take all steps of a plan; see `DiffusionPolicy.denoise`, whose result it has up to rounding."""
         assert isinstance(condition, MDMCondition), "the condition is that of this policy"
-        if self.autocast is not None or condition.prefix is not None:  # the state stays in float32, and is all frames
+        # In tokens the state is in float32 and has no prefix, and a class with predictions of its own is not asked.
+        own = type(self).predict is not MDMPolicy.predict
+        if own or self.autocast is not None or condition.prefix is not None:
             return super().denoise(x, plan, condition, lengths, guidance=guidance, noise=noise)
         steps = [ReverseStep(*row) for row in plan.rows()]
         out: Tensor = self.network.denoise(

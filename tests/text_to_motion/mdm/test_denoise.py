@@ -11,6 +11,7 @@ from torch import Tensor
 from motionkit.nn import adapter_parameters, add_adapters
 from motionkit.rl import DDIM, DDPM, NoiseSource, StepPlan, length_mask
 from motionkit.text import Prompt
+from motionkit.text_to_motion.generating import sample, sample_by_length
 from motionkit.text_to_motion.mdm.policy import MDMPolicy
 from motionkit.text_to_motion.policy import DiffusionPolicy
 
@@ -79,6 +80,27 @@ def test_the_frames_past_a_motion_change_nothing(make_policy: Make) -> None:
             for value in (0.0, torch.nan)
         )
     assert torch.equal(one, two)
+
+
+def test_motions_sampled_by_length_are_those_sampled_together(make_policy: Make) -> None:
+    policy = make_policy(diffusion_steps=20, **SHAPES["starter"])
+    prompts = [
+        Prompt((f"text {number}",), (length,), str(number)) for number, length in enumerate((21, 9, 30, 9, 14, 40, 3))
+    ]
+    plan = StepPlan.build(policy.schedule, DDPM(), steps=4)
+    with torch.no_grad():
+        together, apart = (
+            function(policy, prompts, plan, NoiseSource(0), samples=3, guidance=2.0, step=-1)
+            for function in (sample, sample_by_length)
+        )
+    assert apart.prompts == together.prompts
+    for name in ("lengths", "groups", "mask"):
+        assert torch.equal(getattr(apart, name), getattr(together, name)), name
+    assert torch.equal(apart.condition.text, together.condition.text)
+    inside = together.mask[..., None]
+    for one, two in ((apart.rollout.x0, together.rollout.x0), (apart.motions.features, together.motions.features)):
+        torch.testing.assert_close(one * inside, two * inside, rtol=1e-4, atol=1e-4)
+    assert float((apart.rollout.x0 * inside)[0].std()) > 0.1
 
 
 def test_mixed_precision_takes_one_step_after_another(make_policy: Make) -> None:
