@@ -80,7 +80,8 @@ class CrossAttention(nn.Module):
 
 def _by_head(x: Tensor, heads: int) -> Tensor:
     """``[B, S, W]`` -> ``[B, H, S, W/H]``."""
-    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+    out: Tensor = x.unflatten(-1, (heads, -1)).transpose(1, 2)
+    return out
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None, dropout: float) -> Tensor:

@@ -152,7 +152,7 @@ class _MergedLinear(torch.autograd.Function):
         return out
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]  # torch has no types for it
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, None, None, Tensor | None, Tensor | None, None]:
         x, merged, a, b = ctx.saved_tensors
         needs = ctx.needs_input_grad
