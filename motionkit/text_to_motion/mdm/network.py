@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -175,7 +175,7 @@ class MDMNetwork(nn.Module):
             tokens = between.step(hidden, tokens, c_x0, c_xt)
             if sigma:
                 assert noise is not None, "steps with a sigma need noise"
-                eps = self._tokens(noise(timestep), frame_mask)[0] - self.input_process["poseEmbedding"].bias
+                eps = self._tokens(noise(timestep), frame_mask)[0] - self.outer_layers()[0].bias
                 tokens = tokens + sigma * eps
         raise ValueError("the last step does not return the prediction")
 
@@ -251,6 +251,11 @@ class MDMNetwork(nn.Module):
         out: Tensor = self.seqTransDecoder(self.dropout(tokens), memory, token_mask, memory_mask)
         return out[:, prefix:]
 
+    def outer_layers(self) -> tuple[nn.Linear, nn.Linear]:
+        """Return the layer from frames to tokens and the one from tokens to frames."""
+        enter, leave = self.input_process["poseEmbedding"], self.output_process["poseFinal"]
+        return cast("nn.Linear", enter), cast("nn.Linear", leave)
+
     def tokens_out(self, hidden: Tensor, token_mask: Tensor | None) -> Tensor:
         """Return the frames of hidden tokens ``[N, S, d]``, those of a token side by side: ``[N, S, p D]`` float32."""
         # The head stays in float32 under autocast: the sampler subtracts its output from states of the same size.
@@ -297,7 +302,7 @@ class Between:
     @classmethod
     def of(cls, network: MDMNetwork, token_mask: Tensor | None, frame_mask: Tensor, tokens: Tensor) -> Between:
         """Multiply the layers; `tokens` ``[N, S, d]`` gives shape and type."""
-        enter, leave = network.input_process["poseEmbedding"], network.output_process["poseFinal"]
+        enter, leave = network.outer_layers()
         first, out, bias = enter.weight, leave.weight, leave.bias  # [d, p D], [p D or 2 p D, d], [the same]
         wide = first.shape[1]
         if not network.settings.patch_overlap:
@@ -348,7 +353,7 @@ def _cut(
     network: MDMNetwork, token_mask: Tensor | None, inside: Tensor, rows: Tensor, places: Tensor, hidden: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return where tokens are that the motion ends in, and x0 of these through the input layer without its bias."""
-    enter = network.input_process["poseEmbedding"]
+    enter = network.outer_layers()[0]
     # [R, 2 or 3, d] hidden tokens that write these, then their frames [R, p, D]; frames past the end are zeros.
     start = (places - 1).clamp(min=0)
     near = torch.stack((start, start + 1), dim=1).clamp(max=hidden.shape[1] - 1)
