@@ -23,11 +23,11 @@ from motionkit.text_to_motion.mdm.losses import diffusion_loss, joint_velocity_l
 from motionkit.text_to_motion.mdm.train import MdmBatches
 
 SEED = 0
-UPDATES = 10  # the command: 420
+UPDATES = 10  # the command: 240
 PROMPTS = 16  # of an update
 CLIPS = 16  # of an update
-RATE = 3e-3  # the command: falls along a cosine to 1.5e-4
-DATA, HOLD, SMOOTH, JERK, SKATE = 3.0, 4.0, 5.0, 0.2, 0.02  # weights of the terms beside the reward
+RATE, RISE = 5e-3, 10  # the command: after the rise it falls along a cosine to 2.5e-4
+DATA, HOLD, SMOOTH, JERK, SKATE = 2.0, 4.0, 5.0, 0.2, 0.02  # weights of the terms beside the reward
 
 dataset = load_dataset("starter")
 policy = load_policy("starter", dataset=dataset)
@@ -54,6 +54,7 @@ batches = [[prompts[place] for place in order[PROMPTS * u : PROMPTS * (u + 1)]] 
 
 for update, asked in enumerate(batches):
     adam.zero_grad()
+    adam.param_groups[0]["lr"] = RATE * min(1.0, (update + 1) / RISE)
     lengths = torch.tensor([prompt.length for prompt in asked])  # [N]
     keys = torch.tensor([stable_hash(prompt.key) for prompt in asked])  # [N]
     number = torch.zeros(len(asked), dtype=torch.int64)  # [N], the first motion of each prompt
@@ -65,10 +66,9 @@ for update, asked in enumerate(batches):
     steps = schedule.drawn_around(schedule.early(5), np.random.default_rng((SEED, update, 1)))  # others each time
     plan = StepPlan.build(schedule, DDIM(eta=0.0), steps=steps)
     x = noise.start(update, keys, number, shape)  # [N, T, D]
-    for t, a, b in zip(plan.timesteps.tolist(), plan.c_x0.tolist(), plan.c_xt.tolist(), strict=True):
-        with adapters_merged(policy.network):  # the same function in fewer products
-            x0 = policy.predict(x, torch.full((len(x),), t), condition, lengths)
-        x = a * x0 + b * x if t != steps[-1] else x0  # at the last step a is 1 and b is 0
+    with adapters_merged(policy.network):  # the same function in fewer products
+        # At each t of the plan: x0 = policy.predict(x, t, condition, lengths), then x = c_x0 x0 + c_xt x; at last x0.
+        x = policy.denoise(x, plan, condition, lengths)
 
     # The reward, the mean over motions.
     features = policy.normalizer.denormalize(x)

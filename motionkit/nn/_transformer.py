@@ -45,9 +45,9 @@ class SelfAttention(nn.Module):
 
     def forward(self, x: Tensor, key_mask: Tensor | None = None) -> Tensor:
         """Attend from every token of ``[B, S, width]`` to the valid ones of ``key_mask`` (``[B, S]`` bool)."""
-        batch, length, _ = x.shape
-        # [B, S, 3 W] -> [B, S, 3, H, W/H] -> three of [B, H, S, W/H]: rows of in_proj are all of q, then k, then v.
-        q, k, v = self.in_proj(x).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        # Rows of in_proj are all of q, then k, then v: [B, S, 3 W] -> three of [B, H, S, W/H]. Side by side, the
+        # gradients of the three are joined in one copy.
+        q, k, v = (_by_head(part, self.heads) for part in self.in_proj(x).chunk(3, dim=-1))
         out: Tensor = self.out_proj(_attend(q, k, v, key_mask, self.dropout if self.training else 0.0))
         return out
 
@@ -71,12 +71,17 @@ class CrossAttention(nn.Module):
 
     def forward(self, x: Tensor, memory: Tensor, memory_mask: Tensor | None = None) -> Tensor:
         """Attend from ``[B, S, width]`` to ``[B, L, width]`` under ``memory_mask`` (``[B, L]`` bool)."""
-        batch, length, _ = x.shape
         # Queries [B, H, S, W/H] come from the tokens, keys and values [B, H, L, W/H] from the memory.
-        q = self.q_proj(x).view(batch, length, self.heads, -1).transpose(1, 2)
-        k, v = self.kv_proj(memory).view(batch, memory.shape[1], 2, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        q = _by_head(self.q_proj(x), self.heads)
+        k, v = (_by_head(part, self.heads) for part in self.kv_proj(memory).chunk(2, dim=-1))
         out: Tensor = self.out_proj(_attend(q, k, v, memory_mask, self.dropout if self.training else 0.0))
         return out
+
+
+def _by_head(x: Tensor, heads: int) -> Tensor:
+    """``[B, S, W]`` -> ``[B, H, S, W/H]``."""
+    out: Tensor = x.unflatten(-1, (heads, -1)).transpose(1, 2)
+    return out
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None, dropout: float) -> Tensor:

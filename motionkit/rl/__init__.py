@@ -43,6 +43,7 @@ from motionkit.rl._plan import (
 )
 from motionkit.rl._rollout import (
     Chain,
+    Denoiser,
     Predict,
     Rollout,
     StepNoise,
@@ -54,9 +55,9 @@ from motionkit.rl._rollout import (
 )
 
 __all__ = [
-    "ADVANTAGES", "CPS", "DDIM", "DDPM", "Advantages", "Chain", "DanceSDE", "FlowSDE", "LowPass", "NoiseSource",
-    "Objective", "Precision", "Predict", "Rollout", "RowNoise", "Sampler", "Schedule", "StepNoise", "StepPlan",
-    "Surrogate", "Trajectory", "Transitions", "Visited", "audit_ratio", "categorical", "clipped_surrogate",
+    "ADVANTAGES", "CPS", "DDIM", "DDPM", "Advantages", "Chain", "DanceSDE", "Denoiser", "FlowSDE", "LowPass",
+    "NoiseSource", "Objective", "Precision", "Predict", "Rollout", "RowNoise", "Sampler", "Schedule", "StepNoise",
+    "StepPlan", "Surrogate", "Trajectory", "Transitions", "Visited", "audit_ratio", "categorical", "clipped_surrogate",
     "draw_timesteps", "excess_noise", "flow_scale", "flow_time", "gaussian", "global_std", "graph_rollout", "group_std",
     "kl_frames", "kl_k3", "leave_one_out", "length_mask", "linear_surrogate", "log_ratio_frames", "mix_credit",
     "noise_key", "require_eval", "rollout", "roughness", "sampled_std", "segment_bounds", "segment_frames", "shuffled",

@@ -453,6 +453,11 @@ class StepPlan:
     def __len__(self) -> int:
         return len(self.timesteps)
 
+    def rows(self) -> list[tuple[int, float, float, float]]:
+        """Return timestep, c_x0, c_xt and sigma of each step, as numbers."""
+        columns = (self.timesteps.tolist(), self.c_x0.tolist(), self.c_xt.tolist(), self.sigma.tolist())
+        return list(zip(*columns, strict=True))
+
     def require_trainable(self) -> None:
         """Refuse a plan in which no step adds noise, so that none has a log-probability."""
         if not self.trainable:

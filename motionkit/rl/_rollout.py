@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -12,11 +12,21 @@ from torch.utils.checkpoint import checkpoint
 
 from motionkit.rl._plan import StepPlan
 
-Predict = Callable[[Tensor, Tensor], Tensor]  # ``predict(x [N, T, D], timestep [N] int64) -> x0_hat [N, T, D]``
+Predict = Callable[[Tensor, Tensor], Tensor]
+"""``predict(x [N, T, D], timestep [N] int64) -> x0_hat [N, T, D]``; it may also be a `Denoiser`."""
 
 StepNoise = Callable[[int], Tensor]
 """``noise(timestep) -> [N, T, D]`` standard normal draws for the step that leaves `timestep`."""
 Chain = Literal["all", "first", "last"]
+
+
+@runtime_checkable
+class Denoiser(Protocol):
+    """A prediction that can take all steps of a plan at once, faster than one after another."""
+
+    def denoise(self, plan: StepPlan, x_start: Tensor, noise: StepNoise) -> Tensor:
+        """Return ``x0`` ``[N, T, D]`` float32, that of `rollout` up to rounding."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,10 +175,11 @@ def rollout(predict: Predict, plan: StepPlan, x_start: Tensor, noise: StepNoise,
     """
     if record:
         plan.require_trainable()
+    elif isinstance(predict, Denoiser):
+        return Rollout(predict.denoise(plan, x_start, noise), None)
     x = x_start.detach().to(torch.float32)
     scored, transitions, deterministic = set(plan.trainable), [], []
-    rows = zip(plan.timesteps.tolist(), plan.c_x0.tolist(), plan.c_xt.tolist(), plan.sigma.tolist(), strict=True)
-    for position, (timestep, c_x0, c_xt, sigma) in enumerate(rows):
+    for position, (timestep, c_x0, c_xt, sigma) in enumerate(plan.rows()):
         at = torch.full((x.shape[0],), timestep, dtype=torch.int64, device=x.device)
         x0_hat = predict(x, at).to(torch.float32)
         mean = c_x0 * x0_hat + c_xt * x
@@ -246,13 +257,15 @@ def graph_rollout(
     """
     # theta acts on x_0 through every step: x_{k+1} = a_k f(x_k, t_k; theta) + b_k x_k. `frozen` calls pass the
     # gradient on to x_k but not to theta; states before `cut` carry no graph at all.
+    if chain == "all" and not record and not save_memory and isinstance(predict, Denoiser):
+        with torch.enable_grad():
+            return Rollout(predict.denoise(plan, x_start, noise), None)
     last = len(plan) - 1
     frozen = range(length, len(plan)) if chain == "first" else range(0)
     cut = len(plan) - length if chain == "last" else 0
     x = x_start.detach().to(torch.float32)
     scored: list[tuple[Tensor, Tensor, Tensor]] = []
-    rows = zip(plan.timesteps.tolist(), plan.c_x0.tolist(), plan.c_xt.tolist(), plan.sigma.tolist(), strict=True)
-    for position, (timestep, c_x0, c_xt, sigma) in enumerate(rows):
+    for position, (timestep, c_x0, c_xt, sigma) in enumerate(plan.rows()):
         at = torch.full((x.shape[0],), timestep, dtype=torch.int64, device=x.device)
         call = _without_parameters(predict, network) if position in frozen else predict
         with torch.set_grad_enabled(position >= cut):

@@ -89,10 +89,12 @@ def encode_crops(
         # Gather [C, L, F]; indices past a crop's end are valid frames that the mask removes.
         raw = features[rows[:, None], (starts[:, None] + frames).clamp(max=features.shape[1] - 1)]
         x = torch.where(mask[..., None], normalize(raw.float()), 0.0)
+        size = x.detach().abs()
         # A crop with NaN is encoded as zeros, which keeps its gradient finite, and reported in `finite`.
-        ok = x.isfinite().all(2).all(1)
-        x = torch.where(ok[:, None, None], x, 0.0)
-        cut = (x.abs() > clamp).sum((1, 2)) / (lengths * x.shape[2]) if clamp else x.new_zeros(len(chosen))
+        ok = size.amax((1, 2)).isfinite()
+        if not bool(ok.all()):
+            x, size = (torch.where(ok[:, None, None], part, 0.0) for part in (x, size))
+        cut = (size > clamp).sum((1, 2)) / (lengths * x.shape[2]) if clamp else x.new_zeros(len(chosen))
         x = x.clamp(-clamp, clamp) if clamp else x
         mus.append(encode(x, lengths))
         oks.append(ok)

@@ -15,6 +15,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from motionkit.clips.motion_clip import MotionClip, Motions
 from motionkit.errors import MotionkitError
@@ -41,10 +42,30 @@ from motionkit.text_to_motion.wording import Reading, read_all
 _log = logging.getLogger("motionkit.policies")
 
 BATCH = 64  # motions per batch
+_ALIKE = 16  # motions of similar length that are sampled together; more do not fit a core's cache
 _SENTENCE = 600  # most characters of a sentence on a typed text
 
 Walk = Callable[[Predict, Tensor, StepNoise], Rollout]
 """``walk(predict, x_start [N, T, D], noise)`` goes from noise to motion."""
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """The prediction of a policy for N prompts: a `motionkit.rl.Predict`, and a `motionkit.rl.Denoiser`."""
+
+    policy: DiffusionPolicy
+    condition: Condition  # N rows
+    lengths: Tensor  # [N] int64
+    guidance: float  # classifier-free guidance scale
+
+    def __call__(self, x: Tensor, timestep: Tensor) -> Tensor:
+        """Predict x0 of ``[N, T, D]`` states at ``[N]`` timesteps."""
+        return self.policy.predict(x, timestep, self.condition, self.lengths, guidance=self.guidance)
+
+    def denoise(self, plan: StepPlan, x_start: Tensor, noise: StepNoise) -> Tensor:
+        """Take all steps of a plan; see `DiffusionPolicy.denoise`."""
+        given = (self.condition, self.lengths)
+        return self.policy.denoise(x_start, plan, *given, guidance=self.guidance, noise=noise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +120,7 @@ def sample(
     def made(condition: Condition, keys: Tensor, frames: int, lengths: Tensor) -> Rollout:
         shape = (frames, policy.normalizer.mean.shape[-1])
         return go(
-            lambda x, t: policy.predict(x, t, condition, lengths, guidance=guidance),
+            Asked(policy, condition, lengths, guidance),
             noise.start(step, keys, numbers, shape),
             noise.steps(step, keys, numbers, shape, lengths),
         )
@@ -122,6 +143,47 @@ def sample(
         mask=length_mask(lengths, frames),
         motions=MotionBatch(policy.normalizer.denormalize(done.x0), lengths, skeleton=policy.skeleton, fps=policy.fps),
         rollout=done,
+    )
+
+
+def sample_by_length(
+    policy: DiffusionPolicy,
+    prompts: Sequence[Prompt],
+    plan: StepPlan,
+    noise: NoiseSource,
+    *,
+    samples: int = 1,
+    guidance: float = 1.0,
+    step: int = 0,
+) -> Samples:
+    """Return what `sample` does, up to rounding, sampled a few motions of similar length at a time to save padding.
+
+    Arguments are as of `sample`.
+    """
+    options = {"samples": samples, "guidance": guidance, "step": step}
+    if policy.block or policy.padding == "full" or len(prompts) * samples <= _ALIKE:
+        return sample(policy, prompts, plan, noise, **options)  # type: ignore[arg-type]  # a mix of int and float
+    order, size = sorted(range(len(prompts)), key=lambda place: prompts[place].length), max(1, _ALIKE // samples)
+    parts = [
+        sample(policy, [prompts[place] for place in order[first : first + size]], plan, noise, **options)  # type: ignore[arg-type]  # as above
+        for first in range(0, len(order), size)
+    ]
+    # back[i] is the row of motion i among those in the order of length.
+    back = (torch.tensor(order).argsort()[:, None] * samples + torch.arange(samples)).flatten()
+    device = parts[0].lengths.device
+    lengths = torch.cat([part.lengths for part in parts])[back.to(device)]
+    groups = torch.arange(len(prompts), device=device).repeat_interleave(samples)
+    frames = policy.frames(lengths)
+    padded = [pad(part.rollout.x0, (0, 0, 0, frames - part.rollout.x0.shape[1])) for part in parts]
+    x0 = torch.cat(padded)[back.to(device)]
+    return Samples(
+        prompts=[prompt for prompt in prompts for _ in range(samples)],
+        condition=policy.condition(prompts).select(groups),
+        lengths=lengths,
+        groups=groups,
+        mask=length_mask(lengths, frames),
+        motions=MotionBatch(policy.normalizer.denormalize(x0), lengths, skeleton=policy.skeleton, fps=policy.fps),
+        rollout=Rollout(x0, None),
     )
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord, MotionBatch, Normalizer, Representation
 from motionkit.page.wording import joined
-from motionkit.rl import Schedule
+from motionkit.rl import Schedule, StepNoise, StepPlan
 from motionkit.text import KnownTexts, Prompt
 
 GUIDANCE = 2.5  # default guidance scale, that of released MDM checkpoints
@@ -129,6 +129,42 @@ class DiffusionPolicy(Protocol):
             ``[N, T, D]`` float32.
         """
         ...
+
+    def denoise(
+        self,
+        x: Tensor,
+        plan: StepPlan,
+        condition: Condition,
+        lengths: Tensor,
+        *,
+        guidance: float = 1.0,
+        noise: StepNoise | None = None,
+    ) -> Tensor:
+        """Take all steps of a plan: at each ask `predict`, then ``x <- c_x0 x0 + c_xt x + sigma eps``.
+
+        A policy may override it with a faster way to the same result, up to rounding.
+
+        Args:
+            x: ``[N, T, D]`` standard normal start; no gradient goes to it.
+            plan: Reverse steps.
+            condition: N rows.
+            lengths: ``[N]`` int64 on x's device.
+            guidance: As of `predict`.
+            noise: ``noise(timestep) -> [N, T, D]``, for a plan that adds noise.
+
+        Returns:
+            ``[N, T, D]`` float32 motions, with a graph through all steps unless gradients are off.
+        """
+        x = x.detach().to(torch.float32)
+        for timestep, c_x0, c_xt, sigma in plan.rows():
+            at = torch.full((len(x),), timestep, dtype=torch.int64, device=x.device)
+            x0 = self.predict(x, at, condition, lengths, guidance=guidance).to(torch.float32)
+            # The last step returns the prediction itself; 0 * x would keep its graph alive.
+            x = c_x0 * x0 + c_xt * x if c_xt else x0
+            if sigma:
+                assert noise is not None, "a plan that adds noise needs some"
+                x = x + sigma * noise(timestep)
+        return x
 
     @abstractmethod
     def adapt(self, *, r: int, alpha: float, dropout: float, targets: Sequence[str], seed: int) -> None:

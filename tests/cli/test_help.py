@@ -201,7 +201,7 @@ def test_examples_of_the_help_parse(dry: Callable[[list[str]], tuple[str, Result
 
 def test_explain_takes_flags_and_shows_the_defaults_of_each_algorithm(cli: Cli) -> None:
     told = cli("config", "explain", "grpo", "--num-steps").stdout
-    assert "default   160; 200 (awm, dpo, nft); 300 (easytune, mixed); 420 (reward-gradient)\n" in told
+    assert "default   160; 200 (awm, dpo, nft); 300 (easytune, mixed); 240 (reward-gradient)\n" in told
     for word in ("group_size", "--group-size"):
         told = cli("config", "explain", "grpo", word).stdout
         assert "for       awm, dpo, flow-grpo, grpo, mixed or nft\n" in told

@@ -149,6 +149,31 @@ def test_merged_is_the_same_function_with_the_same_gradient() -> None:
     assert all(parameter.requires_grad for parameter in adapter_parameters(net))
 
 
+@pytest.mark.parametrize("autocast", [False, True])
+def test_the_gradient_of_a_merged_layer_is_that_of_its_formula(autocast: bool) -> None:
+    """The low-rank products against autograd through ``W + s B A``, which builds the gradient of the whole matrix."""
+    net = Net()
+    add_adapters(net, r=3, alpha=6.0, targets=["attn"])
+    layer = next(child for child in net.modules() if hasattr(child, "lora_A"))
+    a, b, base = layer.lora_A["default"].weight, layer.lora_B["default"].weight, layer.base_layer
+    draw = torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        b.copy_(torch.randn(b.shape, generator=draw))
+    x = torch.randn(5, 4, base.in_features, generator=draw).requires_grad_()
+    wanted = torch.randn(5, 4, base.out_features, generator=draw)
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        with adapters_merged(net):
+            out = layer(x)
+        plain = torch.nn.functional.linear(x, base.weight + 2.0 * (b @ a), base.bias)
+    assert out.dtype == plain.dtype
+    error = 0.03 if autocast else 1e-5
+    found = torch.autograd.grad((out.float() * wanted).sum(), [x, a, b])
+    expected = torch.autograd.grad((plain.float() * wanted).sum(), [x, a, b])
+    for one, two in zip((out, *found), (plain, *expected), strict=True):
+        assert one.shape == two.shape
+        assert float((one - two).detach().norm() / two.detach().norm()) < error
+
+
 def test_merged_leaves_a_network_without_adapters_alone() -> None:
     net = Net()
     out = net(X)

@@ -19,7 +19,7 @@ def adapters(grpo: GRPO) -> list[Tensor]:
 
 @pytest.mark.parametrize(
     ("page", "algorithm", "other"),
-    [("grpo", "grpo", {"SMOOTH": 19}), ("reward_gradient", "reward-gradient", {"DATA": 2})],
+    [("grpo", "grpo", {"SMOOTH": 19}), ("reward_gradient", "reward-gradient", {"DATA": 3})],
 )
 def test_the_page_has_the_weights_of_the_class(
     page: str,

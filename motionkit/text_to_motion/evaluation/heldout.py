@@ -33,7 +33,7 @@ from motionkit.text import Prompt
 from motionkit.text_to_motion.evaluation.by_evaluator import LATENTS, ByEvaluator
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions
 from motionkit.text_to_motion.evaluation.set_figures import Arrays, SetFigure, compare_sets, set_columns
-from motionkit.text_to_motion.generating import sample
+from motionkit.text_to_motion.generating import sample_by_length
 from motionkit.text_to_motion.policy import DiffusionPolicy, Measures
 from motionkit.text_to_motion.rewards.ask import ask
 from motionkit.text_to_motion.rewards.mix import RewardMix, Scored, refuse_dead
@@ -263,7 +263,7 @@ class HeldOut:
         size = max(1, _CHUNK // self.samples)
         for start in range(0, len(self.prompts), size):
             chunk = self.prompts[start : start + size]
-            done = sample(policy, chunk, plan, self.noise, samples=self.samples, guidance=guidance, step=-1)
+            done = sample_by_length(policy, chunk, plan, self.noise, samples=self.samples, guidance=guidance, step=-1)
             scored = self.rewards.score(done.motions, done.prompts)
             if shown is None:
                 shown = Shown.first(done.motions, done.prompts, scored, self.samples, _SHOWN)

@@ -17,12 +17,12 @@ from motionkit.contracts.dataset import TextClip
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, DataRecord, Normalizer, Skeleton, joints_to_features, read_features
 from motionkit.nn import add_adapters
-from motionkit.rl import Schedule, length_mask, stable_hash
+from motionkit.rl import Schedule, StepNoise, StepPlan, length_mask, stable_hash
 from motionkit.runs import fingerprint, fingerprint_tensors
 from motionkit.text import KnownTexts, Prompt, TextEncoder, TextRecord, proof
 from motionkit.text_to_motion.generating import TextToMotionPolicy
 from motionkit.text_to_motion.mdm.files import KIND, STATS, write_policy
-from motionkit.text_to_motion.mdm.network import MDMCondition, MDMNetwork
+from motionkit.text_to_motion.mdm.network import MDMCondition, MDMNetwork, ReverseStep
 from motionkit.text_to_motion.mdm.settings import MDMSettings, Padding
 from motionkit.text_to_motion.policy import Condition
 
@@ -234,6 +234,35 @@ class MDMPolicy(TextToMotionPolicy):
         with_text, plain = out[:count], out[count:]
         # Classifier-free guidance (Ho and Salimans 2022) on x0: G(x) = x_uncond + s (x_cond - x_uncond).
         return plain + guidance * (with_text - plain)
+
+    def denoise(
+        self,
+        x: Tensor,
+        plan: StepPlan,
+        condition: Condition,
+        lengths: Tensor,
+        *,
+        guidance: float = 1.0,
+        noise: StepNoise | None = None,
+    ) -> Tensor:
+        """Take all steps of a plan; see `DiffusionPolicy.denoise`, whose result it has up to rounding."""
+        assert isinstance(condition, MDMCondition), "the condition is that of this policy"
+        # In tokens the state is in float32 and has no prefix, and a class with predictions of its own is not asked.
+        own = type(self).predict is not MDMPolicy.predict
+        if own or self.autocast is not None or condition.prefix is not None:
+            return super().denoise(x, plan, condition, lengths, guidance=guidance, noise=noise)
+        steps = [ReverseStep(*row) for row in plan.rows()]
+        out: Tensor = self.network.denoise(
+            x.detach().to(torch.float32),
+            steps,
+            condition.text,
+            condition.mask,
+            windows=condition.windows,
+            frame_mask=self._frame_mask(x, lengths),
+            guidance=guidance,
+            noise=noise,
+        )
+        return out
 
     def _frame_mask(self, x: Tensor, lengths: Tensor) -> Tensor | None:
         # [N, T], True = valid; in full mode padding is attended to, as in the original's evaluation.

@@ -147,7 +147,8 @@ def fold(x: Tensor, mask: Tensor, patch: int) -> tuple[Tensor, Tensor]:
     x = x.masked_fill(~mask[..., None], 0.0)
     # Frames missing in the last token.
     spare = -x.shape[1] % patch
-    x, mask = F.pad(x, (0, 0, 0, spare)), F.pad(mask, (0, spare))
+    if spare:
+        x, mask = F.pad(x, (0, 0, 0, spare)), F.pad(mask, (0, spare))
     count, width = x.shape[1] // patch, patch * x.shape[2]
     # [N, S p, F] -> [N, S, p F]: the features of p frames side by side.
     return x.reshape(x.shape[0], count, width), mask.reshape(x.shape[0], count, patch).any(-1)

@@ -23,6 +23,7 @@ from motionkit.text_to_motion.evaluation.quality import measure_quality
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions
 from motionkit.text_to_motion.generating import plan_steps
 from motionkit.text_to_motion.grpo.measurements import drift_alarms, still_alarms
+from motionkit.text_to_motion.policy import DiffusionPolicy
 from motionkit.text_to_motion.rewards.mix import RewardMix
 
 from ...made.plain import plain_dataset
@@ -170,6 +171,8 @@ class Oracle:
                 normal.shape, generator=torch.Generator().manual_seed(row)
             )
         return out
+
+    denoise = DiffusionPolicy.denoise
 
 
 @pytest.fixture(scope="module")

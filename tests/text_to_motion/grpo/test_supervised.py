@@ -140,7 +140,7 @@ def test_without_a_dataset_and_in_the_control_there_is_no_such_loss() -> None:
     assert terms(make(None, data=1.0))._denoising is None
     assert terms(make(Folder(), data=1.0, shuffle=True))._denoising is None
     assert terms(make(Folder(captions=()), data=1.0))._denoising is None
-    assert GradientObjective().data == 3.0
+    assert GradientObjective().data == 2.0
 
 
 def test_a_run_with_the_clips_resumes_to_the_bit() -> None:

@@ -406,6 +406,9 @@ class GradientObjective(HoldObjective):
 
     own_jerk: ClassVar[float] = 0.2
 
+    data: float = Field(
+        2.0, ge=0.0, description="Weight of the supervised loss on the dataset's training clips; 0 is off."
+    )
     jerk: float | None = Field(
         None, ge=0.0, description="Weight of the log of jerk per speed; default: 0.2, and 0 with a physics reward."
     )
@@ -427,20 +430,21 @@ class GradientObjective(HoldObjective):
 
 
 class GradientOptim(CosineOptim):
-    """AdamW; the learning rate falls along a cosine."""
+    """AdamW; the learning rate rises for a few updates, then falls along a cosine."""
 
-    lora_rate: ClassVar[float] = 3e-3
+    lora_rate: ClassVar[float] = 5e-3
 
     learning_rate: Annotated[float, Cli("--learning-rate")] = Field(
-        0.0, ge=0.0, description="Peak learning rate; 0 picks 3e-3 for LoRA and 1e-4 for full fine-tuning."
+        0.0, ge=0.0, description="Peak learning rate; 0 picks 5e-3 for LoRA and 1e-4 for full fine-tuning."
     )
+    warmup_steps: int = Field(10, ge=0, description="Steps of linear warm-up.")
 
 
 class GradientOptions(Group):
     """Options of the algorithm `reward-gradient`."""
 
     gpu: ClassVar[Mapping[str, Any]] = {"rollout.prompts": 64}
-    run: RunSettings = RunSettings(num_steps=420)
+    run: RunSettings = RunSettings(num_steps=240)
     rollout: GradientRollout = GradientRollout()
     sampler: GradientSampler = GradientSampler()
     objective: GradientObjective = GradientObjective()
