@@ -347,6 +347,8 @@ class GrpoSettings(TrainerSettings):
         later: dict[str, dict[str, Any]] = {"evaluator": {"weights": NONE, "glove": None, "stats": None}}
         if "jerk" in (table.get("objective") or {}):  # of an algorithm that follows the reward's gradient
             later["objective"] = {"data": 0.0}
+        if table.get("algorithm") == "reward-gradient":
+            later["optim"] = {"lora_learning_rate": 3e-3}
         return with_later(table, later)
 
     @classmethod

@@ -20,10 +20,12 @@ from motionkit.text import Prompt
 from motionkit.text_to_motion.grpo.algorithms.options import (
     CosineOptim,
     GradientObjective,
+    GradientOptim,
     GradientRollout,
     GradientSampler,
 )
 from motionkit.text_to_motion.grpo.algorithms.terms import log_spread
+from motionkit.text_to_motion.grpo.settings import GrpoSettings
 from motionkit.text_to_motion.grpo.step import GRPO
 from motionkit.text_to_motion.settings import LoraSettings
 
@@ -332,3 +334,15 @@ def test_two_processes_follow_and_hold_as_one_does() -> None:
     """The timesteps of the chain, and those of the hold with their noise, belong to samples and not to processes."""
     objective = GradientObjective(jerk=0.0, skate=0.0)  # their mean leaves out motions by process
     two_do_as_one(lambda **world: make(make_policy(), objective=objective, **world), 3)
+
+
+def test_runs_from_before_a_default_go_on_at_their_own_rate() -> None:
+    old = {"algorithm": "reward-gradient", "optim": {"learning_rate": 0.0, "warmup_steps": 0}}
+    assert GrpoSettings.recorded(old)["optim"]["lora_learning_rate"] == 3e-3
+    new = {**old, "optim": {**old["optim"], "lora_learning_rate": 5e-3}}
+    assert GrpoSettings.recorded(new)["optim"] == new["optim"]
+    assert "lora_learning_rate" not in GrpoSettings.recorded({**old, "algorithm": "awm"})["optim"]
+    assert GradientOptim().peak(lora=True) == 5e-3
+    assert GradientOptim(lora_learning_rate=3e-3).peak(lora=True) == 3e-3
+    assert GradientOptim(learning_rate=1e-3).peak(lora=True) == 1e-3
+    assert GradientOptim().peak(lora=False) == 1e-4

@@ -432,12 +432,16 @@ class GradientObjective(HoldObjective):
 class GradientOptim(CosineOptim):
     """AdamW; the learning rate rises for a few updates, then falls along a cosine."""
 
-    lora_rate: ClassVar[float] = 5e-3
-
     learning_rate: Annotated[float, Cli("--learning-rate")] = Field(
         0.0, ge=0.0, description="Peak learning rate; 0 picks 5e-3 for LoRA and 1e-4 for full fine-tuning."
     )
+    # A setting, so that runs from before it go on at the rate that they began with (`GrpoSettings.recorded`).
+    lora_learning_rate: float = Field(5e-3, gt=0.0, description="Peak learning rate that 0 picks for LoRA.")
     warmup_steps: int = Field(10, ge=0, description="Steps of linear warm-up.")
+
+    def peak(self, *, lora: bool) -> float:
+        """Return the peak learning rate; see `GrpoOptimSettings.peak`."""
+        return self.learning_rate or (self.lora_learning_rate if lora else self.full_rate)
 
 
 class GradientOptions(Group):
