@@ -198,7 +198,7 @@ def draw_timesteps(
         steps: Number of diffusion steps.
         count: Timesteps to draw.
         generator: Random numbers; without `early` one call.
-        early: Share of timesteps drawn as ``(steps - 1) (1 - u^power)``, densest at the noisy end; the others uniformly.
+        early: Share of timesteps drawn as ``(steps - 1) (1 - u^power)``, densest at the noisy end; others are uniform.
         power: At least 1; higher is denser.
     """
     uniform = torch.randint(steps, (count,), generator=generator)

@@ -2,8 +2,8 @@
 
 - ``python tiny.py prompts FILE``: captions of clips that ``pretrain kimodo`` has not seen.
 - ``python tiny.py targets FOLDER``: the same, each with one to three points to pass.
-- ``python tiny.py quality RUN [STEPS [GUIDANCE [ETA]]]``: jerk and TMR score of samples, beside those of clips. STEPS and
-  GUIDANCE are the policy's own if they are 0; ETA is the noise of DDIM, 0 to 1.
+- ``python tiny.py quality RUN [STEPS [GUIDANCE [ETA]]]``: jerk and TMR score of samples, beside those of clips. STEPS
+  and GUIDANCE are the policy's own if they are 0; ETA is the noise of DDIM, 0 to 1.
 """
 
 from __future__ import annotations

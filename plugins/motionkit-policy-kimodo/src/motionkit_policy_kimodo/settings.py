@@ -46,7 +46,8 @@ class KimodoOptions(Group):
     )
     constraint_guidance: float = Field(2.0, ge=0, le=100, description="Guidance scale of constraints.")
     cfg_type: Literal["separated", "regular", "nocfg"] | None = Field(
-        None, description="Guidance of text and constraints: apart, together, or none; default: as the model's config says."
+        None,
+        description="Guidance of text and constraints: apart, together, or none; default: as the model's config says.",
     )
     retrieval: Annotated[str, Place(hub=True)] = Field(
         "", description="TMR-SOMA, by which held-out motions are measured too: nvidia/TMR-SOMA-RP-v1, or its folder."

@@ -315,7 +315,7 @@ def kimodo_loss(
 
 
 def random_mask(representation: KimodoRepresentation, length: int, draw: torch.Generator) -> Tensor:
-    """Return a mask ``[length, D]`` of random constraints: of a path, of whole bodies, or of a hand, a foot or the hips.
+    """Return a mask ``[length, D]`` of random constraints: of a path, of whole bodies, or of one part.
 
     Every other path has headings. Few frames are likelier than many.
     """
