@@ -189,20 +189,23 @@ class Schedule:
         return signal * x0 + self.gather("sqrt_one_minus_alphas_cumprod", timestep, x0.ndim) * noise
 
 
-def draw_timesteps(steps: int, count: int, generator: torch.Generator, early: float = 0.0) -> Tensor:
+def draw_timesteps(
+    steps: int, count: int, generator: torch.Generator, early: float = 0.0, *, power: float = 2.0
+) -> Tensor:
     """Draw timesteps ``[count]`` int64 in 0 .. steps - 1 to train at.
 
     Args:
         steps: Number of diffusion steps.
         count: Timesteps to draw.
         generator: Random numbers; without `early` one call.
-        early: Share of timesteps drawn as ``(steps - 1) (1 - u^2)``, densest at the noisy end; the others uniformly.
+        early: Share of timesteps drawn as ``(steps - 1) (1 - u^power)``, densest at the noisy end; others are uniform.
+        power: At least 1; higher is denser.
     """
     uniform = torch.randint(steps, (count,), generator=generator)
     if not early:
         return uniform
     # u near 0 gives the noisiest steps, where the density of t is highest.
-    noisy = ((steps - 1) * (1 - torch.rand(count, generator=generator).square())).round().long()
+    noisy = ((steps - 1) * (1 - torch.rand(count, generator=generator).pow(power))).round().long()
     return torch.where(torch.rand(count, generator=generator) < early, noisy, uniform)
 
 

@@ -2,7 +2,8 @@
 
 - ``python tiny.py prompts FILE``: captions of clips that ``pretrain kimodo`` has not seen.
 - ``python tiny.py targets FOLDER``: the same, each with one to three points to pass.
-- ``python tiny.py quality RUN``: jerk and TMR score of samples, beside those of clips.
+- ``python tiny.py quality RUN [STEPS [GUIDANCE [ETA]]]``: jerk and TMR score of samples, beside those of clips. STEPS
+  and GUIDANCE are the policy's own if they are 0; ETA is the noise of DDIM, 0 to 1.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from motionkit_policy_kimodo.representation import KimodoRepresentation
 FPS, COUNT = 30, 64
 
 
-def main(task: str, place: str) -> None:
+def main(task: str, place: str, *numbers: str) -> None:
     """Do what the words say."""
-    {"prompts": prompts, "targets": targets, "quality": quality}[task](Path(place))
+    {"prompts": prompts, "targets": targets, "quality": quality}[task](Path(place), *map(float, numbers))
 
 
 def prompts(path: Path) -> None:
@@ -69,7 +70,7 @@ def _write(path: Path, rows: Sequence[dict[str, str]]) -> None:
 
 
 @torch.no_grad()
-def quality(run: Path) -> None:
+def quality(run: Path, steps: float = 0, guidance: float = 0, eta: float = 0) -> None:
     """Print the jerk of samples over that of clips, and their TMR score on the way from shuffled captions to clips."""
     policy, dataset, reward = load_policy(run, name="kimodo"), load_dataset("starter"), load_reward("tmr-dense")
     judge = load_reward("tmr-dense", weights="starter:judge")
@@ -82,9 +83,9 @@ def quality(run: Path) -> None:
     other = [
         Prompt(clips[(row + COUNT // 2) % COUNT].captions[:1], one.frames, one.key) for row, one in enumerate(asked)
     ]
+    plan, scale = plan_steps(policy, steps=int(steps), eta=eta), guidance or policy.guidance or 1.0
     made = [
-        sample(policy, asked[at : at + 32], plan_steps(policy), NoiseSource(0), guidance=policy.guidance or 1.0).motions
-        for at in range(0, COUNT, 32)
+        sample(policy, asked[at : at + 32], plan, NoiseSource(0), guidance=scale).motions for at in range(0, COUNT, 32)
     ]
     jerks = [_jerk(real), sum(_jerk(part) * len(part.lengths) for part in made) / COUNT]
     print(f"jerk of clips {jerks[0]:.1f}, of samples {jerks[1]:.1f} m/s^3: {jerks[1] / jerks[0]:.2f} times")

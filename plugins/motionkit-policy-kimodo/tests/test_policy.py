@@ -67,6 +67,20 @@ def test_the_recorded_chain(name: str, limit: float, soma: KimodoOptions, tensor
 
 
 @torch.no_grad()
+def test_guidance_of_text_and_constraints_is_an_option(soma: KimodoOptions, recorded: Path) -> None:
+    asked = Prompt(WALK.segments, (60,), extras={"constraints": str(recorded / "tiny_soma" / "chain_constraints.json")})
+    x, step, lengths = torch.randn(1, 60, 369), torch.tensor([700]), torch.tensor([60])
+    made = []
+    for kind in ("nocfg", "regular", None):
+        policy = KimodoPolicy(soma.model_copy(update={"cfg_type": kind}))
+        made.append([policy.predict(x, step, policy.condition([asked]), lengths, guidance=g) for g in (1.0, 2.0)])
+    (plain, same), (one, more), (apart, _) = made
+    assert torch.equal(plain, same)
+    assert torch.equal(plain, one)  # a weight of 1 is no guidance of both together
+    assert float((plain - more).abs().max()) > 1e-3 < float((plain - apart).abs().max())
+
+
+@torch.no_grad()
 def test_heading_and_constraints_of_prompts(soma: KimodoOptions, recorded: Path) -> None:
     policy = KimodoPolicy(soma)
     path = recorded / "tiny_soma" / "chain_constraints.json"

@@ -27,9 +27,9 @@ from motionkit_policy_kimodo.motions import write_g1, write_kimodo
 from motionkit_policy_kimodo.policy import KimodoPolicy
 from motionkit_policy_kimodo.qpos import from_angles
 from motionkit_policy_kimodo.representation import KimodoRepresentation
-from motionkit_policy_kimodo.settings import KimodoOptions, PromptOptions
+from motionkit_policy_kimodo.settings import KimodoOptions, PretrainKimodoSettings, PromptOptions
 from motionkit_policy_kimodo.skeletons import body
-from motionkit_policy_kimodo.train import kimodo_loss, random_mask
+from motionkit_policy_kimodo.train import PretrainKimodo, kimodo_loss, random_mask
 
 
 def test_a_spline_keeps_its_frames_and_is_smooth() -> None:
@@ -72,6 +72,35 @@ def test_masks_of_constraints() -> None:
     draw = torch.Generator().manual_seed(0)
     sizes = {int(random_mask(representation, 12, draw).any(1).sum()) for _ in range(60)}
     assert sizes == set(range(1, 13))
+    drawn = [random_mask(representation, 12, draw).any(0).nonzero().flatten().tolist() for _ in range(60)]
+    assert {tuple(columns) for columns in drawn} >= {(0, 2), (0, 2, 3, 4)}
+    assert len({tuple(columns) for columns in drawn}) == 2 + 1 + len(PARTS)
+
+
+def test_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOTIONKIT_CACHE", str(tmp_path))
+    train = {"batch_size": 4, "headings": 0, "early": 1, "early_power": 9, "text_noise": 0.5, "cond_drop": 0}
+    dataset = {"name": "starter", "clips": 50, "val_clips": 1}
+    model = {"latent": 8, "feedforward": 8, "layers": 1, "norm_first": True}
+    settings = PretrainKimodoSettings.model_validate(
+        {"dataset": dataset, "model": model, "train": train, "device": "cpu"}
+    )
+    trainer = PretrainKimodo(settings)
+    trainer.prepare()
+    assert trainer.policy.network.shape.norm_first
+    batches = [trainer._batch(step) for step in range(1, 13)]  # an epoch
+    assert torch.equal(trainer._batch(9).noise, batches[8].noise)
+    lengths = torch.stack([batch.lengths for batch in batches])
+    assert float((lengths.amax(1) - lengths.amin(1)).float().mean()) < 0.25 * float(lengths.max() - lengths.min())
+    every = sorted(len(clip) for clip in trainer._features["train"])
+    left = len(every) - lengths.numel()
+    assert left == 2
+    assert set(lengths.flatten().tolist()) <= set(every)
+    assert all(float(batch.conditions.heading.abs().max()) == 0 for batch in batches)
+    known = torch.stack(list(trainer.policy.texts.vectors.values()))
+    off = [float((batch.conditions.text[:, 0] - known[:, None]).square().mean(-1).amin(0).max()) for batch in batches]
+    assert all(0.2 < value < 0.3 for value in off)  # 0.5 squared
+    assert sum(float((batch.timestep > 900).float().mean()) for batch in batches) / len(batches) > 0.65
 
 
 def test_loss(soma: KimodoOptions) -> None:

@@ -70,7 +70,8 @@ class KimodoPolicy(TextToMotionPolicy):
         self.guidance: float | None = opened.record.guidance
         self.sampling_steps: int | None = opened.record.sampling_steps
         self.trained_on = opened.record.trained_on
-        self.kind: Literal["separated", "regular", "nocfg"] = opened.config.values["cfg_type"] or "nocfg"
+        config: Literal["separated", "regular", "nocfg"] = opened.config.values["cfg_type"] or "nocfg"
+        self.kind = options.cfg_type or config
         table = options.embeddings or opened.record.embeddings
         if table is None:
             raise MotionkitError(

@@ -45,6 +45,10 @@ class KimodoOptions(Group):
         None, description="Constraints of prompts without any, a JSON file as Kimodo's demo saves it."
     )
     constraint_guidance: float = Field(2.0, ge=0, le=100, description="Guidance scale of constraints.")
+    cfg_type: Literal["separated", "regular", "nocfg"] | None = Field(
+        None,
+        description="Guidance of text and constraints: apart, together, or none; default: as the model's config says.",
+    )
     retrieval: Annotated[str, Place(hub=True)] = Field(
         "", description="TMR-SOMA, by which held-out motions are measured too: nvidia/TMR-SOMA-RP-v1, or its folder."
     )
@@ -112,6 +116,7 @@ class PretrainModel(Group):
     feedforward: int = Field(256, ge=1, le=65536, description="Width of the feed-forward (released: 2048).")
     layers: int = Field(4, ge=1, le=200, description="Layers of each of the two stages (released: 16).")
     heads: int = Field(4, ge=1, le=1024, description="Attention heads (released: 8).")
+    norm_first: bool = Field(False, description="LayerNorm before attention and feed-forward (released: after).")
 
 
 class PretrainData(Group):
@@ -120,9 +125,12 @@ class PretrainData(Group):
     batch_size: Annotated[int, Cli("--batch-size")] = Field(8, ge=1, le=65536, description="Clips per step.")
     cond_drop: float = Field(0.1, ge=0, le=1, description="Share of samples trained without their text.")
     constraints: float = Field(0.5, ge=0, le=1, description="Share of samples trained with random constraints.")
+    headings: float = Field(1.0, ge=0, le=1, description="First headings: 1 is the whole circle, 0 is +Z alone.")
     early: float = Field(
         0.0, ge=0, le=1, description="Share of timesteps drawn densest at the noisy end, where the text matters most."
     )
+    early_power: float = Field(2.0, ge=1, le=10, description="How dense: those are 1 - u^N of all steps, u uniform.")
+    text_noise: float = Field(0.0, ge=0, le=10, description="Noise on text vectors, for texts that are worded anew.")
     velocities: float = Field(1.0, ge=0, description="Weight of the joints' velocities; 0: the paper's loss.")
     accelerations: float = Field(0.3, ge=0, description="Weight of the joints' accelerations; 0: the paper's loss.")
     ema: float = Field(0.999, ge=0, lt=1, description="Decay of the averaged weights, which are saved.")

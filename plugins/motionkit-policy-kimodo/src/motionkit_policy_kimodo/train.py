@@ -43,6 +43,7 @@ _WEIGHTS = {"root": 10.0, "heading": 2.0, "positions": 10.0, "rotations": 10.0, 
 _JOINTS = 5.0  # weight of the joints by forward kinematics
 _MOST = 20  # frames of a constraint
 _MEASURED = 512  # clips, or up to twice as many, that the statistics of a new model are taken from
+_POOL = 16  # batches whose clips are sorted by length, so that little is padded
 _TURNS = 4  # headings of each clip in the statistics of a new model
 
 
@@ -128,7 +129,7 @@ class PretrainKimodo:
         """Write a model with random weights and the statistics of training clips, and return its folder."""
         draw, rows, local = _generator("statistics", 0), [], []
         for clip in self._features["train"][:: max(1, len(self._features["train"]) // _MEASURED)]:
-            angles = 2 * math.pi * torch.rand(_TURNS, generator=draw)
+            angles = self._headings(_TURNS, draw)
             turned = representation.canonical(clip.expand(_TURNS, -1, -1), angles)
             rows.append(turned.flatten(0, 1))
             local.append(
@@ -136,6 +137,9 @@ class PretrainKimodo:
             )
         shape = Shape(representation.width, width, 1, **self.settings.model.model_dump())
         return new_checkpoint(folder, shape, representation, torch.cat(rows), torch.cat(local), self.settings.seed)
+
+    def _headings(self, count: int, draw: torch.Generator) -> Tensor:
+        return self.settings.train.headings * math.pi * (2 * torch.rand(count, generator=draw) - 1)
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
@@ -192,13 +196,18 @@ class PretrainKimodo:
         return {"loss/total": float(losses["total"].detach())} | moved
 
     def _batch(self, step: int) -> Batch:
-        """Return the batch of a step, a function of seed and step alone: clips of a shuffled epoch."""
-        every, size = len(self._features["train"]), self.settings.train.batch_size
-        size = min(size, every)
+        """Return the batch of a step, a function of seed and step alone: clips of like lengths of a shuffled epoch."""
+        every = len(self._features["train"])
+        size = min(self.settings.train.batch_size, every)
         epoch, number = divmod(step - 1, every // size)
-        order = torch.randperm(every, generator=_generator(f"epoch {self.settings.seed}", epoch))
-        draw = _generator(f"step {self.settings.seed}", step)
-        return self._made("train", order[number * size : (number + 1) * size].tolist(), draw, plain=False)
+        draw = _generator(f"epoch {self.settings.seed}", epoch)
+        shuffled = torch.randperm(every, generator=draw)[: every // size * size]
+        # The step's batch is one of a pool of the epoch's clips, sorted by length.
+        at = int(torch.randperm(every // size, generator=draw)[number])
+        pool = shuffled.split(_POOL * size)[at // _POOL].tolist()
+        pool.sort(key=lambda row: len(self._features["train"][row]))
+        rows = pool[at % _POOL * size : (at % _POOL + 1) * size]
+        return self._made("train", rows, _generator(f"step {self.settings.seed}", step), plain=False)
 
     def _fixed(self) -> list[Batch]:
         rows = torch.arange(len(self._features["val"])).split(self.settings.train.batch_size)
@@ -207,10 +216,7 @@ class PretrainKimodo:
     def _made(self, split: str, rows: Sequence[int], draw: torch.Generator, *, plain: bool) -> Batch:
         policy, train = self.policy, self.settings.train
         clips = [self._features[split][row][: policy.max_length] for row in rows]
-        lengths, heading = (
-            torch.tensor([len(clip) for clip in clips]),
-            2 * math.pi * torch.rand(len(rows), generator=draw),
-        )
+        lengths, heading = torch.tensor([len(clip) for clip in clips]), self._headings(len(rows), draw)
         turned = [policy.skeleton.canonical(clip, angle) for clip, angle in zip(clips, heading, strict=True)]
         normalizer = policy.normalizer.to("cpu")
         x0 = pad_sequence([normalizer.normalize(clip) for clip in turned], batch_first=True)
@@ -218,12 +224,16 @@ class PretrainKimodo:
         picks = [0 if plain else int(torch.randint(len(some), (), generator=draw)) for some in captions]
         features = policy.texts.encode([some[pick] for some, pick in zip(captions, picks, strict=True)])
         kept = torch.rand(len(rows), generator=draw) >= (0.0 if plain else train.cond_drop)
-        text, mask = features.tokens * kept[:, None, None], features.mask & kept[:, None]
+        tokens = features.tokens
+        if not plain and train.text_noise:
+            tokens = tokens + train.text_noise * torch.randn(tokens.shape, generator=draw)
+        text, mask = tokens * kept[:, None, None], features.mask & kept[:, None]
         given = torch.zeros(x0.shape, dtype=torch.bool)
         for row, length in enumerate(lengths.tolist()):
             if not plain and float(torch.rand((), generator=draw)) < train.constraints:
                 given[row, :length] = random_mask(policy.skeleton, length, draw)
-        timestep = draw_timesteps(len(policy.schedule), len(rows), draw, 0.0 if plain else train.early)
+        early = 0.0 if plain else train.early
+        timestep = draw_timesteps(len(policy.schedule), len(rows), draw, early, power=train.early_power)
         noise = torch.randn(x0.shape, generator=draw)
         conditions = Conditions(text, mask, heading, x0, given)
         moved = (value.to(self.device) for value in (x0, lengths, timestep, noise))
@@ -305,12 +315,16 @@ def kimodo_loss(
 
 
 def random_mask(representation: KimodoRepresentation, length: int, draw: torch.Generator) -> Tensor:
-    """Return a mask ``[length, D]`` of random constraints: of a path, of whole bodies, or of hands and feet."""
-    kinds = ("root2d", "fullbody", *PARTS)
-    kind = kinds[int(torch.randint(len(kinds), (), generator=draw))]
-    count = 1 + int(torch.randint(min(_MOST, length), (), generator=draw))
+    """Return a mask ``[length, D]`` of random constraints: of a path, of whole bodies, or of one part.
+
+    Every other path has headings. Few frames are likelier than many.
+    """
+    family, part, turned = (int(torch.randint(some, (), generator=draw)) for some in (3, len(PARTS), 2))
+    columns = columns_of(representation, ("root2d", "fullbody", PARTS[part])[family])
+    if family == 0 and not turned:
+        columns = columns[:2]
+    count = 1 + int(min(_MOST, length) * torch.rand((), generator=draw).square())
     frames = torch.randperm(length, generator=draw)[:count]
-    columns = columns_of(representation, kind)
     mask = torch.zeros(length, representation.width, dtype=torch.bool)
     mask[frames[:, None], columns] = True
     return mask
