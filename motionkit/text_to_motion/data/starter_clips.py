@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -139,23 +140,23 @@ class Starter(TextMotionDataset):
             table = torch.from_numpy(cached(key, lambda: torch.cat(_features(orders)).numpy(), keep=o.cache))
             return torch.split(table, [order.frames - 1 for order in orders])
 
-        return tuple(_StarterClip(clip, partial(_row, rows, number)) for number, clip in enumerate(planned))
+        def row(number: int) -> Any:  # in place of the features
+            return lambda: rows()[number]
+
+        return tuple(_StarterClip(clip.key, row(number), clip.captions) for number, clip in enumerate(planned))
 
 
 class _StarterClip(TextClip):
     """A clip whose features are made at their first use, with those of its split; a plan needs its texts alone."""
 
-    def __init__(self, planned: PlannedClip, read: Callable[[], Tensor]) -> None:
-        for name, value in (("key", planned.key), ("captions", planned.captions), ("_read", read)):
-            object.__setattr__(self, name, value)
-
     @property
-    def features(self) -> Tensor:  # type: ignore[override]  # a frozen field is read alone, too
-        return self._read()  # type: ignore[attr-defined,no-any-return]  # set around the frozen dataclass
+    def features(self) -> Tensor:
+        value: Tensor | Callable[[], Tensor] = self.__dict__["_features"]
+        return value() if callable(value) else value
 
-
-def _row(rows: Callable[[], Sequence[Tensor]], number: int) -> Tensor:
-    return rows()[number]
+    @features.setter
+    def features(self, value: Tensor | Callable[[], Tensor]) -> None:
+        self.__dict__["_features"] = value
 
 
 @cache

@@ -60,7 +60,9 @@ def test_gradient_between_the_stages(root_gradient: bool, expected: str, recorde
     (_forward(network, known, text=True, constraint=False) * known["grad_proj"])[mask].sum().backward()
     gradient = known["x"].grad
     assert gradient is not None
-    assert_close(gradient[:1], known[expected], atol=3e-6, rtol=0)
+    # Recorded with AVX-512. Without it products round otherwise, and one value of 8,856 is off by 3.4e-6.
+    limit = 3e-6 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 4e-6
+    assert_close(gradient[:1], known[expected], atol=limit, rtol=0)
     assert not gradient[~mask].any()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -133,6 +135,8 @@ def test_statistics_that_ship_are_those_of_the_clips(monkeypatch: pytest.MonkeyP
 
 
 def test_texts_lengths_and_statistics_generate_no_clip(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = replace(Starter(StarterOptions(**SMALL)).clips("val")[0], captions=("a person waits.",))
+    assert other.features.shape[1] == 263
     monkeypatch.setattr(starter_clips, "_features", lambda orders: pytest.fail("clips are generated"))
     usual = Starter(StarterOptions(cache=False))
     assert len(usual.clips("train")) == 4032
