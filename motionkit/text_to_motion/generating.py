@@ -160,19 +160,16 @@ def sample_by_length(
 
     Arguments are as of `sample`.
     """
-    options = {"samples": samples, "guidance": guidance, "step": step}
+    draw = partial(sample, policy, plan=plan, noise=noise, samples=samples, guidance=guidance, step=step)
     if policy.block or policy.padding == "full" or len(prompts) * samples <= _ALIKE:
-        return sample(policy, prompts, plan, noise, **options)  # type: ignore[arg-type]  # a mix of int and float
+        return draw(prompts)
     order, size = sorted(range(len(prompts)), key=lambda place: prompts[place].length), max(1, _ALIKE // samples)
-    parts = [
-        sample(policy, [prompts[place] for place in order[first : first + size]], plan, noise, **options)  # type: ignore[arg-type]  # as above
-        for first in range(0, len(order), size)
-    ]
+    parts = [draw([prompts[place] for place in order[first : first + size]]) for first in range(0, len(order), size)]
     # back[i] is the row of motion i among those in the order of length.
     back = (torch.tensor(order).argsort()[:, None] * samples + torch.arange(samples)).flatten()
     device = parts[0].lengths.device
-    lengths = torch.cat([part.lengths for part in parts])[back.to(device)]
     groups = torch.arange(len(prompts), device=device).repeat_interleave(samples)
+    lengths = torch.tensor([prompt.length for prompt in prompts], device=device)[groups]
     frames = policy.frames(lengths)
     padded = [pad(part.rollout.x0, (0, 0, 0, frames - part.rollout.x0.shape[1])) for part in parts]
     x0 = torch.cat(padded)[back.to(device)]

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord, MotionBatch, Normalizer, Representation
 from motionkit.page.wording import joined
-from motionkit.rl import Schedule, StepNoise, StepPlan
+from motionkit.rl import Schedule, StepNoise, StepPlan, rollout
 from motionkit.text import KnownTexts, Prompt
 
 GUIDANCE = 2.5  # default guidance scale, that of released MDM checkpoints
@@ -155,16 +155,11 @@ class DiffusionPolicy(Protocol):
         Returns:
             ``[N, T, D]`` float32 motions, with a graph through all steps unless gradients are off.
         """
-        x = x.detach().to(torch.float32)
-        for timestep, c_x0, c_xt, sigma in plan.rows():
-            at = torch.full((len(x),), timestep, dtype=torch.int64, device=x.device)
-            x0 = self.predict(x, at, condition, lengths, guidance=guidance).to(torch.float32)
-            # The last step returns the prediction itself; 0 * x would keep its graph alive.
-            x = c_x0 * x0 + c_xt * x if c_xt else x0
-            if sigma:
-                assert noise is not None, "a plan that adds noise needs some"
-                x = x + sigma * noise(timestep)
-        return x
+
+        def predict(x: Tensor, timestep: Tensor) -> Tensor:
+            return self.predict(x, timestep, condition, lengths, guidance=guidance)
+
+        return rollout(predict, plan, x, noise or _no_noise, record=False).x0
 
     @abstractmethod
     def adapt(self, *, r: int, alpha: float, dropout: float, targets: Sequence[str], seed: int) -> None:
@@ -211,6 +206,10 @@ class DiffusionPolicy(Protocol):
     def read_as(self, captions: Mapping[str, str]) -> None:
         """From now on read a text (key) as a known one; what was given before is forgotten."""
         return
+
+
+def _no_noise(timestep: int) -> Tensor:
+    raise ValueError(f"the plan adds noise at timestep {timestep}, and none was given.")
 
 
 def refuse_extras(policy: DiffusionPolicy, prompts: Sequence[Prompt]) -> None:

@@ -101,9 +101,8 @@ def test_whole_rows_more_than_stated_are_read(tmp_path, stated):
     assert torch.equal(clip.motion.positions(), sound.motion.positions())
     (said,) = set(clip.warnings) - set(sound.warnings)
     assert said == f"Frames says {stated}, 3 rows are there; all of them were read."
-    assert (
-        read_bvh(write_odd(tmp_path / "c.bvh"))[0].warnings == sound.warnings
-    )  # the next file of this skeleton is told nothing
+    # The warning is of that file alone, not of the next one with the same skeleton.
+    assert read_bvh(write_odd(tmp_path / "c.bvh"))[0].warnings == sound.warnings
     result = CliRunner().invoke(get_app(), ["convert", str(path), str(tmp_path / "b.npz")])
     assert result.exit_code == 0, result.output
     assert "3 rows are there" in result.output

@@ -48,15 +48,6 @@ class MDMCondition:
         return MDMCondition(self.text.to(device), self.mask.to(device), windows, prefix)
 
 
-class ReverseStep(NamedTuple):
-    """A step ``x <- c_x0 x0 + c_xt x + sigma eps`` that asks the network at `timestep`."""
-
-    timestep: int
-    c_x0: float
-    c_xt: float
-    sigma: float
-
-
 class Given(NamedTuple):
     """What the tokens of a motion are told, the same at every step."""
 
@@ -127,7 +118,7 @@ class MDMNetwork(nn.Module):
     def denoise(
         self,
         x: Tensor,
-        steps: Sequence[ReverseStep],
+        steps: Sequence[tuple[int, float, float, float]],
         text: Tensor,
         text_mask: Tensor,
         *,
@@ -144,7 +135,7 @@ class MDMNetwork(nn.Module):
 
         Args:
             x: ``[N, T, D]`` noisy, normalised.
-            steps: The steps; the last has c_x0 1, c_xt 0 and sigma 0.
+            steps: Timestep, c_x0, c_xt and sigma of each; the last has c_x0 1, c_xt 0 and sigma 0.
             text: As of `forward`.
             text_mask: As of `forward`.
             windows: As of `forward`.

@@ -22,7 +22,7 @@ from motionkit.runs import fingerprint, fingerprint_tensors
 from motionkit.text import KnownTexts, Prompt, TextEncoder, TextRecord, proof
 from motionkit.text_to_motion.generating import TextToMotionPolicy
 from motionkit.text_to_motion.mdm.files import KIND, STATS, write_policy
-from motionkit.text_to_motion.mdm.network import MDMCondition, MDMNetwork, ReverseStep
+from motionkit.text_to_motion.mdm.network import MDMCondition, MDMNetwork
 from motionkit.text_to_motion.mdm.settings import MDMSettings, Padding
 from motionkit.text_to_motion.policy import Condition
 
@@ -251,10 +251,9 @@ class MDMPolicy(TextToMotionPolicy):
         own = type(self).predict is not MDMPolicy.predict
         if own or self.autocast is not None or condition.prefix is not None:
             return super().denoise(x, plan, condition, lengths, guidance=guidance, noise=noise)
-        steps = [ReverseStep(*row) for row in plan.rows()]
         out: Tensor = self.network.denoise(
             x.detach().to(torch.float32),
-            steps,
+            plan.rows(),
             condition.text,
             condition.mask,
             windows=condition.windows,
