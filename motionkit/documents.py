@@ -633,7 +633,7 @@ def check_values(document: object, origin: str, *, surrogates: bool = False) -> 
                 below += value.values()
             elif isinstance(value, list):
                 below += value
-            else:
+            elif type(value) is not float:  # most are: nothing can be wrong with them
                 _check_leaf(value, origin, surrogates)
         if not below:
             return

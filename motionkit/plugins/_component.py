@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -87,7 +88,7 @@ class Metric:
         """Return a value with the decimals of tables; ``n/a`` if it is not finite."""
         return f"{value:.{_DIGITS if self.digits is None else self.digits}f}" if math.isfinite(value) else "n/a"
 
-    @property
+    @cached_property
     def fault(self) -> str:
         """What is wrong with the definition; empty if it is valid."""
         if not all(isinstance(text, str) and text for text in (self.name, self.unit, self.meaning)):

@@ -232,6 +232,7 @@ class Scan:
         return sorted((e for e in entries if e.kind == kind), key=lambda e: (not e.builtin, e.name))
 
 
+@lru_cache(maxsize=1024)
 def normalise(name: str) -> str:
     """Return a distribution name in normalised form (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()

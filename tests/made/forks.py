@@ -14,8 +14,10 @@ from types import TracebackType
 from typing import Any
 
 SERVER = """
-import json, os, runpy, sys, traceback
+import json, os, runpy, signal, sys, traceback
 import pytest, torch
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # in a job of a shell's background it is ignored
 
 if found := sorted(name for name in sys.modules if name.partition(".")[0] == "motionkit"):
     sys.exit(f"these are to be imported anew: {found}")
