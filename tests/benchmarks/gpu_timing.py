@@ -19,6 +19,26 @@ LEAST_COPIES, MOST_COPIES = 8, 1200
 Call = Callable[[], None]
 
 
+def device() -> torch.device:
+    """Return the card, or the CPU where there is none."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def row(name: str, step: Callable[[], object], rounds: int = 3) -> str:
+    """Return a row of a table: the median seconds of a step, and the peak of its memory on a card."""
+    step()  # caches are filled, networks compiled
+    on_card = torch.cuda.is_available()
+    times = []
+    for _ in range(rounds):
+        begun = time.perf_counter()
+        step()
+        if on_card:
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - begun)
+    memory = f"{torch.cuda.max_memory_allocated() / 1e9:.1f}" if on_card else "-"
+    return f"| {name} | {statistics.median(times):.3g} | {memory} |"
+
+
 def rotating(tensor: Tensor, *, cache: int, free: int) -> list[Tensor]:
     """Return copies of `tensor`: enough to overflow a cache of `cache` bytes twice, in at most a quarter of `free`."""
     size = tensor.numel() * tensor.element_size()
