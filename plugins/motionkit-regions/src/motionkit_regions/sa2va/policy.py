@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -232,6 +233,11 @@ class Sa2vaPolicy(RegionPolicy):
         rows = model.get_output_embeddings().weight.shape[0]
         self.words = Words(tokenizer, parts.template, rows, options.max_words)
         self.language = Language(model, self.words, world)
+        # Of a sharded model layer by layer: a pass over some rows would gather all layers to go back through one.
+        self._again = options.gradient_checkpointing and world is None
+        if options.gradient_checkpointing and world is not None:
+            for layer in layers_of(model):
+                layer.forward = partial(checkpoint, layer.forward, use_reentrant=False, preserve_rng_state=False)
         self.mask_size = (parts.sizes.mask, parts.sizes.mask)
         self.action_size, self.longest = parts.sizes.prompt, options.max_words
 
@@ -368,7 +374,7 @@ class Sa2vaPolicy(RegionPolicy):
 
     def _in_parts(self, compute: Callable[[Tensor], tuple[Tensor, ...]], count: int) -> tuple[Tensor, ...]:
         """Return `compute` of all rows, some rows at a time."""
-        again = self.options.gradient_checkpointing and torch.is_grad_enabled()
+        again = self._again and torch.is_grad_enabled()
         results = [
             checkpoint(compute, part, use_reentrant=False) if again else compute(part)
             for part in self._parts_of(count)
