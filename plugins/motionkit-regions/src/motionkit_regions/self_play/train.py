@@ -166,7 +166,10 @@ class Sa2vaRl:
                 why="it does not say which of its layers can be gathered by themselves.",
                 fix="leave out --shard: every process holds the whole policy.",
             )
-        for name, asked in (("balance=gradient", loops.balance == "gradient"), ("conflict_every", loops.conflict_every)):
+        for name, asked in (
+            ("balance=gradient", loops.balance == "gradient"),
+            ("conflict_every", loops.conflict_every),
+        ):
             if asked:
                 raise MotionkitError(
                     f"loops.{name} has no meaning with --shard full.",
