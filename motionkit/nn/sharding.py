@@ -74,16 +74,14 @@ def local(tensor: Tensor) -> Tensor:
 def as_sharded(tensor: Tensor, other: Tensor) -> Tensor:
     """Return a whole tensor sharded as `other` is, without an exchange.
 
-    It is returned as it is if it is sharded, if `other` is not, or if it has another shape, as an optimizer's count has.
+    It is returned as it is if it is sharded, if `other` is not, or if it has another shape (a count of steps).
     """
     if is_sharded(tensor) or not is_sharded(other) or tensor.shape != other.shape:
         return tensor
     from torch.distributed.tensor import distribute_tensor
 
     place: Any = other
-    return distribute_tensor(
-        tensor.detach().to(other.device), place.device_mesh, place.placements, src_data_rank=None
-    )
+    return distribute_tensor(tensor.detach().to(other.device), place.device_mesh, place.placements, src_data_rank=None)
 
 
 def gathered(tensors: Mapping[str, Tensor], *, keep: bool = True) -> dict[str, Tensor]:

@@ -5,8 +5,10 @@ The environment variable ``SA2VA`` names the folder of a small Sa2VA.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import peft
@@ -16,7 +18,7 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 
 from motionkit.nn import adapters_off
-from motionkit.nn.sharding import gathered, is_sharded, shard
+from motionkit.nn.sharding import gathered, is_sharded, local, shard
 from motionkit.training.launch import launch_of
 from motionkit.training.learner import Best, Learner, constant_rate
 from motionkit.training.settings import OptimSettings
@@ -25,6 +27,8 @@ from motionkit.training.together import join
 from motionkit.training.world import World
 from motionkit_regions.sa2va import Sa2vaOptions
 from motionkit_regions.sa2va.open import open_sa2va
+from motionkit_regions.sa2va.policy import Sa2vaPolicy
+from motionkit_regions.sa2va.sizes import dims_of, kept_of, parameters
 
 CPU = torch.device("cpu")
 CLOSE = 1e-6
@@ -168,6 +172,7 @@ def captions_of_other_lengths_end_together(world: World) -> None:
         {"checkpoint": os.environ["SA2VA"], "lora_rank": 4, "max_words": 24, "rows": 2}
     )
     whole, parts = open_sa2va(options), open_sa2va(options, world=world)
+    weigh(parts)
     calls = [0, 0]
     for place, policy in enumerate((whole, parts)):
 
@@ -192,6 +197,16 @@ def captions_of_other_lengths_end_together(world: World) -> None:
     alone, shared = world.gather(torch.tensor([calls])).unbind(1)
     assert int(alone[0]) < int(alone[1]), alone  # the first process would have left the second one waiting
     assert int(shared[0]) == int(shared[1]) == int(alone[1])
+
+
+def weigh(policy: Sa2vaPolicy) -> None:
+    """What a process holds is what was planned; vectors of so small a network count."""
+    folder = Path(os.environ["SA2VA"])
+    config = json.loads((folder / "config.json").read_text())
+    planned = kept_of(dims_of(config), parameters(folder, config), policy.options, half=False, shards=2)
+    held = sum(4 * local(parameter).numel() for parameter in policy.network.parameters())
+    assert held == pytest.approx(planned.frozen + planned.trained, rel=0.03)
+    assert held < 0.9 * planned.opened
 
 
 def main() -> None:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from motionkit.cli import get_app
+from motionkit.errors import MotionkitError
+from motionkit.plugins import Component
+from motionkit.training.world import OneProcess
+from motionkit_regions.self_play.settings import Sa2vaRlSettings
+from motionkit_regions.self_play.train import Sa2vaRl
 
 from ..made.processes import alone, distance, ends, start, together, weights
 from ..made.small_sa2va import write_model
@@ -36,35 +42,34 @@ def test_sharded_weights_beside_whole_ones(model: Path, tmp_path: Path, monkeypa
 
 
 @pytest.mark.slow
-def test_a_sharded_policy_trains_as_one_process_does_and_goes_on_in_either_way(model: Path, tmp_path: Path) -> None:
-    policy = ("--policy", "sa2va", "--policy.checkpoint", str(model), "--policy.lora-rank", "4",
-              "--policy.max-words", "8", "--policy.max-tiles", "1", "--policy.gradient-checkpointing")  # fmt: skip
+def test_a_sharded_policy_trains_as_one_process_does_which_goes_on_alone(model: Path, tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
-    words = [*SA2VA, *policy, "--num-steps", "5"]
+    words = [
+        *SA2VA, "--policy", "sa2va", "--policy.checkpoint", str(model), "--policy.lora-rank", "4", "--policy.max-words",
+        "4", "--policy.max-tiles", "1", "--policy.gradient-checkpointing", "--num-steps", "5",
+    ]  # fmt: skip
     alone([*words, "--out", str(one)])
-    together([*words, "--shard", "full", "--out", str(two)], two)
-    places = [run / "checkpoints" / "step-00000005" for run in (one, two)]
+    (_, _, err), _ = together([*words, "--shard", "full", "--out", str(two)], two)
+    assert "memory plan: weights in each of 2 processes" in err
     for name in ("model", "optimizer", "partner", "start"):
-        mine, theirs = (load_file(place / f"{name}.safetensors") for place in places)
+        mine, theirs = (load_file(run / "checkpoints" / "step-00000005" / f"{name}.safetensors") for run in (one, two))
         assert {key: value.shape for key, value in mine.items()} == {key: value.shape for key, value in theirs.items()}
         assert distance(mine, theirs) < CLOSE, name
     # Adapters and the other trained parts alone; they have moved far beyond that.
     assert not any("base_layer" in name or name.startswith("vision_model") for name in weights(two, 5))
     assert distance(weights(one, 5), weights(one, 1)) > 10 * CLOSE
-    kept = weights(one, 5), weights(two, 5)
     alone([*words, "--resume", str(two / "checkpoints" / "step-00000004")])
-    together([*words, "--shard", "full", "--resume", str(one / "checkpoints" / "step-00000004")], one)
-    for run in (one, two):
-        assert all(distance(weights(run, 5), each) < CLOSE for each in kept)
+    assert distance(weights(one, 5), weights(two, 5)) < CLOSE
 
 
 @pytest.mark.slow
-def test_the_small_policy_is_sharded_too(tmp_path: Path) -> None:
-    words = [*SA2VA, "--num-steps", "5"]
-    alone([*words, "--out", str(tmp_path / "one")])
-    together([*words, "--shard", "full", "--out", str(tmp_path / "two")], tmp_path / "two")
-    assert distance(weights(tmp_path / "one", 5), weights(tmp_path / "two", 5)) < CLOSE
-    assert distance(weights(tmp_path / "one", 5), weights(tmp_path / "one", 1)) > 10 * CLOSE
+def test_a_run_of_the_small_policy_goes_on_sharded(tmp_path: Path) -> None:
+    words, run = [*SA2VA, "--num-steps", "5"], tmp_path / "run"
+    alone([*words, "--out", str(run)])
+    found, before = weights(run, 5), weights(run, 2)
+    together([*words, "--shard", "full", "--resume", str(run / "checkpoints" / "step-00000002")], run)
+    assert distance(found, weights(run, 5)) < CLOSE
+    assert distance(found, before) > 10 * CLOSE
 
 
 @pytest.mark.parametrize(
@@ -81,3 +86,29 @@ def test_what_cannot_be_sharded_is_refused_before_anything_starts(
     assert result.exit_code == 2
     assert said in json.dumps(result.stdout) + result.stderr
     assert not (tmp_path / "run").exists()
+
+
+class Two(OneProcess):
+    size = 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"loops": {"balance": "gradient"}}, "loops.balance=gradient has no meaning with --shard full."),
+        ({"loops": {"conflict_every": 5}}, "loops.conflict_every has no meaning with --shard full."),
+        ({"check": True}, "--check is made of a whole policy."),
+        ({"policy": "whole"}, "the policy tiny-sa2va cannot be sharded."),
+    ],
+)
+def test_what_needs_whole_weights_is_refused(
+    changes: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if changes.pop("policy", ""):
+        monkeypatch.setattr(Component, "load", lambda self: lambda options, device, dataset: None)
+    trainer = Sa2vaRl(Sa2vaRlSettings.model_validate({"shard": "full", **changes}))
+    trainer.world = Two()
+    with pytest.raises(MotionkitError) as caught:
+        trainer.prepare()
+    assert caught.value.message == said
+    assert caught.value.code == 2

@@ -181,18 +181,23 @@ class Kept:
 def kept_of(dims: Dims, counts: Mapping[str, int], options: Sa2vaOptions, *, half: bool, shards: int) -> Kept:
     """Return what each of `shards` processes holds; the grounding encoder and shared embeddings are whole in each."""
     size = 2 if half else 4
-    adapters = dims.adapters(options.lora_rank)
-    trained = adapters + counts["mlp1"] + counts["text_hidden_fcs"] + counts["mask_decoder"]
-    frozen = sum(counts[part] for part in PARTS) - (trained - adapters)
+    frozen, trained = _counted(dims, counts, options)
     words = dims.vocabulary * dims.width
     whole = counts["grounding_encoder"] - counts["mask_decoder"] + (words if dims.tied else 0)
-    largest = max(dims.layer() * size + 4 * adapters / dims.layers, 0 if dims.tied else words * size)
+    adapters = dims.adapters(options.lora_rank) / dims.layers
+    largest = max(dims.layer() * size + 4 * adapters, 0 if dims.tied else words * size)
     return Kept(
         size * (whole + (frozen - whole) / shards),
         4 * (counts["mask_decoder"] + (trained - counts["mask_decoder"]) / shards),
         _GATHERED * largest if shards > 1 else 0.0,
         size * frozen + 4.0 * trained,
     )
+
+
+def _counted(dims: Dims, counts: Mapping[str, int], options: Sa2vaOptions) -> tuple[int, int]:
+    """Return the parameters that are frozen and those that are trained, adapters among them."""
+    whole = counts["mlp1"] + counts["text_hidden_fcs"] + counts["mask_decoder"]
+    return sum(counts[part] for part in PARTS) - whole, whole + dims.adapters(options.lora_rank)
 
 
 def plan(
@@ -221,10 +226,7 @@ def plan(
         shards: Processes that layers are sharded over; 1: the model is whole.
     """
     dims, counts = dims_of(config), parameters(folder, config)
-    adapters = dims.adapters(options.lora_rank)
-    trained = adapters + counts["mlp1"] + counts["text_hidden_fcs"] + counts["mask_decoder"]
-    total = sum(counts[part] for part in PARTS)
-    frozen = total - (trained - adapters)
+    frozen, trained = _counted(dims, counts, options)
     size = 2 if half else 4
     held = kept_of(dims, counts, options, half=half, shards=shards)
     kept = {
@@ -238,21 +240,39 @@ def plan(
     tokens = longest(dims, options)
     rows = min(options.rows, regions * group)
     cache = 2 * rows * tokens * dims.layers * dims.keys * size
-    row = _row(dims, options, tokens, size)
-    in_memory = rows if options.gradient_checkpointing else regions * group
-    most = sum(kept.values()) + max(cache, in_memory * row)
+    training, said = _training(dims, options, tokens, size, rows=rows, regions=regions, group=group, sharded=shards > 1)
+    most = sum(kept.values()) + max(cache, training)
     of_each = f" in each of {shards} processes" if shards > 1 else ""
-    how = "with" if options.gradient_checkpointing else "without"
     return [
-        f"{_many(total)} parameters: " + ", ".join(f"{part} {_many(counts[part])}" for part in PARTS),
+        f"{_many(sum(counts[part] for part in PARTS))} parameters: "
+        + ", ".join(f"{part} {_many(counts[part])}" for part in PARTS),
         f"weights{of_each}: " + ", ".join(f"{name} {_gb(value)}" for name, value in kept.items()),
         f"sampling: up to {tokens:,} tokens in a row, {rows} rows at once, cache {_gb(cache)}",
-        f"training: {_gb(row)} of activations in a row, {in_memory} rows in memory {how} "
-        f"--policy.gradient-checkpointing, {_gb(in_memory * row)}",
+        f"training: {said}, {_gb(training)}",
         f"in all about {_gb(most)}{of_each}; --policy.rows, .max-tiles and .max-words make it smaller",
         *([f"main memory: {_gb(held.opened)} in each process until its share is on its device"] if shards > 1 else []),
         _compute(dims, options, tokens, regions, group),
     ]
+
+
+def _training(
+    dims: Dims, options: Sa2vaOptions, tokens: int, size: int, *, rows: int, regions: int, group: int, sharded: bool
+) -> tuple[float, str]:
+    """Return the bytes of activations that a training pass keeps, and where they come from.
+
+    Gradient checkpointing keeps those of some rows, and of all rows next to nothing. Of a sharded model it goes layer
+    by layer: until the backward pass it keeps every layer's input, of each row's four passes (two that score or draw in
+    each loop) and of the anchor's two for each region, and the logits of the passes that score.
+    """
+    row, flag, every = _row(dims, options, tokens, size), "--policy.gradient-checkpointing", regions * group
+    if sharded and options.gradient_checkpointing:
+        inputs, logits = dims.layers * tokens * dims.width * size, _logits(dims, options)
+        passes = 4 * every + 2 * regions
+        said = f"{_gb(inputs)} of layers' inputs in a row, {passes} rows in memory with {flag}, and logits"
+        return passes * inputs + (every + regions) * logits + rows * (row - logits) / dims.layers, said
+    in_memory = rows if options.gradient_checkpointing else every
+    how = "with" if options.gradient_checkpointing else "without"
+    return in_memory * row, f"{_gb(row)} of activations in a row, {in_memory} rows in memory {how} {flag}"
 
 
 def longest(dims: Dims, options: Sa2vaOptions) -> int:
@@ -268,8 +288,12 @@ def _row(dims: Dims, options: Sa2vaOptions, tokens: int, size: int) -> int:
     rotation, the attention's output, four vectors inside the network, and those of the adapters.
     """
     numbers = 8 * dims.width + 3 * dims.queries + 4 * dims.keys + 4 * dims.inner + 7 * options.lora_rank
-    logits = 3 * 4 * options.max_words * dims.vocabulary  # float32: logits, log-probabilities, their gradient
-    return dims.layers * tokens * numbers * size + logits
+    return dims.layers * tokens * numbers * size + _logits(dims, options)
+
+
+def _logits(dims: Dims, options: Sa2vaOptions) -> int:
+    """Return the bytes of a row's logits, log-probabilities and their gradient, in float32."""
+    return 3 * 4 * options.max_words * dims.vocabulary
 
 
 def _compute(dims: Dims, options: Sa2vaOptions, tokens: int, regions: int, group: int) -> str:

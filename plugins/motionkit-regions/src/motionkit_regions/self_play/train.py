@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from motionkit.contracts.open_model import trained_on
 from motionkit.errors import MotionkitError
-from motionkit.nn.sharding import gathered
 from motionkit.motion.corpus.ids import Split
+from motionkit.nn.sharding import gathered
 from motionkit.runs import Run
 from motionkit.training.base import Checked, Figure, inputs_of
 from motionkit.training.device import describe_device, set_up
