@@ -38,14 +38,14 @@ def shard(network: nn.Module, layers: Sequence[nn.Module], device: torch.device)
         layer.set_gradient_divide_factor(1.0)
         layer.set_force_sum_reduction_for_comms(True)  # gloo has no other
     rest = {parameter for parameter in network.parameters() if not is_sharded(parameter)}
-    for parameter in rest:
-        parameter.data = parameter.data.to(device)
+    for tensor in (*rest, *network.buffers()):  # FSDP leaves buffers beside ignored parameters where they are
+        tensor.data = tensor.data.to(device)
     fully_shard(network, mesh=mesh, ignored_params=rest)
     network.register_load_state_dict_pre_hook(_shard_loaded)
-    begin: Any = _nothing
-    network.begin = begin
-    register_fsdp_forward_method(network, "begin")
-    network.begin()
+    root: Any = network
+    root.begin = _nothing
+    register_fsdp_forward_method(root, "begin")
+    root.begin()
 
 
 def _nothing() -> None:
@@ -67,8 +67,9 @@ def is_sharded(tensor: Tensor) -> bool:
 
 def local(tensor: Tensor) -> Tensor:
     """Return this process's part of a tensor, which shares its memory, or a plain tensor as it is."""
-    part: Any = tensor.detach()
-    return part.to_local() if is_sharded(part) else part
+    kept: Any = tensor.detach()
+    part: Tensor = kept.to_local() if is_sharded(kept) else kept
+    return part
 
 
 def as_sharded(tensor: Tensor, other: Tensor) -> Tensor:

@@ -179,7 +179,7 @@ def captions_of_other_lengths_end_together(world: World) -> None:
         def counted(*_: object, place: int = place) -> None:
             calls[place] += 1
 
-        policy.network.language_model.model.layers[0].register_forward_hook(counted)
+        policy.language.model.model.layers[0].register_forward_hook(counted)
     picture = np.random.default_rng(0).integers(0, 255, (2, 40, 40, 3), dtype=np.uint8)
     masks = torch.zeros(4, *whole.mask_size, dtype=torch.bool)
     masks[:2, 2:9, 3:12], masks[2:, :4, :5] = True, True

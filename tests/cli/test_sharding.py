@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from motionkit.cli import get_app
+from motionkit.cli._stop import _cause
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 from motionkit.training.world import OneProcess
@@ -112,3 +114,11 @@ def test_what_needs_whole_weights_is_refused(
         trainer.prepare()
     assert caught.value.message == said
     assert caught.value.code == 2
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_an_exchange_that_fails_because_another_process_has_ended_has_its_reason(ended: bool) -> None:
+    reason, failed = MotionkitError("process 1 of 2: the gradient broke."), RuntimeError("connection closed")
+    words: Any = SimpleNamespace(ended=ended, of_the_others=lambda: reason)
+    assert _cause(words, failed) is (reason if ended else failed)
+    assert _cause(words, own := MotionkitError("of this process")) is own
