@@ -7,6 +7,7 @@ Functions here take such tensors and plain ones alike. torch.distributed is impo
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,14 +24,15 @@ def shard(network: nn.Module, layers: Sequence[nn.Module], device: torch.device)
 
     Args:
         network: On any device; frozen parameters have `requires_grad` False.
-        layers: Modules of it that are called as modules, never by their parameters; none holds another or shares a
-            parameter with another.
+        layers: Modules of it that are called as modules, never by their parameters, and whose results nobody writes
+            into; none holds another or shares a parameter with another.
         device: CPU, or this process's CUDA device.
     """
     from torch.distributed import get_world_size
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
 
+    warnings.filterwarnings("ignore", "FSDP2-wrapped module", UserWarning)  # it warns of writing into results
     mesh = init_device_mesh(device.type, (get_world_size(),))
     for layer in layers:
         fully_shard(layer, mesh=mesh, reshard_after_forward=True)

@@ -69,7 +69,8 @@ def test_a_run_of_the_small_policy_goes_on_sharded(tmp_path: Path) -> None:
     words, run = [*SA2VA, "--num-steps", "5"], tmp_path / "run"
     alone([*words, "--out", str(run)])
     found, before = weights(run, 5), weights(run, 2)
-    together([*words, "--shard", "full", "--resume", str(run / "checkpoints" / "step-00000002")], run)
+    _, other = together([*words, "--shard", "full", "--resume", str(run / "checkpoints" / "step-00000002")], run)
+    assert other == (0, "", "")
     assert distance(found, weights(run, 5)) < CLOSE
     assert distance(found, before) > 10 * CLOSE
 
