@@ -159,6 +159,7 @@ def ending_together(launch: Launch, *, as_json: bool) -> Iterator[Callable[[str]
         if not met:
             raise
         words = met[0].words
+        error = _cause(words, error)
         first, code = _leave(words, error)
         if isinstance(error, (BrokenPipeError, SystemExit)):
             raise
@@ -173,6 +174,11 @@ def ending_together(launch: Launch, *, as_json: bool) -> Iterator[Callable[[str]
     finally:
         if met:
             met[0].close()
+
+
+def _cause(words: Words, error: BaseException) -> BaseException:
+    """Return why a process ends: an exchange of a sharded layer fails where another process has ended before."""
+    return words.of_the_others() if isinstance(error, RuntimeError) and words.ended else error
 
 
 def _leave(words: Words, error: BaseException) -> tuple[bool, int]:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from motionkit.errors import MotionkitError
+from motionkit.nn.sharding import as_sharded, is_sharded, local
 
 
 class EMA:
@@ -39,7 +40,8 @@ class EMA:
         """Move the averages towards the parameters' present values."""
         decay = min(self.decay, (1 + self.updates) / (10 + self.updates)) if self.warmup else self.decay
         self.updates += 1
-        torch._foreach_lerp_(list(self._average.values()), [p.detach() for p in self._live.values()], 1 - decay)
+        averages, live = ([local(tensor) for tensor in each.values()] for each in (self._average, self._live))
+        torch._foreach_lerp_(averages, live, 1 - decay)
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -53,7 +55,13 @@ class EMA:
     def _swap(self) -> None:
         # Storage is swapped, not copied, so that no bit changes.
         for name, parameter in self._live.items():
-            parameter.data, self._average[name] = self._average[name], parameter.data
+            if is_sharded(parameter):  # layers are gathered from the storage that they have
+                live, average = local(parameter), local(self._average[name])
+                kept = live.clone()
+                live.copy_(average)
+                average.copy_(kept)
+            else:
+                parameter.data, self._average[name] = self._average[name], parameter.data
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the averages by name, for a checkpoint."""
@@ -67,5 +75,5 @@ class EMA:
         for name, value in tensors.items():
             if value.shape != self._average[name].shape:
                 raise MotionkitError(f"the saved average of {name!r} has shape {tuple(value.shape)}.")
-            self._average[name].copy_(value)
+            self._average[name].copy_(as_sharded(value, self._average[name]))
         self.updates = updates

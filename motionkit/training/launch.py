@@ -80,7 +80,7 @@ def require_launch(environ: Mapping[str, str] = os.environ) -> None:
         if environ.get(name, "").lower() in ("1", "true", "yes"):
             raise MotionkitError(
                 f"{plan} is not supported: {name} is set.",
-                why="every process holds the whole model, and gradients are summed over the processes.",
+                why="only accelerate's number of processes counts; a trainer that can shard its weights has --shard.",
                 fix=f"{TORCHRUN}, or accelerate launch --multi_gpu --num_processes 2 -m motionkit ...",
             )
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from motionkit.errors import MotionkitError
 from motionkit.nn import EMA, adapter_parameters, has_adapters
+from motionkit.nn.sharding import is_sharded, local
 from motionkit.training.settings import OptimSettings
 from motionkit.training.steps import AverageState, Learnable, ModelState, OptimizerState, State, Stateful
 from motionkit.training.world import OneProcess, World
@@ -147,10 +148,9 @@ class Learner:
         rate = self.rate(update)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        parameters = [parameter for _, parameter in self.trained]
         if self.world.size > 1:
             self._add_gradients()
-        norm = float(nn.utils.clip_grad_norm_(parameters, self.optim.grad_clip or math.inf))
+        norm = self._clip()
         if self.gradients.admit(norm) and norm > 0 and move:
             # A batch without any gradient leaves the weights alone; Adam's momentum would move them.
             self.optimizer.step()
@@ -160,7 +160,7 @@ class Learner:
 
     def _add_gradients(self) -> None:
         """Replace every gradient by the sum over the processes, some of the parameters at a time."""
-        parameters = [parameter for _, parameter in self.trained]
+        parameters = [parameter for _, parameter in self.trained if not is_sharded(parameter)]  # sums already
         # A parameter without a gradient in this process may have one in another.
         present = torch.tensor([float(parameter.grad is not None) for parameter in parameters])
         known = [tensor for tensor, count in zip(parameters, self.world.sum(present).tolist(), strict=True) if count]
@@ -169,6 +169,21 @@ class Learner:
             parts = self.world.sum(flat).split([parameter.numel() for parameter in some])
             for parameter, part in zip(some, parts, strict=True):
                 parameter.grad = part.view_as(parameter).to(parameter.dtype)
+
+    def _clip(self) -> float:
+        """Scale the gradient down to the largest norm that is allowed, and return its norm before."""
+        parameters, most = [parameter for _, parameter in self.trained], self.optim.grad_clip or math.inf
+        if not any(map(is_sharded, parameters)):
+            return float(nn.utils.clip_grad_norm_(parameters, most))
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        norm_of = nn.utils.get_total_norm
+        mine = norm_of([local(gradient) for gradient in gradients if is_sharded(gradient)])
+        whole = norm_of([gradient for gradient in gradients if not is_sharded(gradient)])
+        norm = math.sqrt(float(self.world.sum(mine.double().square())) + float(whole) ** 2)
+        if norm > most:
+            for gradient in gradients:
+                local(gradient).mul_(most / (norm + 1e-6))  # as clip_grad_norm_ does
+        return norm
 
     def averaged(self) -> AbstractContextManager[None]:
         """Put the moving average into the network for the duration; nothing happens without one."""

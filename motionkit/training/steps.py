@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from motionkit.errors import MotionkitError
 from motionkit.nn import EMA
+from motionkit.nn.sharding import as_sharded, gathered
 from motionkit.runs import Checkpoint, Run, flatten_optimizer, restore_optimizer
 from motionkit.training.device import seed_everything
 from motionkit.training.settings import TrainerSettings
@@ -122,7 +123,12 @@ class OptimizerState:
 
     def load_state(self, state: State) -> None:
         """Restore them."""
-        restore_optimizer(self.optimizer, state.tensors, state.values, self.network)
+        parameters = dict(self.network.named_parameters())
+        tensors = {
+            name: as_sharded(value, parameters.get(name.rpartition("/")[0], value))
+            for name, value in state.tensors.items()
+        }
+        restore_optimizer(self.optimizer, tensors, state.values, self.network)
 
 
 @dataclass(frozen=True)
@@ -211,8 +217,10 @@ def run_steps(
 
 
 def _save(run: Run, step: int, parts: Parts, world: World) -> None:
-    if world.main:  # the others hold the same
-        run.save(step, *collect(parts))
+    tensors, values = collect(parts)
+    whole = {name: gathered(part, keep=world.main) for name, part in tensors.items()}
+    if world.main:  # the others hold the same, or parts of it
+        run.save(step, whole, values)
 
 
 def _seed_of(seed: int, step: int, rank: int) -> int:

@@ -133,6 +133,15 @@ def open_together(command: str, snapshot: Mapping[str, Any], opened: Callable[[]
     return FollowingRun.follow(command, snapshot, place) if run is None else run
 
 
+def all_done(done: Tensor, world: World | None) -> bool:
+    """Return whether `done` (``[N]`` bool) holds for every row of every process: the same answer in all of them.
+
+    Without a world it is about this process alone.
+    """
+    left = (~done).sum()
+    return not int(left if world is None else world.sum(left))
+
+
 def asked_to_stop(run: Run, world: World) -> bool:
     """Return whether a signal asked any of the processes to stop: the same answer in all of them."""
     if world.size > 1:

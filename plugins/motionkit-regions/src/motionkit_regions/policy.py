@@ -68,13 +68,25 @@ class OffersMasks(Protocol):
 class PlansMemory(Protocol):
     """Options of a region policy that can estimate the memory of a run before it is opened."""
 
-    def memory(self, *, regions: int, group: int, device: str) -> list[str]:
-        """Return lines for the user, for a step of `regions` regions with `group` samples each; empty if unknown."""
+    def memory(self, *, regions: int, group: int, device: str, shards: int = 1) -> list[str]:
+        """Return lines for the user; empty if nothing is known.
+
+        Args:
+            regions: Regions of a step in each process.
+            group: Samples of each.
+            device: Type of its device, such as ``cuda``.
+            shards: Processes that the policy is sharded over; given only to a policy that can be (see `RegionPolicy`).
+        """
         ...
 
 
 class RegionPolicy(Protocol):
     """A model that captions regions of images and draws masks of captions; ``Component(gives="regions")``.
+
+    A factory with an argument ``world`` (`motionkit.training.world.World`) makes a policy that can be sharded: with one
+    it calls `motionkit.nn.sharding.shard` once all weights are loaded, in place of moving the network to the device.
+    All processes then call the policy alike, with equally many rows; it calls each sharded layer as often in every
+    process, whatever the rows hold, and samples until the captions of all have ended (`training.world.all_done`).
 
     Only its abstract methods and the attributes without a value need be there.
 

@@ -18,8 +18,10 @@ from torch import Tensor, nn
 from motionkit import starter, weights
 from motionkit.documents import read_model
 from motionkit.errors import MotionkitError
+from motionkit.nn.sharding import shard
 from motionkit.rl import categorical
 from motionkit.runs import find_model, fingerprint, fingerprint_tensors, write_model
+from motionkit.training.world import World, all_done
 from motionkit_regions.policy import REGION_ARTIFACT, Captions, RegionPolicy, WordScores
 from motionkit_regions.small_settings import BEFORE, RegionOptions, RegionSettings
 
@@ -84,6 +86,12 @@ class RegionNetwork(nn.Module):
             nn.init.normal_(self.language_model.positions, std=0.3)
             nn.init.normal_(self.language_model.region, std=0.3)
             nn.init.normal_(self.language_model.begin, std=0.3)
+
+    def layers(self) -> list[nn.Module]:
+        """Return the modules that can be sharded."""
+        language, drawer = self.language_model, self.grounding_encoder
+        ends = [language.embed_tokens, language.lm_head]
+        return [self.vision_model, self.mlp1, *language.layers, *ends, self.text_hidden_fcs, *drawer.children()]
 
     def see(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Encode images ``[N, H, W, 3]`` uint8.
@@ -350,9 +358,15 @@ class ShapesPolicy(RegionPolicy):
     def __init__(
         self, settings: RegionSettings, words: Sequence[str], *, network: RegionNetwork | None = None,
         device: torch.device | str = "cpu",
+        world: World | None = None,  # processes that its layers are sharded over
     ) -> None:  # fmt: skip
-        self.settings, self.words = settings, Words(words)
-        self.network: RegionNetwork = (network or RegionNetwork(settings, len(self.words))).to(device).eval()
+        self.settings, self.words, self._world = settings, Words(words), world
+        self.network: RegionNetwork = (network or RegionNetwork(settings, len(self.words))).eval()
+        self._mark = fingerprint(fingerprint_tensors(self.network.state_dict()), *self.words.words)
+        if world is None:
+            self.network.to(device)
+        else:
+            shard(self.network, self.network.layers(), torch.device(device))
         self.device = torch.device(device)
         self.mask_size = (settings.mask_size, settings.mask_size)
         self.action_size, self.longest = settings.prompt, settings.max_words
@@ -370,8 +384,8 @@ class ShapesPolicy(RegionPolicy):
 
     @property
     def inputs(self) -> dict[str, str]:
-        """Fingerprint of its weights and words, by option."""
-        return {"checkpoint": fingerprint(fingerprint_tensors(self.network.state_dict()), *self.words.words)}
+        """Fingerprint of the weights and words that it began with, by option."""
+        return {"checkpoint": self._mark}
 
     def see(self, images: Sequence[NDArray[np.uint8]]) -> SeenImages:
         """See `RegionPolicy.see`."""
@@ -413,9 +427,11 @@ class ShapesPolicy(RegionPolicy):
                 chosen = logits.argmax(-1)
             ids = torch.cat([ids, torch.where(ended, PAD, chosen)[:, None]], 1)
             ended = ended | (chosen == END)
-            if bool(ended.all()) or last:
+            # A sharded layer is gathered by all processes: one whose captions have ended goes on with the others.
+            if last or all_done(ended, self._world):
                 break
             words = model.embed_tokens(ids[:, -1:])
+        ids = ids[:, : int((ids != PAD).sum(1).max())]
         return Captions(ids, self.words.decode(ids), ended)
 
     def score_words(
@@ -492,8 +508,14 @@ def _squeezed(image: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
     return np.asarray(Image.fromarray(image).resize((side, side), Image.Resampling.BILINEAR))  # antialiased
 
 
-def open_regions(options: RegionOptions, *, device: torch.device | str = "cpu", dataset: object = None) -> ShapesPolicy:
-    """Open the policy that `options` names."""
+def open_regions(
+    options: RegionOptions,
+    *,
+    device: torch.device | str = "cpu",
+    dataset: object = None,
+    world: World | None = None,
+) -> ShapesPolicy:
+    """Open the policy that `options` names on `device`: whole, or its share of `world`."""
     place = STARTER if options.checkpoint == "starter" else weights.located(options.checkpoint)
     model = find_model(place, REGION_ARTIFACT, DOCUMENT)
     if model is None:
@@ -508,4 +530,4 @@ def open_regions(options: RegionOptions, *, device: torch.device | str = "cpu", 
     )  # fmt: skip
     resize = document.settings.resize or options.resize  # a policy that was trained so needs no option
     settings = document.settings.model_copy(update={"resize": resize})
-    return ShapesPolicy(settings, document.words, network=network, device=device)
+    return ShapesPolicy(settings, document.words, network=network, device=device, world=world)

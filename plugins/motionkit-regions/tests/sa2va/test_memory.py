@@ -16,7 +16,7 @@ from motionkit.errors import MotionkitError
 from motionkit.testing import check_policy
 from motionkit_regions.sa2va import Sa2vaOptions
 from motionkit_regions.sa2va.open import open_sa2va
-from motionkit_regions.sa2va.sizes import PARTS, _row, by_config, dims_of, longest, parameters, plan
+from motionkit_regions.sa2va.sizes import PARTS, _row, by_config, dims_of, kept_of, longest, parameters, plan
 
 SA2VA_4B: dict[str, Any] = {
     "downsample_ratio": 0.5, "force_image_size": 448,
@@ -26,6 +26,16 @@ SA2VA_4B: dict[str, Any] = {
                    "num_key_value_heads": 2, "vocab_size": 151_682},
 }  # fmt: skip
 """InternViT-300M and Qwen2.5-3B."""
+
+
+SA2VA_26B: dict[str, Any] = {
+    "downsample_ratio": 0.5, "force_image_size": 448,
+    "vision_config": {"hidden_size": 3200, "num_hidden_layers": 45, "intermediate_size": 12_800, "image_size": 448,
+                      "patch_size": 14},
+    "llm_config": {"hidden_size": 6144, "num_hidden_layers": 48, "intermediate_size": 16_384, "num_attention_heads": 48,
+                   "num_key_value_heads": 8, "vocab_size": 92_553},
+}  # fmt: skip
+"""InternViT-6B and InternLM2.5-20B."""
 
 
 def options(**more: object) -> Sa2vaOptions:
@@ -71,6 +81,30 @@ def test_checkpointing_holds_some_rows_in_place_of_all(tmp_path: Path) -> None:
     weights = 2 * 3.92 + (4 + 4 + 8 + 12) * 0.261  # frozen ones in bfloat16; 28 bytes for each that is trained
     few, all_of = total(gradient_checkpointing=True) - weights, total() - weights
     assert few == pytest.approx(all_of * 4 / 64, rel=0.02)
+
+
+def test_a_process_holds_its_share_and_the_grounding_encoder_whole() -> None:
+    dims, counts = dims_of(SA2VA_4B), by_config(SA2VA_4B)
+    one, four = (kept_of(dims, counts, options(), half=True, shards=shards) for shards in (1, 4))
+    encoder, decoder = 2 * (224.43e6 - 4.21e6), 4 * 4.21e6
+    assert four.frozen == pytest.approx(encoder + (one.frozen - encoder) / 4)
+    assert four.trained == pytest.approx(decoder + (one.trained - decoder) / 4)
+    assert one.gathered == 0
+    assert four.gathered == 3 * 2 * 151_682 * 2048  # the embeddings are larger than a layer
+    assert four.opened == one.opened == one.frozen + one.trained
+
+
+def test_the_plan_of_26b_on_eight_cards(tmp_path: Path) -> None:
+    """The line of docs/several-gpus.md; its card says 25.8 B parameters."""
+    given = options(max_tiles=1, rows=2, gradient_checkpointing=True)
+    lines = plan(tmp_path, SA2VA_26B, given, regions=1, group=8, half=True, shards=8)
+    assert lines[0].startswith("25.78 B parameters")
+    # Inputs of 48 layers of 704 tokens, of 4 * 8 + 2 rows; the logits of 9 rows; a layer of 2 rows beside them.
+    (said,) = [line for line in lines if line.startswith("training")]
+    inputs, logits = 34 * 48 * 704 * 6144 * 2, 9 * 3 * 4 * 128 * 92_553
+    assert float(said.split()[-2]) == pytest.approx((inputs + logits) / 1e9, rel=0.03)
+    (said,) = [line for line in lines if line.startswith("in all")]
+    assert "about 28.9 GB in each of 8 processes" in said
 
 
 def test_activations_are_about_what_a_backward_pass_holds() -> None:

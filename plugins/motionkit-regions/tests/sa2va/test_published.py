@@ -27,8 +27,7 @@ from motionkit_regions.sa2va import Sa2vaOptions
 from motionkit_regions.sa2va.inputs import IMAGE, square_of, tiles_of
 from motionkit_regions.sa2va.open import open_sa2va
 from motionkit_regions.sa2va.policy import Sa2vaPolicy
-
-from .conftest import write_tokenizer
+from tests.made.small_sa2va import write_tokenizer
 
 pytest.importorskip("transformers")
 _logger = logging.getLogger(__name__)

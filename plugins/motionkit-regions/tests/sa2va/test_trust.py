@@ -17,8 +17,7 @@ from motionkit_regions.sa2va import Sa2vaOptions
 from motionkit_regions.sa2va.open import open_sa2va
 from motionkit_regions.sa2va.parts import code_of, open_published, shims, shuffled
 from motionkit_regions.sa2va.sizes import PARTS, weight_names
-
-from .conftest import write_model
+from tests.made.small_sa2va import write_model
 
 pytest.importorskip("transformers")
 _CODE = """

@@ -14,8 +14,7 @@ from typer.testing import Result
 
 from motionkit_regions.sa2va import Sa2vaOptions
 from motionkit_regions.sa2va.open import open_sa2va
-
-from ..sa2va.conftest import write_model
+from tests.made.small_sa2va import write_model
 
 pytest.importorskip("transformers")
 Cli = Callable[..., Result]

@@ -53,14 +53,14 @@ class Sa2vaOptions(Group):
         """Return the options that make code run; see `Group.code`."""
         return {"trust_remote_code": "it runs code from the model's folder."} if self.trust_remote_code else {}
 
-    def memory(self, *, regions: int, group: int, device: str) -> list[str]:
+    def memory(self, *, regions: int, group: int, device: str, shards: int = 1) -> list[str]:
         """See `motionkit_regions.policy.PlansMemory`; empty if config.json is not on this machine yet."""
         from motionkit_regions.sa2va.open import config_at_hand
         from motionkit_regions.sa2va.sizes import plan
 
         config = config_at_hand(self)
         half = self.dtype == "bfloat16" or (self.dtype == "auto" and device == "cuda")
-        return [] if config is None else plan(*config, self, regions=regions, group=group, half=half)
+        return [] if config is None else plan(*config, self, regions=regions, group=group, half=half, shards=shards)
 
 
 component = Component(

@@ -20,7 +20,9 @@ from motionkit import weights
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.nn.lora import names_by_group
+from motionkit.nn.sharding import shard
 from motionkit.runs import OutputFolder, SavedModel, find_model
+from motionkit.training.world import World
 from motionkit_regions.policy import REGION_ARTIFACT
 from motionkit_regions.sa2va import Sa2vaOptions
 from motionkit_regions.sa2va.parts import (
@@ -251,8 +253,14 @@ def _log_state(path: Path) -> None:
     _logger.warning("%s: %s; the optimiser starts anew", path.name, shown or "read")
 
 
-def open_sa2va(options: Sa2vaOptions, *, device: torch.device | str = "cpu", dataset: object = None) -> Sa2vaPolicy:
-    """Open the policy that `options` names."""
+def open_sa2va(
+    options: Sa2vaOptions,
+    *,
+    device: torch.device | str = "cpu",
+    dataset: object = None,
+    world: World | None = None,
+) -> Sa2vaPolicy:
+    """Open the policy that `options` names in main memory, and move it to `device`: whole, or its share of `world`."""
     place = Path(options.checkpoint).expanduser()
     if weights.is_hub_id(options.checkpoint):
         place, _ = weights.download(options.checkpoint, revision=options.revision, files=_FILES)
@@ -282,13 +290,18 @@ def open_sa2va(options: Sa2vaOptions, *, device: torch.device | str = "cpu", dat
     if document is not None:
         refuse_other(source, base.mark, document.base.mark, options.checkpoint, fix=_MOVED)
     _adapt(parts.network, options)
-    parts.network.to(device).eval()
-    policy = Sa2vaPolicy(parts, _tokenizer(folder, options, published=published), options, base, device=device)
+    parts.network.eval()
+    tokenizer = _tokenizer(folder, options, published=published)
+    policy = Sa2vaPolicy(parts, tokenizer, options, base, device=device, world=world)
     _as_float32(policy)
     if saved is not None:
         _load(policy, saved)
     if guide is not None:
         load_guide(policy, guide)
+    if world is None:
+        policy.network.to(device)
+    else:
+        shard(policy.network, policy.layers(), torch.device(device))
     return policy
 
 
@@ -327,10 +340,10 @@ def _adapt(network: nn.Module, options: Sa2vaOptions) -> None:
 
 
 def _as_float32(policy: Sa2vaPolicy) -> None:
-    """Keep trained weights in float32: small steps would be rounded away in bfloat16."""
+    """Keep trained weights in float32, as small steps would be rounded away in bfloat16, and freeze the others."""
     trained = policy.tensors().keys()
     for name, parameter in policy.network.named_parameters():
-        parameter.requires_grad_(False)
+        parameter.requires_grad_(name in trained)
         if name in trained:
             parameter.data = parameter.data.float()
 

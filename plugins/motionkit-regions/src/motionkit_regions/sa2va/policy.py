@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from motionkit.documents import as_model, read_model
@@ -21,6 +22,7 @@ from motionkit.errors import MotionkitError
 from motionkit.nn.lora import names_by_group
 from motionkit.rl import categorical
 from motionkit.runs import write_model
+from motionkit.training.world import World, all_done
 from motionkit_regions.policy import Candidates, Captions, RegionPolicy, WordScores
 from motionkit_regions.sa2va import Sa2vaOptions
 from motionkit_regions.sa2va.inputs import Words, square_of, tiles_of
@@ -67,13 +69,19 @@ class Language:
     so that a prompt gives the same result alone and in a batch.
     """
 
-    def __init__(self, model: Any, words: Words) -> None:
-        self.model, self.words = model, words
+    def __init__(self, model: Any, words: Words, world: World | None = None) -> None:
+        self.model, self.words, self._world = model, words, world
 
     def embed(self, ids: Tensor) -> Tensor:
         """Return ``[..., D]`` of tokens."""
         embedded: Tensor = self.model.get_input_embeddings()(ids)
         return embedded
+
+    def layers(self) -> list[nn.Module]:
+        """Return the modules that can be sharded: layers, and embeddings if input and output do not share them."""
+        ends = [self.model.get_input_embeddings(), self.model.get_output_embeddings()]
+        tied = ends[0].weight is ends[1].weight
+        return [*layers_of(self.model), *([] if tied else ends)]
 
     def last(self, prompts: Sequence[Tensor]) -> Tensor:
         """Return the state ``[N, D]`` at the last token of N prompts ``[T, D]``."""
@@ -104,7 +112,8 @@ class Language:
             chosen = torch.where(ended, self.words.end, chosen)
             ids = torch.cat([ids, chosen[:, None]], 1)
             ended = ended | (chosen == self.words.end)
-            if bool(ended.all()) or place == self.words.longest - 1:
+            # A sharded layer is gathered by all processes: one whose captions have ended goes on with the others.
+            if place == self.words.longest - 1 or all_done(ended, self._world):
                 break
             # The cache holds all tokens before, so that only the chosen one goes through the model.
             mask = F.pad(mask, (0, 1), value=1)
@@ -144,6 +153,14 @@ class Language:
     def _logits(self, states: Tensor) -> Tensor:
         logits: Tensor = self.model.get_output_embeddings()(states)
         return logits.float().masked_fill(self.words.barred.to(logits.device), -torch.inf)
+
+
+def layers_of(module: nn.Module) -> list[nn.Module]:
+    """Return the modules of the outermost lists below a module: the layers of a transformer."""
+    found: list[nn.Module] = []
+    for part in module.children():
+        found += part if isinstance(part, nn.ModuleList) else layers_of(part)
+    return found
 
 
 def _selected(cache: Any, index: Tensor) -> Any:
@@ -205,6 +222,7 @@ class Sa2vaPolicy(RegionPolicy):
         base: Base,  # where the model came from
         *,
         device: torch.device | str = "cpu",  # where it is
+        world: World | None = None,  # processes that its layers are sharded over
     ) -> None:
         self.parts, self.options, self.base = parts, options, base
         self.device = torch.device(device)
@@ -214,7 +232,12 @@ class Sa2vaPolicy(RegionPolicy):
         self.network, self._network, model = parts.network, network, network.language_model
         rows = model.get_output_embeddings().weight.shape[0]
         self.words = Words(tokenizer, parts.template, rows, options.max_words)
-        self.language = Language(model, self.words)
+        self.language = Language(model, self.words, world)
+        # Of a sharded model layer by layer: a pass over some rows would gather all layers to go back through one.
+        self._again = options.gradient_checkpointing and world is None
+        if options.gradient_checkpointing and world is not None:
+            for layer in layers_of(model):
+                layer.forward = partial(checkpoint, layer.forward, use_reentrant=False, preserve_rng_state=False)
         self.mask_size = (parts.sizes.mask, parts.sizes.mask)
         self.action_size, self.longest = parts.sizes.prompt, options.max_words
 
@@ -223,6 +246,13 @@ class Sa2vaPolicy(RegionPolicy):
         """Fingerprints of the model, its revision and its code, by option."""
         marks = {"checkpoint": self.base.mark, "revision": self.base.revision, "trust_remote_code": self.base.code}
         return {name: mark for name, mark in marks.items() if mark}
+
+    def layers(self) -> list[nn.Module]:
+        """Return the modules that can be sharded: the grounding encoder is small beside the others, and stays whole."""
+        network = self._network
+        return [
+            *layers_of(network.vision_model), network.mlp1, *self.language.layers(), network.text_hidden_fcs
+        ]  # fmt: skip
 
     @torch.no_grad()
     def see(self, images: Sequence[NDArray[np.uint8]]) -> SeenImages:
@@ -284,11 +314,12 @@ class Sa2vaPolicy(RegionPolicy):
         def prompted(part: Tensor) -> tuple[Tensor]:
             selected = seen.select(part)
             pictures = self._pictures(selected)
-            rows = []
-            for row, place in zip(selected.rows.tolist(), part.tolist(), strict=True):
-                ids = torch.tensor(self.words.about_mask(len(pictures[row]), texts[place]), device=self.device)
-                rows.append(_filled(self.language.embed(ids), ids == self.words.image, pictures[row]))
-            return (self._network.text_hidden_fcs(self.language.last(rows)).float(),)
+            cells = [pictures[row] for row in selected.rows.tolist()]
+            tokens = [
+                self.words.about_mask(len(picture), texts[place])
+                for picture, place in zip(cells, part.tolist(), strict=True)
+            ]
+            return (self._network.text_hidden_fcs(self.language.last(self._filled(tokens, cells))).float(),)
 
         with self._precision():
             return self._in_parts(prompted, len(seen))[0]
@@ -316,18 +347,26 @@ class Sa2vaPolicy(RegionPolicy):
         """Return the embedded prompt ``[T, D]`` for a caption of each row."""
         pictures, side = self._pictures(seen), self.parts.sizes.cells
         inside = on_cells(masks.to(self.device), side).flatten(1)
-        rows = []
+        tokens, filling = [], []
         for row, cells in zip(seen.rows.tolist(), inside, strict=True):
             picture = pictures[row]
             region = picture[-side * side :][cells]  # cells of the thumbnail, the last tile
-            tokens = self.words.about_region(len(picture), len(region), self.options.question)
-            ids = torch.tensor(tokens, device=self.device)
-            rows.append(_filled(self.language.embed(ids), ids == self.words.image, torch.cat([picture, region])))
-        return rows
+            tokens.append(self.words.about_region(len(picture), len(region), self.options.question))
+            filling.append(torch.cat([picture, region]))
+        return self._filled(tokens, filling)
 
     def _pictures(self, seen: SeenImages) -> dict[int, Tensor]:
-        """Return the tokens ``[T * V, D]`` of each image that a row is of."""
-        return {row: self._network.mlp1(seen.tiles[row]) for row in seen.rows.unique().tolist()}
+        """Return the tokens ``[T * V, D]`` of each image that a row is of; in one call, however many there are."""
+        rows = seen.rows.unique().tolist()
+        projected = self._network.mlp1(torch.cat([seen.tiles[row] for row in rows]))
+        return dict(zip(rows, projected.split([len(seen.tiles[row]) for row in rows]), strict=True))
+
+    def _filled(self, tokens: Sequence[Sequence[int]], cells: Sequence[Tensor]) -> list[Tensor]:
+        """Return N prompts ``[T, D]``: tokens, embedded in one call, with cells ``[K, D]`` in place of the image's."""
+        ids = torch.tensor([token for row in tokens for token in row], device=self.device)
+        embedded, image = self.language.embed(ids), (ids == self.words.image)[:, None]
+        filled = embedded.masked_scatter(image, torch.cat(list(cells)).to(embedded.dtype))
+        return list(filled.split([len(row) for row in tokens]))
 
     def _parts_of(self, count: int) -> Sequence[Tensor]:
         parts: Sequence[Tensor] = torch.arange(count, device=self.device).split(self.options.rows)
@@ -335,7 +374,7 @@ class Sa2vaPolicy(RegionPolicy):
 
     def _in_parts(self, compute: Callable[[Tensor], tuple[Tensor, ...]], count: int) -> tuple[Tensor, ...]:
         """Return `compute` of all rows, some rows at a time."""
-        again = self.options.gradient_checkpointing and torch.is_grad_enabled()
+        again = self._again and torch.is_grad_enabled()
         results = [
             checkpoint(compute, part, use_reentrant=False) if again else compute(part)
             for part in self._parts_of(count)
@@ -383,11 +422,6 @@ def on_cells(masks: Tensor, side: int) -> Tensor:
     near = F.interpolate(masks[:, None].float(), (side, side), mode="nearest")[:, 0] > 0
     touched = F.adaptive_max_pool2d(masks[:, None].float(), (side, side))[:, 0] > 0
     return torch.where(near.flatten(1).any(1)[:, None, None], near, touched)
-
-
-def _filled(embedded: Tensor, where: Tensor, cells: Tensor) -> Tensor:
-    """Return ``[T, D]`` embedded tokens with cells ``[K, D]`` in the K places of `where`."""
-    return embedded.masked_scatter(where[:, None], cells.to(embedded.dtype))
 
 
 def _runs(rows: Tensor, masks: Tensor) -> tuple[Tensor, Tensor]:

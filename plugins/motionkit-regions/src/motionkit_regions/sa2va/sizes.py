@@ -30,6 +30,7 @@ _SAM, _DECODER = 224_430_000, 4_210_000
 _PROMPT = 256
 
 _COPIES = 3  # copies of what is trained: the partner, the start, the best
+_GATHERED = 3  # layers that are gathered at once: the one that computes, the next one, and the buffer of an exchange
 _TEXT = 64  # tokens of a prompt without image and region, about
 _SPEED = 4e14  # operations per second: an H100 at 40 % in bfloat16
 
@@ -98,6 +99,10 @@ class Dims:
     tile: int  # tokens of a tile
     seen: int  # numbers of a cell, as the projector reads it
 
+    def layer(self) -> int:
+        """Return the parameters of a layer; small vectors are left out."""
+        return 2 * self.width * (self.queries + self.keys) + 3 * self.width * self.inner
+
     def adapters(self, rank: int) -> int:
         """Return the parameters of adapters on every linear layer."""
         attention = 2 * (self.width + self.queries) + 2 * (self.width + self.keys)
@@ -149,12 +154,10 @@ def by_config(config: Mapping[str, Any]) -> dict[str, int]:
     patch = _integer(vision["patch_size"])
     cells = (_integer(vision["image_size"]) // patch) ** 2 + 1
     layer = 4 * width**2 + 2 * width * inner
-    attention = 2 * dims.width * dims.queries + 2 * dims.width * dims.keys
-    words = dims.layers * (attention + 3 * dims.width * dims.inner)
     return {
         "vision_model": int(vision["num_hidden_layers"]) * layer + (3 * patch**2 + cells) * width,
         "mlp1": (dims.seen + dims.width) * dims.width,
-        "language_model": words + (1 if dims.tied else 2) * dims.vocabulary * dims.width,
+        "language_model": dims.layers * dims.layer() + (1 if dims.tied else 2) * dims.vocabulary * dims.width,
         "text_hidden_fcs": (dims.width + _PROMPT) * dims.width,
         "grounding_encoder": _SAM,
         "mask_decoder": _DECODER,
@@ -165,51 +168,111 @@ def _integer(value: Any) -> int:
     return int(value[0] if isinstance(value, (list, tuple)) else value)
 
 
+@dataclass(frozen=True)
+class Kept:
+    """Bytes that a process holds all the time, or for a gathered layer."""
+
+    frozen: float  # weights that are not trained
+    trained: float  # weights that are, in float32; their gradients take as much again
+    gathered: float  # largest layers that are whole at once; 0 without sharding
+    opened: float  # main memory for the model as it is opened, whole
+
+
+def kept_of(dims: Dims, counts: Mapping[str, int], options: Sa2vaOptions, *, half: bool, shards: int) -> Kept:
+    """Return what each of `shards` processes holds; the grounding encoder and shared embeddings are whole in each."""
+    size = 2 if half else 4
+    frozen, trained = _counted(dims, counts, options)
+    words = dims.vocabulary * dims.width
+    whole = counts["grounding_encoder"] - counts["mask_decoder"] + (words if dims.tied else 0)
+    adapters = dims.adapters(options.lora_rank) / dims.layers
+    largest = max(dims.layer() * size + 4 * adapters, 0 if dims.tied else words * size)
+    return Kept(
+        size * (whole + (frozen - whole) / shards),
+        4 * (counts["mask_decoder"] + (trained - counts["mask_decoder"]) / shards),
+        _GATHERED * largest if shards > 1 else 0.0,
+        size * frozen + 4.0 * trained,
+    )
+
+
+def _counted(dims: Dims, counts: Mapping[str, int], options: Sa2vaOptions) -> tuple[int, int]:
+    """Return the parameters that are frozen and those that are trained, adapters among them."""
+    whole = counts["mlp1"] + counts["text_hidden_fcs"] + counts["mask_decoder"]
+    return sum(counts[part] for part in PARTS) - whole, whole + dims.adapters(options.lora_rank)
+
+
 def plan(
-    folder: Path, config: Mapping[str, Any], options: Sa2vaOptions, *, regions: int, group: int, half: bool
+    folder: Path,
+    config: Mapping[str, Any],
+    options: Sa2vaOptions,
+    *,
+    regions: int,
+    group: int,
+    half: bool,
+    shards: int = 1,
 ) -> list[str]:
     """Estimate the memory of a device and the compute of a step before anything is loaded; returns the lines.
 
-    The estimate follows from config.json, the options and the size of a step. The encoders' activations (one image at a
-    time, some GB at 1024 pixels) and the overhead of the allocator are not counted.
+    The estimate follows from config.json, the options and the size of a step. Not counted are the encoders' activations
+    (one image at a time, some GB at 1024 pixels), copies of the adapters in bfloat16 that a backward pass reads, and
+    the overhead of the allocator.
 
     Args:
         folder: Folder of the model; its weights need not be there.
         config: Its config.json.
         options: Options of the policy.
-        regions: Regions of a step.
+        regions: Regions of a step in this process.
         group: Samples of a region.
         half: Whether frozen weights are bfloat16.
+        shards: Processes that layers are sharded over; 1: the model is whole.
     """
     dims, counts = dims_of(config), parameters(folder, config)
-    adapters = dims.adapters(options.lora_rank)
-    trained = adapters + counts["mlp1"] + counts["text_hidden_fcs"] + counts["mask_decoder"]
-    total = sum(counts[part] for part in PARTS)
-    frozen = total - (trained - adapters)
+    frozen, trained = _counted(dims, counts, options)
     size = 2 if half else 4
+    held = kept_of(dims, counts, options, half=half, shards=shards)
     kept = {
-        f"{_many(frozen)} frozen weights": frozen * size,
-        f"{_many(trained)} trained ones": 4 * trained,
-        "their gradients": 4 * trained,
-        "AdamW": 8 * trained,
-        f"{_COPIES} copies of them": 4 * _COPIES * trained,
+        f"{_many(frozen)} frozen weights": held.frozen,
+        f"{_many(trained)} trained ones": held.trained,
+        "their gradients": held.trained,
+        "AdamW": 2 * held.trained,
+        f"{_COPIES} copies of them": _COPIES * held.trained,
+        **({"gathered layers": held.gathered} if held.gathered else {}),
     }
     tokens = longest(dims, options)
     rows = min(options.rows, regions * group)
     cache = 2 * rows * tokens * dims.layers * dims.keys * size
-    row = _row(dims, options, tokens, size)
-    in_memory = rows if options.gradient_checkpointing else regions * group
-    most = sum(kept.values()) + max(cache, in_memory * row)
-    how = "with" if options.gradient_checkpointing else "without"
+    training, said = _training(dims, options, tokens, size, rows=rows, regions=regions, group=group, sharded=shards > 1)
+    most = sum(kept.values()) + max(cache, training)
+    of_each = f" in each of {shards} processes" if shards > 1 else ""
     return [
-        f"{_many(total)} parameters: " + ", ".join(f"{part} {_many(counts[part])}" for part in PARTS),
-        "weights: " + ", ".join(f"{name} {_gb(value)}" for name, value in kept.items()),
+        f"{_many(sum(counts[part] for part in PARTS))} parameters: "
+        + ", ".join(f"{part} {_many(counts[part])}" for part in PARTS),
+        f"weights{of_each}: " + ", ".join(f"{name} {_gb(value)}" for name, value in kept.items()),
         f"sampling: up to {tokens:,} tokens in a row, {rows} rows at once, cache {_gb(cache)}",
-        f"training: {_gb(row)} of activations in a row, {in_memory} rows in memory {how} "
-        f"--policy.gradient-checkpointing, {_gb(in_memory * row)}",
-        f"in all about {_gb(most)}; --policy.rows, .max-tiles and .max-words make it smaller",
+        f"training: {said}, {_gb(training)}",
+        f"in all about {_gb(most)}{of_each}; --policy.rows, .max-tiles and .max-words make it smaller",
+        *([f"main memory: {_gb(held.opened)} in each process until its share is on its device"] if shards > 1 else []),
         _compute(dims, options, tokens, regions, group),
     ]
+
+
+def _training(
+    dims: Dims, options: Sa2vaOptions, tokens: int, size: int, *, rows: int, regions: int, group: int, sharded: bool
+) -> tuple[float, str]:
+    """Return the bytes of activations that a training pass keeps, and where they come from.
+
+    Gradient checkpointing keeps those of some rows, and of all rows next to nothing. Of a sharded model it goes layer
+    by layer: until the backward pass it keeps every layer's input, of each row's four passes (two that score or draw in
+    each loop) and of the anchor's two for each region, and the logits of the passes that score.
+    """
+    row, flag, every = _row(dims, options, tokens, size), "--policy.gradient-checkpointing", regions * group
+    if sharded and options.gradient_checkpointing:
+        inputs, logits = dims.layers * tokens * dims.width * size, _logits(dims, options)
+        passes = 4 * every + 2 * regions
+        said = f"{_gb(inputs)} of layers' inputs in a row, {passes} rows in memory with {flag}, and logits"
+        return passes * inputs + (every + regions) * logits + rows * (row - logits) / dims.layers, said
+    in_memory = rows if options.gradient_checkpointing else every
+    how = "with" if options.gradient_checkpointing else "without"
+    return in_memory * row, f"{_gb(row)} of activations in a row, {in_memory} rows in memory {how} {flag}"
 
 
 def longest(dims: Dims, options: Sa2vaOptions) -> int:
@@ -225,8 +288,12 @@ def _row(dims: Dims, options: Sa2vaOptions, tokens: int, size: int) -> int:
     rotation, the attention's output, four vectors inside the network, and those of the adapters.
     """
     numbers = 8 * dims.width + 3 * dims.queries + 4 * dims.keys + 4 * dims.inner + 7 * options.lora_rank
-    logits = 3 * 4 * options.max_words * dims.vocabulary  # float32: logits, log-probabilities, their gradient
-    return dims.layers * tokens * numbers * size + logits
+    return dims.layers * tokens * numbers * size + _logits(dims, options)
+
+
+def _logits(dims: Dims, options: Sa2vaOptions) -> int:
+    """Return the bytes of a row's logits, log-probabilities and their gradient, in float32."""
+    return 3 * 4 * options.max_words * dims.vocabulary
 
 
 def _compute(dims: Dims, options: Sa2vaOptions, tokens: int, regions: int, group: int) -> str:
@@ -235,7 +302,7 @@ def _compute(dims: Dims, options: Sa2vaOptions, tokens: int, regions: int, group
     Of each sample and loop: two passes that score (now, at the start), one that is trained, and the partner's. A
     trained pass counts as three, with checkpointing as four.
     """
-    layer = 2 * dims.width * (dims.queries + dims.keys) + 3 * dims.width * dims.inner + 2 * tokens * dims.queries
+    layer = dims.layer() + 2 * tokens * dims.queries
     passes = 2 * (2 + 1 + (4 if options.gradient_checkpointing else 3)) * regions * group + regions
     total = 2.0 * dims.layers * layer * tokens * passes
     return f"compute: {total / 1e15:.3g} PFLOP a step and the sampled words, {total / _SPEED:.3g} s at 400 TFLOP/s"

@@ -165,6 +165,11 @@ class Sa2vaRlSettings(TrainerSettings):
     optim: Sa2vaOptimSettings = Sa2vaOptimSettings(learning_rate=5e-4, warmup_steps=10)
     heldout: RegionEvalSettings = RegionEvalSettings()
     control: Sa2vaControlSettings = Sa2vaControlSettings()
+    shard: Annotated[Literal["none", "full"], Cli("--shard", panel="Run")] = Field(
+        "none",
+        description="Of several processes: none: each holds the whole policy; full: each holds its share of the layers "
+        "and of what is trained of them (FSDP).",
+    )
     check: Annotated[bool, Cli("--check")] = Field(
         False, description="Check policy, data and rewards on 8 regions, and train nothing; 1 where a check fails."
     )

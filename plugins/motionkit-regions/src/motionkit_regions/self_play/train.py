@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from motionkit.contracts.open_model import trained_on
 from motionkit.errors import MotionkitError
 from motionkit.motion.corpus.ids import Split
+from motionkit.nn.sharding import gathered
 from motionkit.runs import Run
 from motionkit.training.base import Checked, Figure, inputs_of
 from motionkit.training.device import describe_device, set_up
@@ -69,18 +71,22 @@ class Sa2vaRl:
     def prepare(self) -> None:
         """Open data, policy and rewards, and choose what is trained."""
         settings = self.settings
-        share_of(settings.rollout.batch_size, self.world, what="regions", flag="--batch-size")
+        share = share_of(settings.rollout.batch_size, self.world, what="regions", flag="--batch-size")
+        sharded = settings.shard == "full"
+        if sharded:
+            self._refuse_unsharded()
         self.device = set_up(settings, small=True)
         self.memory: list[str] = []
         if isinstance(settings.policy.options, PlansMemory):
-            size = settings.rollout
             self.memory = settings.policy.options.memory(
-                regions=size.batch_size, group=size.group_size, device=self.device.type
-            )
+                regions=share.stop - share.start, group=settings.rollout.group_size, device=self.device.type,
+                **({"shards": self.world.size} if sharded else {}),
+            )  # fmt: skip
         for line in self.memory:
             _logger.info("memory plan: %s", line)
         self.data: RegionDataset = settings.dataset.build()
-        self.policy: RegionPolicy = settings.policy.build(device=self.device, dataset=self.data)
+        more: dict[str, Any] = {"world": self.world} if sharded else {}
+        self.policy: RegionPolicy = settings.policy.build(device=self.device, dataset=self.data, **more)
         self.groups = trainable(self.policy)
         self.named = [pair for group in self.groups.values() for pair in group]
         chosen = {"loop1": settings.loop1, "loop2": settings.loop2, "loop3": settings.loop3}
@@ -144,6 +150,34 @@ class Sa2vaRl:
         with torch.no_grad():  # a policy may refuse images of that size
             self.policy.see(self.data.regions("train", np.zeros(1, np.int64)).images)
         self.notes += self._unknown_words()
+
+    def _refuse_unsharded(self) -> None:
+        """Refuse what has nothing to shard, or reads gradients that are not there under sharding."""
+        settings, loops = self.settings, self.settings.loops
+        if self.world.size == 1:
+            raise MotionkitError(
+                "--shard full shares out a policy over several processes, and this is one.",
+                fix="torchrun --nproc-per-node 2 -m motionkit sa2va-rl --shard full ..., or leave out --shard.",
+            )
+        factory: Any = settings.policy.component.load()
+        if "world" not in inspect.signature(factory).parameters:
+            raise MotionkitError(
+                f"the policy {settings.policy.label} cannot be sharded.",
+                why="it does not say which of its layers can be gathered by themselves.",
+                fix="leave out --shard: every process holds the whole policy.",
+            )
+        for name, asked in (
+            ("balance=gradient", loops.balance == "gradient"),
+            ("conflict_every", loops.conflict_every),
+        ):
+            if asked:
+                raise MotionkitError(
+                    f"loops.{name} has no meaning with --shard full.",
+                    why="it compares the gradient of each loop, and of sharded weights there is their sum alone.",
+                    fix=f"leave out loops.{name.partition('=')[0]}, or --shard.",
+                )
+        if settings.check:
+            raise MotionkitError("--check is made of a whole policy.", fix="leave out --shard.")
 
     def _unknown_words(self) -> list[str]:
         """Return a note if the policy does not know all words of the first training captions that may be read."""
@@ -242,19 +276,23 @@ class Sa2vaRl:
 
         if not run_steps(run, settings, step_fn, parts, world=self.world):
             return {}
-        if self.world.main:
-            self.policy.save(run.artifact(f"{ARTIFACT}-last"), tensors=self.policy.tensors())
-            self.items.write(run.artifact(f"{ARTIFACT}-last"))
+        self._save(run, f"{ARTIFACT}-last")
         if best.tensors:
             self.policy.load_tensors(best.tensors)
         _logger.info("measuring %d held-out regions before and after training", len(heldout))
         known = look_up(self.data, "test", self.test_index)
         figures = measure_both(self.policy, heldout, start, known, settings.rollout.temperature)
-        if self.world.main:
-            self.policy.save(run.artifact(ARTIFACT), tensors=self.policy.tensors())
+        self._save(run, ARTIFACT)
         before, after = figures.greedy
         write_gallery(run.artifact(GALLERY), self.data, "test", self.test_index, after, before)
         return summary_of(figures, self.policy, heldout, known, self.data.name, best.step, settings.seed)
+
+    def _save(self, run: Run, name: str) -> None:
+        """Write the policy into a folder of the run; every process calls it."""
+        tensors = gathered(self.policy.tensors(), keep=self.world.main)
+        if self.world.main:
+            self.policy.save(run.artifact(name), tensors=tensors)
+            self.items.write(run.artifact(name))
 
     def _watch(self, watched: Task, start: Weights) -> dict[str, float]:
         """Return the metrics of the watched regions, of greedy captions."""

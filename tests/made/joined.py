@@ -1,4 +1,4 @@
-"""Run by `test_several_processes` in a forked process: a command as torchrun starts it.
+"""Run by `processes` in a forked process: a command as torchrun starts it.
 
 Global `JOB`: ``words`` (of the command), ``environment``, ``out`` and ``err`` (files for what it prints), ``program``
 (a file that stands for the command, or empty).
