@@ -58,7 +58,7 @@ JOINED = Path(__file__).with_name("joined.py")
 
 _server = multiprocessing.get_context("forkserver")
 _server.set_forkserver_preload(
-    ["torch._dynamo", "peft", "motionkit.cli._app", "motionkit.text_to_motion.grpo.train", "motionkit_regions.pretrain"]
+    ["torch._dynamo", "motionkit.cli._app", "motionkit.text_to_motion.grpo.train", "motionkit_regions.pretrain"]
 )
 """Each process is forked from one that has imported torch: twelve tests would import it twice each."""
 
