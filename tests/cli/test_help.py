@@ -79,7 +79,7 @@ def test_motions_are_made_read_and_drawn_and_runs_planned_without_the_compiler(t
     code = (
         "import sys\nfrom typer.testing import CliRunner\nfrom motionkit.cli import get_app\n"
         "import motionkit.text_to_motion.grpo.train, motionkit.text_to_motion.mdm.train\n"
-        "for words in ('generate --dataset starter --limit 1 motions --to bvh --to glb', 'export starter model',\n"
+        "for words in ('generate --dataset starter --limit 1 motions --to bvh --to html', 'export starter model',\n"
         "              'convert motions/bvh others --to glb', 'view motions/bvh --out page.html',\n"
         "              'grpo --dry-run', 'grpo --algorithm grpo --no-lora --dry-run'):\n"
         "    done = CliRunner().invoke(get_app(), words.split())\n"
