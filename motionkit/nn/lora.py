@@ -1,10 +1,13 @@
-"""Low-rank adapters (Hu et al. 2021) on our layers, made by peft.
+"""Low-rank adapters (Hu et al. 2021) on linear layers.
 
-The adapted module stays the same object, so "the reference policy" is that module inside `adapters_off`.
+The adapted module stays the same object, so "the reference policy" is that module inside `adapters_off`. Draws, tensors
+and their names are those of peft, whose import takes as long as torch's; what acts on adapters acts on peft's too.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
@@ -23,6 +26,48 @@ _TARGETS = {
     "text": r"embed_text",
 }
 _MARK = ".lora_"
+_NAME = "default"  # peft's layers hold several adapters by name, ours one
+
+
+class LoraLinear(nn.Module):
+    """``x W' + bias + (alpha / r) dropout(x) A' B'`` in place of a linear layer.
+
+    Args:
+        base: The layer, with W ``[out, in]`` and bias.
+        r: Rank: A is ``[r, in]`` and drawn as the weights of a linear layer are, B is ``[out, r]`` and 0.
+        alpha: The update is scaled by alpha / r.
+        dropout: On the adapter's input, in training mode only.
+    """
+
+    active_adapters = (_NAME,)
+
+    def __init__(self, base: nn.Linear, r: int, alpha: float, dropout: float) -> None:
+        super().__init__()
+        self.base_layer = base
+        self.lora_dropout = nn.Dropout(dropout)
+        a, b = nn.Linear(base.in_features, r, bias=False), nn.Linear(r, base.out_features, bias=False)
+        nn.init.kaiming_uniform_(a.weight, a=math.sqrt(5))  # a second draw, as peft makes it
+        nn.init.zeros_(b.weight)
+        self.lora_A = nn.ModuleDict({_NAME: a.to(base.weight)})
+        self.lora_B = nn.ModuleDict({_NAME: b.to(base.weight)})
+        self.scaling = {_NAME: alpha / r}
+        self.disable_adapters = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return ``[..., out]`` for ``[..., in]``."""
+        out: Tensor = self.base_layer(x)
+        if not self.disable_adapters:
+            out = out + self.lora_B[_NAME](self.lora_A[_NAME](self.lora_dropout(x))) * self.scaling[_NAME]
+        return out
+
+    def enable_adapters(self, enabled: bool) -> None:
+        """Add the update to the output, or leave it out."""
+        self.disable_adapters = not enabled
+
+    def get_delta_weight(self, adapter: str) -> Tensor:
+        """Return the update ``(alpha / r) B A``, ``[out, in]``."""
+        a, b = self.lora_A.get_parameter(f"{adapter}.weight"), self.lora_B.get_parameter(f"{adapter}.weight")
+        return (b @ a) * self.scaling[adapter]
 
 
 def add_adapters(
@@ -53,28 +98,32 @@ def add_adapters(
         >>> sum(p.numel() for p in adapter_parameters(encoder))
         192
     """
-    import peft
-
     if unknown := [name for name in targets if name not in _TARGETS]:
         raise MotionkitError(f"unknown LoRA target {unknown[0]!r}.", fix=f"choose from {', '.join(_TARGETS)}.")
     if not targets:
         raise MotionkitError("LoRA needs at least one target.", fix=f"choose from {', '.join(_TARGETS)}.")
+    if r < 1:
+        raise MotionkitError(f"the rank of LoRA is {r}.", fix="choose 1 or more.")
     if has_adapters(module):
         raise MotionkitError("the policy already carries LoRA adapters.", fix="merge them first: motionkit export.")
-    pattern = r"(?:.*\.)?(?:" + "|".join(_TARGETS[name] for name in targets) + ")"
-    config = peft.LoraConfig(r=r, lora_alpha=alpha, lora_dropout=dropout, target_modules=pattern, bias="none")
-    training = module.training
+    pattern = re.compile(r"(?:.*\.)?(?:" + "|".join(_TARGETS[name] for name in targets) + ")")
+    found = [(name, child) for name, child in module.named_modules() if pattern.fullmatch(name)]
+    if not found:
+        raise MotionkitError(f"LoRA found nothing to adapt: the network has no layer for {', '.join(targets)}.")
+    for name, child in found:
+        if not isinstance(child, nn.Linear):
+            raise MotionkitError(
+                f"LoRA cannot adapt {name}.", why=f"it is a {type(child).__name__}; only torch.nn.Linear is adapted."
+            )
+    module.requires_grad_(False)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        try:
-            peft.inject_adapter_in_model(config, module)
-        except ValueError as error:
-            raise MotionkitError(f"LoRA found nothing to adapt: {error}") from error
-    module.train(training)
+        for name, child in found:
+            module.set_submodule(name, LoraLinear(child, r, alpha, dropout).train(child.training))
 
 
 def _layers(module: nn.Module) -> list[tuple[str, nn.Module]]:
-    # As peft finds its own layers, which have several classes.
+    # Ours, and those that peft injects, which have several classes.
     return [(name, child) for name, child in module.named_modules() if hasattr(child, "lora_A")]
 
 

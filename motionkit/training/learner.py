@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -125,10 +126,13 @@ class Learner:
         self.world = world or OneProcess()
         self.gradients = FiniteGradients(optim.learning_rate or rate(optim.warmup_steps))
         self.trained = list(trained) or _trained(model.network, frozen)
-        self.optimizer = torch.optim.AdamW(
-            [parameter for _, parameter in self.trained], lr=rate(0), betas=optim.betas, weight_decay=optim.weight_decay
-        )
         self.ema = EMA(self.trained, ema, warmup=True) if ema else None
+
+    @cached_property
+    def optimizer(self) -> torch.optim.AdamW:
+        """AdamW, made when it is first used: it imports torch's compiler, which a dry run does without."""
+        optim, parameters = self.optim, [parameter for _, parameter in self.trained]
+        return torch.optim.AdamW(parameters, lr=self.rate(0), betas=optim.betas, weight_decay=optim.weight_decay)
 
     def zero_grad(self) -> None:
         """Forget the gradient of the last update."""

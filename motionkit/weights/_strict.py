@@ -227,7 +227,7 @@ def build(make: Callable[[], Module], tensors: Mapping[str, Tensor], origin: str
 
 
 class _Unset(TorchFunctionMode):
-    """Leaves out `normal_`, which on the meta device sets nothing, but imports torch's compiler: a second."""
+    """Draws no normal numbers: on the meta device that sets nothing, but imports torch's compiler: a second."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: object, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -235,6 +235,8 @@ class _Unset(TorchFunctionMode):
         named = kwargs or {}
         if func.__name__ == "normal_":  # of a tensor, or of torch.nn.init
             return args[0] if args else named["tensor"]
+        if func.__name__ == "randn" and "generator" not in named:
+            return torch.empty(*args, **named)
         return func(*args, **named)
 
 

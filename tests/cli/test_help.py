@@ -73,14 +73,15 @@ def test_what_may_not_be_replaced_is_refused_before_torch_is_imported(tmp_path: 
     assert (tmp_path / "walk.glb").read_text() == (tmp_path / "taken" / "notes.txt").read_text() == "mine"
 
 
-def test_motions_are_made_read_and_drawn_without_the_compiler(tmp_path: Path, forks: Forks) -> None:
-    """Training does: AdamW imports torch._dynamo, and peft imports transformers, which imports it too."""
+def test_motions_are_made_read_and_drawn_and_runs_planned_without_the_compiler(tmp_path: Path, forks: Forks) -> None:
+    """Training does: AdamW imports torch._dynamo. Each of these takes as long to import as torch, or half as long."""
     slow = ("torch._dynamo", "sympy", "roma", "peft", "transformers", "accelerate")
     code = (
         "import sys\nfrom typer.testing import CliRunner\nfrom motionkit.cli import get_app\n"
         "import motionkit.text_to_motion.grpo.train, motionkit.text_to_motion.mdm.train\n"
-        "for words in ('generate --dataset starter --limit 1 motions --to bvh --to glb', 'export starter model',\n"
-        "              'convert motions/bvh others --to glb', 'view motions/bvh --out page.html'):\n"
+        "for words in ('generate --dataset starter --limit 1 motions --to bvh --to html', 'export starter model',\n"
+        "              'convert motions/bvh others --to glb', 'view motions/bvh --out page.html',\n"
+        "              'grpo --dry-run', 'grpo --algorithm grpo --no-lora --dry-run'):\n"
         "    done = CliRunner().invoke(get_app(), words.split())\n"
         "    assert done.exit_code == 0, done.output\n"
         f"print([name for name in {slow!r} if name in sys.modules])"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import peft
 import pytest
 import torch
 from torch import Tensor, nn
@@ -110,15 +113,51 @@ def test_targets(targets: tuple[str, ...], count: int) -> None:
 
 
 def test_refusals() -> None:
-    adapted = Net()
+    adapted, other = Net(), Net()
     add_adapters(adapted)
-    for module, targets, word in (
+    other.embed_text = nn.Bilinear(6, 6, 16)  # type: ignore[assignment]
+    cases: tuple[tuple[nn.Module, dict[str, Any], str], ...] = (
         (Net(), {"targets": ("attention",)}, "unknown LoRA target"),
+        (Net(), {"targets": ()}, "at least one target"),
+        (Net(), {"r": 0}, "rank of LoRA is 0"),
         (nn.Linear(2, 2), {}, "nothing to adapt"),
+        (other, {}, "cannot adapt embed_text"),
         (adapted, {}, "already"),
-    ):
+    )
+    for module, options, word in cases:
         with pytest.raises(MotionkitError, match=word):
-            add_adapters(module, **targets)
+            add_adapters(module, **options)
+    assert not has_adapters(other)
+    assert all(parameter.requires_grad for parameter in other.parameters())
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_adapters_are_those_of_peft_bit_for_bit(dropout: float) -> None:
+    """Names in their order, draws, flags, output and gradients, so that runs of peft's adapters go on."""
+    ours, theirs = Net(), Net()
+    add_adapters(ours, r=3, alpha=5.0, dropout=dropout, targets=["attn", "text"], seed=4)
+    torch.manual_seed(4)
+    names = r"(?:.*\.)?(?:(?:in_proj|out_proj|q_proj|kv_proj)|embed_text)"
+    config = peft.LoraConfig(r=3, lora_alpha=5.0, lora_dropout=dropout, target_modules=names)
+    peft.inject_adapter_in_model(config, theirs)
+    for (name, mine), (like, other) in zip(ours.named_parameters(), theirs.named_parameters(), strict=True):
+        assert (name, mine.requires_grad) == (like, other.requires_grad)
+        assert torch.equal(mine, other)
+    found = []
+    for net in (ours, theirs):
+        net.train(dropout > 0)
+        draw = torch.Generator().manual_seed(1)
+        with torch.no_grad():
+            for parameter in adapter_parameters(net):
+                parameter.copy_(torch.randn(parameter.shape, generator=draw))
+        torch.manual_seed(2)
+        x = X.clone().requires_grad_()
+        out = net(x)
+        found.append([out, *torch.autograd.grad(out.square().sum(), [x, *adapter_parameters(net)])])
+        with adapters_off(net):
+            found[-1].append(net(X))
+        found[-1] += merged_state(net).values()
+    assert all(torch.equal(mine, other) for mine, other in zip(*found, strict=True))
 
 
 def test_merged_is_the_same_function_with_the_same_gradient() -> None:

@@ -28,7 +28,7 @@ _server.set_forkserver_preload(_PRELOAD)
 def preload_trainers() -> None:
     """Let the server import the trainers too, if it has not started: then moments of a process are moments of it."""
     packages = ("text_to_motion.grpo.train", "text_to_motion.mdm.train", "text_to_motion.tmr.train", "cli._app")
-    _server.set_forkserver_preload([*_PRELOAD, "peft", *(f"motionkit.{name}" for name in packages)])
+    _server.set_forkserver_preload([*_PRELOAD, *(f"motionkit.{name}" for name in packages)])
 
 
 @dataclass(frozen=True)

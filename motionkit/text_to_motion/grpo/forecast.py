@@ -47,6 +47,11 @@ class Alive(TorchDispatchMode):
         self.read = 0  # bytes of others, made before, that were read
         self._sizes: dict[int, int] = {}  # of each storage that lives; 0 for the others
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Return False: torch would import its compiler to keep it out of `__torch_dispatch__`; nothing is compiled."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operation and look at what it reads and makes."""
         for tensor in _tensors((args, kwargs)):

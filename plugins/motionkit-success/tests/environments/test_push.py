@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -213,9 +215,22 @@ def test_a_square_has_its_sides_where_its_angle_puts_them(middle: tuple[float, f
     assert np.allclose(canvas[0, ..., 0], expected(distance, 0, 100), atol=2)
 
 
-def test_a_segment_is_as_thick_as_its_distance_says() -> None:
-    shapes = Canvas(SIZE)
-    first, second = np.array([[-0.5, 0.0]], np.float32), np.array([[0.5, 0.0]], np.float32)
+@pytest.mark.parametrize("points", [((-0.5, 0.0), (0.5, 0.0), (0.2, 0.7)), ((0.9, -0.95), (0.9, -0.95), (1.4, 0.3))])
+def test_lines_are_painted_along_their_segments_and_nothing_else(points: tuple[tuple[float, float], ...]) -> None:
+    shapes, half = Canvas(SIZE), 0.07
+    canvas = shapes.blank(2, (10, 20, 30))
+    others = [(-0.8, -0.8), (-0.8, 0.8), (0.8, 0.8)]  # boxes of one size hold short and long segments
+    ends = [np.array(pair, np.float32) for pair in zip(points, others, strict=True)]
+    shapes.lines(canvas, ends, half, (200, 100, 0))
     x, y = pixels()
-    found = shapes.from_segment(first, second)[0]
-    assert np.allclose(found, np.hypot(np.maximum(abs(x) - 0.5, 0), y), atol=1e-5)
+    for number, corners in enumerate((points, others)):
+        distance = np.full(x.shape, np.inf)
+        for first, second in pairwise(np.array(corners)):
+            edge = second - first
+            way = (x - first[0]) * edge[0] + (y - first[1]) * edge[1]
+            share = np.clip(way / max(edge @ edge, 1e-12), 0, 1)
+            nearest = np.hypot(x - first[0] - share * edge[0], y - first[1] - share * edge[1])
+            distance = np.minimum(distance, nearest)
+        for channel, (below, colour) in enumerate([(10, 200), (20, 100), (30, 0)]):
+            wanted = expected(distance - half, below, colour)
+            assert np.allclose(canvas[number, ..., channel], wanted, atol=0.01)

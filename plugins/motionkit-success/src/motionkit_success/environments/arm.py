@@ -213,7 +213,6 @@ class Camera:
         if distractor is not None:
             shapes.disc(canvas, distractor, _DISC, _RED)
         shapes.disc(canvas, goal, _DISC, _GREEN)
-        upper, lower = shapes.from_segment(base, elbow), shapes.from_segment(elbow, gripper)
-        shapes.paint(canvas, np.minimum(upper, lower) - np.float32(_THICKNESS), _GREY)
+        shapes.lines(canvas, (base, elbow, gripper), _THICKNESS, _GREY)
         shapes.disc(canvas, gripper, _GRIPPER, _YELLOW)
         return canvas

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from motionkit_success.environments.base import Floats, Step
 CAMERA = "base_camera"
 Colour = tuple[int, int, int]
 
-_AT_ONCE = 6  # pictures per pass: their arrays stay in the cache
+_AT_ONCE = 16  # pictures per pass: their arrays stay in the cache
 
 
 class Canvas:
@@ -25,30 +26,23 @@ class Canvas:
         size: int,  # height and width in pixels
     ) -> None:
         self.size = size
-        self._centres = ((np.arange(size, dtype=np.float32) + 0.5) / size) * 2 - 1
-        # The first row of a picture is the highest.
-        self._x, self._y = self._centres[None, None, :], -self._centres[None, :, None]
+        self._centres: Floats = (((np.arange(size, dtype=np.float32) + 0.5) / size) * 2 - 1).astype(np.float32)
 
     def pictures(self, count: int, draw: Callable[[slice], Floats]) -> NDArray[np.uint8]:
-        """Return pictures ``[N, H, W, 3]`` uint8 RGB; `draw` returns the canvases of a slice of them."""
+        """Return pictures ``[N, H, W, 3]`` uint8 RGB; `draw` returns new canvases of a slice of them."""
         pictures = np.empty((count, self.size, self.size, 3), np.uint8)
         for start in range(0, count, _AT_ONCE):
             part = slice(start, min(start + _AT_ONCE, count))
-            pictures[part] = (draw(part) + 0.5).astype(np.uint8)
+            canvas = draw(part)
+            canvas += 0.5
+            pictures[part] = canvas
         return pictures
 
     def blank(self, count: int, colour: Colour) -> Floats:
         """Return canvases ``[N, H, W, 3]`` float32 of one colour."""
-        canvas = np.empty((count, self.size, self.size, 3), np.float32)
-        canvas[:] = colour
-        return canvas
-
-    def paint(self, canvas: Floats, distance: Floats, colour: Colour) -> None:
-        """Blend a colour over canvases; the edge, where the distance ``[N, H, W]`` is 0, is one pixel soft."""
-        cover = np.clip(0.5 - distance * (self.size / 2), 0, 1)
-        for channel, value in enumerate(colour):
-            plane = canvas[..., channel]
-            plane += cover * (value - plane)
+        canvas = np.empty((count, self.size, self.size * 3), np.float32)
+        canvas[:] = colour * self.size  # a row at a time
+        return canvas.reshape(count, self.size, self.size, 3)
 
     def disc(self, canvas: Floats, middle: Floats, radius: float, colour: Colour) -> None:
         """Paint discs around ``[N, 2]``."""
@@ -72,31 +66,69 @@ class Canvas:
 
         self._near(canvas, middle, half * 2**0.5, distance, colour)
 
+    def lines(self, canvas: Floats, points: Sequence[Floats], half: float, colour: Colour) -> None:
+        """Paint the segments between points that follow each other, ``[N, 2]`` each, 2 `half` wide with round ends."""
+        cover = np.zeros(canvas[..., 0].size, np.float32)
+        for first, second in pairwise(points):
+            thick = np.float32(half)
+            x, y, place = self._box(np.minimum(first, second) - thick, np.maximum(first, second) + thick)
+            near = self._cover(from_segment(x, y, first, second) - thick)
+            inside = near > 0
+            place = place[inside]
+            cover[place] = np.maximum(cover[place], near[inside])  # the nearest segment covers most
+        painted = np.flatnonzero(cover > 0)  # of booleans, which is many times faster than of numbers
+        self._blend(canvas, painted, cover[painted], colour)
+
     def _near(
         self, canvas: Floats, middle: Floats, reach: float, distance: Callable[[Floats, Floats], Floats], colour: Colour
     ) -> None:
         """Paint a shape within `reach` of its middle; other pixels are not touched."""
-        most = int(np.ceil(reach * self.size / 2)) + 1
-        box = np.arange(-most, most + 1)
-        last = self.size - 1
-        # Pixels outside are clamped to the edge, which is then painted twice with the same colour.
-        columns = (np.floor((middle[:, 0, None] + 1) / 2 * self.size).astype(int) + box).clip(0, last)
-        rows = (np.floor((1 - middle[:, 1, None]) / 2 * self.size).astype(int) + box).clip(0, last)
-        x = self._centres[columns][:, None, :] - middle[:, 0, None, None]
-        y = -self._centres[rows][:, :, None] - middle[:, 1, None, None]
-        cover = np.clip(0.5 - distance(x, y) * (self.size / 2), 0, 1)[..., None]
-        place = np.arange(len(canvas))[:, None, None], rows[:, :, None], columns[:, None, :]
-        below = canvas[place]
-        canvas[place] = below + cover * (np.array(colour, np.float32) - below)
+        x, y, place = self._box(middle - reach, middle + reach)
+        cover = self._cover(distance(x - middle[:, 0, None, None], y - middle[:, 1, None, None]))
+        inside = cover > 0
+        self._blend(canvas, place[inside], cover[inside], colour)
 
-    def from_segment(self, first: Floats, second: Floats) -> Floats:
-        """Return the distance of each pixel to the segment between two points ``[N, 2]``."""
-        edge = second - first
-        along, up = self._x - first[:, 0, None, None], self._y - first[:, 1, None, None]
-        ex, ey = edge[:, 0, None, None], edge[:, 1, None, None]
-        share = np.clip((along * ex + up * ey) / np.maximum(ex * ex + ey * ey, 1e-9), 0, 1)
-        distance: Floats = np.sqrt((along - share * ex) ** 2 + (up - share * ey) ** 2)
-        return distance
+    def _box(self, low: Floats, high: Floats) -> tuple[Floats, Floats, NDArray[np.int64]]:
+        """Return the pixels of boxes with corners ``[N, 2]``, and one more on each side; all boxes are of one size.
+
+        Returns:
+            x ``[N, 1, C]``, y ``[N, R, 1]``, and the pixels' numbers ``[N, R, C]`` in canvases of ``N H W`` pixels.
+        """
+        # The first row of a picture is the highest.
+        columns = self._span(low[:, 0], high[:, 0])
+        rows = self._span(-high[:, 1], -low[:, 1])
+        copies = np.arange(len(low))[:, None, None]
+        place = (copies * self.size + rows[:, :, None]) * self.size + columns[:, None, :]
+        x: Floats = self._centres[columns][:, None, :]
+        y: Floats = -self._centres[rows][:, :, None]
+        return x, y, place
+
+    def _span(self, low: Floats, high: Floats) -> NDArray[np.int64]:
+        """Return the pixels ``[N, C]`` of a side between two places ``[N]``, moved into the picture."""
+        first, last = (np.floor((side + 1) / 2 * self.size).astype(np.int64) for side in (low, high))
+        count = min(int((last - first).max(initial=0)) + 3, self.size)
+        return (first - 1).clip(0, self.size - count)[:, None] + np.arange(count)
+
+    def _cover(self, distance: Floats) -> Floats:
+        """Return the share of each pixel that is covered, by its distance from a shape: the edge is one pixel soft."""
+        cover: Floats = np.clip(0.5 - distance * (self.size / 2), 0, 1)
+        return cover
+
+    def _blend(self, canvas: Floats, place: NDArray[np.int64], cover: Floats, colour: Colour) -> None:
+        """Blend a colour over pixels ``[M]`` of canvases, each named once."""
+        pixels = canvas.reshape(-1, 3)
+        below = pixels.take(place, axis=0)
+        pixels[place] = below + cover[:, None] * (np.array(colour, np.float32) - below)
+
+
+def from_segment(x: Floats, y: Floats, first: Floats, second: Floats) -> Floats:
+    """Return the distances ``[N, R, C]`` of x ``[N, 1, C]`` and y ``[N, R, 1]`` to segments between ``[N, 2]``."""
+    edge = second - first
+    along, up = x - first[:, 0, None, None], y - first[:, 1, None, None]
+    ex, ey = edge[:, 0, None, None], edge[:, 1, None, None]
+    share = np.clip((along * ex + up * ey) / np.maximum(ex * ex + ey * ey, 1e-9), 0, 1)
+    distance: Floats = np.sqrt((along - share * ex) ** 2 + (up - share * ey) ** 2)
+    return distance
 
 
 class Drawn:
