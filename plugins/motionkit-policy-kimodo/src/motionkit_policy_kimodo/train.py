@@ -232,6 +232,9 @@ class PretrainKimodo:
         for row, length in enumerate(lengths.tolist()):
             if not plain and float(torch.rand((), generator=draw)) < train.constraints:
                 given[row, :length] = random_mask(policy.skeleton, length, draw)
+                if train.bent:
+                    bent = policy.skeleton.carried(turned[row], random_way(length, train.bent, draw))
+                    x0[row, :length] = normalizer.normalize(bent)
         early = 0.0 if plain else train.early
         timestep = draw_timesteps(len(policy.schedule), len(rows), draw, early, power=train.early_power)
         noise = torch.randn(x0.shape, generator=draw)
@@ -250,7 +253,9 @@ class PretrainKimodo:
             )  # fmt: skip
         train = self.settings.train
         weights = {"velocities": train.velocities, "accelerations": train.accelerations}
-        return kimodo_loss(made, batch.x0, batch.lengths, policy, **weights)
+        return kimodo_loss(
+            made, batch.x0, batch.lengths, policy, **weights, given=train.given, mask=batch.conditions.mask
+        )
 
     @torch.no_grad()
     def _validate(self, batches: Sequence[Batch]) -> float:
@@ -284,6 +289,8 @@ def kimodo_loss(
     *,
     velocities: float = 0.0,
     accelerations: float = 0.0,
+    given: float = 0.0,
+    mask: Tensor | None = None,
 ) -> dict[str, Tensor]:
     """Return the losses of predictions ``[B, T, D]`` (normalised) by block, and ``total``, their weighted sum.
 
@@ -294,9 +301,11 @@ def kimodo_loss(
         policy: Gives features and statistics.
         velocities: Weight of the velocities of the joints by forward kinematics, m/s; the paper has none.
         accelerations: Weight of their accelerations, tens of m/s^2.
+        given: Weight of the error where constraints are given, which else is that of a few frames of a hundred.
+        mask: ``[B, T, D]`` bool, where they are; None without constraints.
     """
-    body, mask = policy.skeleton, length_mask(lengths, x0.shape[1])
-    losses = {name: F.smooth_l1_loss(made[..., part][mask], x0[..., part][mask]) for name, part in body.parts.items()}
+    body, valid = policy.skeleton, length_mask(lengths, x0.shape[1])
+    losses = {name: F.smooth_l1_loss(made[..., part][valid], x0[..., part][valid]) for name, part in body.parts.items()}
     total = sum((_WEIGHTS[name] * value for name, value in losses.items()), x0.new_zeros(()))
     joints, truth = (body.positions(policy.normalizer.denormalize(x), lengths) for x in (made, x0))
     off = joints - truth
@@ -308,9 +317,15 @@ def kimodo_loss(
         ("joint_accelerations", accelerations, force),
     ):
         if weight and miss.shape[1]:  # two frames have no acceleration
-            miss = miss[mask[:, -miss.shape[1] :]]
+            miss = miss[valid[:, -miss.shape[1] :]]
             losses[name] = F.smooth_l1_loss(miss, torch.zeros_like(miss))
             total = total + weight * losses[name]
+    if given and mask is not None and mask.any():
+        # A point of a path is two values, a whole body some hundred: each motion counts as much.
+        off = F.smooth_l1_loss(torch.where(mask, made, x0), x0, reduction="none").sum((1, 2))  # 0 where not given
+        count = mask.sum((1, 2))
+        losses["given"] = (off / count.clamp(min=1)).sum() / (count > 0).sum()
+        total = total + given * losses["given"]
     return losses | {"total": total}
 
 
@@ -328,6 +343,13 @@ def random_mask(representation: KimodoRepresentation, length: int, draw: torch.G
     mask = torch.zeros(length, representation.width, dtype=torch.bool)
     mask[frames[:, None], columns] = True
     return mask
+
+
+def random_way(length: int, metres: float, draw: torch.Generator) -> Tensor:
+    """Return a way ``[length, 2]`` from 0: a quadratic Bezier curve, its other points random, up to `metres` off."""
+    middle, end = metres * (2 * torch.rand(2, 2, generator=draw) - 1)
+    s = torch.linspace(0, 1, length)[:, None]
+    return 2 * s * (1 - s) * middle + s.square() * end
 
 
 def _generator(purpose: str, number: int) -> torch.Generator:
