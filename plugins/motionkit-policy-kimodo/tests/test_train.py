@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from shutil import copytree
@@ -195,6 +196,12 @@ def test_pretrain(cli: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, t
     assert resumed.exit_code == 0, resumed.output
     whole, other = (load_file(Path(run) / "policy" / "model.safetensors") for run in ("run", "again"))
     assert all(torch.equal(value, other[name]) for name, value in whole.items())
+    config = json.loads(Path("again/config.json").read_text())
+    del config["train"]["headings"]  # as before batches of like lengths
+    Path("again/config.json").write_text(json.dumps(config))
+    earlier = cli("pretrain", "kimodo", "--resume", "again/checkpoints/step-00000002")
+    assert earlier.exit_code == 2
+    assert "--init again" in " ".join(earlier.output.split())
     policy = KimodoPolicy(KimodoOptions(checkpoint="run"))
     (clip,) = policy.generate("a person walks backward", durations=[1.0], inference_timesteps=3)
     assert isinstance(clip.motion, Motion)

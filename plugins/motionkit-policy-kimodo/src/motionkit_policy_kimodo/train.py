@@ -21,7 +21,7 @@ from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
 from motionkit.motion import MotionBatch
 from motionkit.rl import NoiseSource, draw_timesteps, length_mask, stable_hash
-from motionkit.runs import Run, fingerprint_tensors
+from motionkit.runs import Run, fingerprint_tensors, locate
 from motionkit.text import Prompt
 from motionkit.text_to_motion.generating import plan_steps, sample
 from motionkit.text_to_motion.pairs.data import clip_inputs, trained_on_clips, usable_clips
@@ -85,6 +85,8 @@ class PretrainKimodo:
     def prepare(self) -> None:
         """Open the dataset, bring its clips to the body, and open or make the model."""
         settings = self.settings
+        if settings.run.resume is not None:
+            _refuse_earlier(settings.run.resume)
         self.device = set_up(settings)
         dataset: TextMotionDataset = settings.dataset.build()
         clips = {
@@ -350,6 +352,18 @@ def random_way(length: int, metres: float, draw: torch.Generator) -> Tensor:
     middle, end = metres * (2 * torch.rand(2, 2, generator=draw) - 1)
     s = torch.linspace(0, 1, length)[:, None]
     return 2 * s * (1 - s) * middle + s.square() * end
+
+
+def _refuse_earlier(run: Path) -> None:
+    """Refuse to go on with a run from before its batches were of like lengths: the rest would have other batches."""
+    directory, _, record, config = locate(run)
+    if record.command == "pretrain kimodo" and "headings" not in config.get("train", {}):
+        raise MotionkitError(
+            f"{directory} was begun by an earlier version, which drew other batches, headings and constraints.",
+            why="what is left of it would not be the training that it began.",
+            fix=f"start anew, or from its last weights: --init {directory}, with --embeddings {directory}/policy/"
+            "texts.safetensors",
+        )
 
 
 def _generator(purpose: str, number: int) -> torch.Generator:
