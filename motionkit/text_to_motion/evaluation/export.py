@@ -161,7 +161,7 @@ def require_places(out: Path, kinds: Sequence[str], count: int, *, overwrite: bo
 
 
 def require_bodies(policy: DiffusionPolicy, kinds: Sequence[str], *, fps: float = 0.0, edits: Edits = _NONE) -> None:
-    """Write a pose of the policy's body in the formats that refuse some bodies, before motions are sampled.
+    """Write a pose of the policy's body in the formats that take some bodies alone, before motions are sampled.
 
     Args:
         policy: The policy.
@@ -169,14 +169,14 @@ def require_bodies(policy: DiffusionPolicy, kinds: Sequence[str], *, fps: float 
         fps: Frames per second of the files; 0 keeps the policy's.
         edits: Changes of motions in files; their rig may be one that a format takes.
     """
-    picky = [kind for kind in kinds if (writer := FORMATS[kind].writer) is not None and writer.picky]
-    if not picky:
+    tried = [kind for kind in kinds if (writer := FORMATS[kind].writer) is not None and writer.some_bodies]
+    if not tried:
         return
     body, features = policy.skeleton, policy.normalizer.mean.cpu().repeat(_POSED, 1)
     posed = MotionBatch(features[None], torch.tensor([_POSED]), skeleton=body, fps=policy.fps)
     source = LoadedClip("pose", MotionClip(body.motion(features, posed.joints[0], policy.fps), features=features))
     with TemporaryDirectory() as folder:
-        for kind in picky:
+        for kind in tried:
             convert_file([source], Path(folder, kind), kind, fps=fps, edits=Edits(rig=edits.rig))
 
 
