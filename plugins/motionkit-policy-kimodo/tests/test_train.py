@@ -105,6 +105,8 @@ def test_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = batches[0]
     trainer.settings = settings.model_copy(update={"train": settings.train.model_copy(update={"bent": 0.5})})
     bent = trainer._batch(1)
+    assert plain.conditions.mask is not None
+    assert bent.conditions.observed is not None
     told = plain.conditions.mask.any(-1).any(-1)
     assert 0 < int(told.sum()) < len(told)
     moved = (bent.x0 - plain.x0)[..., [0, 2]].abs().amax((1, 2)) > 0.01

@@ -349,9 +349,9 @@ def random_mask(representation: KimodoRepresentation, length: int, draw: torch.G
 
 def random_way(length: int, metres: float, draw: torch.Generator) -> Tensor:
     """Return a way ``[length, 2]`` from 0: a quadratic Bezier curve, its other points random, up to `metres` off."""
-    middle, end = metres * (2 * torch.rand(2, 2, generator=draw) - 1)
-    s = torch.linspace(0, 1, length)[:, None]
-    return 2 * s * (1 - s) * middle + s.square() * end
+    points = metres * (2 * torch.rand(2, 2, generator=draw) - 1)
+    s = torch.linspace(0, 1, length)
+    return torch.stack([2 * s * (1 - s), s.square()], dim=1) @ points
 
 
 def _refuse_earlier(run: Path) -> None:
