@@ -31,7 +31,7 @@ from motionkit_policy_kimodo.qpos import from_angles
 from motionkit_policy_kimodo.representation import KimodoRepresentation
 from motionkit_policy_kimodo.settings import KimodoOptions, PretrainKimodoSettings, PromptOptions
 from motionkit_policy_kimodo.skeletons import body
-from motionkit_policy_kimodo.train import PretrainKimodo, kimodo_loss, random_mask, random_way
+from motionkit_policy_kimodo.train import _WEIGHTS, PretrainKimodo, kimodo_loss, random_mask, random_way
 
 
 def test_a_spline_keeps_its_frames_and_is_smooth() -> None:
@@ -76,6 +76,9 @@ def test_masks_of_constraints() -> None:
     assert sizes == set(range(1, 13))
     drawn = [random_mask(representation, 12, draw).any(0).nonzero().flatten().tolist() for _ in range(60)]
     assert {tuple(columns) for columns in drawn} >= {(0, 2), (0, 2, 3, 4)}
+    whole = [bool(random_mask(representation, 40, draw, dense=0.5).any(1).all()) for _ in range(60)]
+    assert 15 < sum(whole) < 45
+    assert not any(bool(random_mask(representation, 40, draw).any(1).all()) for _ in range(60))
     assert len({tuple(columns) for columns in drawn}) == 2 + 1 + len(PARTS)
 
 
@@ -158,11 +161,15 @@ def test_loss_where_constraints_are_given(soma: KimodoOptions) -> None:
     mask[0, 3, [0, 2]] = True
     mask[1, :4] = random_mask(policy.skeleton, 4, draw)
     paper, losses = (kimodo_loss(made, x0, lengths, policy, given=weight, mask=mask) for weight in (0.0, 7.0))
-    each = []
-    for row in (0, 1):  # the third has none
-        off = (made - x0)[row][mask[row]].abs()
-        each.append(float(torch.where(off < 1, off.square() / 2, off - 0.5).mean()))
-    assert_close(float(losses["given"]), sum(each) / 2)
+    expected = 0.0
+    for name, part in policy.skeleton.parts.items():
+        each = []
+        for row in range(3):  # the third has none
+            if mask[row, :, part].any():
+                off = (made - x0)[row, :, part][mask[row, :, part]].abs()
+                each.append(float(torch.where(off < 1, off.square() / 2, off - 0.5).mean()))
+        expected += _WEIGHTS[name] * sum(each) / max(len(each), 1)
+    assert_close(float(losses["given"]), expected, rtol=1e-5, atol=0)
     assert_close(losses["total"], paper["total"] + 7 * losses["given"])
     assert "given" not in paper
     assert "given" not in kimodo_loss(made, x0, lengths, policy, given=7.0, mask=torch.zeros_like(mask))

@@ -133,7 +133,10 @@ class PretrainData(Group):
     text_noise: float = Field(0.0, ge=0, le=10, description="Noise on text vectors, for texts that are worded anew.")
     velocities: float = Field(1.0, ge=0, description="Weight of the joints' velocities; 0: the paper's loss.")
     accelerations: float = Field(0.3, ge=0, description="Weight of the joints' accelerations; 0: the paper's loss.")
-    given: float = Field(0.0, ge=0, description="Weight of the error where constraints are given; 0: the paper's loss.")
+    given: float = Field(
+        0.0, ge=0, description="Weight of the losses of what constraints give, alone; 0: the paper's loss."
+    )
+    dense: float = Field(0.0, ge=0, le=1, description="Share of the constraints that are of all frames, not of some.")
     bent: float = Field(
         0.0, ge=0, le=10, description="Metres by which ways with constraints are bent, past what the text says of them."
     )

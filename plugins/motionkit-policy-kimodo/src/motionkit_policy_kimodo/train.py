@@ -233,7 +233,7 @@ class PretrainKimodo:
         given = torch.zeros(x0.shape, dtype=torch.bool)
         for row, length in enumerate(lengths.tolist()):
             if not plain and float(torch.rand((), generator=draw)) < train.constraints:
-                given[row, :length] = random_mask(policy.skeleton, length, draw)
+                given[row, :length] = random_mask(policy.skeleton, length, draw, dense=train.dense)
                 if train.bent:
                     bent = policy.skeleton.carried(turned[row], random_way(length, train.bent, draw))
                     x0[row, :length] = normalizer.normalize(bent)
@@ -303,7 +303,7 @@ def kimodo_loss(
         policy: Gives features and statistics.
         velocities: Weight of the velocities of the joints by forward kinematics, m/s; the paper has none.
         accelerations: Weight of their accelerations, tens of m/s^2.
-        given: Weight of the error where constraints are given, which else is that of a few frames of a hundred.
+        given: Weight of the same losses of the features that constraints give, which else are few of many.
         mask: ``[B, T, D]`` bool, where they are; None without constraints.
     """
     body, valid = policy.skeleton, length_mask(lengths, x0.shape[1])
@@ -323,18 +323,26 @@ def kimodo_loss(
             losses[name] = F.smooth_l1_loss(miss, torch.zeros_like(miss))
             total = total + weight * losses[name]
     if given and mask is not None and mask.any():
-        # A point of a path is two values, a whole body some hundred: each motion counts as much.
-        off = F.smooth_l1_loss(torch.where(mask, made, x0), x0, reduction="none").sum((1, 2))  # 0 where not given
-        count = mask.sum((1, 2))
-        losses["given"] = (off / count.clamp(min=1)).sum() / (count > 0).sum()
+        parts = body.parts.items()
+        losses["given"] = torch.stack([_WEIGHTS[name] * _given(made, x0, mask, part) for name, part in parts]).sum()
         total = total + given * losses["given"]
     return losses | {"total": total}
 
 
-def random_mask(representation: KimodoRepresentation, length: int, draw: torch.Generator) -> Tensor:
+def _given(made: Tensor, x0: Tensor, mask: Tensor, part: slice) -> Tensor:
+    """Return the mean loss of the given values of a block, each motion that has some of them counting alike."""
+    where, right = mask[..., part], x0[..., part]
+    count = where.sum((1, 2))
+    off = F.smooth_l1_loss(torch.where(where, made[..., part], right), right, reduction="none").sum((1, 2))
+    return (off / count.clamp(min=1)).sum() / (count > 0).sum().clamp(min=1)
+
+
+def random_mask(
+    representation: KimodoRepresentation, length: int, draw: torch.Generator, *, dense: float = 0.0
+) -> Tensor:
     """Return a mask ``[length, D]`` of random constraints: of a path, of whole bodies, or of one part.
 
-    Every other path has headings. Few frames are likelier than many.
+    Every other path has headings. Few frames are likelier than many; a share `dense` is of all frames.
     """
     family, part, turned = (int(torch.randint(some, (), generator=draw)) for some in (3, len(PARTS), 2))
     columns = columns_of(representation, ("root2d", "fullbody", PARTS[part])[family])
@@ -342,6 +350,8 @@ def random_mask(representation: KimodoRepresentation, length: int, draw: torch.G
         columns = columns[:2]
     count = 1 + int(min(_MOST, length) * torch.rand((), generator=draw).square())
     frames = torch.randperm(length, generator=draw)[:count]
+    if dense and float(torch.rand((), generator=draw)) < dense:
+        frames = torch.arange(length)
     mask = torch.zeros(length, representation.width, dtype=torch.bool)
     mask[frames[:, None], columns] = True
     return mask
