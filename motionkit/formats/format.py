@@ -106,6 +106,8 @@ class Writer:
     training: bool = False  # Models train on the files, so that a rest pose before a motion is cut off
     apart: bool = False  # Clips of several skeletons go into a folder for each
     named: bool = False  # Only ``--to NAME`` asks for it, not the ending of a file
+    # Motions of some skeletons alone are written: `generate` has it write a pose before it makes motions.
+    some_bodies: bool = False
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ FORMATS = (
         "AMASS / SMPL npz",
         (".amass.npz", ".npz"),
         Reader(f"{_HERE}.amass:read_amass", ("fps", "up", "smpl_model"), f"{_HERE}.claims:is_amass"),
-        Writer(f"{_HERE}.writers:write_amass_clip", rotations=False),
+        Writer(f"{_HERE}.writers:write_amass_clip", rotations=False, some_bodies=True),
     ),
     Format(
         "npz",

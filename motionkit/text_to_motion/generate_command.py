@@ -216,7 +216,7 @@ def generate(
     assert out is not None, "the check refuses it"
     from motionkit.clips.motion_clip import save_clips
     from motionkit.text_to_motion.blocks import Seams
-    from motionkit.text_to_motion.evaluation.export import export_motions, noted, require_places
+    from motionkit.text_to_motion.evaluation.export import export_motions, noted, require_bodies, require_places
     from motionkit.text_to_motion.evaluation.export import generate as write_motions
     from motionkit.text_to_motion.generating import generate_with_seams, plan_steps, read_texts
     from motionkit.text_to_motion.policy import guidance_of
@@ -238,6 +238,7 @@ def generate(
     plan = plan_steps(policy, sampler.kind, sampler.inference_timesteps, sampler.eta, sampler.spacing)
     kinds = _kinds(to or [], out)
     total = len(asked) * settings.num_samples
+    require_bodies(policy, [kind] if (kind := kind_of(out)) else kinds, fps=settings.files.fps, edits=edits)
     require_places(out, kinds, total, overwrite=overwrite)
     how: dict[str, Any] = {
         "samples": settings.num_samples,

@@ -6,9 +6,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import torch
 
 from motionkit.clips.convert import (
     ConvertReport,
@@ -17,16 +19,17 @@ from motionkit.clips.convert import (
     FileTarget,
     claim_folder,
     convert,
+    convert_file,
     edited,
     generated_texts,
     kind_of,
     require_file,
 )
-from motionkit.clips.motion_clip import MotionClip
+from motionkit.clips.motion_clip import LoadedClip, MotionClip
 from motionkit.documents import read_json
-from motionkit.formats import WriteOptions
+from motionkit.formats import FORMATS, WriteOptions
 from motionkit.formats.native import write_native
-from motionkit.motion import ReadOptions, Skeleton, plain_id
+from motionkit.motion import MotionBatch, ReadOptions, Skeleton, plain_id
 from motionkit.player import MAX_TRACKS, track_of, write_player
 from motionkit.player.files import WORDING
 from motionkit.rl import StepPlan
@@ -40,6 +43,7 @@ from motionkit.text_to_motion.wording import Reading, sentences
 PAGE = "motions.html"
 """The page that plays the motions; `export_motions` makes it, and it belongs to the folder like the rest."""
 _LIMIT = 64 << 20  # bytes of motions.json
+_POSED = 8  # frames of a pose
 _LONGEST = 60  # letters of a prompt in the name of its files
 _NONE = Edits()
 
@@ -154,6 +158,26 @@ def require_places(out: Path, kinds: Sequence[str], count: int, *, overwrite: bo
         require_file(out, kind, count, overwrite=overwrite)
     for kind in kinds:
         claim_folder(out / kind, overwrite=overwrite)
+
+
+def require_bodies(policy: DiffusionPolicy, kinds: Sequence[str], *, fps: float = 0.0, edits: Edits = _NONE) -> None:
+    """Write a pose of the policy's body in the formats that take some bodies alone, before motions are sampled.
+
+    Args:
+        policy: The policy.
+        kinds: Formats.
+        fps: Frames per second of the files; 0 keeps the policy's.
+        edits: Changes of motions in files; their rig may be one that a format takes.
+    """
+    tried = [kind for kind in kinds if (writer := FORMATS[kind].writer) is not None and writer.some_bodies]
+    if not tried:
+        return
+    body, features = policy.skeleton, policy.normalizer.mean.cpu().repeat(_POSED, 1)
+    posed = MotionBatch(features[None], torch.tensor([_POSED]), skeleton=body, fps=policy.fps)
+    source = LoadedClip("pose", MotionClip(body.motion(features, posed.joints[0], policy.fps), features=features))
+    with TemporaryDirectory() as folder:
+        for kind in tried:
+            convert_file([source], Path(folder, kind), kind, fps=fps, edits=Edits(rig=edits.rig))
 
 
 def export_motions(

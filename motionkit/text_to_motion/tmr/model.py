@@ -197,23 +197,33 @@ class TMR(JointSpace):
                 f"its motion encoder reads {width} features.",
                 fix="point --reward.stats at the mean and std that this TMR was trained with.",
             )
-        if text_model is not None and text_model.width != text_encoder.sizes.features:
-            raise MotionkitError(
-                f"the text model {text_model.name!r} gives {text_model.width} features per token, "
-                f"the TMR text encoder of {origin} reads {text_encoder.sizes.features}.",
-                why="a TMR text encoder reads only the features of the text model it was trained with.",
-                fix="choose that model with --reward.text-model (768 features: distilbert; 384: minilm or stored).",
-            )
         self.patch = width // len(mean)
         self.motion_encoder = motion_encoder
         self.text_encoder = text_encoder
         self.motion_decoder = motion_decoder
         self.register_buffer("mean", mean.detach().clone().float(), persistent=False)
         self.register_buffer("std", std.detach().clone().float(), persistent=False)
-        self.text_model = text_model
         self.origin = origin
         self.trained_on = trained_on
+        self.text_model: TextEncoder | None = None
         self._texts: dict[str, Tensor] = {}
+        if text_model is not None:
+            self.read_texts_by(text_model)
+
+    def read_texts_by(self, model: TextEncoder) -> None:
+        """Take another text model; latents of the one before are forgotten.
+
+        Raises:
+            MotionkitError: It is of another width.
+        """
+        if model.width != (width := self.text_encoder.sizes.features):
+            raise MotionkitError(
+                f"the text model {model.name!r} gives {model.width} features per token, "
+                f"the TMR text encoder of {self.origin} reads {width}.",
+                why="a TMR text encoder reads only the features of the text model it was trained with.",
+                fix="choose that model with --reward.text-model (768 features: distilbert; 384: minilm or stored).",
+            )
+        self.text_model, self._texts = model, {}
 
     def fingerprint(self) -> str:
         """Return the fingerprint of weights and statistics, without the text model."""

@@ -4,6 +4,7 @@
 - ``python tiny.py targets FOLDER``: the same, each with one to three points to pass.
 - ``python tiny.py quality RUN [STEPS [GUIDANCE [ETA]]]``: jerk and TMR score of samples, beside those of clips. STEPS
   and GUIDANCE are the policy's own if they are 0; ETA is the noise of DDIM, 0 to 1.
+- ``python tiny.py points RUN FOLDER``: how near held-out samples pass to the points of FOLDER, told of them and not.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import csv
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -31,9 +33,12 @@ from motionkit_policy_kimodo.representation import KimodoRepresentation
 FPS, COUNT = 30, 64
 
 
-def main(task: str, place: str, *numbers: str) -> None:
+def main(task: str, place: str, *more: str) -> None:
     """Do what the words say."""
-    {"prompts": prompts, "targets": targets, "quality": quality}[task](Path(place), *map(float, numbers))
+    if task == "points":
+        points(Path(place), Path(*more))
+    else:
+        {"prompts": prompts, "targets": targets, "quality": quality}[task](Path(place), *map(float, more))
 
 
 def prompts(path: Path) -> None:
@@ -95,6 +100,27 @@ def quality(run: Path, steps: float = 0, guidance: float = 0, eta: float = 0) ->
         got = float(torch.cat(rows).mean())
         way = (got - shuffled) / (clip - shuffled)
         print(f"{name}: shuffled captions {shuffled:.3f}, samples {got:.3f}, clips {clip:.3f}: {way:.2f} of the way")
+
+
+@torch.no_grad()
+def points(run: Path, folder: Path) -> None:
+    """Print the error of samples of held-out prompts with points to pass, told of them and not, and what else changes.
+
+    Samples are those of `grpo`'s tables: five steps, densest at the noisy end, without guidance.
+    """
+    policy, reward = load_policy(run, name="kimodo", cfg_type="regular"), load_reward("tmr-dense")
+    dataset = load_dataset("kimodo-prompts", path=folder / "prompts.csv")
+    asked = [*dataset.prompts("val"), *dataset.prompts("test")]
+    every = [one for one in asked for _ in range(4)]
+    plan = plan_steps(policy, "ddim", 5, spacing="early")
+    assert policy.measures is not None
+    for words, prompts in (("told", asked), ("not told", [replace(one, extras={}) for one in asked])):
+        motions = sample(policy, prompts, plan, NoiseSource(0), samples=4).motions
+        parts, score = policy.measures.parts(motions, every), ask(reward, motions, every).total
+        print(
+            f"{words}: {100 * parts['path_error'].mean():.1f} cm off, tmr-dense {score.mean():.3f}, foot skate by "
+            f"height {parts['skate_height'].mean():.3f} m/s, jerk {_jerk(motions):.0f} m/s^3 ({len(asked)} prompts)"
+        )
 
 
 def _jerk(motions: MotionBatch) -> float:

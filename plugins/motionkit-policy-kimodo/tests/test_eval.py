@@ -168,7 +168,9 @@ def test_eval_on_prompts(cli: Cli, cases: Path, soma: KimodoOptions, recorded: P
         assert figures[name]["mean"] is not None, name
     assert "no prompt has such constraints" in figures["path_error"]["why"]
     assert "no clips" in figures["movement"]["why"]
+    assert not {"protocol", "mode"} & json.loads(done.stdout).keys()  # they say how clips are asked for
     page = Path("out/evaluation.html").read_text()
+    assert "wo_mm" not in page
     assert "foot skate, by contacts" in page
     assert "t2m R@3" in page
     assert "texts whose own motion is among the 3 nearest, by TMR-SOMA" in page

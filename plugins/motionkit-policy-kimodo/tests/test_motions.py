@@ -186,6 +186,15 @@ def test_generate(
         tracks = motionkit.read(native).motion.tracks
         assert np.array_equal(arrays(file)["smooth_root_pos"], tracks["smooth_root_pos"].numpy())
     assert "hinges" in done.output
+    # Formats of other bodies are refused before motions are made.
+    asked = ("generate", "--policy", "kimodo", "--policy.checkpoint", str(soma), "A person walks.")
+    for words_of_out in (("new", "--to", "g1-qpos"), ("new", "--to", "amass"), ("new.amass.npz",)):
+        refused = cli(*asked, *words_of_out, *words)
+        assert refused.exit_code == 2, refused.output
+        assert "30 joints" in refused.output
+        assert not Path(words_of_out[0]).exists()
+    brought = cli(*asked, "new.amass.npz", *words, "--names", "smpl", "--inference-timesteps", "2")
+    assert brought.exit_code == 0, brought.output
     (csv,) = Path(checkpoint.name, "g1-qpos").glob("*.csv")
     assert motionkit.read(csv).motion.frames == 30
 

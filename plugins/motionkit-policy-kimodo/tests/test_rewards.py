@@ -23,6 +23,7 @@ from motionkit_policy_kimodo.representation import KimodoRepresentation
 from motionkit_policy_kimodo.rewards import G1Hinges, KimodoConstraints, KimodoTmr
 from motionkit_policy_kimodo.settings import ConstraintRewardOptions, HingeOptions, KimodoOptions, TmrOptions
 from motionkit_policy_kimodo.skeletons import body
+from motionkit_policy_kimodo.texts import TextTable, write_vectors
 
 Tensors = Callable[[str], dict[str, Tensor]]
 
@@ -181,6 +182,17 @@ def test_vectors_are_those_of_the_policy_of_the_motions(
     motions.skeleton = KimodoPolicy(soma).skeleton
     given = KimodoTmr(TmrOptions(weights=str(recorded / "tiny_tmr"), embeddings=soma.embeddings))
     assert_close(ask(reward, motions, prompts).total, ask(given, motions, prompts).total)
+    first = ask(reward, motions, prompts).total.detach()
+    other = make_table(16, name="c.safetensors")
+    write_vectors(other, {text: -vector for text, vector in TextTable(other).vectors.items()}, encoder="another")
+    motions.skeleton = KimodoPolicy(soma.model_copy(update={"embeddings": other})).skeleton
+    again = KimodoTmr(TmrOptions(weights=str(recorded / "tiny_tmr"), embeddings=other))
+    assert_close(ask(reward, motions, prompts).total, ask(again, motions, prompts).total)
+    assert (
+        float((ask(reward, motions, prompts).total.detach() - first).abs().min()) > 1e-3
+    )  # not those of the first policy
+    motions.skeleton = KimodoPolicy(soma).skeleton
+    assert_close(ask(reward, motions, prompts).total, first)
     assert set(reward.inputs) == {"weights"}
     assert set(given.inputs) == {"weights", "embeddings"}
 

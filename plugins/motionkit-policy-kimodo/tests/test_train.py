@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from shutil import copytree
@@ -16,6 +17,7 @@ from typer.testing import Result
 from motionkit import load_dataset
 from motionkit.errors import MotionkitError
 from motionkit.formats import WriteOptions
+from motionkit.geometry import matrix_from_rotvec
 from motionkit.kernels import physics_sums
 from motionkit.motion import HUMANML, Clip, Motion, with_frame_after
 from motionkit.rl import length_mask
@@ -29,7 +31,7 @@ from motionkit_policy_kimodo.qpos import from_angles
 from motionkit_policy_kimodo.representation import KimodoRepresentation
 from motionkit_policy_kimodo.settings import KimodoOptions, PretrainKimodoSettings, PromptOptions
 from motionkit_policy_kimodo.skeletons import body
-from motionkit_policy_kimodo.train import PretrainKimodo, kimodo_loss, random_mask
+from motionkit_policy_kimodo.train import _WEIGHTS, PretrainKimodo, kimodo_loss, random_mask, random_way
 
 
 def test_a_spline_keeps_its_frames_and_is_smooth() -> None:
@@ -74,6 +76,9 @@ def test_masks_of_constraints() -> None:
     assert sizes == set(range(1, 13))
     drawn = [random_mask(representation, 12, draw).any(0).nonzero().flatten().tolist() for _ in range(60)]
     assert {tuple(columns) for columns in drawn} >= {(0, 2), (0, 2, 3, 4)}
+    whole = [bool(random_mask(representation, 40, draw, dense=0.5).any(1).all()) for _ in range(60)]
+    assert 15 < sum(whole) < 45
+    assert not any(bool(random_mask(representation, 40, draw).any(1).all()) for _ in range(60))
     assert len({tuple(columns) for columns in drawn}) == 2 + 1 + len(PARTS)
 
 
@@ -100,6 +105,16 @@ def test_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = torch.stack(list(trainer.policy.texts.vectors.values()))
     off = [float((batch.conditions.text[:, 0] - known[:, None]).square().mean(-1).amin(0).max()) for batch in batches]
     assert all(0.2 < value < 0.3 for value in off)  # 0.5 squared
+    plain = batches[0]
+    trainer.settings = settings.model_copy(update={"train": settings.train.model_copy(update={"bent": 0.5})})
+    bent = trainer._batch(1)
+    assert plain.conditions.mask is not None
+    assert bent.conditions.observed is not None
+    told = plain.conditions.mask.any(-1).any(-1)
+    assert 0 < int(told.sum()) < len(told)
+    moved = (bent.x0 - plain.x0)[..., [0, 2]].abs().amax((1, 2)) > 0.01
+    assert torch.equal(moved, told)  # those without constraints are as the text says
+    assert torch.equal(bent.conditions.observed, bent.x0)
     assert sum(float((batch.timestep > 900).float().mean()) for batch in batches) / len(batches) > 0.65
 
 
@@ -137,6 +152,47 @@ def test_loss_of_speeds(soma: KimodoOptions) -> None:
     assert kimodo_loss(pair, pair + 0.1, torch.tensor([2]), policy, accelerations=1.0)["total"].isfinite()
 
 
+def test_loss_where_constraints_are_given(soma: KimodoOptions) -> None:
+    policy, lengths = KimodoPolicy(soma), torch.tensor([9, 4, 6])
+    draw = torch.Generator().manual_seed(0)
+    x0, made = (torch.randn(3, 9, 369, generator=draw) for _ in range(2))
+    made[1, 4:] = torch.nan  # padding
+    mask = torch.zeros(x0.shape, dtype=torch.bool)
+    mask[0, 3, [0, 2]] = True
+    mask[1, :4] = random_mask(policy.skeleton, 4, draw)
+    paper, losses = (kimodo_loss(made, x0, lengths, policy, given=weight, mask=mask) for weight in (0.0, 7.0))
+    expected = 0.0
+    for name, part in policy.skeleton.parts.items():
+        each = []
+        for row in range(3):  # the third has none
+            if mask[row, :, part].any():
+                off = (made - x0)[row, :, part][mask[row, :, part]].abs()
+                each.append(float(torch.where(off < 1, off.square() / 2, off - 0.5).mean()))
+        expected += _WEIGHTS[name] * sum(each) / max(len(each), 1)
+    assert_close(float(losses["given"]), expected, rtol=1e-5, atol=0)
+    assert_close(losses["total"], paper["total"] + 7 * losses["given"])
+    assert "given" not in paper
+    assert "given" not in kimodo_loss(made, x0, lengths, policy, given=7.0, mask=torch.zeros_like(mask))
+
+
+def test_ways_that_the_text_does_not_tell() -> None:
+    representation, draw = KimodoRepresentation(body("soma30")), torch.Generator().manual_seed(0)
+    ways = torch.stack([random_way(61, 0.5, draw) for _ in range(200)])
+    assert not ways[:, 0].any()
+    assert 0.45 < float(ways.abs().max()) <= 0.5
+    assert_close(ways[:, -1].std(), torch.tensor(0.5 / 3**0.5), atol=0.02, rtol=0)
+    assert float(ways.diff(n=3, dim=1).abs().max()) < 1e-6  # of the second degree
+    turns = matrix_from_rotvec(0.3 * torch.randn(61, 30, 3, generator=draw))
+    features = representation.encode(turns, torch.randn(61, 3, generator=draw).cumsum(0) / 30)
+    carried = representation.carried(features, ways[0])
+    joints, before = (representation.positions(some) for some in (carried, features))
+    assert_close((joints - before)[..., [0, 2]], ways[0][:, None].expand(-1, 30, -1), atol=1e-5, rtol=0)
+    assert_close(joints[..., 1], before[..., 1])
+    velocities = carried[:, representation.parts["velocities"]].unflatten(-1, (-1, 3))
+    assert_close(velocities, representation.moving(joints)[0], atol=1e-3, rtol=0)
+    assert_close(representation.rotations(carried), representation.rotations(features))
+
+
 def test_pretrain(cli: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("MOTIONKIT_CACHE", str(tmp_path / "cache"))
     small = [f"--set=model.{name}={size}" for name, size in {"latent": 16, "feedforward": 16, "layers": 1}.items()]
@@ -149,6 +205,12 @@ def test_pretrain(cli: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, t
     assert resumed.exit_code == 0, resumed.output
     whole, other = (load_file(Path(run) / "policy" / "model.safetensors") for run in ("run", "again"))
     assert all(torch.equal(value, other[name]) for name, value in whole.items())
+    config = json.loads(Path("again/config.json").read_text())
+    del config["train"]["headings"]  # as before batches of like lengths
+    Path("again/config.json").write_text(json.dumps(config))
+    earlier = cli("pretrain", "kimodo", "--resume", "again/checkpoints/step-00000002")
+    assert earlier.exit_code == 2
+    assert "--init again" in " ".join(earlier.output.split())
     policy = KimodoPolicy(KimodoOptions(checkpoint="run"))
     (clip,) = policy.generate("a person walks backward", durations=[1.0], inference_timesteps=3)
     assert isinstance(clip.motion, Motion)

@@ -357,23 +357,24 @@ def _result(
             if block is not None and block["mean"] is not None:
                 block["note"] = "; ".join(filter(None, (block.get("note"), f"says little: {doubt}")))
     multi = f", MultiModality {amount.mm_prompts} x {amount.mm_repeats}" if amount.mm_prompts else ""
+    # Protocols and modes say how clips are asked for.
+    asked = {"protocol": protocol, "mode": mode} if isinstance(opened, Opened) else {}
     title = (
-        f"{model.path}, {opened.split} split of {opened.called}, protocol {protocol}: {amount.prompts} prompts x "
-        f"{amount.replications}{multi}; {how.words}{opened.by and f'; {opened.by}'}"
+        f"{model.path}, {opened.split} split of {opened.called}{f', protocol {protocol}' if asked else ''}: "
+        f"{amount.prompts} prompts x {amount.replications}{multi}; {how.words}{opened.by and f'; {opened.by}'}"
     )
     sentence = verdict(metrics, truth, doubt)
     facts = {
         "policy": model.describe(),
         **opened.facts,
         "sampler": how.words,
-        "protocol": f"{protocol}, mode {mode}",
+        **({"protocol": f"{protocol}, mode {mode}"} if asked else {}),
         "prompts": f"{amount.prompts} x {amount.replications} replications{multi}",
         "interval": "mean ± 1.96 std / sqrt(replications)",
     }
     document = {
         "policy": model.path,
-        "protocol": protocol,
-        "mode": mode,
+        **asked,
         "replications": amount.replications,
         "prompts": amount.prompts,
         "dataset": opened.dataset,

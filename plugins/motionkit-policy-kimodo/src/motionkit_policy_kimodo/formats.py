@@ -24,7 +24,7 @@ FORMATS = (
         "Kimodo npz",
         (".kimodo.npz", ".npz"),
         Reader("motionkit_policy_kimodo.motions:read_kimodo", ("fps",), "motionkit_policy_kimodo.formats:is_kimodo"),
-        Writer("motionkit_policy_kimodo.motions:write_kimodo", fps=FPS),
+        Writer("motionkit_policy_kimodo.motions:write_kimodo", fps=FPS, some_bodies=True),
         help="Reads and writes Kimodo's npz, of SOMA, SMPL-X and the G1.",
     ),
     Format(
@@ -33,7 +33,7 @@ FORMATS = (
         (".csv",),
         Reader("motionkit_policy_kimodo.motions:read_g1", ("fps",), "motionkit_policy_kimodo.formats:is_qpos"),
         # Joints alone, of which none are the robot's, are refused before rotations are solved for them.
-        Writer("motionkit_policy_kimodo.motions:write_g1", rotations=False, fps=FPS),
+        Writer("motionkit_policy_kimodo.motions:write_g1", rotations=False, fps=FPS, some_bodies=True),
         help="Reads and writes MuJoCo's qpos of the Unitree G1, CSV.",
     ),
 )

@@ -189,6 +189,19 @@ class KimodoRepresentation(Representation):
         step = F.pad(torch.stack([x, torch.zeros_like(x), z], dim=-1), (0, self.width - 3))
         return features + step
 
+    def carried(self, features: Tensor, way: Tensor) -> Tensor:
+        """Return features ``[T, D]`` of a motion that is carried along `way` (``[T, 2]`` metres) beside its own path.
+
+        Its poses and headings stay; the feet slide by as much as the way is long.
+        """
+        x, z = way.unbind(-1)
+        step = torch.stack([x, torch.zeros_like(x), z], dim=-1)
+        speed = _repeat_last(step.diff(dim=0), None) * self.fps
+        more = torch.zeros_like(features)
+        more[:, self.parts["root"]] = step
+        more[:, self.parts["velocities"]] = speed.repeat(1, len(self.body))
+        return features + more
+
     def canonical(self, features: Tensor, heading: Tensor | float = 0.0) -> Tensor:
         """Return features ``[..., T, D]`` that begin at x = z = 0 (smoothed) with `heading` (radians)."""
         turned = self.turned(features, heading - self.headings(features[..., 0, :]))

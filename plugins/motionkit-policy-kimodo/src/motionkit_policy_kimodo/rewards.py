@@ -57,8 +57,9 @@ class KimodoTmr(Reward):
         """Score N motions."""
         if motions.fps != FPS:
             raise MotionkitError(f"TMR-SOMA reads {FPS:g} frames per second, these motions have {motions.fps:g}.")
-        if self.retrieval.model.text_model is None:
-            self.retrieval.model.text_model = self._policys(motions)
+        # Motions of another policy come with another table.
+        if self.table is None and (table := self._policys(motions)) is not self.retrieval.model.text_model:
+            self.retrieval.model.read_texts_by(table)
         texts = self.retrieval.texts([prompt.text for prompt in prompts])
         return RewardScores(scores(texts, self.retrieval.motions(motions.joints, motions.lengths)))
 

@@ -133,6 +133,13 @@ class PretrainData(Group):
     text_noise: float = Field(0.0, ge=0, le=10, description="Noise on text vectors, for texts that are worded anew.")
     velocities: float = Field(1.0, ge=0, description="Weight of the joints' velocities; 0: the paper's loss.")
     accelerations: float = Field(0.3, ge=0, description="Weight of the joints' accelerations; 0: the paper's loss.")
+    given: float = Field(
+        0.0, ge=0, description="Weight of the losses of what constraints give, alone; 0: the paper's loss."
+    )
+    dense: float = Field(0.0, ge=0, le=1, description="Share of the constraints that are of all frames, not of some.")
+    bent: float = Field(
+        0.0, ge=0, le=10, description="Metres by which ways with constraints are bent, past what the text says of them."
+    )
     ema: float = Field(0.999, ge=0, lt=1, description="Decay of the averaged weights, which are saved.")
     final_rate: float = Field(0.02, ge=0, le=1, description="Learning rate at the end, as a share of its peak.")
     val_every: int = Field(250, ge=0, description="Steps between held-out losses; 0 at the end only.")

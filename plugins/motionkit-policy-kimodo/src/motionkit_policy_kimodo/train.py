@@ -21,7 +21,7 @@ from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
 from motionkit.motion import MotionBatch
 from motionkit.rl import NoiseSource, draw_timesteps, length_mask, stable_hash
-from motionkit.runs import Run, fingerprint_tensors
+from motionkit.runs import Run, fingerprint_tensors, locate
 from motionkit.text import Prompt
 from motionkit.text_to_motion.generating import plan_steps, sample
 from motionkit.text_to_motion.pairs.data import clip_inputs, trained_on_clips, usable_clips
@@ -85,6 +85,8 @@ class PretrainKimodo:
     def prepare(self) -> None:
         """Open the dataset, bring its clips to the body, and open or make the model."""
         settings = self.settings
+        if settings.run.resume is not None:
+            _refuse_earlier(settings.run.resume)
         self.device = set_up(settings)
         dataset: TextMotionDataset = settings.dataset.build()
         clips = {
@@ -231,7 +233,10 @@ class PretrainKimodo:
         given = torch.zeros(x0.shape, dtype=torch.bool)
         for row, length in enumerate(lengths.tolist()):
             if not plain and float(torch.rand((), generator=draw)) < train.constraints:
-                given[row, :length] = random_mask(policy.skeleton, length, draw)
+                given[row, :length] = random_mask(policy.skeleton, length, draw, dense=train.dense)
+                if train.bent:
+                    bent = policy.skeleton.carried(turned[row], random_way(length, train.bent, draw))
+                    x0[row, :length] = normalizer.normalize(bent)
         early = 0.0 if plain else train.early
         timestep = draw_timesteps(len(policy.schedule), len(rows), draw, early, power=train.early_power)
         noise = torch.randn(x0.shape, generator=draw)
@@ -250,7 +255,9 @@ class PretrainKimodo:
             )  # fmt: skip
         train = self.settings.train
         weights = {"velocities": train.velocities, "accelerations": train.accelerations}
-        return kimodo_loss(made, batch.x0, batch.lengths, policy, **weights)
+        return kimodo_loss(
+            made, batch.x0, batch.lengths, policy, **weights, given=train.given, mask=batch.conditions.mask
+        )
 
     @torch.no_grad()
     def _validate(self, batches: Sequence[Batch]) -> float:
@@ -284,6 +291,8 @@ def kimodo_loss(
     *,
     velocities: float = 0.0,
     accelerations: float = 0.0,
+    given: float = 0.0,
+    mask: Tensor | None = None,
 ) -> dict[str, Tensor]:
     """Return the losses of predictions ``[B, T, D]`` (normalised) by block, and ``total``, their weighted sum.
 
@@ -294,9 +303,11 @@ def kimodo_loss(
         policy: Gives features and statistics.
         velocities: Weight of the velocities of the joints by forward kinematics, m/s; the paper has none.
         accelerations: Weight of their accelerations, tens of m/s^2.
+        given: Weight of the same losses of the features that constraints give, which else are few of many.
+        mask: ``[B, T, D]`` bool, where they are; None without constraints.
     """
-    body, mask = policy.skeleton, length_mask(lengths, x0.shape[1])
-    losses = {name: F.smooth_l1_loss(made[..., part][mask], x0[..., part][mask]) for name, part in body.parts.items()}
+    body, valid = policy.skeleton, length_mask(lengths, x0.shape[1])
+    losses = {name: F.smooth_l1_loss(made[..., part][valid], x0[..., part][valid]) for name, part in body.parts.items()}
     total = sum((_WEIGHTS[name] * value for name, value in losses.items()), x0.new_zeros(()))
     joints, truth = (body.positions(policy.normalizer.denormalize(x), lengths) for x in (made, x0))
     off = joints - truth
@@ -308,16 +319,30 @@ def kimodo_loss(
         ("joint_accelerations", accelerations, force),
     ):
         if weight and miss.shape[1]:  # two frames have no acceleration
-            miss = miss[mask[:, -miss.shape[1] :]]
+            miss = miss[valid[:, -miss.shape[1] :]]
             losses[name] = F.smooth_l1_loss(miss, torch.zeros_like(miss))
             total = total + weight * losses[name]
+    if given and mask is not None and mask.any():
+        parts = body.parts.items()
+        losses["given"] = torch.stack([_WEIGHTS[name] * _given(made, x0, mask, part) for name, part in parts]).sum()
+        total = total + given * losses["given"]
     return losses | {"total": total}
 
 
-def random_mask(representation: KimodoRepresentation, length: int, draw: torch.Generator) -> Tensor:
+def _given(made: Tensor, x0: Tensor, mask: Tensor, part: slice) -> Tensor:
+    """Return the mean loss of the given values of a block, each motion that has some of them counting alike."""
+    where, right = mask[..., part], x0[..., part]
+    count = where.sum((1, 2))
+    off = F.smooth_l1_loss(torch.where(where, made[..., part], right), right, reduction="none").sum((1, 2))
+    return (off / count.clamp(min=1)).sum() / (count > 0).sum().clamp(min=1)
+
+
+def random_mask(
+    representation: KimodoRepresentation, length: int, draw: torch.Generator, *, dense: float = 0.0
+) -> Tensor:
     """Return a mask ``[length, D]`` of random constraints: of a path, of whole bodies, or of one part.
 
-    Every other path has headings. Few frames are likelier than many.
+    Every other path has headings. Few frames are likelier than many; a share `dense` is of all frames.
     """
     family, part, turned = (int(torch.randint(some, (), generator=draw)) for some in (3, len(PARTS), 2))
     columns = columns_of(representation, ("root2d", "fullbody", PARTS[part])[family])
@@ -325,9 +350,30 @@ def random_mask(representation: KimodoRepresentation, length: int, draw: torch.G
         columns = columns[:2]
     count = 1 + int(min(_MOST, length) * torch.rand((), generator=draw).square())
     frames = torch.randperm(length, generator=draw)[:count]
+    if dense and float(torch.rand((), generator=draw)) < dense:
+        frames = torch.arange(length)
     mask = torch.zeros(length, representation.width, dtype=torch.bool)
     mask[frames[:, None], columns] = True
     return mask
+
+
+def random_way(length: int, metres: float, draw: torch.Generator) -> Tensor:
+    """Return a way ``[length, 2]`` from 0: a quadratic Bezier curve, its other points random, up to `metres` off."""
+    points = metres * (2 * torch.rand(2, 2, generator=draw) - 1)
+    s = torch.linspace(0, 1, length)
+    return torch.stack([2 * s * (1 - s), s.square()], dim=1) @ points
+
+
+def _refuse_earlier(run: Path) -> None:
+    """Refuse to go on with a run from before its batches were of like lengths: the rest would have other batches."""
+    directory, _, record, config = locate(run)
+    if record.command == "pretrain kimodo" and "headings" not in config.get("train", {}):
+        raise MotionkitError(
+            f"{directory} was begun by an earlier version, which drew other batches, headings and constraints.",
+            why="what is left of it would not be the training that it began.",
+            fix=f"start anew, or from its last weights: --init {directory}, with --embeddings {directory}/policy/"
+            "texts.safetensors",
+        )
 
 
 def _generator(purpose: str, number: int) -> torch.Generator:
