@@ -60,7 +60,7 @@ def test_a_sharded_policy_trains_as_one_process_does_which_goes_on_alone(model: 
     # Adapters and the other trained parts alone; they have moved far beyond that.
     assert not any("base_layer" in name or name.startswith("vision_model") for name in weights(two, 5))
     assert distance(weights(one, 5), weights(one, 1)) > 10 * CLOSE
-    alone([*words, "--resume", str(two / "checkpoints" / "step-00000004")])
+    alone([*words, "--shard", "none", "--resume", str(two / "checkpoints" / "step-00000004")])
     assert distance(weights(one, 5), weights(two, 5)) < CLOSE
 
 

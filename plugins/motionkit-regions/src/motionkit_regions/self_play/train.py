@@ -157,7 +157,7 @@ class Sa2vaRl:
         if self.world.size == 1:
             raise MotionkitError(
                 "--shard full shares out a policy over several processes, and this is one.",
-                fix="torchrun --nproc-per-node 2 -m motionkit sa2va-rl --shard full ..., or leave out --shard.",
+                fix="torchrun --nproc-per-node 2 -m motionkit sa2va-rl --shard full ..., or --shard none.",
             )
         factory: Any = settings.policy.component.load()
         if "world" not in inspect.signature(factory).parameters:
