@@ -75,7 +75,7 @@ class Pendulum:
         def draw(part: slice) -> Floats:
             canvas = self._canvas.blank(len(bob[part]), _WALL)
             self._canvas.disc(canvas, mark[part], MARK, _GREEN)
-            self._canvas.paint(canvas, self._canvas.from_segment(pivot[part], bob[part]) - np.float32(0.03), _GREY)
+            self._canvas.lines(canvas, (pivot[part], bob[part]), 0.03, _GREY)
             self._canvas.disc(canvas, bob[part], BOB, _YELLOW)
             return canvas
 
