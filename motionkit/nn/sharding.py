@@ -24,8 +24,8 @@ def shard(network: nn.Module, layers: Sequence[nn.Module], device: torch.device)
 
     Args:
         network: On any device; frozen parameters have `requires_grad` False.
-        layers: Modules of it that are called as modules, never by their parameters, and whose results nobody writes
-            into; none holds another or shares a parameter with another.
+        layers: Submodules of it. Callers call them and do not read their parameters; callers do not change their
+            output in place. No layer contains another one or shares a parameter with it.
         device: CPU, or this process's CUDA device.
     """
     from torch.distributed import get_world_size

@@ -19,14 +19,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from motionkit import GRPO, load_dataset, load_policy, load_reward
-from motionkit.motion import HUMANML, Normalizer
-from motionkit.text import CachedEncoder, Prompt
-from motionkit.text_to_motion.grpo.api import EmaSettings, GrpoObjective, GrpoRollout, GrpoSampler, LoraSettings
-from motionkit.text_to_motion.mdm.open import new_policy
-from motionkit.text_to_motion.mdm.settings import MDMSettings
-from tests.made.plain import plain_dataset
+from motionkit.text import Prompt
 
-from .test_grpo_step import Height, Tower
+from .test_grpo_step import Size, Tower, grpo_of
 
 TURNS = 5
 
@@ -97,20 +92,9 @@ def first() -> tuple[GRPO, Callable[[int], list[Prompt]]]:
 
 def mdm() -> tuple[GRPO, Callable[[int], list[Prompt]]]:
     """Return a network of MDM's size with random weights, and a prompt."""
-    normalizer = Normalizer(torch.zeros(263), torch.ones(263))
-    source = plain_dataset(skeleton=HUMANML, fps=20.0, normalizer=normalizer, max_length=196)
-    encoder = CachedEncoder(Tower(77, torch.device("cpu")))
-    policy = new_policy(MDMSettings(mask_frames=True), dataset=source, encoder=encoder, device="cpu")
-    grpo = GRPO(
-        policy,
-        Height(),
-        rollout=GrpoRollout(prompts=1, group_size=8, micro_batch=4),
-        sampler=GrpoSampler(spacing="even", train_timesteps=10, window_size=2, guidance_scale=2.5),
-        objective=GrpoObjective(credit="sample", kl_coef=0.01, anchor=0.0),
-        lora=LoraSettings(),
-        ema=EmaSettings(),
-    )
-    return grpo, lambda number: [Prompt(("a person walks",), (196,), "a")]
+    size, cpu = Size(1, 8, 196, 77, 10, 2, 4, goal=0.0, rounds=TURNS), torch.device("cpu")
+    grpo = grpo_of(size, Tower(size.tokens, cpu), cpu)
+    return grpo, lambda number: [Prompt(("a person walks",), (size.frames,), "a")]
 
 
 def main() -> None:

@@ -26,8 +26,11 @@ def device() -> torch.device:
 
 def row(name: str, step: Callable[[], object], rounds: int = 3) -> str:
     """Return a row of a table: the median seconds of a step, and the peak of its memory on a card."""
-    step()  # caches are filled, networks compiled
     on_card = torch.cuda.is_available()
+    if on_card:  # the peak is this row's, not that of one before in this process
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+    step()  # caches are filled, networks compiled
     times = []
     for _ in range(rounds):
         begun = time.perf_counter()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import pytest
@@ -160,6 +160,28 @@ def group(request: pytest.FixtureRequest, size: Size, device: torch.device) -> s
     return f"One GRPO step ({request.config.getoption('--size', 'small')}, {where}: {shape})"
 
 
+def grpo_of(
+    size: Size, encoder: Tower, device: torch.device, *, settings: MDMSettings | None = None, precision: str = "fp32"
+) -> GRPO:
+    """Return motionkit's side: the same work as the plain step's, full fine-tuning without anchor and average."""
+    source = plain_dataset(
+        skeleton=HUMANML, fps=20.0, normalizer=Normalizer(torch.zeros(263), torch.ones(263)), max_length=196
+    )
+    shape = settings or MDMSettings(mask_frames=True)
+    return GRPO(
+        new_policy(shape, dataset=source, encoder=CachedEncoder(encoder), device=device),
+        Height(),
+        rollout=GrpoRollout(prompts=size.prompts, group_size=size.group, micro_batch=size.micro_batch),
+        sampler=GrpoSampler(
+            spacing="even", train_timesteps=size.steps, window_size=size.window, guidance_scale=GUIDANCE
+        ),
+        objective=GrpoObjective(credit="sample", kl_coef=KL, anchor=0.0),
+        lora=LoraSettings(),
+        ema=EmaSettings(),
+        precision=precision,
+    )
+
+
 def measure(benchmark, action, fresh, device: torch.device, rounds: int) -> float:
     """Time `action`, with an untimed `fresh` before each round; return the shortest time."""
 
@@ -218,27 +240,10 @@ def test_motionkit_step(row: str, benchmark, ratios: Ratios, size: Size, device:
     if ours.matmul == "onednn" and (device.type != "cpu" or torch.cpu._is_amx_tile_supported()):
         pytest.skip("oneDNN computes in float32 on CPUs without AMX only")
     encoder, rounds = tower(size.tokens, device), iter(range(1000))
-    source = plain_dataset(
-        skeleton=HUMANML, fps=20.0, normalizer=Normalizer(torch.zeros(263), torch.ones(263)), max_length=196
-    )
-    shape = MDMSettings(mask_frames=True)
     window = size.window if ours.window else size.steps
 
     def fresh():
-        policy = new_policy(shape, dataset=source, encoder=CachedEncoder(encoder), device=device)
-        grpo = GRPO(
-            policy,
-            Height(),
-            rollout=GrpoRollout(prompts=size.prompts, group_size=size.group, micro_batch=size.micro_batch),
-            sampler=GrpoSampler(
-                spacing="even", train_timesteps=size.steps, window_size=window, guidance_scale=GUIDANCE
-            ),
-            # The same work on both sides: full fine-tuning, no anchor, no average.
-            objective=GrpoObjective(credit="sample", kl_coef=KL, anchor=0.0),
-            lora=LoraSettings(),
-            ema=EmaSettings(),
-            precision=ours.precision,
-        )
+        grpo = grpo_of(replace(size, window=window), encoder, device, precision=ours.precision)
         return (grpo, [Prompt((text,), (size.frames,), text) for text in asked(size, next(rounds))]), {}
 
     def action(grpo: GRPO, prompts: list[Prompt]) -> None:

@@ -1,6 +1,6 @@
 """Seconds and memory of a step of 8 prompts x 8 motions of 5 s at the released size, on a card; else of a tiny one.
 
-pytest -s plugins/motionkit-policy-kimodo/tests/benchmark_step.py
+Run as ``pytest -s plugins/motionkit-policy-kimodo/tests/benchmark_step.py``.
 """
 
 from __future__ import annotations

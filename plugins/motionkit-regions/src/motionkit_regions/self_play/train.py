@@ -164,7 +164,7 @@ class Sa2vaRl:
             raise MotionkitError(
                 f"the policy {settings.policy.label} cannot be sharded.",
                 why="it does not say which of its layers can be gathered by themselves.",
-                fix="leave out --shard: every process holds the whole policy.",
+                fix="--shard none: every process holds the whole policy.",
             )
         for name, asked in (
             ("balance=gradient", loops.balance == "gradient"),
@@ -174,10 +174,10 @@ class Sa2vaRl:
                 raise MotionkitError(
                     f"loops.{name} has no meaning with --shard full.",
                     why="it compares the gradient of each loop, and of sharded weights there is their sum alone.",
-                    fix=f"leave out loops.{name.partition('=')[0]}, or --shard.",
+                    fix=f"leave out loops.{name.partition('=')[0]}, or --shard none.",
                 )
         if settings.check:
-            raise MotionkitError("--check is made of a whole policy.", fix="leave out --shard.")
+            raise MotionkitError("--check is made of a whole policy.", fix="--shard none.")
 
     def _unknown_words(self) -> list[str]:
         """Return a note if the policy does not know all words of the first training captions that may be read."""
