@@ -68,7 +68,7 @@ from motionkit.text_to_motion.trained import (
     trained_items,
 )
 from motionkit.training.base import LOSS, REWARD, Figure, dataset_inputs, inputs_of
-from motionkit.training.device import describe_device, set_up, total_memory
+from motionkit.training.device import describe_device, set_up
 from motionkit.training.steps import restore, run_steps
 from motionkit.training.world import OneProcess, World
 
@@ -243,8 +243,7 @@ class GrpoTrainer:
         self.forecast = forecast(self.grpo, prompts, motions // self.world.size)
         self.shared: list[str] = []
         self.notes: list[str] = []
-        if (card := total_memory(device)) and self.forecast.peak > card:
-            _logger.warning("a step may not fit into the %.3g GB of %s: %s", card / 1e9, device, self.forecast)
+        self.forecast.warn(device)
         self.cursor = PromptCursor(
             prompts, settings.rollout.prompts, settings.seed, self.world, by_length=settings.rollout.by_length
         )

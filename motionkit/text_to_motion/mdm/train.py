@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, cast
 
@@ -44,6 +44,7 @@ from motionkit.tracking import Report, entry_of, table_of
 from motionkit.training.base import LOSS, Figure, inputs_of
 from motionkit.training.device import autocast, describe_device, set_up
 from motionkit.training.learner import Learner, cosine_rate
+from motionkit.training.memory import Forecast, forecast_loss, weights_of
 from motionkit.training.supervised import fit
 from motionkit.training.world import OneProcess, World, share_of, sum_over
 
@@ -258,6 +259,32 @@ class PretrainMDM:
             self._mirrored = mirrored(self._train_clips, self.policy.skeleton)
             self.policy.encoder.encode([text for clip in self._mirrored for text in clip.captions])  # refused here
         settle_matmul(settings, cast(DiffusionPolicy, self.policy), prompts, samples=settings.train.batch_size)
+        optim, train = settings.optim, settings.train
+        rate = cosine_rate(optim.learning_rate, optim.warmup_steps, settings.run.num_steps, train.final_rate)
+        self.learner = Learner(self.policy, optim, rate, ema=train.ema, world=self.world)
+        self.forecast = self._forecast()
+        self.forecast.warn(self.device)
+
+    def _forecast(self) -> Forecast:
+        """Forecast a step of this process's share of a batch of the longest clips."""
+        longest = max(self._train_clips, key=lambda clip: len(clip.features))
+        if self._clutter:  # as long as with the longest neighbours
+            frames = len(longest.features) + _NEIGHBOURS * _LONGEST
+            longest = replace(
+                longest, features=longest.features.repeat(-(-frames // len(longest.features)), 1)[:frames]
+            )
+
+        def loss(rows: int) -> Tensor:
+            batch = self._batches([longest] * rows, clutter=0.0)(1)
+            return self._total(self._losses(batch), batch)
+
+        rows = min(self.settings.train.batch_size, len(self._train_clips)) // self.world.size
+        trained = [parameter for _, parameter in self.learner.trained]
+        held = weights_of(self.policy.network, trained, average=self.learner.ema is not None)
+        self.policy.network.train()
+        result = forecast_loss(held, trained, loss, rows, self.device)
+        self.policy.network.eval()
+        return result
 
     def _find_evaluator(self, dataset: TextMotionDataset) -> Named | None:
         """Return the newest finished evaluator of these data, in whose space FID is measured without a judge.
@@ -316,21 +343,21 @@ class PretrainMDM:
             "val_clips": len(self._val_clips),
             "text_encoder": self.policy.encoder.name,
             "epochs": round(self.settings.run.num_steps / self._batches().per_epoch, 1),
+            "step": str(self.forecast),
             "device": describe_device(self.device),
             **({"notes": [self._note]} if self._note else {}),
         }
 
     def train(self, run: Run) -> Mapping[str, object]:
         """Train; see `motionkit.training.base.Trainer.train`."""
-        settings, optim = self.settings, self.settings.optim
+        settings, learner = self.settings, self.learner
         if self._note:
             _logger.warning("%s", self._note)
         batches, held_out = self._batches(), self._held_out()
-        rate = cosine_rate(optim.learning_rate, optim.warmup_steps, settings.run.num_steps, settings.train.final_rate)
-        learner = Learner(self.policy, optim, rate, ema=settings.train.ema, world=self.world)
         validated = "val/loss/diffusion"
 
         def begin() -> None:
+            _logger.info("%s", self.forecast)
             if self.world.main:
                 self.policy.save(run.artifact("policy"), tensors=False)
                 self._items.write(run.artifact("policy"))
@@ -350,7 +377,7 @@ class PretrainMDM:
             run,
             settings,
             learner,
-            lambda step: self._step(batches(step).rows(self._share), learner, step),
+            lambda step: self._step(batches(step).rows(self._share), step),
             measure=measure,
             every=settings.train.val_every,
             before=validate_first,
@@ -416,10 +443,15 @@ class PretrainMDM:
         quality.shown.keep(run, "after")
         return quality
 
-    def _batches(self) -> MdmBatches:
+    @property
+    def _clutter(self) -> float:
+        return self.settings.train.clutter if self.policy.settings.clause_frames else 0.0
+
+    def _batches(self, clips: Sequence[TextClip] = (), *, clutter: float | None = None) -> MdmBatches:
+        """Return the batches of the training clips, or of others."""
         settings = self.settings
         return MdmBatches(
-            [*self._train_clips, *self._mirrored],
+            clips or [*self._train_clips, *self._mirrored],
             self.policy.normalizer.to("cpu"),
             batch_size=settings.train.batch_size,
             steps=len(self.policy.schedule),
@@ -428,7 +460,7 @@ class PretrainMDM:
             random_crop=self._random_crop,
             cond_drop=settings.train.cond_drop,
             early=settings.train.early,
-            clutter=settings.train.clutter if self.policy.settings.clause_frames else 0.0,
+            clutter=self._clutter if clutter is None else clutter,
             grid=self.policy.settings.patch_size,
         )
 
@@ -442,15 +474,18 @@ class PretrainMDM:
             seed=0,
         ).fixed()
 
-    def _step(self, batch: MdmBatch, learner: Learner, step: int) -> dict[str, float]:
-        learner.zero_grad()
+    def _total(self, losses: Mapping[str, Tensor], batch: MdmBatch) -> Tensor:
+        """Return this process's part of the batch's mean loss."""
+        return weighted_loss(losses, self._weight[batch.timestep], self.settings.train) / self.world.size
+
+    def _step(self, batch: MdmBatch, step: int) -> dict[str, float]:
+        self.learner.zero_grad()
         self.policy.network.train()
-        # Each process adds its part of the batch's mean.
         losses = self._losses(batch)
         parts = {name: values.mean() / self.world.size for name, values in losses.items()}
-        loss = weighted_loss(losses, self._weight[batch.timestep], self.settings.train) / self.world.size
+        loss = self._total(losses, batch)
         loss.backward()
-        moved = learner.descend(step - 1)
+        moved = self.learner.descend(step - 1)
         self.policy.network.eval()
         named = {"total": loss} | parts
         return sum_over({f"loss/{name}": float(value.detach()) for name, value in named.items()}, self.world) | moved

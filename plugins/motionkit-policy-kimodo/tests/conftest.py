@@ -18,9 +18,9 @@ from torch import Tensor
 from motionkit.config import resolve
 from motionkit.nn import stock_keys
 from motionkit.testing import TEXTS as CHECKED
-from motionkit.text_to_motion.grpo.forecast import Alive
 from motionkit.text_to_motion.grpo.settings import GrpoSettings
 from motionkit.text_to_motion.grpo.train import GrpoTrainer
+from motionkit.training.memory import Alive
 from motionkit_policy_kimodo.network import KimodoNetwork, Shape
 from motionkit_policy_kimodo.settings import KimodoOptions
 from motionkit_policy_kimodo.skeletons import body, table

@@ -22,6 +22,7 @@ from motionkit.kernels import physics_sums
 from motionkit.motion import HUMANML, Clip, Motion, with_frame_after
 from motionkit.rl import length_mask
 from motionkit.testing import check_dataset
+from motionkit.training.memory import Alive
 from motionkit_policy_kimodo.clips import encode_clips, own_body, resampled, write_starter_table
 from motionkit_policy_kimodo.constraints import PARTS, columns_of
 from motionkit_policy_kimodo.dataset import KimodoMotions
@@ -116,6 +117,33 @@ def test_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.equal(moved, told)  # those without constraints are as the text says
     assert torch.equal(bent.conditions.observed, bent.x0)
     assert sum(float((batch.timestep > 900).float().mean()) for batch in batches) / len(batches) > 0.65
+
+
+def test_a_step_makes_the_tensors_that_were_forecast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOTIONKIT_CACHE", str(tmp_path))
+    settings = PretrainKimodoSettings.model_validate(
+        {
+            "dataset": {"name": "starter", "clips": 50, "val_clips": 1},
+            "model": {"latent": 64, "feedforward": 128, "layers": 2},
+            "train": {"batch_size": 8, "headings": 0},
+            "device": "cpu",
+        }
+    )
+    trainer = PretrainKimodo(settings)
+    trainer.prepare()
+    before = torch.get_rng_state()
+    expected = trainer._forecast()
+    assert torch.equal(torch.get_rng_state(), before)
+    assert f"{expected.peak / 1e6:.1f} MB" in str(trainer.describe()["step"])
+    longest = max(trainer._features["train"], key=len)
+    trainer._features["train"] = [longest] * 8
+    trainer._captions["train"] = trainer._captions["train"][:8]
+    trainer._step(1)
+    with Alive() as alive:
+        trainer._step(2)
+    parts = expected.parts
+    made = expected.peak - parts["weights"] - parts["average"] - 2 / 3 * parts["gradients and AdamW"]
+    assert made == pytest.approx(alive.most, rel=0.1)
 
 
 def test_loss(soma: KimodoOptions) -> None:

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from motionkit.config import choose_one
-from motionkit.text_to_motion.grpo.forecast import Alive, forecast
+from motionkit.text_to_motion.grpo.forecast import forecast
 from motionkit.text_to_motion.grpo.settings import EmaSettings
 from motionkit.text_to_motion.grpo.step import GRPO
 from motionkit.text_to_motion.rewards.mix import RewardMix
 from motionkit.text_to_motion.settings import LoraSettings
+from motionkit.training.memory import Alive
 
 from .toy import PROMPTS, Height, make_policy
 

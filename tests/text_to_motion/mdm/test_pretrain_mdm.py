@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from motionkit.text_to_motion.mdm.losses import diffusion_loss, joint_velocity_l
 from motionkit.text_to_motion.mdm.open import open_policy
 from motionkit.text_to_motion.mdm.settings import MDMOptions, PretrainMDMSettings
 from motionkit.text_to_motion.mdm.train import MdmBatches, PretrainMDM, _require_space, mirrored
+from motionkit.training.memory import Alive
 
 from ...made import starter_evaluator
 from ...made.plain import plain
@@ -113,6 +115,25 @@ def _no_text_model(monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in: Callable[..., CachedEncoder] = lambda *a, **k: CachedEncoder(HashEncoder(8, "minilm"))  # noqa: E731
     monkeypatch.setattr(factory, "open_encoder", stand_in)
     monkeypatch.setattr("motionkit.text_to_motion.mdm.train.open_encoder", stand_in)
+
+
+@pytest.mark.parametrize("clutter", [0.0, 1.0])
+def test_a_step_makes_the_tensors_that_were_forecast(clutter: float) -> None:
+    shape = {"layers": 4, "latent_dim": 64, "num_heads": 2, "ff_size": 128, "patch_size": 1, "diffusion_steps": 10}
+    trainer = PretrainMDM(_settings(train={"batch_size": 8, "clutter": clutter}, model=shape))
+    trainer.prepare()
+    expected = trainer.forecast
+    assert str(expected) == trainer.describe()["step"]
+    assert expected.seconds > 0
+    longest = 48 if clutter else max(min(48, len(clip.features)) for clip in trainer._train_clips)
+    clip = replace(trainer._train_clips[0], features=torch.randn(longest, 263))
+    batches = MdmBatches([clip] * 8, trainer.policy.normalizer, batch_size=8, steps=10, max_length=48, seed=0)
+    trainer._step(batches(1), 1)
+    with Alive() as alive:
+        trainer._step(batches(2), 2)
+    parts = expected.parts
+    made = expected.peak - parts["weights"] - parts["average"] - 2 / 3 * parts["gradients and AdamW"]
+    assert made == pytest.approx(alive.most, rel=0.1)
 
 
 def _train(settings: PretrainMDMSettings, out: Path, *, stop_at: int = 0, resume: bool = False) -> dict[str, Any]:

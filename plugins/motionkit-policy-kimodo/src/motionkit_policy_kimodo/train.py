@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from motionkit.text_to_motion.pairs.data import clip_inputs, trained_on_clips, u
 from motionkit.training.base import LOSS, Figure
 from motionkit.training.device import autocast, describe_device, set_up
 from motionkit.training.learner import Learner, cosine_rate
+from motionkit.training.memory import Forecast, forecast_loss, weights_of
 from motionkit.training.supervised import fit
 from motionkit_policy_kimodo.clips import encode_clips, own_body, write_starter_table
 from motionkit_policy_kimodo.constraints import PARTS, columns_of
@@ -45,6 +47,7 @@ _MOST = 20  # frames of a constraint
 _MEASURED = 512  # clips, or up to twice as many, that the statistics of a new model are taken from
 _POOL = 16  # batches whose clips are sorted by length, so that little is padded
 _TURNS = 4  # headings of each clip in the statistics of a new model
+_logger = logging.getLogger("motionkit.pretrain")
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,27 @@ class PretrainKimodo:
         self.inputs |= {"embeddings": self.policy.texts.fingerprint}
         if settings.init:
             self.inputs |= {"init": fingerprint_tensors(self.policy.network.state_dict())}
+        optim, train = settings.optim, settings.train
+        rate = cosine_rate(optim.learning_rate, optim.warmup_steps, settings.run.num_steps, train.final_rate)
+        self.learner = Learner(self.policy, optim, rate, ema=train.ema)
+        self.forecast = self._forecast()
+        self.forecast.warn(self.device)
+
+    def _forecast(self) -> Forecast:
+        """Forecast a step of the longest clip, with the losses of constraints."""
+        clips = self._features["train"]
+        longest = max(range(len(clips)), key=lambda row: len(clips[row]))
+
+        def loss(rows: int) -> Tensor:
+            return self._losses(self._made("train", [longest] * rows, _generator("plan", 0), plain=False))["total"]
+
+        rows = min(self.settings.train.batch_size, len(clips))
+        trained = [parameter for _, parameter in self.learner.trained]
+        held = weights_of(self.policy.network, trained, average=self.learner.ema is not None)
+        self.policy.network.train()
+        result = forecast_loss(held, trained, loss, rows, self.device)
+        self.policy.network.eval()
+        return result
 
     def _new(self, folder: Path, representation: KimodoRepresentation, width: int) -> Path:
         """Write a model with random weights and the statistics of training clips, and return its folder."""
@@ -151,17 +175,16 @@ class PretrainKimodo:
             "parameters": sum(parameter.numel() for parameter in self.policy.network.parameters()),
             "train_clips": len(self._features["train"]),
             "val_clips": len(self._features["val"]),
+            "step": str(self.forecast),
             "device": describe_device(self.device),
         }
 
     def train(self, run: Run) -> Mapping[str, object]:
         """Train; see `motionkit.training.base.Trainer.train`."""
-        settings, optim = self.settings, self.settings.optim
-        rate = cosine_rate(optim.learning_rate, optim.warmup_steps, settings.run.num_steps, settings.train.final_rate)
-        learner = Learner(self.policy, optim, rate, ema=settings.train.ema)
-        held_out = self._fixed()
+        settings, learner, held_out = self.settings, self.learner, self._fixed()
 
         def begin() -> None:
+            _logger.info("%s", self.forecast)
             folder = run.artifact("policy")
             if settings.embeddings is None:  # the run keeps the starter's table
                 self.policy.texts = TextTable(write_starter_table(folder / "texts.safetensors"))
@@ -172,7 +195,7 @@ class PretrainKimodo:
             run,
             settings,
             learner,
-            lambda step: self._step(step, learner),
+            self._step,
             measure=lambda _: {"val/loss/total": self._validate(held_out)},
             every=settings.train.val_every,
             before=lambda: {"loss": self._validate(held_out)},
@@ -188,12 +211,12 @@ class PretrainKimodo:
         table = {"title": "Held-out clips", "columns": ["", "before", "after"], "rows": rows, "numbers": [1, 2]}
         return {"metrics": {"val/loss/total": last, "heldout/physics/jerk": float(jerk[1])}, "table": table}
 
-    def _step(self, step: int, learner: Learner) -> dict[str, float]:
-        learner.zero_grad()
+    def _step(self, step: int) -> dict[str, float]:
+        self.learner.zero_grad()
         self.policy.network.train()
         losses = self._losses(self._batch(step))
         losses["total"].backward()
-        moved = learner.descend(step - 1)
+        moved = self.learner.descend(step - 1)
         self.policy.network.eval()
         return {"loss/total": float(losses["total"].detach())} | moved
 
