@@ -14,7 +14,6 @@ import pygltflib
 import pytest
 import roma
 import torch
-import trimesh
 
 from motionkit.errors import MotionkitError
 from motionkit.formats.glb import write_glb
@@ -184,6 +183,8 @@ def test_the_mesh_follows_the_bones(written):
 
 
 def test_trimesh_opens_it_and_its_surface_is_closed_and_faces_outwards(written):
+    import trimesh
+
     path, motion = written
     scene = trimesh.load_scene(str(path))
     (mesh,) = scene.geometry.values()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 import warnings
 from pathlib import Path
-
-import nltk
-from nltk.corpus.reader.wordnet import WordNetCorpusReader
+from typing import TYPE_CHECKING
 
 from motionkit_regions.meteor.score import load_lexicon
+
+if TYPE_CHECKING:
+    from nltk.corpus.reader.wordnet import WordNetCorpusReader
 
 DEBIAN = Path("/usr/share/wordnet")
 """Where the package wordnet-base of Debian puts WordNet 3.0."""
@@ -27,6 +28,9 @@ def wordnet_reader(root: Path) -> WordNetCorpusReader:
     Args:
         root: An empty folder; nltk reads below the folders of ``nltk.data.path`` only, so it is put there.
     """
+    import nltk
+    from nltk.corpus.reader.wordnet import WordNetCorpusReader
+
     folder = root / "corpora/wordnet"
     folder.mkdir(parents=True)
     for file in filter(Path.is_file, DEBIAN.iterdir()):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import peft
 import pytest
 import torch
 from torch import Tensor, nn
@@ -134,6 +133,8 @@ def test_refusals() -> None:
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 def test_adapters_are_those_of_peft_bit_for_bit(dropout: float) -> None:
     """Names in their order, draws, flags, output and gradients, so that runs of peft's adapters go on."""
+    import peft  # costs more than torch: only in the process that runs this test
+
     ours, theirs = Net(), Net()
     add_adapters(ours, r=3, alpha=5.0, dropout=dropout, targets=["attn", "text"], seed=4)
     torch.manual_seed(4)

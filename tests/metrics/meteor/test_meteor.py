@@ -8,16 +8,17 @@ import string
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import nltk
 import pytest
-from nltk.corpus.reader.wordnet import WordNetCorpusReader
-from nltk.translate.meteor_score import meteor_score
 
 from motionkit.errors import MotionkitError
 from motionkit_regions.meteor.score import Meteor, load_lexicon, read_wordnet
 
 from ...made.captions import DEBIAN, caption_pairs, wordnet_reader
+
+if TYPE_CHECKING:
+    from nltk.corpus.reader.wordnet import WordNetCorpusReader
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +26,8 @@ def oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WordNetCorpusRe
     """nltk's reader of the distribution's files."""
     if not (DEBIAN / "data.noun").is_file():
         pytest.skip("WordNet's files are not installed (apt install wordnet-base)")
+    import nltk
+
     before = list(nltk.data.path)
     yield wordnet_reader(tmp_path_factory.mktemp("nltk"))
     nltk.data.path[:] = before
@@ -83,6 +86,8 @@ def split_slowly(text: str) -> list[str]:
 
 
 def test_random_captions_score_as_nltk_with_wordnet_does(oracle: WordNetCorpusReader) -> None:
+    from nltk.translate.meteor_score import meteor_score
+
     pairs = caption_pairs(5000, seed=1)
     space, words = Meteor("space"), Meteor("words")
     found = [space(text, [reference]) for text, reference in pairs]

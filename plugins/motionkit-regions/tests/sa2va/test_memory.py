@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import peft
 import pytest
 import torch
 from typer.testing import Result
@@ -109,6 +108,8 @@ def test_the_plan_of_26b_on_eight_cards(tmp_path: Path) -> None:
 
 def test_activations_are_about_what_a_backward_pass_holds() -> None:
     """A language model with adapters on every layer, in float32, against what autograd saves."""
+    import peft  # costs more than torch: only in the process that runs this test
+
     transformers = pytest.importorskip("transformers")
     words = {"vocab_size": 40, "hidden_size": 64, "num_hidden_layers": 3, "intermediate_size": 300,
              "num_attention_heads": 4, "num_key_value_heads": 1}  # fmt: skip
