@@ -27,8 +27,7 @@ class Conditions:
 
     def select(self, index: Tensor) -> Conditions:
         """Return the rows `index` (``[M]`` int64), repeats allowed."""
-        given = {name: value[index] for name, value in vars(self).items() if value is not None}
-        return Conditions(**given)
+        return Conditions(**{name: value[index] for name, value in vars(self).items() if value is not None})
 
     def to(self, device: torch.device | str) -> Conditions:
         """Move them."""
@@ -71,9 +70,8 @@ class Guidance:
         Without constraints k is u: two rows a motion, and one for a text weight of 1.
         """
         passes = self._passes(constrained=conditions.mask is not None)
-        rows = [conditions.without(text=not text, constraint=not constraint) for text, constraint in passes]
-        names = ("text", "text_mask", "heading") + (("observed", "mask") if conditions.mask is not None else ())
-        joined = {name: torch.cat([getattr(row, name) for row in rows]) for name in names}
+        rows = [vars(conditions.without(text=not text, constraint=not constraint)) for text, constraint in passes]
+        joined = {name: torch.cat([row[name] for row in rows]) for name, had in rows[0].items() if had is not None}
         count = len(passes)
         made = network(x.repeat(count, 1, 1), timestep.repeat(count), lengths.repeat(count), **joined).chunk(count)
         # The first pass has no weight: it is u, or the only one.

@@ -41,16 +41,6 @@ class Shape:
     heading: bool = True  # There is a token of the first heading
 
 
-class _TimeEmbedding(nn.Module):
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.time_embed = nn.Sequential(nn.Linear(width, width), nn.SiLU(), nn.Linear(width, width))
-
-    def forward(self, row: Tensor) -> Tensor:
-        embedded: Tensor = self.time_embed(row)
-        return embedded
-
-
 class Stage(nn.Module):
     """Text slots, timestep, first heading and frames as one sequence; the outputs of the frames are returned."""
 
@@ -58,7 +48,8 @@ class Stage(nn.Module):
         super().__init__()
         self.shape = shape
         self.embed_text = nn.Linear(shape.text_width, shape.latent)
-        self.embed_timestep = _TimeEmbedding(shape.latent)
+        embed = nn.Sequential(nn.Linear(shape.latent, shape.latent), nn.SiLU(), nn.Linear(shape.latent, shape.latent))
+        self.embed_timestep = nn.ModuleDict({"time_embed": embed})
         self.input_linear = nn.Linear(features, shape.latent)
         self.output_linear = nn.Linear(shape.latent, out)
         self.linear_first_heading_angle = nn.Linear(2, shape.latent)  # in all files, with a token of it or not
@@ -86,7 +77,7 @@ class Stage(nn.Module):
             text_mask: ``[N, slots]`` bool.
             table: ``[P, latent]`` positions.
         """
-        extra = [self.embed_timestep(row)]
+        extra = [self.embed_timestep["time_embed"](row)]
         if self.shape.heading:
             extra.append(self.linear_first_heading_angle(torch.stack([heading.cos(), heading.sin()], dim=-1)))
         # [N, slots + 2 + T, latent]: frame 0 has the position slots + 2, or slots + 1 without a heading.
