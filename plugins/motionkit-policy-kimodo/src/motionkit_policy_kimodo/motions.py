@@ -5,12 +5,10 @@ Neither holds a frame rate; it is Kimodo's, 30, unless another is given.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,7 +17,7 @@ from motionkit.formats import Fit, WriteOptions
 from motionkit.geometry import positions_from_bones
 from motionkit.motion import HUMANML, Clip, Motion, ReadOptions
 from motionkit.motion.motion import check_size
-from motionkit.runs import write_bytes_atomic
+from motionkit.runs import write_arrays_atomic
 from motionkit.weights import as_tensor, read_array
 from motionkit_policy_kimodo import FPS, SHORTEST
 from motionkit_policy_kimodo.qpos import from_qpos, projected, read_qpos, to_qpos, write_qpos
@@ -119,10 +117,8 @@ def write_kimodo(path: Path, clips: Sequence[Clip], options: WriteOptions) -> No
         "posed_joints": joints, "global_rot_mats": rotations, "local_rot_mats": local, "smooth_root_pos": smooth,
         "root_positions": root, "global_root_heading": heading,
     }  # fmt: skip
-    numbers: dict[str, Any] = {name: values.float().numpy() for name, values in arrays.items()}
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, foot_contacts=contacts.numpy().astype(bool), **numbers)
-    write_bytes_atomic(path, buffer.getvalue())
+    numbers = {name: values.float().numpy() for name, values in arrays.items()}
+    write_arrays_atomic(path, {"foot_contacts": contacts.numpy().astype(bool), **numbers})
 
 
 def of_kimodo(clip: Clip, *, robot: bool = False) -> tuple[Motion, Body, Tensor]:
