@@ -16,7 +16,7 @@ from motionkit.errors import MotionkitError
 from motionkit.geometry import positions_from_bones
 from motionkit.motion import HUMANML
 from motionkit.nn import add_adapters
-from motionkit_policy_kimodo import files
+from motionkit.weights import _hub
 from motionkit_policy_kimodo.files import export_checkpoint, read_checkpoint
 
 MODEL = "model.safetensors"
@@ -131,8 +131,8 @@ def test_unknown_keys_are_told(checkpoint: Path, caplog: pytest.LogCaptureFixtur
         ("num_layers: 1", "num_layers: 100000000", "num_layers"),
         ("num_heads: 2", "num_heads: 3", "do not divide"),
         ("fps: 30", "fps: fast", "fps"),
-        ("/model.safetensors", "/other.safetensors", "other.safetensors"),
-        ("/model.safetensors", "/../../etc/passwd", "passwd cannot be opened"),
+        ("/model.safetensors", "/other.safetensors", "other.safetensors is missing"),
+        ("/model.safetensors", "/../../etc/passwd", "passwd is missing"),
         ("kimodo.skeleton.G1Skeleton34", "kimodo.skeleton.SOMASkeleton30", "has the shape [412]"),
     ],
 )
@@ -188,7 +188,7 @@ def test_hub(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append((source, files))
         return checkpoint, "commit"
 
-    monkeypatch.setattr(files.weights, "download", download)
+    monkeypatch.setattr(_hub, "download", download)
     assert read_checkpoint("nvidia/Kimodo-G1-TINY").folder == checkpoint
     assert asked[0][0] == "nvidia/Kimodo-G1-TINY"
     assert "config.yaml" in asked[0][1]

@@ -29,15 +29,14 @@ from motionkit.motion import DataRecord, Normalizer
 from motionkit.nn import add_adapters, merged_state, native_keys, stock_keys
 from motionkit.rigs import default_rest
 from motionkit.runs import OutputFolder, find_model
-from motionkit_policy_kimodo.guidance import Conditions, Guidance
-from motionkit_policy_kimodo.network import EPSILON, STEPS, KimodoNetwork, Shape
+from motionkit_policy_kimodo.network import EPSILON, STEPS, Conditions, Guidance, KimodoNetwork, Shape
 from motionkit_policy_kimodo.representation import LOCAL, ROOT, KimodoRepresentation
 from motionkit_policy_kimodo.skeletons import SMPLX, Body, body, read_smplx, require_array
 
 CONFIG, STATISTICS, JOINTS = "config.yaml", "stats/motion", "joints.npy"
 FOLDER, DOCUMENT = "policy", "policy.json"
 POLICY, RETRIEVAL = "Kimodo", "TMR"
-_PATTERNS = ("config.yaml", "policy.json", "*.safetensors", "*.npy", "last_weights/*.pt")
+FILES = ("config.yaml", "policy.json", "*.safetensors", "*.npy", "last_weights/*.pt")  # of a model on the hub
 _PREFIX = "denoiser.backbone."
 _BODIES = {"SOMASkeleton30": "soma30", "G1Skeleton34": "g1", "SMPLXSkeleton22": SMPLX}
 _CLASSES = {POLICY, RETRIEVAL, "TwostageDenoiser", "KimodoMotionRep", "TMRMotionRep", *_BODIES}
@@ -129,13 +128,6 @@ class Checkpoint:
     network: KimodoNetwork  # In eval mode
 
 
-def located(source: str) -> Path:
-    """Return the folder of a model: a path, or ``ORG/NAME`` of the hub, which is downloaded."""
-    if weights.is_hub_id(source):
-        return weights.download(source, files=_PATTERNS)[0]
-    return Path(source).expanduser()
-
-
 def read_checkpoint(source: str, *, smplx: Path | None = None, root_gradient: bool = False) -> Checkpoint:
     """Open a model of Kimodo.
 
@@ -148,7 +140,7 @@ def read_checkpoint(source: str, *, smplx: Path | None = None, root_gradient: bo
     Raises:
         MotionkitError: The folder is another model's or incomplete, or the model is of a kind that is not supported.
     """
-    folder = located(source)
+    folder = weights.located(source, files=FILES)
     saved = find_model(folder, FOLDER, DOCUMENT) if folder.is_dir() else None
     folder = folder if saved is None else saved.document.parent
     config = read_config(folder, POLICY)
@@ -185,6 +177,8 @@ def read_checkpoint(source: str, *, smplx: Path | None = None, root_gradient: bo
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:
+    if not path.is_file():
+        raise MotionkitError(f"{path.parent} has no weights: {path.name} is missing.", fix=_AGAIN)
     content = weights.read(path)
     if (tensors := weights.find_tensors(content)) is None:
         raise MotionkitError(f"{path} holds no weights: it is {weights.describe(content)}.", fix=_AGAIN)

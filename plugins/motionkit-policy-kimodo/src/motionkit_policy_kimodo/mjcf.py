@@ -143,8 +143,11 @@ class _Reader:
         for child in element.findall("body"):
             moved = [name for joint in child.findall("joint") if (name := joint.get("name", "")) in self.hinges]
             self.hinges -= set(moved[:1])
-            there = _Place(self.known[moved[0]], *_HERE) if moved else place.within(*self._frame(child.attrib, said))
-            self._body(child, there, given)
+            if moved:
+                self._body(child, _Place(self.known[moved[0]], *_HERE), given)
+            else:
+                frame = self._frame(child.attrib, f"the body {child.get('name', 'of no name')}")
+                self._body(child, place.within(*frame), given)
 
     def _inertial(self, element: Element | None, place: _Place, said: str) -> None:
         if element is None:

@@ -20,9 +20,8 @@ from motionkit.text_to_motion.generating import TextToMotionPolicy
 from motionkit_policy_kimodo import FPS, LONGEST, SHORTEST
 from motionkit_policy_kimodo.constraints import observe, read_constraints
 from motionkit_policy_kimodo.files import DOCUMENT, copy_beside, export_checkpoint, read_checkpoint
-from motionkit_policy_kimodo.guidance import Conditions, Guidance
 from motionkit_policy_kimodo.metrics import KimodoMeasures
-from motionkit_policy_kimodo.network import STEPS
+from motionkit_policy_kimodo.network import STEPS, Conditions, Guidance
 from motionkit_policy_kimodo.prompts import radians
 from motionkit_policy_kimodo.settings import KimodoOptions
 from motionkit_policy_kimodo.texts import COMMAND, TextTable

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from motionkit.config import Chosen, Cli, Group, Place, slot
 from motionkit.contracts.protocol import Argument, ProtocolSettings
@@ -17,6 +17,8 @@ from motionkit.text_to_motion.next import use_policy as after_training
 from motionkit.text_to_motion.settings import LoraSettings
 from motionkit.training.settings import OptimSettings, RunSettings, TrainerSettings
 from motionkit_policy_kimodo import FPS, LONGEST
+
+_PACKAGE = "motionkit_policy_kimodo"
 
 File = Annotated[Path | None, Place()]
 Model = Annotated[str, Place(hub=True)]
@@ -219,63 +221,59 @@ class PromptOptions(Group):
     held_out: float = Field(0.2, gt=0, lt=1, description="Share of the texts that are for val and test.")
 
 
-def _component(place: str, options: type[BaseModel], summary: str, **more: Any) -> Component:
-    return Component(summary=summary, options=options, factory=f"motionkit_policy_kimodo.{place}", **more)
-
-
-_OF_RUNS: dict[str, Any] = {
-    "models": "motionkit_policy_kimodo.settings:MODELS",
-    "next": "motionkit_policy_kimodo.settings:use_policy",
-}
-
-policy = _component(
-    "policy:KimodoPolicy",
-    KimodoOptions,
-    "Kimodo: humans (SOMA, SMPL-X) and the robot Unitree G1, from text and constraints",
-    exports={"kimodo": "motionkit_policy_kimodo.policy:export"},
+policy = Component(
+    summary="Kimodo: humans (SOMA, SMPL-X) and the robot Unitree G1, from text and constraints",
+    options=KimodoOptions,
+    factory=f"{_PACKAGE}.policy:KimodoPolicy",
+    exports={"kimodo": f"{_PACKAGE}.policy:export"},
+    models=f"{_PACKAGE}.settings:MODELS",
+    next=f"{_PACKAGE}.settings:use_policy",
     metrics=METRICS,
-    **_OF_RUNS,
 )
-clips = _component(
-    "dataset:KimodoClips", PromptOptions, "Motions of SOMA with their texts: folders with meta.json and gt_motion.npz"
+
+pretrain = Component(
+    summary="Train Kimodo on clips with captions.",
+    options=PretrainKimodoSettings,
+    factory=f"{_PACKAGE}.train:PretrainKimodo",
+    models=f"{_PACKAGE}.settings:MODELS",
+    next=f"{_PACKAGE}.settings:use_policy",
 )
-prompts = _component(
-    "dataset:KimodoPrompts",
-    PromptOptions,
-    "Prompts for Kimodo, without clips: a text file, a CSV, or folders with meta.json",
+
+retrieval = Component(
+    summary="Measure TMR-SOMA on the true motions of Kimodo's benchmark",
+    options=RetrievalSettings,
+    factory=f"{_PACKAGE}.tmr:TrueRetrieval",
+    metrics=METRICS,
 )
-motions = _component(
-    "dataset:KimodoMotions",
-    PromptOptions,
+
+
+def _dataset(name: str, summary: str) -> Component:
+    return Component(summary=summary, options=PromptOptions, factory=f"{_PACKAGE}.dataset:{name}")
+
+
+clips = _dataset("KimodoClips", "Motions of SOMA with their texts: folders with meta.json and gt_motion.npz")
+prompts = _dataset("KimodoPrompts", "Prompts for Kimodo, without clips: a text file, a CSV, or folders with meta.json")
+motions = _dataset(
+    "KimodoMotions",
     "Motions of Kimodo's own bodies with their texts, by a CSV with the columns text, seconds and motion",
 )
-retrieval = _component(
-    "tmr:TrueRetrieval",
-    RetrievalSettings,
-    "Measure TMR-SOMA on the true motions of Kimodo's benchmark",
-    metrics=METRICS,
+
+
+def _reward(name: str, options: type[Group], summary: str) -> Component:
+    return Component(summary=summary, options=options, factory=f"{_PACKAGE}.rewards:{name}", gradient=True)
+
+
+tmr = _reward("KimodoTmr", TmrOptions, "Kimodo's TMR-SOMA: cosine of motion and text")
+constraint_error = _reward(
+    "KimodoConstraints", ConstraintRewardOptions, "Kimodo's constraints: minus their error in metres"
 )
-tmr = _component("rewards:KimodoTmr", TmrOptions, "Kimodo's TMR-SOMA: cosine of motion and text", gradient=True)
-constraint_error = _component(
-    "rewards:KimodoConstraints",
-    ConstraintRewardOptions,
-    "Kimodo's constraints: minus their error in metres",
-    gradient=True,
+hinges = _reward(
+    "G1Hinges", HingeOptions, "Minus how far joints of the Unitree G1 are off their hinges and limits, in radians"
 )
-hinges = _component(
-    "rewards:G1Hinges",
-    HingeOptions,
-    "Minus how far joints of the Unitree G1 are off their hinges and limits, in radians",
-    gradient=True,
-)
-balance = _component(
-    "rewards:G1Balance",
+balance = _reward(
+    "G1Balance",
     BalanceOptions,
     "Minus how far the Unitree G1 is out of balance, in metres, by masses and feet of a robot file",
-    gradient=True,
-)
-pretrain = _component(
-    "train:PretrainKimodo", PretrainKimodoSettings, "Train Kimodo on clips with captions.", **_OF_RUNS
 )
 
 

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from motionkit import weights
 from motionkit.contracts.console import Console
 from motionkit.contracts.protocol import Result
 from motionkit.errors import MotionkitError
@@ -22,7 +23,7 @@ from motionkit.motion import ReadOptions
 from motionkit.rl import length_mask
 from motionkit.text_to_motion.tmr.files import MOTION, TEXT, build_encoder, read_one
 from motionkit.text_to_motion.tmr.model import TMR, Latent
-from motionkit_policy_kimodo.files import RETRIEVAL, located, read_config, read_statistics
+from motionkit_policy_kimodo.files import FILES, RETRIEVAL, read_config, read_statistics
 from motionkit_policy_kimodo.motions import read_kimodo
 from motionkit_policy_kimodo.prompts import read_prompts
 from motionkit_policy_kimodo.representation import KimodoRepresentation, on_floor
@@ -97,7 +98,7 @@ def read_retrieval(source: str, texts: TextTable | None = None) -> Retrieval:
         source: Its folder, or its id on the hub: ``nvidia/TMR-SOMA-RP-v1``.
         texts: Vectors of texts; None if none are encoded.
     """
-    config, made = read_config(located(source), RETRIEVAL), body("soma30")
+    config, made = read_config(weights.located(source, files=FILES), RETRIEVAL), body("soma30")
     statistics, _ = read_statistics(config.path.parent, 6 * len(made) + 6)
     folder, heads = config.file("ckpt_folder", "last_weights"), config.size("num_heads")
     files = {name: folder / f"{name}.pt" for name in (MOTION, TEXT)}

@@ -32,8 +32,7 @@ from motionkit.training.supervised import fit
 from motionkit_policy_kimodo.clips import encode_clips, own_body, write_starter_table
 from motionkit_policy_kimodo.constraints import PARTS, columns_of
 from motionkit_policy_kimodo.files import new_checkpoint, read_checkpoint
-from motionkit_policy_kimodo.guidance import Conditions
-from motionkit_policy_kimodo.network import Shape
+from motionkit_policy_kimodo.network import Conditions, Shape
 from motionkit_policy_kimodo.policy import KimodoPolicy
 from motionkit_policy_kimodo.representation import KimodoRepresentation, local_root
 from motionkit_policy_kimodo.settings import KimodoOptions, PretrainKimodoSettings
