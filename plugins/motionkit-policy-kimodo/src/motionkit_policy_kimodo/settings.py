@@ -22,6 +22,12 @@ _PACKAGE = "motionkit_policy_kimodo"
 
 File = Annotated[Path | None, Place()]
 Model = Annotated[str, Place(hub=True)]
+Smplx = Annotated[
+    File,
+    Field(description="Joints of SMPL-X, for models of that body: joints.p of your Kimodo, or an SMPL-X file."),
+]
+TmrSoma = Annotated[Model, Field(description="Folder of TMR-SOMA, or its id on the Hugging Face hub.")]
+TMR_SOMA = "nvidia/TMR-SOMA-RP-v1"
 
 _PAIRS = {"t2m": "texts whose own motion", "m2m": "motions whose true motion", "t2m_gt": "texts whose true motion"}
 _SETS = {"gen_gt": "motions and true motions", "gt_text": "true motions and texts", "gen_text": "motions and texts"}
@@ -70,9 +76,7 @@ class KimodoOptions(Group):
     embeddings: File = Field(
         None, description="Table of text vectors, by motionkit kimodo-embed; default: that of the run."
     )
-    body: File = Field(
-        None, description="Joints of SMPL-X, for models of that body: joints.p of your Kimodo, or an SMPL-X file."
-    )
+    body: Smplx = None
     heading: float = Field(0.0, ge=-7, le=7, description="First heading of prompts without one, radians; 0 is +Z.")
     constraints: File = Field(
         None, description="Constraints of prompts without any, a JSON file as Kimodo's demo saves it."
@@ -93,9 +97,7 @@ class KimodoOptions(Group):
 class TmrOptions(Group):
     """Options of `kimodo-tmr`."""
 
-    weights: Model = Field(
-        "nvidia/TMR-SOMA-RP-v1", description="Folder of TMR-SOMA, or its id on the Hugging Face hub."
-    )
+    weights: TmrSoma = TMR_SOMA
     embeddings: File = Field(
         None, description="Table of text vectors, by motionkit kimodo-embed; default: the policy's."
     )
@@ -110,9 +112,7 @@ class RetrievalSettings(ProtocolSettings):
 
     arguments: ClassVar[tuple[Argument, ...]] = (Argument("CASES", "Folder of the benchmark."),)
 
-    weights: Annotated[Model, Cli("--weights")] = Field(
-        "nvidia/TMR-SOMA-RP-v1", description="Folder of TMR-SOMA, or its id on the Hugging Face hub."
-    )
+    weights: Annotated[TmrSoma, Cli("--weights")] = TMR_SOMA
     embeddings: Annotated[File, Cli("--embeddings")] = Field(
         None, description="Table of text vectors, by motionkit kimodo-embed CASES."
     )
