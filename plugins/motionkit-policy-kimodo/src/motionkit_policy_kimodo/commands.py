@@ -13,7 +13,6 @@ from motionkit.config import Cli, Place, Settings
 from motionkit.contracts.console import Command, Console
 from motionkit.errors import MotionkitError
 from motionkit_policy_kimodo.prompts import read_prompts
-from motionkit_policy_kimodo.settings import Smplx
 
 
 class EmbedSettings(Settings):
@@ -67,7 +66,9 @@ EMBED = Command(kimodo_embed, EmbedSettings, check=_check)
 class CheckSettings(Settings):
     """Settings of `motionkit kimodo-check`."""
 
-    body: Annotated[Smplx, Cli("--body")] = None
+    body: Annotated[Path | None, Cli("--body"), Place()] = Field(
+        None, description="Joints of SMPL-X, for models of that body: joints.p of your Kimodo, or an SMPL-X file."
+    )
 
 
 def kimodo_check(

@@ -10,6 +10,7 @@ from typing import Any, Literal, Self, get_args
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from motionkit.contracts.dataset import Split, TextMotionDataset
 from motionkit.errors import MotionkitError
@@ -107,13 +108,11 @@ class KimodoPolicy(TextToMotionPolicy):
         paths = [prompt.extras.get("constraints") or self.options.constraints for prompt in prompts]
         observed = mask = None
         if any(paths):
-            # [N, T, D] for T frames of the longest prompt; rows without constraints have an empty mask.
-            longest = max(prompt.length for prompt in prompts)
-            observed = torch.zeros(len(prompts), longest, self.skeleton.width)
-            mask = torch.zeros(observed.shape, dtype=torch.bool)
-            for row, (prompt, path) in enumerate(zip(prompts, paths, strict=True)):
-                if path:
-                    observed[row, : prompt.length], mask[row, : prompt.length] = self._observed(path, prompt.length)
+            # [N, T, D] for T frames of the longest prompt that has constraints; an empty mask for those that have none.
+            none = torch.zeros(0, self.skeleton.width), torch.zeros(0, self.skeleton.width, dtype=torch.bool)
+            asked = zip(prompts, paths, strict=True)
+            given = [self._observed(path, prompt.length) if path else none for prompt, path in asked]
+            observed, mask = (pad_sequence(list(part), batch_first=True) for part in zip(*given, strict=True))
         return Conditions(features.tokens, features.mask, heading, observed, mask).to(self.device)
 
     def _require(self, prompt: Prompt) -> None:

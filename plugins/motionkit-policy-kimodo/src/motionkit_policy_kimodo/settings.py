@@ -22,10 +22,6 @@ _PACKAGE = "motionkit_policy_kimodo"
 
 File = Annotated[Path | None, Place()]
 Model = Annotated[str, Place(hub=True)]
-Smplx = Annotated[
-    File,
-    Field(description="Joints of SMPL-X, for models of that body: joints.p of your Kimodo, or an SMPL-X file."),
-]
 TmrSoma = Annotated[Model, Field(description="Folder of TMR-SOMA, or its id on the Hugging Face hub.")]
 TMR_SOMA = "nvidia/TMR-SOMA-RP-v1"
 
@@ -76,7 +72,9 @@ class KimodoOptions(Group):
     embeddings: File = Field(
         None, description="Table of text vectors, by motionkit kimodo-embed; default: that of the run."
     )
-    body: Smplx = None
+    body: File = Field(
+        None, description="Joints of SMPL-X, for models of that body: joints.p of your Kimodo, or an SMPL-X file."
+    )
     heading: float = Field(0.0, ge=-7, le=7, description="First heading of prompts without one, radians; 0 is +Z.")
     constraints: File = Field(
         None, description="Constraints of prompts without any, a JSON file as Kimodo's demo saves it."
