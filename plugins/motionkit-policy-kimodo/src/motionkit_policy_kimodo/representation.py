@@ -110,7 +110,8 @@ class KimodoRepresentation(Representation):
 
     def positions(self, features: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Return joints ``[..., T, J, 3]`` from the rotations, by forward kinematics; differentiable."""
-        return self.body.joints(self.rotations(features, lengths), self.root(features, lengths))
+        features = self._valid(features, lengths)
+        return self.body.joints(self.rotations(features), self.root(features))
 
     def stored_joints(self, features: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Return joints ``[..., T, J, 3]`` from the positions; bones may stretch."""
@@ -120,7 +121,8 @@ class KimodoRepresentation(Representation):
 
     def root(self, features: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Return the true place of the root, ``[..., T, 3]``."""
-        return self.stored_joints(features, lengths)[..., 0, :]
+        features, first = self._valid(features, lengths), self.parts["positions"].start
+        return features[..., first : first + 3] + on_floor(features[..., :3:2])
 
     def rotations(self, features: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Return rotations in the world, ``[..., T, J, 3, 3]``; differentiable."""
