@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import torch
 from pydantic import Field
@@ -16,7 +16,7 @@ from motionkit.contracts.dataset import PromptDataset
 from motionkit.contracts.reward import RewardScores
 from motionkit.geometry import yaw_matrix
 from motionkit.motion import Motion, MotionBatch, Normalizer, Representation
-from motionkit.nn import add_adapters, merged_state
+from motionkit.nn import merged_state
 from motionkit.plugins import Component, Metric
 from motionkit.rl import Schedule, length_mask
 from motionkit.text import Prompt
@@ -107,10 +107,6 @@ class PolePolicy(TextToMotionPolicy):
         if options is not None and options.checkpoint is not None:
             self.load_tensors(load_file(options.checkpoint / "policy.safetensors"))
 
-    def frames(self, lengths: Tensor) -> int:
-        """Return T."""
-        return int(lengths.max())
-
     def condition(self, prompts: Sequence[Prompt]) -> Condition:
         """Return the length of each text."""
         return Condition(torch.tensor([[len(prompt.text) / 20] for prompt in prompts]))
@@ -123,28 +119,12 @@ class PolePolicy(TextToMotionPolicy):
         made: Tensor = self.network["linear2"](torch.tanh(inside))
         return made
 
-    def adapt(self, *, r: int, alpha: float, dropout: float, targets: Sequence[str], seed: int) -> None:
-        """Add adapters."""
-        add_adapters(self.network, r=r, alpha=alpha, dropout=dropout, targets=targets, seed=seed)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return the weights."""
-        return dict(self.network.state_dict())
-
-    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Put them back."""
-        self.network.load_state_dict(dict(tensors))
-
     def save(self, folder: Path, *, tensors: bool = True) -> Path:
         """Write them."""
         folder.mkdir(parents=True, exist_ok=True)
         if tensors:
             save_file(merged_state(self.network), folder / "policy.safetensors")
         return folder
-
-    def to(self, device: torch.device | str) -> Self:
-        """Stay."""
-        return self
 
 
 class NoOptions(Group):

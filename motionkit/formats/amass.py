@@ -7,7 +7,6 @@ motion, as files of SMPL-X have them.
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +27,7 @@ from motionkit.motion.motion import Motion, check_size, finite_part, finite_warn
 from motionkit.motion.skeleton import HUMANML
 from motionkit.rigs.rest import default_rest
 from motionkit.rigs.upright import Upright, turn_up, weigh
-from motionkit.runs import write_bytes_atomic
+from motionkit.runs import write_arrays_atomic
 from motionkit.weights import read, read_array
 
 LIMIT = 2 << 30
@@ -212,9 +211,7 @@ def write_amass(path: Path, motion: Motion) -> None:
         "gender": "neutral", "surface_model_type": "smplx", "betas": betas.float().numpy(), "num_betas": len(betas),
         "mocap_frame_rate": float(motion.fps), "mocap_time_length": motion.frames / motion.fps,
     }  # fmt: skip
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, **arrays)
-    write_bytes_atomic(path, buffer.getvalue())
+    write_arrays_atomic(path, arrays)
 
 
 @dataclass(frozen=True)

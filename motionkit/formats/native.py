@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ from motionkit.motion.clip import Clip, ReadOptions
 from motionkit.motion.corpus.captions import Caption
 from motionkit.motion.corpus.ids import read_split
 from motionkit.motion.motion import JointMotion, Motion, check_size
-from motionkit.runs import write_bytes_atomic
+from motionkit.runs import write_arrays_atomic
 from motionkit.weights import read_array
 
 SCHEMA = "motionkit.motion"
@@ -74,9 +73,7 @@ def write_native(path: Path, clip: Clip, *, source_hash: str = "") -> None:
     about = json.dumps(_about(clip, source_hash), ensure_ascii=False, sort_keys=True)
     # Names of files need not be text on Linux; what is none becomes a question mark, as readers take text only.
     arrays["about"] = np.array(about.encode(errors="replace").decode())
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, **arrays)
-    write_bytes_atomic(path, buffer.getvalue())
+    write_arrays_atomic(path, arrays)
 
 
 def _rotations(motion: Motion) -> dict[str, NDArray[Any]]:

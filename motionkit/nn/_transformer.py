@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, TypedDict, Unpack
 
 import torch
 import torch.nn.functional as F
@@ -164,27 +164,19 @@ def _feed_forward(layer: EncoderLayer | DecoderLayer, x: Tensor, activation: Act
     return out
 
 
+class _Layer(TypedDict, total=False):
+    norm_first: bool
+    activation: Activation
+
+
 class TransformerEncoder(nn.Module):
     """A stack of `depth` layers without a final norm; other arguments are those of `EncoderLayer`."""
 
     def __init__(
-        self,
-        width: int,
-        heads: int,
-        hidden: int,
-        depth: int,
-        dropout: float = 0.1,
-        *,
-        norm_first: bool = False,
-        activation: Activation = "gelu",
+        self, width: int, heads: int, hidden: int, depth: int, dropout: float = 0.1, **layer: Unpack[_Layer]
     ) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(
-            [
-                EncoderLayer(width, heads, hidden, dropout, norm_first=norm_first, activation=activation)
-                for _ in range(depth)
-            ]
-        )
+        self.layers = nn.ModuleList([EncoderLayer(width, heads, hidden, dropout, **layer) for _ in range(depth)])
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Transform tokens.

@@ -28,6 +28,7 @@ from motionkit.runs._next import conversion_lines, next_commands, resumed
 from motionkit.runs._resume import locate, refuse_command, to_change
 from motionkit.runs._run import FollowingRun, Run, logging_into, open_run
 from motionkit.runs.atomic import OutputFolder, disk_errors, require_writable
+from motionkit.runs.atomic import write_arrays as write_arrays_atomic
 from motionkit.runs.atomic import write_bytes as write_bytes_atomic
 
 __all__ = [
@@ -80,6 +81,7 @@ __all__ = [
     "to_change",
     "users_of",
     "what_is",
+    "write_arrays_atomic",
     "write_bytes_atomic",
     "write_model",
 ]

@@ -8,6 +8,7 @@ inside a folder, never through a link that leads out of it; `require_writable`, 
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import re
@@ -122,6 +123,15 @@ def write_bytes(path: Path, data: bytes, *, like: Path | None = None) -> None:
         like: A file whose permissions it gets, if it exists; None takes those of `path` itself.
     """
     write_chunks(path, (data,), like=like)
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write arrays by name as a packed .npz, as `write_bytes` does; objects, which need pickle, are refused."""
+    import numpy as np
+
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **arrays)
+    write_bytes(path, buffer.getvalue())
 
 
 def write_chunks(path: Path, chunks: Iterable[bytes], *, like: Path | None = None) -> None:

@@ -26,6 +26,7 @@ from motionkit import weights
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError, nearest
 from motionkit.nn import TransformerEncoder, sinusoidal_table
+from motionkit.runs import write_bytes_atomic
 from motionkit.text._prompt import TextEncoder, TextFeatures, pad_rows
 
 LONGEST = 32  # words that a sentence may have, commas included
@@ -162,7 +163,6 @@ def write_student(path: Path, words: Sequence[str], network: StudentNetwork) -> 
     tensors = {
         name: value.detach().to("cpu", torch.float16).contiguous() for name, value in network.state_dict().items()
     }
-    path.write_bytes(safetensors.torch.save(tensors))
     document = {
         "schema": 1,
         "teacher": "minilm",
@@ -171,7 +171,14 @@ def write_student(path: Path, words: Sequence[str], network: StudentNetwork) -> 
         "depth": len(network.layers.layers),
         "words": list(words),
     }
-    path.with_suffix(".json").write_text(json.dumps(document, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+    _write(path, tensors, document)
+
+
+def _write(path: Path, tensors: Mapping[str, Tensor], document: Mapping[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes_atomic(path, safetensors.torch.save(dict(tensors)))
+    text = json.dumps(document, ensure_ascii=False, indent=0) + "\n"
+    write_bytes_atomic(path.with_suffix(".json"), text.encode())
 
 
 def _read_document(path: Path) -> Mapping[str, Any]:
@@ -307,21 +314,22 @@ class _StandIn:
             ) from error
 
 
-def write_table(path: Path, texts: Sequence[str], vectors: Tensor, *, encoder: str) -> None:
+def write_table(
+    path: Path, texts: Sequence[str], vectors: Tensor, *, encoder: str, dtype: torch.dtype = torch.float16
+) -> None:
     """Write a table.
 
     Args:
         path: ``x.safetensors``; ``x.json`` is written beside it.
         texts: Distinct texts.
-        vectors: ``[N, F]``, stored as float16.
+        vectors: ``[N, F]``.
         encoder: Name of the encoder that made them.
+        dtype: Type in which they are stored; float16 moves numbers by up to 0.05 %.
     """
     if len(set(texts)) != len(texts) or vectors.shape[0] != len(texts):
         raise ValueError("a table needs one row per distinct text")
-    rows = vectors.detach().to("cpu", torch.float16).contiguous()
-    path.write_bytes(safetensors.torch.save({"vectors": rows}))
-    document = {"schema": 1, "encoder": encoder, "texts": list(texts)}
-    path.with_suffix(".json").write_text(json.dumps(document, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+    rows = vectors.detach().to("cpu", dtype).contiguous()
+    _write(path, {"vectors": rows}, {"schema": 1, "encoder": encoder, "texts": list(texts)})
 
 
 def read_table(path: Path) -> tuple[list[str], Tensor]:

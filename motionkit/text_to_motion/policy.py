@@ -10,8 +10,10 @@ from typing import Any, Literal, Protocol, Self
 import torch
 from torch import Tensor, nn
 
+from motionkit import weights
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord, MotionBatch, Normalizer, Representation
+from motionkit.nn import add_adapters
 from motionkit.page.wording import joined
 from motionkit.rl import Schedule, StepNoise, StepPlan, rollout
 from motionkit.text import KnownTexts, Prompt
@@ -81,6 +83,7 @@ class DiffusionPolicy(Protocol):
             whole blocks. 0 for all others.
         extras: What it reads of `motionkit.text.Prompt.extras`; prompts with others are refused.
         measures: What it has measured of its motions, if anything.
+        lora: What `adapt` was called with; None without adapters.
         trained_on: Dataset it was trained on, if known.
     """
 
@@ -100,12 +103,17 @@ class DiffusionPolicy(Protocol):
     block: int = 0
     extras: tuple[str, ...] = ()
     measures: Measures | None = None
+    lora: Mapping[str, Any] | None = None
     trained_on: DataRecord | None = None
 
-    @abstractmethod
+    @property
+    def device(self) -> torch.device:
+        """Device of the network."""
+        return next(self.network.parameters()).device
+
     def frames(self, lengths: Tensor) -> int:
-        """Return the padded number of frames T for sampling motions of `lengths` (``[N]``)."""
-        ...
+        """Return the padded number of frames T for sampling motions of `lengths` (``[N]``): their maximum."""
+        return int(lengths.max())
 
     @abstractmethod
     def condition(self, prompts: Sequence[Prompt]) -> Condition:
@@ -161,30 +169,34 @@ class DiffusionPolicy(Protocol):
 
         return rollout(predict, plan, x, noise or _no_noise, record=False).x0
 
-    @abstractmethod
-    def adapt(self, *, r: int, alpha: float, dropout: float, targets: Sequence[str], seed: int) -> None:
-        """Add low-rank adapters, which change nothing until they are trained, and freeze all other weights."""
-        ...
+    def adapt(
+        self, *, r: int, alpha: float, dropout: float = 0.0, targets: Sequence[str] = ("attn", "ffn"), seed: int = 0
+    ) -> None:
+        """Add low-rank adapters, which change nothing until they are trained, and freeze all other weights.
 
-    @abstractmethod
+        By `motionkit.nn.add_adapters`, which says what the arguments are.
+        """
+        add_adapters(self.network, r=r, alpha=alpha, dropout=dropout, targets=targets, seed=seed)
+        self.lora = {"r": r, "alpha": alpha, "dropout": dropout, "targets": list(targets)}
+
     def tensors(self) -> dict[str, Tensor]:
-        """Return the tensors of a checkpoint by name."""
-        ...
+        """Return the tensors of a checkpoint by name, with adapters separate."""
+        return dict(self.network.state_dict())
 
-    @abstractmethod
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         """Restore the values that `tensors` returned, in place; strict."""
-        ...
+        weights.load_strict(self.network, tensors, "the checkpoint")
 
     @abstractmethod
     def save(self, folder: Path, *, tensors: bool = True) -> Path:
         """Write the policy as a folder; without `tensors` only its description, for a run folder."""
         ...
 
-    @abstractmethod
     def to(self, device: torch.device | str) -> Self:
         """Move network and statistics to a device."""
-        ...
+        self.network.to(device)
+        self.normalizer = self.normalizer.to(device)
+        return self
 
     @property
     def inputs(self) -> Mapping[str, str] | None:

@@ -32,13 +32,14 @@ def is_hub_id(source: str | Path) -> bool:
     return HUB_ID.fullmatch(text) is not None and not Path(text).exists() and not Path(text).parent.exists()
 
 
-def located(source: str | Path) -> Path:
+def located(source: str | Path, *, files: Sequence[str] = DATA) -> Path:
     """Return the path of a model, downloading it if `source` is a hub id.
 
     Args:
         source: A path or ``ORG/NAME``. A path need not exist; the code that opens it reports that.
+        files: As of `download`.
     """
-    return download(str(source))[0] if is_hub_id(source) else Path(source).expanduser()
+    return download(str(source), files=files)[0] if is_hub_id(source) else Path(source).expanduser()
 
 
 def download(source: str, *, revision: str = "", files: Sequence[str] = DATA) -> tuple[Path, str]:

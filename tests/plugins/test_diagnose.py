@@ -176,7 +176,7 @@ TRIED = {
     ),
     "strange": (
         "policies", SCORE.format(start="pass", total=GOOD),
-        "strange_heavy:Heavy is not a policy: it has no frames, condition, predict and 5 more; it looks like a reward, "
+        "strange_heavy:Heavy is not a policy: it has no condition, predict, save; it looks like a reward, "
         "whose group is motionkit.rewards",
     ),
     "exiting": ("rewards", SCORE.format(start="raise SystemExit(0)", total=GOOD), "raised SystemExit: 0"),

@@ -115,6 +115,14 @@ def test_damaged_tables(table: Path, damage: Callable[[Path], object], word: str
         read_table(table)
 
 
+def test_float32_keeps_every_bit(tmp_path: Path) -> None:
+    path, vectors = tmp_path / "new" / "t.safetensors", torch.tensor([[1 / 3, 0.1]])
+    for dtype, same in ((torch.float16, False), (torch.float32, True)):
+        write_table(path, ["a"], vectors, encoder="x", dtype=dtype)
+        assert torch.equal(read_table(path)[1], vectors) == same
+    assert sorted(file.name for file in path.parent.iterdir()) == ["t.json", "t.safetensors"]
+
+
 def test_texts_of_a_table_are_distinct(table: Path) -> None:
     with pytest.raises(ValueError, match="distinct"):
         write_table(table, ["a", "a"], VECTORS, encoder="minilm")

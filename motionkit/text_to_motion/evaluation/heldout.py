@@ -28,7 +28,7 @@ from motionkit.metrics import joint_speed, root_path, sample_spread
 from motionkit.metrics.paired import Paired, compare
 from motionkit.motion import MotionBatch, Skeleton
 from motionkit.rl import DDIM, NoiseSource, Sampler, StepPlan
-from motionkit.runs import Run, disk_errors, write_bytes_atomic
+from motionkit.runs import Run, disk_errors, write_arrays_atomic, write_bytes_atomic
 from motionkit.text import Prompt
 from motionkit.text_to_motion.evaluation.by_evaluator import LATENTS, ByEvaluator
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions
@@ -107,9 +107,7 @@ class Shown:
             **({"names": self.names, "parents": self.parents} if self.names else {}),
             **({"radii": self.radii} if self.radii else {}),
         }
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, features=np.concatenate(self.features), about=np.array(json.dumps(about)))
-        write_bytes_atomic(path, buffer.getvalue())
+        write_arrays_atomic(path, {"features": np.concatenate(self.features), "about": np.array(json.dumps(about))})
 
     @classmethod
     def load(cls, path: Path) -> Self:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -42,14 +43,9 @@ def keep_point(
     every = len(shown.texts)
     count = min(count, every)
     rows = [place * every // count for place in range(count)]
-    chosen = replace(
-        shown,
-        features=[shown.features[row] for row in rows],
-        texts=[shown.texts[row] for row in rows],
-        bounds=[shown.bounds[row] for row in rows],
-        rewards=[shown.rewards[row] for row in rows],
-        segments=[shown.segments[row] for row in rows],
-    )
+    lists = ("features", "texts", "bounds", "rewards", "segments")
+    some: dict[str, Any] = {name: [getattr(shown, name)[row] for row in rows] for name in lists}
+    chosen = replace(shown, **some)
     chosen.keep(run, f"step-{step:08d}")
     run.show(step, MEDIA, lambda path: _draw(path, chosen, f"step {step}"))
 

@@ -7,16 +7,15 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from motionkit import starter, weights
+from motionkit import starter
 from motionkit.contracts.dataset import TextClip
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, DataRecord, Normalizer, Skeleton, joints_to_features, read_features
-from motionkit.nn import add_adapters
 from motionkit.rl import Schedule, StepNoise, StepPlan, length_mask, stable_hash
 from motionkit.runs import fingerprint, fingerprint_tensors
 from motionkit.text import KnownTexts, Prompt, TextEncoder, TextRecord, proof
@@ -89,15 +88,7 @@ class MDMPolicy(TextToMotionPolicy):
         self.guidance = guidance
         self.sampling_steps = sampling_steps
         self.autocast: torch.dtype | None = None
-        self.lora: Mapping[str, object] | None = None
         self._captions: Mapping[str, str] = {}  # What texts are read as
-
-    def adapt(
-        self, *, r: int, alpha: float, dropout: float = 0.0, targets: Sequence[str] = ("attn", "ffn"), seed: int = 0
-    ) -> None:
-        """Add LoRA adapters and freeze the rest; see `motionkit.nn.add_adapters`."""
-        add_adapters(self.network, r=r, alpha=alpha, dropout=dropout, targets=targets, seed=seed)
-        self.lora = {"r": r, "alpha": alpha, "dropout": dropout, "targets": list(targets)}
 
     def document(self) -> dict[str, Any]:
         """Return the content of policy.json: everything about the policy except its tensors."""
@@ -118,12 +109,11 @@ class MDMPolicy(TextToMotionPolicy):
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors of a checkpoint: the network's, with adapters separate, and the statistics."""
-        return {**self.network.state_dict(), f"{STATS}mean": self.normalizer.mean, f"{STATS}std": self.normalizer.std}
+        return {**super().tensors(), f"{STATS}mean": self.normalizer.mean, f"{STATS}std": self.normalizer.std}
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         """Restore the network from the result of `tensors`, in place."""
-        network_tensors = {name: value for name, value in tensors.items() if not name.startswith(STATS)}
-        weights.load_strict(self.network, network_tensors, "the checkpoint")
+        super().load_tensors({name: value for name, value in tensors.items() if not name.startswith(STATS)})
 
     def save(self, folder: Path, *, tensors: bool = True) -> Path:
         """Write the policy to a folder that `motionkit.load_policy` opens, and return the folder.
@@ -133,7 +123,7 @@ class MDMPolicy(TextToMotionPolicy):
         return write_policy(folder, self.document(), self.tensors() if tensors else None)
 
     def __repr__(self) -> str:
-        steps, device = self.settings.diffusion_steps, next(self.network.parameters()).device
+        steps, device = self.settings.diffusion_steps, self.device
         data = f"{self.trained_on.name}, " if self.trained_on is not None else ""
         return f"{type(self).__name__}({data}{steps} steps, {self.fps:g} fps, {device})"
 
@@ -158,14 +148,9 @@ class MDMPolicy(TextToMotionPolicy):
         """From now on read a text (key) as a known one; what was given before is forgotten."""
         self._captions = dict(captions)
 
-    @property
-    def device(self) -> torch.device:
-        """Device of the network."""
-        return self.network.pe.device
-
     def frames(self, lengths: Tensor) -> int:
         """Return the T to sample `lengths` (``[N]``) at: their maximum, or `max_length` in ``full`` mode."""
-        return self.max_length if self.padding == "full" else int(lengths.max())
+        return self.max_length if self.padding == "full" else super().frames(lengths)
 
     def spare(self, length: int) -> int:
         """Return how many frames more than `length` to sample, which are cut off afterwards.
@@ -287,12 +272,6 @@ class MDMPolicy(TextToMotionPolicy):
                 prefix=condition.prefix,
             )
         return out
-
-    def to(self, device: torch.device | str) -> Self:
-        """Move network and statistics."""
-        self.network.to(device)
-        self.normalizer = self.normalizer.to(device)
-        return self
 
 
 class Prefixes:

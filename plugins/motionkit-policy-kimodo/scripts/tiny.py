@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,10 +36,8 @@ FPS, COUNT = 30, 64
 
 def main(task: str, place: str, *more: str) -> None:
     """Do what the words say."""
-    if task == "points":
-        points(Path(place), Path(*more))
-    else:
-        {"prompts": prompts, "targets": targets, "quality": quality}[task](Path(place), *map(float, more))
+    tasks: dict[str, Any] = {"prompts": prompts, "targets": targets, "quality": quality, "points": points}
+    tasks[task](Path(place), *more)
 
 
 def prompts(path: Path) -> None:
@@ -75,7 +74,7 @@ def _write(path: Path, rows: Sequence[dict[str, str]]) -> None:
 
 
 @torch.no_grad()
-def quality(run: Path, steps: float = 0, guidance: float = 0, eta: float = 0) -> None:
+def quality(run: Path, steps: str = "0", guidance: str = "0", eta: str = "0") -> None:
     """Print the jerk of samples over that of clips, and their TMR score on the way from shuffled captions to clips."""
     policy, dataset, reward = load_policy(run, name="kimodo"), load_dataset("starter"), load_reward("tmr-dense")
     judge = load_reward("tmr-dense", weights="starter:judge")
@@ -88,7 +87,7 @@ def quality(run: Path, steps: float = 0, guidance: float = 0, eta: float = 0) ->
     other = [
         Prompt(clips[(row + COUNT // 2) % COUNT].captions[:1], one.frames, one.key) for row, one in enumerate(asked)
     ]
-    plan, scale = plan_steps(policy, steps=int(steps), eta=eta), guidance or policy.guidance or 1.0
+    plan, scale = plan_steps(policy, steps=int(steps), eta=float(eta)), float(guidance) or policy.guidance or 1.0
     made = [
         sample(policy, asked[at : at + 32], plan, NoiseSource(0), guidance=scale).motions for at in range(0, COUNT, 32)
     ]
@@ -103,13 +102,13 @@ def quality(run: Path, steps: float = 0, guidance: float = 0, eta: float = 0) ->
 
 
 @torch.no_grad()
-def points(run: Path, folder: Path) -> None:
+def points(run: Path, folder: str) -> None:
     """Print the error of samples of held-out prompts with points to pass, told of them and not, and what else changes.
 
     Samples are those of `grpo`'s tables: five steps, densest at the noisy end, without guidance.
     """
     policy, reward = load_policy(run, name="kimodo", cfg_type="regular"), load_reward("tmr-dense")
-    dataset = load_dataset("kimodo-prompts", path=folder / "prompts.csv")
+    dataset = load_dataset("kimodo-prompts", path=Path(folder, "prompts.csv"))
     asked = [*dataset.prompts("val"), *dataset.prompts("test")]
     every = [one for one in asked for _ in range(4)]
     plan = plan_steps(policy, "ddim", 5, spacing="early")

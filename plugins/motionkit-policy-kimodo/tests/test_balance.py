@@ -284,7 +284,7 @@ def test_robots_that_are_refused(change: tuple[str, str], said: str, robot_file:
 
 
 def test_a_deep_file_is_refused(robot_file: Path) -> None:
-    foot, deep = '<geom class="foot"', '<body><inertial mass="1" diaginertia="1 1 1"/>' * 200 + "</body>" * 200
+    foot, deep = '<geom class="foot"', '<body><inertial mass="1" diaginertia="1 1 1"/>' * 3000 + "</body>" * 3000
     robot_file.write_text(robot_file.read_text().replace(foot, deep + foot))
     with pytest.raises(MotionkitError, match="within each other"):
         read_robot(robot_file)

@@ -16,13 +16,12 @@ from typer.testing import Result
 from motionkit.motion import Clip, MotionBatch, features_to_joints
 from motionkit.testing import check_dataset
 from motionkit.text import Prompt
-from motionkit_policy_kimodo import truth
+from motionkit_policy_kimodo import tmr
 from motionkit_policy_kimodo.dataset import KimodoClips
 from motionkit_policy_kimodo.metrics import KimodoMeasures
 from motionkit_policy_kimodo.motions import write_kimodo
 from motionkit_policy_kimodo.representation import KimodoRepresentation
-from motionkit_policy_kimodo.rows import METRICS
-from motionkit_policy_kimodo.settings import KimodoOptions, PromptOptions
+from motionkit_policy_kimodo.settings import METRICS, KimodoOptions, PromptOptions
 from motionkit_policy_kimodo.skeletons import body, soma_skeleton
 from motionkit_policy_kimodo.texts import TextTable
 from motionkit_policy_kimodo.tmr import read_retrieval
@@ -113,7 +112,7 @@ def test_true_motions_are_the_recorded_ones(
         folder.mkdir(parents=True)
         (folder / "meta.json").write_text(json.dumps({"text": str(number), "duration": 2}))
         (folder / "gt_motion.npz").write_bytes(b"")
-    monkeypatch.setattr(truth, "read_retrieval", lambda weights, table: Recorded(tensors("metrics.npz")))
+    monkeypatch.setattr(tmr, "read_retrieval", lambda weights, table: Recorded(tensors("metrics.npz")))
     done = cli("eval", "kimodo-retrieval", str(tmp_path / "cases"), "--embeddings", str(soma.embeddings), "--json")
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)

@@ -16,7 +16,7 @@ from motionkit.errors import MotionkitError
 from motionkit.geometry import positions_from_bones
 from motionkit.motion import HUMANML
 from motionkit.nn import add_adapters
-from motionkit_policy_kimodo import files
+from motionkit.weights import _hub
 from motionkit_policy_kimodo.files import export_checkpoint, read_checkpoint
 
 MODEL = "model.safetensors"
@@ -44,7 +44,7 @@ def test_open(checkpoint: Path) -> None:
 @pytest.mark.parametrize("name", ["tiny_soma", "tiny_g1_textmask"])
 def test_recorded_folders(name: str, recorded: Path, tmp_path: Path) -> None:
     opened = read_checkpoint(str(recorded / name))
-    out = export_checkpoint(opened, opened.network, tmp_path / "out")
+    out = export_checkpoint(opened, tmp_path / "out")
     _same(recorded / name, out)
 
 
@@ -63,12 +63,12 @@ def _same(before: Path, after: Path, changed: Callable[[str], bool] = lambda nam
 def test_export_of_adapters(checkpoint: Path, tmp_path: Path) -> None:
     opened = read_checkpoint(str(checkpoint))
     add_adapters(opened.network, r=2, targets=["text"])
-    _same(checkpoint, export_checkpoint(opened, opened.network, tmp_path / "same"))
+    _same(checkpoint, export_checkpoint(opened, tmp_path / "same"))
     with torch.no_grad():
         for name, value in opened.network.named_parameters():
             if "body_model" in name and "lora_B" in name:
                 value.add_(1.0)
-    out = export_checkpoint(opened, opened.network, tmp_path / "out")
+    out = export_checkpoint(opened, tmp_path / "out")
     _same(checkpoint, out, changed=lambda name: name.endswith("body_model.embed_text.weight"))
     again = read_checkpoint(str(out))
     with torch.no_grad():
@@ -78,8 +78,8 @@ def test_export_of_adapters(checkpoint: Path, tmp_path: Path) -> None:
         }  # fmt: skip
         assert_close(again.network(**given), opened.network(**given), atol=1e-5, rtol=0)
     with pytest.raises(MotionkitError, match="not empty"):
-        export_checkpoint(opened, opened.network, out)
-    export_checkpoint(opened, opened.network, out, overwrite=True)
+        export_checkpoint(opened, out)
+    export_checkpoint(opened, out, overwrite=True)
 
 
 def test_other_forms_of_weights(checkpoint: Path, tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_other_forms_of_weights(checkpoint: Path, tmp_path: Path) -> None:
     _edit(checkpoint, "/model.safetensors", "/last.ckpt")
     torch.save({"state_dict": tensors, "epoch": 3}, checkpoint / "last.ckpt")
     opened = read_checkpoint(str(checkpoint))
-    out = export_checkpoint(opened, opened.network, tmp_path / "out")
+    out = export_checkpoint(opened, tmp_path / "out")
     written = weights.read(out / "last.ckpt")["state_dict"]
     assert all(torch.equal(written[name], value) for name, value in tensors.items())
     torch.save(tensors, checkpoint / "last.ckpt")
@@ -188,7 +188,7 @@ def test_hub(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append((source, files))
         return checkpoint, "commit"
 
-    monkeypatch.setattr(files.weights, "download", download)
+    monkeypatch.setattr(_hub, "download", download)
     assert read_checkpoint("nvidia/Kimodo-G1-TINY").folder == checkpoint
     assert asked[0][0] == "nvidia/Kimodo-G1-TINY"
     assert "config.yaml" in asked[0][1]

@@ -16,7 +16,7 @@ from typer.testing import Result
 from motionkit.errors import MotionkitError
 from motionkit.testing import check_dataset
 from motionkit_policy_kimodo.dataset import KimodoPrompts
-from motionkit_policy_kimodo.prompts import Asked
+from motionkit_policy_kimodo.prompts import read_prompts
 from motionkit_policy_kimodo.settings import KimodoOptions, PromptOptions
 from motionkit_policy_kimodo.texts import clean
 
@@ -59,9 +59,9 @@ def test_cases_of_the_benchmark(tmp_path: Path) -> None:
     assert Path(prompt.extras["constraints"]).name == "constraints.json"
 
 
-def test_extras_of_what_is_asked() -> None:
-    assert Asked(("x",), (), "here").extras() == {}
-    assert Asked(("x",), (), "here", heading=0.0).extras() == {"heading": 0.0}
+def test_extras_of_what_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "texts.csv").write_text("text,heading\nx,\ny,0\n")
+    assert [asked.extras for asked in read_prompts(tmp_path / "texts.csv")] == [{}, {"heading": 0.0}]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 from motionkit.rl import DDIM, Schedule, StepPlan, length_mask, rollout
 from motionkit_policy_kimodo.files import read_checkpoint
-from motionkit_policy_kimodo.guidance import Conditions, Guidance
+from motionkit_policy_kimodo.network import Conditions, Guidance
 
 Tensors = Callable[[str], dict[str, Tensor]]
 GUIDANCES = {

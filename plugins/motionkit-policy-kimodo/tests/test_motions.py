@@ -217,14 +217,14 @@ def test_who_reads_and_writes_what(g1: Motion, tmp_path: Path) -> None:
     ("change", "said"),
     [
         ({"root_positions": None}, "has no root_positions"),
-        ({"posed_joints": np.zeros((3, 34))}, "posed_joints is of the shape"),
+        ({"posed_joints": np.zeros((3, 34))}, "posed_joints has the shape"),
         ({"local_rot_mats": np.zeros((9, 34, 3, 3))}, "are not rotations"),
-        ({"root_positions": np.full((9, 3), np.nan)}, "no finite numbers"),
+        ({"root_positions": np.full((9, 3), np.nan)}, "not finite"),
         ({"root_positions": np.full((9, 3), 7.0)}, "of another skeleton"),
         ({"foot_contacts": np.zeros((9, 5))}, "has 5 columns"),
         ({"foot_contacts": np.zeros((9, 6))}, "has 6 columns"),
         ({"local_rot_mats": np.zeros((9, 5, 3, 3)), "posed_joints": np.zeros((9, 5, 3))}, "has 5 joints"),
-        ({"local_rot_mats": np.zeros((0, 34, 3, 3))}, "local_rot_mats is of the shape"),
+        ({"local_rot_mats": np.zeros((0, 34, 3, 3))}, "local_rot_mats has the shape"),
     ],
 )
 def test_npz_that_is_refused(change: dict[str, Any], said: str, tmp_path: Path, cli: Cli) -> None:

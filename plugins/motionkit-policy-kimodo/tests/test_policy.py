@@ -124,6 +124,14 @@ def test_saved_policies_come_back(lora: bool, soma: KimodoOptions, tmp_path: Pat
         x, step, again.condition([WALK]), lengths), atol=1e-6, rtol=0)  # fmt: skip
 
 
+def test_damaged_records_are_refused(soma: KimodoOptions, tmp_path: Path) -> None:
+    folder = KimodoPolicy(soma).save(tmp_path / "policy")
+    for content, said in (({"kind": "mdm"}, "not a policy of Kimodo"), ({"kind": "kimodo"}, "is damaged")):
+        (folder / "policy.json").write_text(json.dumps(content))
+        with pytest.raises(MotionkitError, match=said):
+            KimodoPolicy(KimodoOptions(checkpoint=str(folder)))
+
+
 def test_export_of_a_tuned_policy_is_the_official_layout(soma: KimodoOptions, tmp_path: Path) -> None:
     policy, before = KimodoPolicy(soma), Path(soma.checkpoint)
     policy.adapt(r=2, alpha=4.0, targets=["text"])

@@ -40,9 +40,8 @@ def test_cases(tmp_path: Path) -> None:
     constraints = _write(tmp_path, "a/constraints.json", "[]")
     truth = _write(tmp_path, "a/gt_motion.npz", "")
     first, second = read_prompts(tmp_path)
-    assert first == Asked(("walk",), (4.0,), str(one), constraints, truth=truth)
-    assert first.extras() == {"constraints": str(constraints), "truth": str(truth)}
-    assert (second.texts, second.seconds, second.constraints) == (("walk", "sit"), (2.0, 3.5), None)
+    assert first == Asked(("walk",), (4.0,), str(one), {"constraints": str(constraints), "truth": str(truth)})
+    assert (second.texts, second.seconds, second.extras) == (("walk", "sit"), (2.0, 3.5), {})
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_demo_cache(tmp_path: Path) -> None:
     assert list(found) == ["Wave."]
     assert torch.equal(found["Wave."], _vector("Wave."))
     np.save(folder / f"{key}.npy", np.zeros((3, E)))
-    with pytest.raises(MotionkitError, match="no vector of a text"):
+    with pytest.raises(MotionkitError, match="has the shape"):
         read_demo_cache(folder, ["wave"])
 
 

@@ -144,13 +144,7 @@ def compare_policies(
     truth.values.pop("npss", None)  # a reference motion is compared with itself
     base, *others = embedded
     columns = {name: _per_prompt(text, motions) for name, motions in embedded.items()}
-    means: dict[str, dict[str, float]] = {}
-    differences: dict[str, dict[str, Paired]] = {}
-    for quantity in ordered(sheets[base].values):
-        if all(quantity in sheet.values for sheet in sheets.values()):
-            means[quantity] = {name: sheet.values[quantity] for name, sheet in sheets.items()}
-        if quantity in means and quantity in columns[base]:
-            differences[quantity] = {name: compare(columns[base][quantity], columns[name][quantity]) for name in others}
+    means, differences = paired(sheets, columns)
     if "fid" in means:
         real_motions = FrechetReference(reference.motion)
         differences["fid"] = {
@@ -171,8 +165,29 @@ def compare_policies(
     return Comparison(names, means, differences, truth.values, missing, merged.notes, prompts)
 
 
-def _per_prompt(text: Tensor, embedded: Embedded) -> dict[str, NDArray[np.float64]]:
-    """Return ``[P, 1]`` values of each quantity per prompt; NaN for prompts that do not fill a batch of 32."""
+def paired(
+    sheets: Mapping[str, Sheet], columns: Mapping[str, Mapping[str, Tensor]]
+) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, Paired]]]:
+    """Return `Comparison.means` and `Comparison.differences` of policies by name, the first of which is the base.
+
+    Args:
+        sheets: Figures of each policy; those that all have are compared.
+        columns: ``[P]`` of the figures that have a value of each prompt.
+    """
+    base, *others = sheets
+    means: dict[str, dict[str, float]] = {}
+    differences: dict[str, dict[str, Paired]] = {}
+    for quantity in ordered(sheets[base].values):
+        if all(quantity in sheet.values for sheet in sheets.values()):
+            means[quantity] = {name: sheet.values[quantity] for name, sheet in sheets.items()}
+            if all(quantity in values for values in columns.values()):
+                rows = {name: values[quantity].double().cpu().numpy()[:, None] for name, values in columns.items()}
+                differences[quantity] = {name: compare(rows[base], rows[name]) for name in others}
+    return means, differences
+
+
+def _per_prompt(text: Tensor, embedded: Embedded) -> dict[str, Tensor]:
+    """Return ``[P]`` values of each quantity per prompt; NaN for prompts that do not fill a batch of 32."""
     count, batched = len(text), len(text) // _BATCH * _BATCH
     columns: dict[str, Tensor] = dict(embedded.columns)
     if batched:
@@ -181,7 +196,7 @@ def _per_prompt(text: Tensor, embedded: Embedded) -> dict[str, NDArray[np.float6
         remainder = hits.new_full((count - batched,), torch.nan)
         columns |= {f"r_precision_{k}": torch.cat([row, remainder]) for k, row in enumerate(hits, 1)}
         columns["mm_dist"] = torch.cat([matched.double(), remainder])
-    return {name: values.double().cpu().numpy()[:, None] for name, values in columns.items()}
+    return columns
 
 
 def _rows(embedded: Embedded) -> NDArray[np.float32]:

@@ -12,14 +12,13 @@ from torch import Tensor
 from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.metrics import joint_speed, root_path
-from motionkit.metrics.paired import compare
 from motionkit.motion.corpus.ids import Split
 from motionkit.rl import NoiseSource
 from motionkit.runs import fingerprint
 from motionkit.text import Prompt
 from motionkit.text_to_motion.evaluation.judge import require_fit
-from motionkit.text_to_motion.evaluation.protocol.compare import Comparison
-from motionkit.text_to_motion.evaluation.protocol.figures import QUANTITIES, Sheet, ordered, physics_figures
+from motionkit.text_to_motion.evaluation.protocol.compare import Comparison, paired
+from motionkit.text_to_motion.evaluation.protocol.figures import QUANTITIES, Sheet, physics_figures
 from motionkit.text_to_motion.evaluation.protocol.measure import (
     Amount,
     Replication,
@@ -164,19 +163,6 @@ class OnPrompts:
         """Sample every policy with the same prompts and noise, and compare each with the first, paired by prompt."""
         found = {name: self.measured(policy, how, 0, progress) for name, (policy, how) in policies.items()}
         sheets = {name: sheet for name, (sheet, _) in found.items()}
-        columns = {name: values for name, (_, values) in found.items()}
-        base, *others = found
-        shared = [
-            name for name in ordered(sheets[base].values) if all(name in sheet.values for sheet in sheets.values())
-        ]
-        pairs = {
-            name: {
-                other: compare(*(columns[one][name].double().cpu().numpy()[:, None] for one in (base, other)))
-                for other in others
-            }
-            for name in shared
-            if all(name in values for values in columns.values())
-        }
-        missing = {name: why for sheet in sheets.values() for name, why in sheet.missing.items() if name not in shared}
-        means = {name: {one: sheet.values[name] for one, sheet in sheets.items()} for name in shared}
+        means, pairs = paired(sheets, {name: values for name, (_, values) in found.items()})
+        missing = {name: why for sheet in sheets.values() for name, why in sheet.missing.items() if name not in means}
         return Comparison([*found], means, pairs, {}, missing, {}, len(self.prompts))

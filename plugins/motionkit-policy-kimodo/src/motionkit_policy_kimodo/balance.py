@@ -104,8 +104,8 @@ def momentum(centres: Tensor, turns: Tensor, shares: Tensor, inertias: Tensor, f
     around = torch.linalg.cross(arms[:, 1:] + arms[:, :-1], arms[:, 1:] - arms[:, :-1]) / 2
     step = turns[:, 1:] @ turns[:, :-1].mT
     # The axis times the sine of the angle of a step, which is small; smooth at 0.
-    spin = torch.stack([step[..., 2, 1], step[..., 0, 2], step[..., 1, 0]], dim=-1)
-    spin = (spin - torch.stack([step[..., 1, 2], step[..., 2, 0], step[..., 0, 1]], dim=-1)) / 2
+    skew = (step - step.mT) / 2
+    spin = torch.stack([skew[..., 2, 1], skew[..., 0, 2], skew[..., 1, 0]], dim=-1)
     own = ((inertias[:, 1:] + inertias[:, :-1]) / 2 @ spin[..., None]).squeeze(-1)
     return centre, ((around * shares[:, None]).sum(-2) + own.sum(-2)) * fps
 

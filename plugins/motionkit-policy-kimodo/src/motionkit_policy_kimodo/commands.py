@@ -77,8 +77,7 @@ def kimodo_check(
     model: Annotated[str, typer.Argument(help="Folder of a Kimodo model, or its id; or a run that tuned one.")],
 ) -> Mapping[str, Any]:
     """Open a model of Kimodo and say what it has: names and sizes, one prediction, the gradient between its stages."""
-    from motionkit_policy_kimodo.check import check
-    from motionkit_policy_kimodo.files import read_checkpoint
+    from motionkit_policy_kimodo.files import check, read_checkpoint
 
     found, finite = check(read_checkpoint(model, smplx=settings.body))
     if not finite:

@@ -13,8 +13,8 @@ from torch import Tensor
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.geometry import matrix_from_rotvec, matrix_to_6d
-from motionkit_policy_kimodo.representation import KimodoRepresentation
-from motionkit_policy_kimodo.skeletons import Body, soma30_rows
+from motionkit_policy_kimodo.representation import KimodoRepresentation, on_floor
+from motionkit_policy_kimodo.skeletons import Body, as_soma30, require_array
 
 PARTS = ("LeftHand", "RightHand", "LeftFoot", "RightFoot", "Hips")
 """What an ``end-effector`` constraint may name; ``left-hand`` and the like name one of them."""
@@ -47,64 +47,44 @@ def read_constraints(path: Path, representation: KimodoRepresentation) -> list[C
 
 
 def _constraint(entry: Any, origin: str, representation: KimodoRepresentation) -> Constraint:
-    if not isinstance(entry, dict) or entry.get("type") not in _TYPES:
-        found = entry.get("type") if isinstance(entry, dict) else entry
-        raise MotionkitError(f"{origin} is of the type {found!r:.80}.", fix=f"known are {', '.join(_TYPES)}.")
-    frames = _numbers(entry, "frame_indices", (-1,), origin)
-    count = len(frames)
-    if not count or bool(((frames != frames.round()) | (frames < 0) | (frames > _MOST)).any()):
+    kind, body = entry.get("type") if isinstance(entry, dict) else entry, representation.body
+    if kind not in _TYPES:
+        raise MotionkitError(f"{origin} is of the type {kind!r:.80}.", fix=f"known are {', '.join(_TYPES)}.")
+
+    def numbers(name: str, *shape: int) -> Tensor:
+        """Return a field as float32; -1 in `shape` is any size."""
+        try:
+            values = torch.tensor(entry.get(name), dtype=torch.float32)
+        except (TypeError, ValueError, RuntimeError, OverflowError):
+            values = torch.tensor(torch.nan)
+        return require_array(values, shape, f"{origin}: {name}", "see Kimodo's examples.")
+
+    frames = numbers("frame_indices", -1)
+    if bool(((frames != frames.round()) | (frames < 0) | (frames > _MOST)).any()):
         raise MotionkitError(f"{origin}: frame_indices are not frames.", fix="give whole numbers from 0 on.")
-    frames = frames.long()
-    if entry["type"] == "root2d":
-        heading = None
+    count, frames = len(frames), frames.long()
+    if kind == "root2d":
+        path, heading = numbers("smooth_root_2d", count, 2), None
         if entry.get("global_root_heading") is not None:
-            cos, sin = _numbers(entry, "global_root_heading", (count, 2), origin).unbind(-1)
+            cos, sin = numbers("global_root_heading", count, 2).unbind(-1)
             heading = torch.atan2(sin, cos)
-        return Constraint("root2d", frames, _numbers(entry, "smooth_root_2d", (count, 2), origin), heading)
-    body = representation.body
-    rotations = body.world(_local(_numbers(entry, "local_joints_rot", (count, -1, 3), origin), body, origin))
-    root = _numbers(entry, "root_positions", (count, 3), origin)
-    joints = body.joints(rotations, root)
-    given = entry.get("smooth_root_2d") is not None
-    path = _numbers(entry, "smooth_root_2d", (count, 2), origin) if given else root[:, [0, 2]]
-    return Constraint(
-        entry["type"], frames, path, representation.facing(joints), joints, rotations, _parts(entry, origin)
-    )
-
-
-def _local(vectors: Tensor, body: Body, origin: str) -> Tensor:
-    if body.name == "soma30" and vectors.shape[1] == 77:
-        vectors = vectors[:, soma30_rows()]
+        return Constraint("root2d", frames, path, heading)
+    vectors, root = as_soma30(numbers("local_joints_rot", count, -1, 3)), numbers("root_positions", count, 3)
     if vectors.shape[1] != len(body):
         raise MotionkitError(
             f"{origin} has rotations of {vectors.shape[1]} joints, the model's body {body.name} has {len(body)}.",
             why="it was made for another skeleton.",
             fix="give constraints of a motion of this model.",
         )
-    return matrix_from_rotvec(vectors)
-
-
-def _parts(entry: dict[str, Any], origin: str) -> tuple[str, ...]:
-    kind = entry["type"]
-    if kind == "fullbody":
-        return ()
-    names = entry.get("joint_names") if kind == "end-effector" else [kind.title().replace("-", "")]
-    if not isinstance(names, list) or not names or not all(name in PARTS for name in names):
-        raise MotionkitError(f"{origin}: joint_names are {names!r:.80}.", fix=f"choose from {', '.join(PARTS)}.")
-    return tuple(names)
-
-
-def _numbers(entry: dict[str, Any], name: str, shape: tuple[int, ...], origin: str) -> Tensor:
-    """Return a field as float32; -1 in `shape` is any size."""
-    try:
-        values = torch.tensor(entry.get(name), dtype=torch.float32)
-    except (TypeError, ValueError, RuntimeError, OverflowError):
-        values = torch.tensor(torch.nan)
-    fits = values.ndim == len(shape) and all(size in (-1, had) for size, had in zip(shape, values.shape, strict=False))
-    if not fits or not bool(values.isfinite().all()):
-        wanted = ", ".join("any" if size < 0 else str(size) for size in shape)
-        raise MotionkitError(f"{origin}: {name} is not an array [{wanted}] of numbers.", fix="see Kimodo's examples.")
-    return values
+    parts = [] if kind == "fullbody" else [kind.title().replace("-", "")]
+    if kind == "end-effector":
+        parts = entry.get("joint_names")
+        if not isinstance(parts, list) or not parts or not all(name in PARTS for name in parts):
+            raise MotionkitError(f"{origin}: joint_names are {parts!r:.80}.", fix=f"choose from {', '.join(PARTS)}.")
+    rotations = body.world(matrix_from_rotvec(vectors))
+    joints = body.joints(rotations, root)
+    path = root[:, [0, 2]] if entry.get("smooth_root_2d") is None else numbers("smooth_root_2d", count, 2)
+    return Constraint(kind, frames, path, representation.facing(joints), joints, rotations, tuple(parts))
 
 
 def observe(
@@ -137,10 +117,9 @@ def observe(
                 why="frames count from 0.",
                 fix=f"ask for a longer motion, at least {(last + 1) / representation.fps:.2f} s.",
             )
-        for columns, given in _given(constraint, representation):
-            rows = constraint.frames[:, None].expand(-1, len(columns))
-            values[rows, columns.expand_as(rows)] = given
-            mask[rows, columns.expand_as(rows)] = True
+        columns, given = _given(constraint, representation)
+        values[constraint.frames[:, None], columns] = given
+        mask[constraint.frames[:, None], columns] = True
     return values, mask
 
 
@@ -158,27 +137,26 @@ def columns_of(representation: KimodoRepresentation, kind: str) -> Tensor:
     whole = None if kind == "root2d" else torch.zeros(1, count, 3)
     turned = None if kind == "root2d" else torch.eye(3).expand(1, count, 3, 3)
     constraint = Constraint(kind, one.long(), torch.zeros(1, 2), one, whole, turned, parts)
-    return torch.cat([columns for columns, _ in _given(constraint, representation)])
+    return _given(constraint, representation)[0]
 
 
-def _given(constraint: Constraint, representation: KimodoRepresentation) -> list[tuple[Tensor, Tensor]]:
+def _given(constraint: Constraint, representation: KimodoRepresentation) -> tuple[Tensor, Tensor]:
     """Return columns ``[C]`` and their values ``[K, C]``."""
     body, parts = representation.body, representation.parts
     given = [(torch.tensor([0, 2]), constraint.path)]
     if constraint.heading is not None:
         heading = torch.stack([constraint.heading.cos(), constraint.heading.sin()], dim=-1)
         given.append((_columns(parts["heading"], [0], 2), heading))
-    if constraint.joints is None or constraint.rotations is None:
-        return given
-    given.append((torch.tensor([1]), constraint.joints[:, 0, 1:2]))
-    placed = placed_joints(constraint, body)
-    root = torch.stack([constraint.path[:, 0], torch.zeros(len(constraint.path)), constraint.path[:, 1]], dim=-1)
-    positions = constraint.joints[:, placed] - root[:, None]
-    given.append((_columns(parts["positions"], placed, 3), positions.flatten(1)))
-    if turned := [_chain(body, name)[0] for name in constraint.parts]:
-        six = matrix_to_6d(constraint.rotations[:, turned]).flatten(1)
-        given.append((_columns(parts["rotations"], turned, 6), six))
-    return given
+    if constraint.joints is not None and constraint.rotations is not None:
+        given.append((torch.tensor([1]), constraint.joints[:, 0, 1:2]))
+        placed = placed_joints(constraint, body)
+        positions = constraint.joints[:, placed] - on_floor(constraint.path)[:, None]
+        given.append((_columns(parts["positions"], placed, 3), positions.flatten(1)))
+        if turned := [_chain(body, name)[0] for name in constraint.parts]:
+            six = matrix_to_6d(constraint.rotations[:, turned]).flatten(1)
+            given.append((_columns(parts["rotations"], turned, 6), six))
+    columns, values = zip(*given, strict=True)
+    return torch.cat(columns), torch.cat(values, dim=1)
 
 
 def _columns(part: slice, joints: Sequence[int], size: int) -> Tensor:

@@ -21,7 +21,7 @@ from motionkit_policy_kimodo.network import EPSILON
 from motionkit_policy_kimodo.prompts import Asked, read_prompts
 from motionkit_policy_kimodo.representation import KimodoRepresentation
 from motionkit_policy_kimodo.settings import PromptOptions
-from motionkit_policy_kimodo.skeletons import Body, body, soma30_rows, soma_skeleton
+from motionkit_policy_kimodo.skeletons import Body, as_soma30, body, soma30_rows, soma_skeleton
 from motionkit_policy_kimodo.texts import clean
 
 _SKATE, _JERK = 0.17, 450.0  # m/s and m/s^3, as the rewards measure them
@@ -69,7 +69,7 @@ class KimodoPrompts(PromptDataset):
                 f"{row.origin}: {seconds:g} s; Kimodo makes {SHORTEST / FPS:.1f} to {LONGEST / FPS:g} s.",
                 fix="give other seconds.",
             )
-        return Prompt((row.texts[0],), (frames,), f"{number}/{clean(row.texts[0])}", extras=row.extras())
+        return Prompt((row.texts[0],), (frames,), f"{number}/{clean(row.texts[0])}", extras=row.extras)
 
     def listed(self, split: Split) -> Sequence[Prompt]:
         """Return the prompts of a split."""
@@ -100,9 +100,7 @@ class KimodoClips(KimodoPrompts):
         return [TextClip(prompt.key, self._features(prompt.extras["truth"]), prompt.segments) for prompt in found]
 
     def _features(self, file: str) -> Tensor:
-        joints = read_kimodo(Path(file), ReadOptions())[0].motion.positions()
-        if joints.shape[1] == 77:
-            joints = joints[:, soma30_rows()]
+        joints = as_soma30(read_kimodo(Path(file), ReadOptions())[0].motion.positions())
         if joints.shape[1] != self.skeleton.joints:
             raise MotionkitError(f"{file} has {joints.shape[1]} joints, SOMA 30 or 77.", fix="leave its folder out.")
         return joints_to_features(joints[: self.max_length + 1].float(), self.skeleton, target=False)

@@ -8,34 +8,35 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from motionkit import weights
-from motionkit.documents import read_json, read_yaml
+from motionkit.documents import read_model, read_yaml
 from motionkit.errors import MotionkitError
 from motionkit.geometry import positions_from_bones
 from motionkit.motion import DataRecord, Normalizer
 from motionkit.nn import add_adapters, merged_state, native_keys, stock_keys
 from motionkit.rigs import default_rest
-from motionkit.runs import OutputFolder, find_model, write_model
-from motionkit_policy_kimodo.network import EPSILON, STEPS, KimodoNetwork, Shape
+from motionkit.runs import OutputFolder, find_model
+from motionkit_policy_kimodo.network import EPSILON, STEPS, Conditions, Guidance, KimodoNetwork, Shape
 from motionkit_policy_kimodo.representation import LOCAL, ROOT, KimodoRepresentation
-from motionkit_policy_kimodo.skeletons import SMPLX, Body, body, read_smplx
+from motionkit_policy_kimodo.skeletons import SMPLX, Body, body, read_smplx, require_array
 
 CONFIG, STATISTICS, JOINTS = "config.yaml", "stats/motion", "joints.npy"
 FOLDER, DOCUMENT = "policy", "policy.json"
 POLICY, RETRIEVAL = "Kimodo", "TMR"
-_PATTERNS = ("config.yaml", "policy.json", "*.safetensors", "*.npy", "last_weights/*.pt")
+FILES = ("config.yaml", "policy.json", "*.safetensors", "*.npy", "last_weights/*.pt")  # of a model on the hub
 _PREFIX = "denoiser.backbone."
 _BODIES = {"SOMASkeleton30": "soma30", "G1Skeleton34": "g1", "SMPLXSkeleton22": SMPLX}
 _CLASSES = {POLICY, RETRIEVAL, "TwostageDenoiser", "KimodoMotionRep", "TMRMotionRep", *_BODIES}
@@ -53,11 +54,20 @@ _VALUES: dict[str, dict[str, tuple[Any, ...]]] = {
 }
 """Keys of each model with the values that are supported; the first is that of a config without the key."""
 
-_READ = {
-    "llm_shape", "num_text_tokens_override", "latent_dim", "ff_size", "num_layers", "num_heads", "dropout",
-    "pe_dropout", "fps", "ckpt_path", "ckpt_folder", "stats_path",
+_SHAPE = {
+    "use_text_mask": "text_mask", "num_text_tokens_override": "text_slots", "latent_dim": "latent",
+    "ff_size": "feedforward", "num_layers": "layers", "num_heads": "heads", "activation": "activation",
+    "norm_first": "norm_first", "input_first_heading_angle": "heading",
 }  # fmt: skip
+"""Keys of a policy, and the fields of `Shape` that they are."""
+
+_READ = {"llm_shape", *_SHAPE, "dropout", "pe_dropout", "fps", "ckpt_path", "ckpt_folder", "stats_path"}
+_USE = {
+    POLICY: ("policy", "give one; the retrieval model is a reward: --reward kimodo-tmr --reward.weights FOLDER"),
+    RETRIEVAL: ("retrieval model (TMR)", "give its folder, or its id: nvidia/TMR-SOMA-RP-v1"),
+}
 _MOST = {"num_layers": 200, "num_text_tokens_override": 1000}
+_FRAMES = 150  # of the prediction of `check`
 _AGAIN = "copy or download the folder again."
 _logger = logging.getLogger("motionkit.kimodo")
 
@@ -118,13 +128,6 @@ class Checkpoint:
     network: KimodoNetwork  # In eval mode
 
 
-def located(source: str) -> Path:
-    """Return the folder of a model: a path, or ``ORG/NAME`` of the hub, which is downloaded."""
-    if weights.is_hub_id(source):
-        return weights.download(source, files=_PATTERNS)[0]
-    return Path(source).expanduser()
-
-
 def read_checkpoint(source: str, *, smplx: Path | None = None, root_gradient: bool = False) -> Checkpoint:
     """Open a model of Kimodo.
 
@@ -137,85 +140,67 @@ def read_checkpoint(source: str, *, smplx: Path | None = None, root_gradient: bo
     Raises:
         MotionkitError: The folder is another model's or incomplete, or the model is of a kind that is not supported.
     """
-    folder = located(source)
+    folder = weights.located(source, files=FILES)
     saved = find_model(folder, FOLDER, DOCUMENT) if folder.is_dir() else None
     folder = folder if saved is None else saved.document.parent
     config = read_config(folder, POLICY)
-    stored = _tensors(config) if saved is None else {}
-    record = _original(config, stored) if saved is None else _record(saved.document)
+    if saved is None:
+        origin = config.file("ckpt_path", "model.safetensors")
+        stored = _tensors(origin)
+        types = {name: str(value.dtype).removeprefix("torch.") for name, value in stored.items()}
+        free = {"guidance": 1.0} if config.values["cfg_type"] in ("nocfg", None) else {}
+        record = Record(file=origin.name, types=types, **free)
+        state = native_keys({name.removeprefix(_PREFIX): value.float() for name, value in stored.items()})
+    else:
+        origin, state = saved.tensors, weights.read(saved.tensors)
+        record = read_model(saved.document, Record, "kimodo", ", not a policy of Kimodo.")
     if smplx is None:
         smplx = next((path for path in (folder / JOINTS, record.body) if path is not None and path.is_file()), None)
     representation = KimodoRepresentation(_body(config, smplx), float(config.size("fps")))
     normalizer, local = read_statistics(folder, representation.width)
-    slots, width = config.sizes("llm_shape", 2)
-    if config.values.get("num_text_tokens_override") is not None:
-        slots = config.size("num_text_tokens_override")
-    shape = Shape(
-        features=representation.width,
-        text_width=width,
-        text_slots=slots,
-        text_mask=config.values["use_text_mask"],
-        latent=config.size("latent_dim"),
-        feedforward=config.size("ff_size"),
-        layers=config.size("num_layers"),
-        heads=config.size("num_heads"),
-        norm_first=config.values["norm_first"],
-        activation=config.values["activation"],
-        heading=config.values["input_first_heading_angle"],
-    )
-    if shape.latent % shape.heads or shape.latent % 2:
-        raise MotionkitError(f"{config.path}: {shape.heads} heads do not divide a width of {shape.latent}.", fix=_AGAIN)
+    shape = _shape(config, representation.width)
 
-    def make(lora: Mapping[str, Any] | None) -> KimodoNetwork:
-        made = KimodoNetwork(shape, representation.fps, root_gradient=root_gradient)
-        if lora is not None:
-            add_adapters(made, **lora)
-        return made
+    def make() -> KimodoNetwork:
+        return KimodoNetwork(shape, representation.fps, root_gradient=root_gradient)
 
-    if saved is None:
-        tensors = {name.removeprefix(_PREFIX): value.float() for name, value in stored.items()}
-        network = weights.build(lambda: make(None), native_keys(tensors), str(_weights(config)))
-    else:
-        network = weights.build(lambda: make(record.lora), weights.read(saved.tensors), str(saved.tensors))
-        if record.lora is not None:
-            merged, network = merged_state(network), make(None)
-            weights.load_strict(network, merged, str(saved.tensors))
+    def adapted() -> KimodoNetwork:
+        network = make()
+        add_adapters(network, **record.lora or {})
+        return network
+
+    if record.lora is not None:
+        state = merged_state(weights.build(adapted, state, str(origin)))
+    network = weights.build(make, state, str(origin))
     network.set_statistics(normalizer, local)
     record = record.model_copy(update={"body": smplx and smplx.resolve(), "lora": None})
     return Checkpoint(folder, config, record, representation, normalizer, network.eval())
 
 
-def _original(config: Config, stored: Mapping[str, Tensor]) -> Record:
-    types = {name: str(value.dtype).removeprefix("torch.") for name, value in stored.items()}
-    free = {"guidance": 1.0} if config.values["cfg_type"] in ("nocfg", None) else {}
-    return Record(file=_weights(config).name, types=types, **free)
+def _tensors(path: Path) -> dict[str, Tensor]:
+    if not path.is_file():
+        raise MotionkitError(f"{path.parent} has no weights: {path.name} is missing.", fix=_AGAIN)
+    content = weights.read(path)
+    if (tensors := weights.find_tensors(content)) is None:
+        raise MotionkitError(f"{path} holds no weights: it is {weights.describe(content)}.", fix=_AGAIN)
+    return tensors
 
 
-def _record(path: Path) -> Record:
-    try:
-        return Record.model_validate(read_json(path, dict, fix=_AGAIN))
-    except ValidationError as error:
-        where = ".".join(map(str, error.errors()[0]["loc"]))
-        raise MotionkitError(f"{path} describes no Kimodo policy: {where} is missing or wrong.", fix=_AGAIN) from error
+def _shape(config: Config, features: int) -> Shape:
+    slots, width = config.sizes("llm_shape", 2)
+    if config.values.get("num_text_tokens_override") is None:
+        config = replace(config, values={**config.values, "num_text_tokens_override": slots})
+    stated = _VALUES[POLICY]
+    fields: dict[str, Any] = {
+        field: config.values[key] if key in stated else config.size(key) for key, field in _SHAPE.items()
+    }
+    shape = Shape(features, width, **fields)
+    if shape.latent % shape.heads or shape.latent % 2:
+        raise MotionkitError(f"{config.path}: {shape.heads} heads do not divide a width of {shape.latent}.", fix=_AGAIN)
+    return shape
 
 
-def save_policy(checkpoint: Checkpoint, record: Record, folder: Path, tensors: Mapping[str, Tensor] | None) -> Path:
-    """Write a tuned model, and return `folder`: policy.json, and the config and statistics that it began with.
-
-    Args:
-        checkpoint: The model that it began as.
-        record: Content of policy.json.
-        folder: Made if it is missing.
-        tensors: Those of its network, adapters separate; None for a run whose checkpoints hold them.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    _copy_beside(checkpoint, folder)
-    write_model(folder, DOCUMENT, record.model_dump(mode="json", by_alias=True), tensors)
-    return folder
-
-
-def _copy_beside(checkpoint: Checkpoint, folder: Path) -> None:
-    """Copy config, statistics and joints byte for byte."""
+def copy_beside(checkpoint: Checkpoint, folder: Path) -> None:
+    """Copy config, statistics and joints of a model into a folder, byte for byte."""
     before = checkpoint.folder
     for file in (checkpoint.config.path, before / JOINTS, *sorted((before / STATISTICS).glob("*/*.npy"))):
         copy = folder / file.relative_to(before)
@@ -256,10 +241,7 @@ def new_checkpoint(
                 "stats_path": "${oc.select:checkpoint_dir}/stats/motion/",
                 "skeleton": {"_target_": f"kimodo.skeleton.{skeleton}"},
             },
-            "llm_shape": [1, shape.text_width], "use_text_mask": shape.text_mask,
-            "num_text_tokens_override": shape.text_slots, "latent_dim": shape.latent, "ff_size": shape.feedforward,
-            "num_layers": shape.layers, "num_heads": shape.heads, "activation": shape.activation,
-            "norm_first": shape.norm_first, "input_first_heading_angle": shape.heading,
+            "llm_shape": [1, shape.text_width], **{key: getattr(shape, field) for key, field in _SHAPE.items()},
         },
     }  # fmt: skip
     (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")  # JSON is YAML
@@ -288,14 +270,8 @@ def read_config(folder: Path, model: str) -> Config:
         else:
             values[key] = value
     if model not in classes:
-        found = RETRIEVAL if RETRIEVAL in classes else POLICY if POLICY in classes else ""
-        raise MotionkitError(
-            f"{folder} is no {'policy' if model == POLICY else 'retrieval model'} of Kimodo.",
-            why={RETRIEVAL: "it is its retrieval model (TMR).", POLICY: "it is a policy."}.get(found, ""),
-            fix="use it as a reward: --reward kimodo-tmr --reward.weights FOLDER"
-            if found == RETRIEVAL
-            else "give its folder, or its id: nvidia/TMR-SOMA-RP-v1",
-        )
+        other = next((f", but a {_USE[kind][0]}" for kind in _USE if kind in classes), "")
+        raise MotionkitError(f"{folder} is no {_USE[model][0]} of Kimodo{other}.", fix=_USE[model][1])
     for key, supported in _VALUES[model].items():
         if values.setdefault(key, supported[0]) not in supported:
             raise MotionkitError(
@@ -372,40 +348,17 @@ def _vector(folder: Path, name: str, size: int) -> Tensor:
             why="without those of its training a model makes noise.",
             fix=_AGAIN,
         )
-    values = torch.from_numpy(weights.read_numbers(path)).float()
-    if values.shape != (size,) or not bool(values.isfinite().all()):
-        raise MotionkitError(
-            f"{path} has the shape {list(values.shape)} or values that are not finite.",
-            why=f"{size} features have statistics there.",
-            fix=_AGAIN,
-        )
-    return values
+    return require_array(torch.from_numpy(weights.read_numbers(path)).float(), (size,), str(path), _AGAIN)
 
 
-def _weights(config: Config) -> Path:
-    path = config.file("ckpt_path", "model.safetensors")
-    if not path.is_file():
-        raise MotionkitError(f"{path.parent} has no weights: {path.name} is missing.", fix=_AGAIN)
-    return path
-
-
-def _tensors(config: Config) -> dict[str, Tensor]:
-    content = weights.read(_weights(config))
-    tensors = weights.find_tensors(content)
-    if tensors is None:
-        raise MotionkitError(f"{_weights(config)} holds no weights: it is {weights.describe(content)}.", fix=_AGAIN)
-    return tensors
-
-
-def export_checkpoint(checkpoint: Checkpoint, network: nn.Module, out: Path, *, overwrite: bool = False) -> Path:
-    """Write a tuned network in the layout of the checkpoint that it began as, with adapters merged.
+def export_checkpoint(checkpoint: Checkpoint, out: Path, *, overwrite: bool = False) -> Path:
+    """Write a tuned model in the layout of the checkpoint that it began as, with adapters merged.
 
     Config and statistics are copied byte for byte; tensors have the names and number types of the original file, so
     that those which were not trained have its bits.
 
     Args:
-        checkpoint: The model that it began as.
-        network: The network.
+        checkpoint: The model.
         out: Folder, made if it is missing; export.json in it lists the files.
         overwrite: Replace the files of an earlier export.
 
@@ -415,16 +368,49 @@ def export_checkpoint(checkpoint: Checkpoint, network: nn.Module, out: Path, *, 
     place = OutputFolder(out, "export.json", "motionkit-export", overwrite=overwrite)
     place.claim()
     path = Path(checkpoint.record.file)
-    tuned = stock_keys(merged_state(network))
+    tuned = stock_keys(merged_state(checkpoint.network))
     tensors = {
         name: tuned[name.removeprefix(_PREFIX)].detach().cpu().to(getattr(torch, kind)).contiguous()
         for name, kind in checkpoint.record.types.items()
     }
     with place.beside() as part:
-        _copy_beside(checkpoint, part)
+        copy_beside(checkpoint, part)
         if path.suffix == ".safetensors":
             save_file(tensors, part / path.name, metadata={"format": "pt"})
         else:
             torch.save({"state_dict": tensors}, part / path.name)
     place.settle(part, {"schema": 1, "to": "kimodo", "checkpoint": str(checkpoint.folder)})
     return out
+
+
+def check(opened: Checkpoint) -> tuple[dict[str, str], bool]:
+    """Return what was found in a model, by topic, and whether a prediction and its gradients are finite.
+
+    The prediction is of noise at the last timestep, without a text. The gradients are those of the mean square of the
+    body's features by that noise: with the way through the root that the body is given, and with it cut.
+    """
+    network, types, scales = opened.network, opened.record.types.values(), opened.normalizer.std
+    shape = network.shape
+    x = torch.randn(1, _FRAMES, shape.features, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    last, lengths = torch.tensor([STEPS - 1]), torch.tensor([_FRAMES])
+    text = Conditions(torch.zeros(1, 1, shape.text_width), torch.zeros(1, 1, dtype=torch.bool), torch.zeros(1))
+    norms, deviation = {}, math.nan
+    for through in (False, True):
+        network.root_gradient = through
+        made = Guidance(text=1.0).predict(network, x, last, lengths, text)
+        (gradient,) = torch.autograd.grad(made[..., ROOT:].square().mean(), x)
+        norms[through], deviation = float(gradient.norm()), float(made.detach().std())
+    finite = all(map(math.isfinite, (*norms.values(), deviation)))
+    count = sum(parameter.numel() for parameter in network.parameters())
+    return {
+        "policy": f"of {opened.representation.name}, {len(types)} tensors with their names, {count:,} values, "
+        f"{', '.join(sorted(set(types)))}",
+        "network": f"two stages of {shape.layers} layers, {shape.latent} wide, {shape.heads} heads; "
+        f"{shape.text_slots} text slots of {shape.text_width}",
+        "statistics": f"{shape.features} features at {opened.representation.fps:g} frames per second, scales "
+        f"{float(scales.min()):.2g} to {float(scales.max()):.2g}",
+        "prediction": f"{_FRAMES} frames from noise, {'finite' if finite else 'not finite'}, standard deviation "
+        f"{deviation:.2f}; that of motions is 1",
+        "gradient": f"of the body by the noise {norms[False]:.3g} with the way through the root cut, as in training; "
+        f"{norms[True]:.3g} with it",
+    }, finite

@@ -60,7 +60,7 @@ def _mean(values: Tensor, where: Tensor) -> Tensor:
 
 
 class KimodoMeasures:
-    """Rows of eval and of `grpo`'s tables; see `motionkit.text_to_motion.policy.Measures` and `rows`.
+    """Rows of eval and of `grpo`'s tables; see `motionkit.text_to_motion.policy.Measures`.
 
     Args:
         retrieval: TMR-SOMA with the policy's text vectors; None leaves its rows out.
@@ -69,7 +69,7 @@ class KimodoMeasures:
     def __init__(self, retrieval: Retrieval | None = None) -> None:
         self.retrieval = retrieval
         self._errors = {of: KimodoConstraints(ConstraintRewardOptions(of=of)) for of in ("path", "effectors")}
-        self._truth = cache(self._read)
+        self._file = None if retrieval is None else cache(retrieval.file)
 
     def parts(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> dict[str, Tensor]:
         """Return measures ``[N]`` of feet and constraints, and unit vectors ``[N, E]``."""
@@ -87,24 +87,15 @@ class KimodoMeasures:
         for name in self._errors:
             if not bool(parts[f"{name}_error"].isfinite().any()):
                 result[f"{name}_error"] = "no prompt has such constraints"
-        if self.retrieval is None:
+        if self.retrieval is None or self._file is None:
             return result | {"t2m_R03": "no TMR-SOMA is named: --policy.retrieval nvidia/TMR-SOMA-RP-v1"}
         if len(prompts) < 2:
             return result | {"t2m_R03": "retrieval needs two prompts"}
         texts, latent = self.retrieval.texts([prompt.text for prompt in prompts]), parts["latent"]
         files = [prompt.extras.get("truth") for prompt in prompts]
-        truth = torch.stack([self._truth(str(file)) for file in files]).to(texts) if all(files) else None
+        truth = torch.stack([self._file(Path(str(file))) for file in files]).to(texts) if all(files) else None
         result |= {name: torch.tensor(value) for name, value in benchmark(texts, latent, truth).items()}
         result["t2m_R03"] = 100.0 * (places(texts, latent) < 3).double()
         if truth is None:
             result |= dict.fromkeys(("m2m_R03", "FID_gen_gt"), "not every prompt has its true motion, gt_motion.npz")
         return result
-
-    def to(self, device: torch.device | str) -> None:
-        """Move TMR-SOMA."""
-        if self.retrieval is not None:
-            self.retrieval.model.to(device)
-
-    def _read(self, file: str) -> Tensor:
-        assert self.retrieval is not None
-        return self.retrieval.file(Path(file))

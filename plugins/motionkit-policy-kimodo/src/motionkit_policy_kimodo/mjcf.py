@@ -6,12 +6,11 @@ MuJoCo's manual says what a file means: https://mujoco.readthedocs.io/en/stable/
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, NoReturn
-from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser
+from xml.etree.ElementTree import Element, ParseError, fromstring
 
 import torch
 from torch import Tensor
@@ -23,10 +22,10 @@ from motionkit_policy_kimodo.qpos import TO_MUJOCO
 from motionkit_policy_kimodo.skeletons import body, table
 
 _ONE_FILE = "save it as one file with MuJoCo (mj_saveLastXML, or Save xml in its viewer), and give that one."
-_DEEPEST = 100  # bodies, or classes of defaults, within each other
 _RIM = 16  # points of the rim of a cylinder
 _FRAMES = ("axisangle", "euler", "xyaxes", "zaxis")
 _BUILT = ("attach", "composite", "flexcomp", "frame", "include", "replicate")
+_HERE = torch.zeros(3).double(), torch.eye(3).double()
 _SHAPES = {"sphere": 1, "capsule": 2, "cylinder": 2, "box": 3}  # and how many numbers their size has
 
 
@@ -52,28 +51,17 @@ def read_robot(path: Path) -> Robot:
     Raises:
         MotionkitError: It is not of the G1, or has what is not read: several files, an inertia by shapes, angles.
     """
-    parser = XMLParser(target=_Plain())
-    try:
-        parser.feed(read_text(path))
-        root: Element = parser.close()
-    except ParseError as error:
-        raise MotionkitError(f"{path} is no XML: {error}.", fix="give the robot's file for MuJoCo.") from error
-    except _EntitiesError as error:
+    text = read_text(path)
+    if "<!DOCTYPE" in text:
         raise MotionkitError(
             f"{path} declares a document type.", why="its entities could stand for anything.", fix=_ONE_FILE
-        ) from error
-    return _Reader(root, path).robot()
-
-
-class _EntitiesError(Exception):
-    pass
-
-
-class _Plain(TreeBuilder):
-    """Refuses a document type, and with it all entities."""
-
-    def doctype(self, *_: object) -> NoReturn:
-        raise _EntitiesError
+        )
+    try:
+        return _Reader(fromstring(text), path).robot()
+    except ParseError as error:
+        raise MotionkitError(f"{path} is no XML: {error}.", fix="give the robot's file for MuJoCo.") from error
+    except RecursionError as error:
+        raise MotionkitError(f"{path} has more elements within each other than can be read.") from error
 
 
 @dataclass(frozen=True)
@@ -83,6 +71,10 @@ class _Place:
     joint: int
     origin: Tensor  # ``[3]``
     turn: Tensor  # ``[3, 3]``
+
+    def within(self, origin: Tensor, turn: Tensor) -> _Place:
+        """Return the place of what is at `origin` with the rotation `turn` in the frame of this body."""
+        return _Place(self.joint, self.origin + self.turn @ origin, self.turn @ turn)
 
 
 class _Reader:
@@ -95,18 +87,19 @@ class _Reader:
         self.root = root
         self.classes: dict[str, dict[str, str]] = {"": {}}
         for element in root.findall("default"):
-            self._default(element, "", 0)
+            self._default(element, "")
+            self.classes[""] = self.classes[element.get("class", "main")]
         names = body("g1").joint_names
         self.known = {name.replace("_skel", "_joint"): row for row, name in enumerate(names)}
         self.hinges = {row["joint"].replace("_skel", "_joint") for row in table("g1")["hinges"]}
         self.feet = {body("g1").feet[0], body("g1").feet[2]}
-        self.links: list[tuple[int, float, Tensor, Tensor]] = []
+        self.links: list[tuple[_Place, float, Tensor]] = []
         self.points: list[tuple[int, Tensor, float]] = []
 
     def robot(self) -> Robot:
         for element in self.root.findall("worldbody/body"):
             if any(joint.get("name") in self.hinges for joint in element.iter("joint")):  # others are no robot
-                self._body(element, _Place(0, torch.zeros(3).double(), torch.eye(3).double()), "", 0)
+                self._body(element, _Place(0, *_HERE), "")
         if self.hinges:
             raise MotionkitError(
                 f"{self.path} has no joint {min(self.hinges)}.",
@@ -120,88 +113,75 @@ class _Reader:
                 fix="give a file whose last bodies of the legs have such a shape.",
             )
         axes = torch.tensor(TO_MUJOCO).double()
+        links, masses, inertias = zip(*self.links, strict=True)
+        joints, points, radii = zip(*self.points, strict=True)
         return Robot(
-            tuple(link[0] for link in self.links),
-            torch.tensor([link[1] for link in self.links]).double(),
-            torch.stack([link[2] for link in self.links]) @ axes,
-            axes.mT @ torch.stack([link[3] for link in self.links]) @ axes,
-            tuple(point[0] for point in self.points),
-            torch.stack([point[1] for point in self.points]) @ axes,
-            torch.tensor([point[2] for point in self.points]).double(),
+            tuple(link.joint for link in links),
+            torch.tensor(masses).double(),
+            torch.stack([link.origin for link in links]) @ axes,
+            axes.mT @ torch.stack(inertias) @ axes,
+            joints,
+            torch.stack(points) @ axes,
+            torch.tensor(radii).double(),
         )
 
-    def _default(self, element: Element, above: str, depth: int) -> None:
-        name = element.get("class", "main" if not depth else "")
-        self._require_depth(depth)
-        geom = element.find("geom")
-        self.classes[name] = self.classes[above] | ({} if geom is None else dict(geom.attrib))
-        if not depth:
-            self.classes[""] = self.classes[name]
+    def _default(self, element: Element, above: str) -> None:
+        name, geom = element.get("class", "main"), element.find("geom")
+        self.classes[name] = self.classes[above] | ({} if geom is None else geom.attrib)
         for child in element.findall("default"):
-            self._default(child, name, depth + 1)
+            self._default(child, name)
 
-    def _body(self, element: Element, parent: _Place, given: str, depth: int) -> None:
-        self._require_depth(depth)
-        name = element.get("name", "of no name")
-        given = element.get("childclass", given)
-        moved = [joint.get("name", "") for joint in element.findall("joint")]
-        mine = [joint for joint in moved if joint in self.hinges]
-        if depth == 0:
-            place = parent
-        elif mine:
-            place = _Place(self.known[mine[0]], torch.zeros(3).double(), torch.eye(3).double())
-            self.hinges.discard(mine[0])
-        else:
-            origin, turn = self._frame(element.attrib, f"the body {name}")
-            place = _Place(parent.joint, parent.origin + parent.turn @ origin, parent.turn @ turn)
-        self._inertial(element.find("inertial"), place, name)
+    def _body(self, element: Element, place: _Place, given: str) -> None:
+        """Read a body that is at a place, and those below it; `given` is its class of defaults."""
+        said, given = f"the body {element.get('name', 'of no name')}", element.get("childclass", given)
+        self._inertial(element.find("inertial"), place, said)
         if place.joint in self.feet:
             for geom in element.findall("geom"):
-                self._shape(self._filled(geom, given), place)
+                if (name := geom.get("class", given)) not in self.classes:
+                    raise MotionkitError(f"{self.path} has no default class {name}.", fix=_ONE_FILE)
+                self._shape(self.classes[name] | geom.attrib, place)
         for child in element.findall("body"):
-            self._body(child, place, given, depth + 1)
+            moved = [name for joint in child.findall("joint") if (name := joint.get("name", "")) in self.hinges]
+            self.hinges -= set(moved[:1])
+            if moved:
+                self._body(child, _Place(self.known[moved[0]], *_HERE), given)
+            else:
+                frame = self._frame(child.attrib, f"the body {child.get('name', 'of no name')}")
+                self._body(child, place.within(*frame), given)
 
-    def _inertial(self, element: Element | None, place: _Place, name: str) -> None:
+    def _inertial(self, element: Element | None, place: _Place, said: str) -> None:
         if element is None:
             raise MotionkitError(
-                f"{self.path}: the body {name} has no inertial.",
+                f"{self.path}: {said} has no inertial.",
                 why="the mass of its shapes is not computed here.",
                 fix=_ONE_FILE,
             )
-        said = f"the inertial of the body {name}"
-        (mass,) = self._numbers(element.attrib, "mass", said, 1)
-        centre, turn = self._frame(element.attrib, said)
-        if "fullinertia" in element.attrib:
-            xx, yy, zz, xy, xz, yz = self._numbers(element.attrib, "fullinertia", said, 6)
+        said, given = f"the inertial of {said}", element.attrib
+        mass = float(self._numbers(given, "mass", said, 1))
+        if "fullinertia" in given:
+            xx, yy, zz, xy, xz, yz = self._numbers(given, "fullinertia", said, 6).tolist()
             inertia = torch.tensor([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]).double()
         else:
-            inertia = torch.tensor(self._numbers(element.attrib, "diaginertia", said, 3)).double().diag()
+            inertia = self._numbers(given, "diaginertia", said, 3).diag()
         if mass < 0 or not bool((torch.linalg.eigvalsh(inertia) >= 0).all()):
             raise MotionkitError(f"{self.path}: {said} is negative.", fix="write the file again.")
-        turn = place.turn @ turn
-        self.links.append((place.joint, mass, place.origin + place.turn @ centre, turn @ inertia @ turn.mT))
-
-    def _filled(self, geom: Element, given: str) -> dict[str, str]:
-        """Return the attributes of a geom with those of its class."""
-        name = geom.get("class", given)
-        if name not in self.classes:
-            raise MotionkitError(f"{self.path} has no default class {name}.", fix=_ONE_FILE)
-        return self.classes[name] | geom.attrib
+        there = place.within(*self._frame(given, said))
+        self.links.append((there, mass, there.turn @ inertia @ there.turn.mT))
 
     def _shape(self, geom: Mapping[str, str], place: _Place) -> None:
         kind, said = geom.get("type", "sphere"), "a shape of a foot"
         if kind not in _SHAPES or (geom.get("contype", "1") == "0" and geom.get("conaffinity", "1") == "0"):
             return
         if "fromto" in geom:
-            ends = torch.tensor(self._numbers(geom, "fromto", said, 6)).double().view(2, 3)
+            ends = self._numbers(geom, "fromto", said, 6).view(2, 3)
             origin, along = ends.mean(0), (ends[1] - ends[0]) / 2
             turn = rotation_between(torch.tensor([0.0, 0.0, 1.0]).double(), along)
-            size = self._numbers(geom, "size", said, 1)
-            size = [size[0], size[0], float(along.norm())] if kind == "box" else [size[0], float(along.norm())]
+            size = self._numbers(geom, "size", said, 1).tolist() * max(1, _SHAPES[kind] - 1) + [float(along.norm())]
         else:
             origin, turn = self._frame(geom, said)
-            size = self._numbers(geom, "size", said, _SHAPES[kind])
-        for point, radius in _balls(kind, size):
+            size = self._numbers(geom, "size", said, _SHAPES[kind]).tolist()
+        points, radius = _balls(kind, size)
+        for point in points:
             local = origin + turn @ torch.tensor(point).double()
             self.points.append((place.joint, place.origin + place.turn @ local, radius))
 
@@ -209,44 +189,33 @@ class _Reader:
         """Return place ``[3]`` and rotation ``[3, 3]`` in the frame of the parent."""
         if found := [name for name in _FRAMES if name in given]:
             raise MotionkitError(f"{self.path}: {said} is turned by {found[0]}, which is not read.", fix=_ONE_FILE)
-        origin = torch.tensor(self._numbers(given, "pos", said, 3, [0.0, 0.0, 0.0])).double()
-        quaternion = torch.tensor(self._numbers(given, "quat", said, 4, [1.0, 0.0, 0.0, 0.0])).double()
+        given = {"pos": "0 0 0", "quat": "1 0 0 0", **given}
+        quaternion = self._numbers(given, "quat", said, 4)
         if not float(quaternion.norm()) > 1e-6:
             raise MotionkitError(f"{self.path}: {said} has a quaternion of length 0.", fix="write the file again.")
-        return origin, matrix_from_quaternion(quaternion)
+        return self._numbers(given, "pos", said, 3), matrix_from_quaternion(quaternion)
 
-    def _numbers(
-        self, given: Mapping[str, str], name: str, said: str, count: int, otherwise: list[float] | None = None
-    ) -> list[float]:
-        """Return the first `count` numbers of an attribute."""
-        if name not in given and otherwise is not None:
-            return otherwise
+    def _numbers(self, given: Mapping[str, str], name: str, said: str, count: int) -> Tensor:
+        """Return the first `count` numbers of an attribute, float64."""
         try:
-            values = [float(word) for word in given.get(name, "").split()]
+            values = [float(word) for word in given.get(name, "").split()][:count]
         except ValueError:
             values = []
         if len(values) < count or not all(map(math.isfinite, values)):
             raise MotionkitError(
                 f"{self.path}: {said} has no {name} of {count} numbers.", why=f"it is {given.get(name)!r:.80}."
             )
-        return values[:count]
-
-    def _require_depth(self, depth: int) -> None:
-        if depth > _DEEPEST:
-            raise MotionkitError(f"{self.path} has more than {_DEEPEST} elements within each other.")
+        return torch.tensor(values).double()
 
 
-def _balls(kind: str, size: list[float]) -> Iterator[tuple[Any, float]]:
-    """Return the balls, points and radii, whose convex hull is a shape; a rim by some points."""
+def _balls(kind: str, size: Sequence[float]) -> tuple[list[tuple[float, ...]], float]:
+    """Return the centres of balls, and their radius, whose convex hull is a shape; a rim by some points."""
     if kind == "sphere":
-        yield (0.0, 0.0, 0.0), size[0]
-    elif kind == "capsule":
-        for end in (-size[1], size[1]):
-            yield (0.0, 0.0, end), size[0]
-    elif kind == "box":
-        for signs in product((-1, 1), repeat=3):
-            yield [sign * half for sign, half in zip(signs, size, strict=True)], 0.0
-    else:
-        for end, step in product((-size[1], size[1]), range(_RIM)):
-            angle = 2 * math.pi * step / _RIM
-            yield (size[0] * math.cos(angle), size[0] * math.sin(angle), end), 0.0
+        return [(0.0, 0.0, 0.0)], size[0]
+    if kind == "capsule":
+        return [(0.0, 0.0, -size[1]), (0.0, 0.0, size[1])], size[0]
+    if kind == "box":
+        return list(product(*((-half, half) for half in size))), 0.0
+    angles = [2 * math.pi * step / _RIM for step in range(_RIM)]
+    rim = [(size[0] * math.cos(angle), size[0] * math.sin(angle)) for angle in angles]
+    return [(x, y, end) for end in (-size[1], size[1]) for x, y in rim], 0.0

@@ -5,12 +5,10 @@ Neither holds a frame rate; it is Kimodo's, 30, unless another is given.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,12 +17,12 @@ from motionkit.formats import Fit, WriteOptions
 from motionkit.geometry import positions_from_bones
 from motionkit.motion import HUMANML, Clip, Motion, ReadOptions
 from motionkit.motion.motion import check_size
-from motionkit.runs import write_bytes_atomic
-from motionkit.weights import read_array
+from motionkit.runs import write_arrays_atomic
+from motionkit.weights import as_tensor, read_array
 from motionkit_policy_kimodo import FPS, SHORTEST
 from motionkit_policy_kimodo.qpos import from_qpos, projected, read_qpos, to_qpos, write_qpos
 from motionkit_policy_kimodo.representation import KimodoRepresentation
-from motionkit_policy_kimodo.skeletons import Body, body, smplx_body, to_soma77
+from motionkit_policy_kimodo.skeletons import Body, body, require_array, smplx_body, to_soma77
 
 _BODIES = {30: "soma30", 77: "soma77", 34: "g1"}
 _SAME = 0.005  # metres that bones may be off
@@ -71,19 +69,10 @@ def read_kimodo(path: Path, options: ReadOptions) -> Sequence[Clip]:
 
 def _array(arrays: Any, name: str, shape: tuple[int, ...], path: Path) -> Tensor:
     """Return an array as float64; -1 in `shape` is any size above 0."""
-    array = arrays.get(name) if isinstance(arrays, Mapping) else None
-    if not isinstance(array, np.ndarray):
+    values = as_tensor(arrays.get(name)) if isinstance(arrays, Mapping) else None
+    if values is None:
         raise MotionkitError(f"{path} has no {name}.", why="each npz of Kimodo has it.", fix="write it again.")
-    fits = array.ndim == len(shape) and all(
-        size in (-1, had) and had for size, had in zip(shape, array.shape, strict=True)
-    )
-    if not fits or array.dtype.kind not in "fiub" or not np.isfinite(array).all():
-        raise MotionkitError(
-            f"{path}: {name} is of the shape {list(array.shape)}, or has values that are no finite numbers.",
-            why=f"[{', '.join('any' if size < 0 else str(size) for size in shape)}] fits.",
-            fix="write it again.",
-        )
-    return torch.from_numpy(array.astype(np.float64))
+    return require_array(values, shape, f"{path}: {name}", "write it again.").double()
 
 
 def _smplx(local: Tensor, posed: Tensor) -> Body:
@@ -128,24 +117,24 @@ def write_kimodo(path: Path, clips: Sequence[Clip], options: WriteOptions) -> No
         "posed_joints": joints, "global_rot_mats": rotations, "local_rot_mats": local, "smooth_root_pos": smooth,
         "root_positions": root, "global_root_heading": heading,
     }  # fmt: skip
-    numbers: dict[str, Any] = {name: values.float().numpy() for name, values in arrays.items()}
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, foot_contacts=contacts.numpy().astype(bool), **numbers)
-    write_bytes_atomic(path, buffer.getvalue())
+    numbers = {name: values.float().numpy() for name, values in arrays.items()}
+    write_arrays_atomic(path, {"foot_contacts": contacts.numpy().astype(bool), **numbers})
 
 
-def of_kimodo(clip: Clip) -> tuple[Motion, Body, Tensor]:
-    """Return the motion of a clip, its skeleton, and its rotations from the parents, of the joints of the skeleton."""
-    motion = clip.motion
-    assert isinstance(motion, Motion), "rotations were solved before"
-    found = next((one for one in map(body, _BODIES.values()) if one.joint_names == motion.names), None)
-    count = len(HUMANML.parents)
-    if found is None and motion.names[:count] == HUMANML.joint_names:
+def of_kimodo(clip: Clip, *, robot: bool = False) -> tuple[Motion, Body, Tensor]:
+    """Return the motion of a clip, its skeleton, and its rotations from the parents, of the joints of the skeleton.
+
+    Skeletons are known by the names of their joints; with `robot` it is the G1's, or the motion is refused.
+    """
+    motion, count = clip.motion, len(HUMANML.parents)
+    known = ("g1",) if robot else _BODIES.values()
+    found = next((one for one in map(body, known) if one.joint_names == motion.names), None)
+    if not robot and isinstance(motion, Motion) and motion.names[:count] == HUMANML.joint_names:
         found = smplx_body(positions_from_bones(motion.offsets[:count], HUMANML.parents))
-    if found is None or found.parents != motion.parents[: len(found)]:
+    if found is None or found.parents != motion.parents[: len(found)] or not isinstance(motion, Motion):
         raise MotionkitError(
-            f"the motion has {len(motion.names)} joints, which are those of no skeleton of Kimodo's.",
-            why="SOMA, the Unitree G1 and the 22 joints of SMPL-X are written, by the names of their joints.",
+            f"the motion has {len(motion.names)} joints, which by name are not those of "
+            f"{'' if robot else 'SOMA, of the 22 of SMPL-X or of '}the Unitree G1.",
             fix="write another format: .bvh, .glb or .npz.",
         )
     if motion.frames < SHORTEST:
@@ -171,13 +160,7 @@ def read_g1(path: Path, options: ReadOptions) -> Sequence[Clip]:
 
 def write_g1(path: Path, clips: Sequence[Clip], options: WriteOptions) -> Fit:
     """Write MuJoCo's qpos of a motion of the G1: each joint reduced to its hinge, and by how much that moved joints."""
-    if clips[0].motion.names != body("g1").joint_names or not isinstance(clips[0].motion, Motion):
-        raise MotionkitError(
-            f"the motion has {len(clips[0].motion.names)} joints, and not those of the Unitree G1 by name.",
-            why="qpos is of that robot.",
-            fix="write another format: .kimodo.npz, .bvh or .glb.",
-        )
-    motion, made, local = of_kimodo(clips[0])
+    motion, made, local = of_kimodo(clips[0], robot=True)
     root = motion.translations[:, 0].double()
     write_qpos(path, to_qpos(local, root, exported=False))
     hinged, free = (made.joints(made.world(each), root) for each in (projected(local), local))

@@ -1,4 +1,4 @@
-"""Kimodo's network: a transformer predicts the root, and a second one, given that root, the body.
+"""Kimodo's network: a transformer predicts the root, and a second one, given that root, the body. And its guidance.
 
 Written from the layout of its weight files and the formulas of its paper. Names of tensors are those of the files up to
 the attention projections (`motionkit.nn.native_keys`).
@@ -6,7 +6,7 @@ the attention projections (`motionkit.nn.native_keys`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -41,16 +41,6 @@ class Shape:
     heading: bool = True  # There is a token of the first heading
 
 
-class _TimeEmbedding(nn.Module):
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.time_embed = nn.Sequential(nn.Linear(width, width), nn.SiLU(), nn.Linear(width, width))
-
-    def forward(self, row: Tensor) -> Tensor:
-        embedded: Tensor = self.time_embed(row)
-        return embedded
-
-
 class Stage(nn.Module):
     """Text slots, timestep, first heading and frames as one sequence; the outputs of the frames are returned."""
 
@@ -58,7 +48,8 @@ class Stage(nn.Module):
         super().__init__()
         self.shape = shape
         self.embed_text = nn.Linear(shape.text_width, shape.latent)
-        self.embed_timestep = _TimeEmbedding(shape.latent)
+        embed = nn.Sequential(nn.Linear(shape.latent, shape.latent), nn.SiLU(), nn.Linear(shape.latent, shape.latent))
+        self.embed_timestep = nn.ModuleDict({"time_embed": embed})
         self.input_linear = nn.Linear(features, shape.latent)
         self.output_linear = nn.Linear(shape.latent, out)
         self.linear_first_heading_angle = nn.Linear(2, shape.latent)  # in all files, with a token of it or not
@@ -86,7 +77,7 @@ class Stage(nn.Module):
             text_mask: ``[N, slots]`` bool.
             table: ``[P, latent]`` positions.
         """
-        extra = [self.embed_timestep(row)]
+        extra = [self.embed_timestep["time_embed"](row)]
         if self.shape.heading:
             extra.append(self.linear_first_heading_angle(torch.stack([heading.cos(), heading.sin()], dim=-1)))
         # [N, slots + 2 + T, latent]: frame 0 has the position slots + 2, or slots + 1 without a heading.
@@ -177,3 +168,81 @@ class KimodoNetwork(nn.Module):
             local = (local_root(known, lengths, self.fps) - self.local_mean) / self.local_scale
         body = self.body_model(torch.cat([local, x[..., ROOT:], given], dim=-1), valid, *common)
         return torch.cat([root, body], dim=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Conditions:
+    """N rows of conditions."""
+
+    text: Tensor  # ``[N, L, E]``; zeros for an empty text
+    text_mask: Tensor  # ``[N, L]`` bool, False for an empty text
+    heading: Tensor  # ``[N]`` radians, of the first frame
+    observed: Tensor | None = None  # ``[N, T, D]`` normalised values of constraints
+    mask: Tensor | None = None  # ``[N, T, D]`` bool, where they count; None if no row has constraints
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+    def select(self, index: Tensor) -> Conditions:
+        """Return the rows `index` (``[M]`` int64), repeats allowed."""
+        return Conditions(**{name: value[index] for name, value in vars(self).items() if value is not None})
+
+    def to(self, device: torch.device | str) -> Conditions:
+        """Move them."""
+        return Conditions(**{name: value.to(device) for name, value in vars(self).items() if value is not None})
+
+    def at(self, frames: int) -> Conditions:
+        """Return them for motions of so many frames: constraints are padded, or cut where no motion is."""
+        if self.mask is None or self.observed is None:
+            return self
+        room = (0, 0, 0, frames - self.mask.shape[1])
+        return replace(self, observed=F.pad(self.observed, room), mask=F.pad(self.mask, room))
+
+    def without(self, *, text: bool, constraint: bool) -> Conditions:
+        """Return the rows without text, or without constraints; the first heading stays."""
+        kept = self
+        if text:
+            kept = replace(kept, text=torch.zeros_like(self.text), text_mask=torch.zeros_like(self.text_mask))
+        if constraint and self.mask is not None:
+            kept = replace(kept, mask=torch.zeros_like(self.mask))
+        return kept
+
+
+@dataclass(frozen=True)
+class Guidance:
+    """How predictions with and without conditions are mixed; u is the one without text and constraints.
+
+    ``separated``: u + text (t - u) + constraint (k - u), where t has the text alone and k the constraints alone.
+    ``regular``: u + text (c - u), where c has both. ``nocfg``: c.
+    """
+
+    kind: Literal["separated", "regular", "nocfg"] = "separated"
+    text: float = 2.0
+    constraint: float = 2.0
+
+    def predict(
+        self, network: KimodoNetwork, x: Tensor, timestep: Tensor, lengths: Tensor, conditions: Conditions
+    ) -> Tensor:
+        """Predict x0, ``[N, T, D]``, by one pass of all the rows that are needed.
+
+        Without constraints k is u: two rows a motion, and one for a text weight of 1.
+        """
+        passes = self._passes(constrained=conditions.mask is not None)
+        rows = [vars(conditions.without(text=not text, constraint=not constraint)) for text, constraint in passes]
+        joined = {name: torch.cat([row[name] for row in rows]) for name, had in rows[0].items() if had is not None}
+        count = len(passes)
+        made = network(x.repeat(count, 1, 1), timestep.repeat(count), lengths.repeat(count), **joined).chunk(count)
+        # The first pass has no weight: it is u, or the only one.
+        out: Tensor = made[0]
+        for prediction, weight in zip(made[1:], list(passes.values())[1:], strict=True):
+            out = out + weight * (prediction - made[0])
+        return out
+
+    def _passes(self, *, constrained: bool) -> dict[tuple[bool, bool], float]:
+        """Return (has text, has constraints) of each pass, and its weight."""
+        both, neither = (True, constrained), (False, False)
+        if self.kind == "nocfg" or (self.text == 1.0 and not (constrained and self.kind == "separated")):
+            return {both: 1.0}
+        if self.kind == "regular" or not constrained:
+            return {neither: 1.0, both: self.text}
+        return {neither: 1.0, (True, False): self.text, (False, True): self.constraint}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import lru_cache
 from pathlib import Path
@@ -10,21 +10,20 @@ from typing import Any, Literal, Self, get_args
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
-from motionkit import weights
 from motionkit.contracts.dataset import Split, TextMotionDataset
 from motionkit.errors import MotionkitError
-from motionkit.nn import add_adapters
 from motionkit.rl import Schedule
-from motionkit.runs import fingerprint_files, fingerprint_tensors
+from motionkit.runs import fingerprint_files, fingerprint_tensors, write_model
 from motionkit.text import Prompt
 from motionkit.text_to_motion.generating import TextToMotionPolicy
 from motionkit_policy_kimodo import FPS, LONGEST, SHORTEST
 from motionkit_policy_kimodo.constraints import observe, read_constraints
-from motionkit_policy_kimodo.files import export_checkpoint, read_checkpoint, save_policy
-from motionkit_policy_kimodo.guidance import Conditions, Guidance
+from motionkit_policy_kimodo.files import DOCUMENT, copy_beside, export_checkpoint, read_checkpoint
 from motionkit_policy_kimodo.metrics import KimodoMeasures
-from motionkit_policy_kimodo.network import STEPS
+from motionkit_policy_kimodo.network import STEPS, Conditions, Guidance
+from motionkit_policy_kimodo.prompts import radians
 from motionkit_policy_kimodo.settings import KimodoOptions
 from motionkit_policy_kimodo.texts import COMMAND, TextTable
 from motionkit_policy_kimodo.tmr import read_retrieval
@@ -67,8 +66,7 @@ class KimodoPolicy(TextToMotionPolicy):
         self.schedule = Schedule.cosine(STEPS)
         self.fps, self.max_length = self.skeleton.fps, LONGEST
         self.autocast: torch.dtype | None = None
-        self.guidance: float | None = opened.record.guidance
-        self.sampling_steps: int | None = opened.record.sampling_steps
+        self.guidance, self.sampling_steps = opened.record.guidance, opened.record.sampling_steps
         self.trained_on = opened.record.trained_on
         config: Literal["separated", "regular", "nocfg"] = opened.config.values["cfg_type"] or "nocfg"
         self.kind = options.cfg_type or config
@@ -81,7 +79,6 @@ class KimodoPolicy(TextToMotionPolicy):
             )
         self.texts = self.skeleton.texts = TextTable(table, self.network.shape.text_width)
         self.measures = KimodoMeasures(read_retrieval(options.retrieval, self.texts) if options.retrieval else None)
-        self.lora: Mapping[str, Any] | None = None
         self._observed = lru_cache(maxsize=_KEPT)(self._observe)
         self.to(device)
         if dataset is not None and not dataset.has_clips:
@@ -94,11 +91,6 @@ class KimodoPolicy(TextToMotionPolicy):
         return f"KimodoPolicy({self.skeleton.name}, {self.fps:g} fps, {self.device})"
 
     @property
-    def device(self) -> torch.device:
-        """Device of the network."""
-        return self.network.table.device
-
-    @property
     def inputs(self) -> dict[str, str]:
         """Fingerprints of the inputs that options name, by option; independent of their paths."""
         marks = {"checkpoint": fingerprint_tensors(self.network.state_dict()), "embeddings": self.texts.fingerprint}
@@ -106,10 +98,6 @@ class KimodoPolicy(TextToMotionPolicy):
             marks["retrieval"] = fingerprint_tensors(judge.model.state_dict())
         files = {"body": self.options.body, "constraints": self.options.constraints}
         return marks | {name: fingerprint_files(path, [path]) for name, path in files.items() if path is not None}
-
-    def frames(self, lengths: Tensor) -> int:
-        """Return the T to sample `lengths` (``[N]``) at: their maximum."""
-        return int(lengths.max())
 
     def condition(self, prompts: Sequence[Prompt]) -> Conditions:
         """Look up the vectors of prompts; their first headings and constraints are those of their extras."""
@@ -120,13 +108,11 @@ class KimodoPolicy(TextToMotionPolicy):
         paths = [prompt.extras.get("constraints") or self.options.constraints for prompt in prompts]
         observed = mask = None
         if any(paths):
-            # [N, T, D] for T frames of the longest prompt; rows without constraints have an empty mask.
-            longest = max(prompt.length for prompt in prompts)
-            observed = torch.zeros(len(prompts), longest, self.skeleton.width)
-            mask = torch.zeros(observed.shape, dtype=torch.bool)
-            for row, (prompt, path) in enumerate(zip(prompts, paths, strict=True)):
-                if path:
-                    observed[row, : prompt.length], mask[row, : prompt.length] = self._observed(path, prompt.length)
+            # [N, T, D] for T frames of the longest prompt that has constraints; an empty mask for those that have none.
+            none = torch.zeros(0, self.skeleton.width), torch.zeros(0, self.skeleton.width, dtype=torch.bool)
+            asked = zip(prompts, paths, strict=True)
+            given = [self._observed(path, prompt.length) if path else none for prompt, path in asked]
+            observed, mask = (pad_sequence(list(part), batch_first=True) for part in zip(*given, strict=True))
         return Conditions(features.tokens, features.mask, heading, observed, mask).to(self.device)
 
     def _require(self, prompt: Prompt) -> None:
@@ -142,16 +128,14 @@ class KimodoPolicy(TextToMotionPolicy):
             )
 
     def _heading(self, prompt: Prompt) -> float:
-        value = prompt.extras.get("heading", self.options.heading)
-        if not isinstance(value, (int, float)) or not abs(value) < 7:
-            raise MotionkitError(f"{prompt.text!r}: {value!r:.80} is no heading.", fix="give radians; 0 is +Z.")
+        value = radians(prompt.extras.get("heading", self.options.heading), repr(prompt.text))
         if value and not self.network.shape.heading:
             raise MotionkitError(
                 f"{prompt.text!r} has a first heading, which this model does not read.",
                 why="input_first_heading_angle is false in its config.yaml.",
                 fix="leave the heading out.",
             )
-        return float(value)
+        return value
 
     def _observe(self, path: str | Path, frames: int) -> tuple[Tensor, Tensor]:
         constraints = read_constraints(Path(path), self.skeleton)
@@ -165,44 +149,24 @@ class KimodoPolicy(TextToMotionPolicy):
         with context:
             return how.predict(self.network, x, timestep, lengths, condition.at(x.shape[1])).float()
 
-    def adapt(
-        self, *, r: int, alpha: float, dropout: float = 0.0, targets: Sequence[str] = ("attn", "ffn"), seed: int = 0
-    ) -> None:
-        """Add LoRA adapters and freeze the rest; see `motionkit.nn.add_adapters`."""
-        add_adapters(self.network, r=r, alpha=alpha, dropout=dropout, targets=targets, seed=seed)
-        self.lora = {"r": r, "alpha": alpha, "dropout": dropout, "targets": list(targets)}
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return the tensors of a checkpoint, with adapters separate."""
-        return dict(self.network.state_dict())
-
-    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restore the network from the result of `tensors`, in place."""
-        weights.load_strict(self.network, tensors, "the checkpoint")
-
     def save(self, folder: Path, *, tensors: bool = True) -> Path:
         """Write config, statistics and policy.json; the network's tensors too, or its checkpoints hold them."""
-        record = self.opened.record.model_copy(
-            update={
-                "guidance": self.guidance,
-                "sampling_steps": self.sampling_steps,
-                "embeddings": self.texts.path.resolve(),
-                "trained_on": self.trained_on,
-                "lora": self.lora,
-            }
-        )
-        return save_policy(self.opened, record, folder, self.tensors() if tensors else None)
+        kept = {name: getattr(self, name) for name in ("guidance", "sampling_steps", "trained_on", "lora")}
+        record = self.opened.record.model_copy(update={**kept, "embeddings": self.texts.path.resolve()})
+        copy_beside(self.opened, folder)
+        content = record.model_dump(mode="json", by_alias=True)
+        write_model(folder, DOCUMENT, content, self.tensors() if tensors else None)
+        return folder
 
     def to(self, device: torch.device | str) -> Self:
-        """Move network and statistics."""
-        self.network.to(device)
-        self.normalizer = self.normalizer.to(device)
-        self.measures.to(device)
-        return self
+        """Move network, statistics and TMR-SOMA."""
+        if self.measures.retrieval is not None:
+            self.measures.retrieval.model.to(device)
+        return super().to(device)
 
 
 def export(path: str, folder: Path, *, overwrite: bool = False) -> tuple[Path, list[str]]:
     """Write a run or policy in the layout of Kimodo's folders; return the file of weights, and nothing that is lost."""
     opened = read_checkpoint(path)
-    out = export_checkpoint(opened, opened.network, folder, overwrite=overwrite)
+    out = export_checkpoint(opened, folder, overwrite=overwrite)
     return out / opened.record.file, []

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +21,9 @@ class Asked:
     texts: tuple[str, ...]  # One, or several that follow each other
     seconds: tuple[float, ...]  # Of each text; empty if they are not given
     origin: str  # Where it stands
-    constraints: Path | None = None  # File of its constraints
-    heading: float | None = None  # First heading in radians
-    truth: Path | None = None  # File of the motion that it was written for
-
-    def extras(self) -> dict[str, Any]:
-        """Return what it asks for beside text and seconds, as `motionkit.text.Prompt.extras` has it."""
-        files = {"constraints": self.constraints, "truth": self.truth}
-        given = {name: str(file) for name, file in files.items() if file is not None}
-        return given if self.heading is None else {**given, "heading": self.heading}
+    # What it asks for beside them, as in `motionkit.text.Prompt`: files of its ``constraints`` and of the motion that
+    # it was written for (``truth``), and its first ``heading`` in radians.
+    extras: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_prompts(path: Path) -> list[Asked]:
@@ -69,16 +63,12 @@ def _table(path: Path) -> Iterator[Asked]:
         raise MotionkitError(f"{path} has no column text.", fix="its first line names the columns: text,seconds")
     for line, row in table.rows("text"):
         origin = f"{path}, line {line}"
-        columns = ("seconds", "heading", "constraints", "motion")
-        seconds, heading, name, motion = (row.get(column, "").strip() for column in columns)
-        yield Asked(
-            (row["text"].strip(),),
-            _seconds(seconds or None, origin),
-            origin,
-            path.parent / name if name else None,
-            _radians(heading, origin) if heading else None,
-            path.parent / motion if motion else None,
-        )
+        cells = {name: cell.strip() for name, cell in row.items()}
+        files = {"constraints": cells.get("constraints"), "truth": cells.get("motion")}
+        extras: dict[str, Any] = {name: str(path.parent / file) for name, file in files.items() if file}
+        if heading := cells.get("heading"):
+            extras["heading"] = radians(heading, origin)
+        yield Asked((cells["text"],), _seconds(cells.get("seconds") or None, origin), origin, extras)
 
 
 def _case(path: Path) -> Asked:
@@ -86,15 +76,9 @@ def _case(path: Path) -> Asked:
     texts, times = (_listed(meta, name) for name in ("text", "duration"))
     if not texts or not all(isinstance(text, str) for text in texts) or len(times) not in (0, len(texts)):
         raise MotionkitError(f"{path} has no text, or another number of durations.", fix="copy it again.")
-    constraints, truth = (path.with_name(name) for name in ("constraints.json", "gt_motion.npz"))
     seconds = tuple(second for time in times for second in _seconds(time, str(path)))
-    return Asked(
-        tuple(texts),
-        seconds,
-        str(path),
-        constraints if constraints.is_file() else None,
-        truth=truth if truth.is_file() else None,
-    )
+    files = {"constraints": path.with_name("constraints.json"), "truth": path.with_name("gt_motion.npz")}
+    return Asked(tuple(texts), seconds, str(path), {name: str(file) for name, file in files.items() if file.is_file()})
 
 
 def _listed(meta: dict[str, Any], name: str) -> list[Any]:
@@ -102,11 +86,12 @@ def _listed(meta: dict[str, Any], name: str) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _radians(value: str, origin: str) -> float:
-    radians = _number(value)
-    if not abs(radians) < 7:
+def radians(value: object, origin: str) -> float:
+    """Return a first heading as a number; refuse what is none."""
+    heading = _number(value)
+    if not abs(heading) < 7:
         raise MotionkitError(f"{origin}: {value!r:.80} is no heading.", fix="give radians; 0 is +Z.")
-    return radians
+    return heading
 
 
 def _seconds(value: Any, origin: str) -> tuple[float, ...]:

@@ -78,12 +78,11 @@ class KimodoRepresentation(Representation):
         joints = self.body.joints(rotations, root)
         angle = self.facing(joints)
         smooth = smooth_path(root[..., [0, 2]].detach()).to(root)
-        place = torch.stack([smooth[..., 0], torch.zeros_like(angle), smooth[..., 1]], dim=-1)
         velocities, contacts = self.moving(joints)
         return torch.cat(
             [
                 torch.stack([smooth[..., 0], root[..., 1], smooth[..., 1], angle.cos(), angle.sin()], dim=-1),
-                (joints - place[..., None, :]).flatten(-2),
+                (joints - on_floor(smooth)[..., None, :]).flatten(-2),
                 matrix_to_6d(rotations).flatten(-2),
                 velocities.flatten(-2),
                 contacts.to(joints),
@@ -111,17 +110,19 @@ class KimodoRepresentation(Representation):
 
     def positions(self, features: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Return joints ``[..., T, J, 3]`` from the rotations, by forward kinematics; differentiable."""
-        return self.body.joints(self.rotations(features, lengths), self.root(features, lengths))
+        features = self._valid(features, lengths)
+        return self.body.joints(self.rotations(features), self.root(features))
 
     def stored_joints(self, features: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Return joints ``[..., T, J, 3]`` from the positions; bones may stretch."""
         features = self._valid(features, lengths)
         places: Tensor = features[..., self.parts["positions"]].unflatten(-1, (-1, 3))
-        return places + (features[..., :3] * features.new_tensor([1.0, 0.0, 1.0]))[..., None, :]
+        return places + on_floor(features[..., :3:2])[..., None, :]
 
     def root(self, features: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Return the true place of the root, ``[..., T, 3]``."""
-        return self.stored_joints(features, lengths)[..., 0, :]
+        features, first = self._valid(features, lengths), self.parts["positions"].start
+        return features[..., first : first + 3] + on_floor(features[..., :3:2])
 
     def rotations(self, features: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Return rotations in the world, ``[..., T, J, 3, 3]``; differentiable."""
@@ -185,21 +186,16 @@ class KimodoRepresentation(Representation):
 
     def moved(self, features: Tensor, by: Tensor) -> Tensor:
         """Return features ``[..., T, D]`` of motions moved by `by` (``[..., 2]``, metres along x and z)."""
-        x, z = by[..., None, :].unbind(-1)
-        step = F.pad(torch.stack([x, torch.zeros_like(x), z], dim=-1), (0, self.width - 3))
-        return features + step
+        return features + F.pad(on_floor(by)[..., None, :], (0, self.width - 3))
 
     def carried(self, features: Tensor, way: Tensor) -> Tensor:
         """Return features ``[T, D]`` of a motion that is carried along `way` (``[T, 2]`` metres) beside its own path.
 
         Its poses and headings stay; the feet slide by as much as the way is long.
         """
-        x, z = way.unbind(-1)
-        step = torch.stack([x, torch.zeros_like(x), z], dim=-1)
-        speed = _repeat_last(step.diff(dim=0), None) * self.fps
-        more = torch.zeros_like(features)
+        step, more = on_floor(way), torch.zeros_like(features)
         more[:, self.parts["root"]] = step
-        more[:, self.parts["velocities"]] = speed.repeat(1, len(self.body))
+        more[:, self.parts["velocities"]] = (_repeat_last(step.diff(dim=0), None) * self.fps).repeat(1, len(self.body))
         return features + more
 
     def canonical(self, features: Tensor, heading: Tensor | float = 0.0) -> Tensor:
@@ -214,6 +210,12 @@ class KimodoRepresentation(Representation):
         rest[self.parts["heading"]] = features.new_tensor([1.0, 0.0])
         rest[self.parts["rotations"]] = features.new_tensor([1.0, 0.0, 0.0, 0.0, 1.0, 0.0]).repeat(len(self.body))
         return torch.where(length_mask(lengths, features.shape[-2])[..., None], features, rest)
+
+
+def on_floor(place: Tensor) -> Tensor:
+    """Return points ``[..., 3]`` at height 0 of their x and z, ``[..., 2]``."""
+    x, z = place.unbind(-1)
+    return torch.stack([x, torch.zeros_like(x), z], dim=-1)
 
 
 def local_root(root: Tensor, lengths: Tensor, fps: float) -> Tensor:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.contracts.reward import Reward, RewardScores
 from motionkit.errors import MotionkitError
 from motionkit.motion import MotionBatch
@@ -25,6 +25,8 @@ from motionkit_policy_kimodo.settings import BalanceOptions, ConstraintRewardOpt
 from motionkit_policy_kimodo.texts import COMMAND, TextTable
 from motionkit_policy_kimodo.tmr import read_retrieval, scores
 
+_SMALL = 1e-8  # square metres; keeps the gradient of an exact place finite
+
 
 class KimodoTmr(Reward):
     """Cosine of motion and text in TMR-SOMA, halved, plus a half: 0 to 1. Differentiable in the joints.
@@ -33,16 +35,14 @@ class KimodoTmr(Reward):
 
     Args:
         options: Options of the reward.
-        dataset: Unused; every reward factory gets it.
         device: Where the model goes.
+        **runtime: What else every reward factory gets; unused.
     """
 
     name, features = "kimodo-tmr", "soma30"
     bounds = (0.0, 1.0)
 
-    def __init__(
-        self, options: TmrOptions, *, dataset: TextMotionDataset | None = None, device: torch.device | str = "cpu"
-    ) -> None:
+    def __init__(self, options: TmrOptions, *, device: torch.device | str = "cpu", **runtime: Any) -> None:
         self.table = TextTable(options.embeddings) if options.embeddings is not None else None
         self.retrieval = read_retrieval(options.weights, self.table)
         self.retrieval.model.to(device)
@@ -57,22 +57,17 @@ class KimodoTmr(Reward):
         """Score N motions."""
         if motions.fps != FPS:
             raise MotionkitError(f"TMR-SOMA reads {FPS:g} frames per second, these motions have {motions.fps:g}.")
-        # Motions of another policy come with another table.
-        if self.table is None and (table := self._policys(motions)) is not self.retrieval.model.text_model:
-            self.retrieval.model.read_texts_by(table)
-        texts = self.retrieval.texts([prompt.text for prompt in prompts])
-        return RewardScores(scores(texts, self.retrieval.motions(motions.joints, motions.lengths)))
-
-    @staticmethod
-    def _policys(motions: MotionBatch) -> TextTable:
         body = motions.skeleton
-        table = body.texts if isinstance(body, KimodoRepresentation) else None
+        table = self.table or (body.texts if isinstance(body, KimodoRepresentation) else None)
         if table is None:
             raise MotionkitError(
                 "the reward kimodo-tmr has no text vectors, and these motions are of no policy whose it could take.",
                 fix=f"{COMMAND}, then --reward.embeddings OUT",
             )
-        return table
+        if table is not self.retrieval.model.text_model:  # motions of another policy come with another table
+            self.retrieval.model.read_texts_by(table)
+        texts = self.retrieval.texts([prompt.text for prompt in prompts])
+        return RewardScores(scores(texts, self.retrieval.motions(motions.joints, motions.lengths)))
 
 
 class KimodoConstraints(Reward):
@@ -83,41 +78,29 @@ class KimodoConstraints(Reward):
 
     Args:
         options: Options of the reward.
-        dataset: Unused; every reward factory gets it.
-        device: Unused.
+        **runtime: What every reward factory gets; unused.
     """
 
     name = "kimodo-constraints"
 
-    def __init__(
-        self,
-        options: ConstraintRewardOptions,
-        *,
-        dataset: TextMotionDataset | None = None,
-        device: torch.device | str = "cpu",
-    ) -> None:
+    def __init__(self, options: ConstraintRewardOptions, **runtime: Any) -> None:
         self.options = options
         self._read = cache(self._constraints)
 
     def _constraints(self, path: str, body: KimodoRepresentation) -> list[Constraint]:
-        wanted = {"path": ("root2d",), "effectors": ()}.get(self.options.of)
-        read = read_constraints(Path(path), body)
-        if wanted is None:
-            return read
-        return [one for one in read if (one.type == "root2d") == bool(wanted)]
+        kinds = {"path": (True,), "effectors": (False,), "all": (True, False)}[self.options.of]
+        return [one for one in read_constraints(Path(path), body) if (one.type == "root2d") in kinds]
 
     def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
         """Score N motions."""
         body = of_kimodo(motions, f"the reward {self.name}")
         errors, applies = [], []
-        for row, prompt in enumerate(prompts):
+        for joints, prompt in zip(motions.joints, prompts, strict=True):
             path = prompt.extras.get("constraints")
-            found = self._read(str(path), body) if path else []
-            applies.append(bool(found))
-            off = [_error(one, motions.joints[row], body) for one in found]
-            errors.append(torch.stack(off).mean() if off else motions.joints.new_zeros(()))
-        total = torch.stack(errors)
-        return RewardScores(-total, applies=torch.tensor(applies, device=motions.device))
+            off = [_error(one, joints, body) for one in (self._read(str(path), body) if path else ())]
+            errors.append(torch.stack(off).mean() if off else joints.new_zeros(()))
+            applies.append(bool(off))
+        return RewardScores(-torch.stack(errors), applies=torch.tensor(applies, device=motions.device))
 
 
 class G1Hinges(Reward):
@@ -128,24 +111,19 @@ class G1Hinges(Reward):
 
     Args:
         options: It has none.
-        dataset: Unused; every reward factory gets it.
-        device: Unused.
+        **runtime: What every reward factory gets; unused.
     """
 
     name, features = "g1-hinges", "g1"
 
-    def __init__(
-        self, options: HingeOptions, *, dataset: TextMotionDataset | None = None, device: torch.device | str = "cpu"
-    ) -> None:
+    def __init__(self, options: HingeOptions, **runtime: Any) -> None:
         self.options = options
 
     def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
         """Score N motions."""
         body = of_kimodo(motions, f"the reward {self.name}")
         local = body.body.local(body.rotations(motions.features, motions.lengths))  # [N, T, 34, 3, 3]
-        off, past = (
-            torch.where(motions.mask, each.mean(-1), 0.0).sum(1) / motions.lengths for each in off_hinges(local)
-        )
+        off, past = (_mean(each.mean(-1), motions) for each in off_hinges(local))
         return RewardScores(-(off + past), parts={"off_axis": off, "past_limits": past})
 
 
@@ -158,28 +136,24 @@ class G1Balance(Reward):
 
     Args:
         options: Name the robot file, which gives masses and foot shapes.
-        dataset: Unused; every reward factory gets it.
-        device: Unused.
+        **runtime: What every reward factory gets; unused.
     """
 
     name, features = "g1-balance", "g1"
 
-    def __init__(
-        self, options: BalanceOptions, *, dataset: TextMotionDataset | None = None, device: torch.device | str = "cpu"
-    ) -> None:
+    def __init__(self, options: BalanceOptions, **runtime: Any) -> None:
         if options.mjcf is None:
             raise MotionkitError(
                 "the reward g1-balance has no robot file.",
                 why="masses and foot shapes of the G1 are in none of motionkit's.",
                 fix="--reward.mjcf FILE, the G1 for MuJoCo; Kimodo brings one (kimodo/assets).",
             )
-        self.options, self.robot = options, read_robot(options.mjcf)
+        self.file, self.robot = options.mjcf, read_robot(options.mjcf)
 
     @property
     def inputs(self) -> dict[str, str]:
         """Fingerprint of the robot file."""
-        assert self.options.mjcf is not None, "it was read"
-        return {"mjcf": fingerprint_files(self.options.mjcf, [self.options.mjcf])}
+        return {"mjcf": fingerprint_files(self.file, [self.file])}
 
     def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
         """Score N motions."""
@@ -188,12 +162,9 @@ class G1Balance(Reward):
         rotations = made.body.world(local)
         joints = made.body.joints(rotations, made.root(motions.features, motions.lengths))
         found = balance(self.robot, rotations, joints, motions.lengths, motions.fps)
-
-        def mean(values: Tensor) -> Tensor:
-            return torch.where(motions.mask, values, 0.0).sum(1) / motions.lengths
-
         parts = {"balanced": found.balanced.to(joints), "airborne": found.airborne.detach()}
-        return RewardScores(-mean(found.error), parts={name: mean(values) for name, values in parts.items()})
+        means = {name: _mean(values, motions) for name, values in parts.items()}
+        return RewardScores(-_mean(found.error, motions), parts=means)
 
 
 def of_kimodo(motions: MotionBatch, who: str) -> KimodoRepresentation:
@@ -207,6 +178,11 @@ def of_kimodo(motions: MotionBatch, who: str) -> KimodoRepresentation:
     return body
 
 
+def _mean(values: Tensor, motions: MotionBatch) -> Tensor:
+    """Return the means ``[N]`` over the frames of motions of values ``[N, T]``."""
+    return torch.where(motions.mask, values, 0.0).sum(1) / motions.lengths
+
+
 def _error(constraint: Constraint, joints: Tensor, body: KimodoRepresentation) -> Tensor:
     """Return the mean error in metres of the joints ``[T, J, 3]`` of a motion."""
     at = joints[constraint.frames.to(joints.device)]
@@ -216,6 +192,3 @@ def _error(constraint: Constraint, joints: Tensor, body: KimodoRepresentation) -
         placed = placed_joints(constraint, body.body)
         off = at[:, placed] - constraint.joints[:, placed].to(at)
     return off.square().sum(-1).add(_SMALL).sqrt().mean()
-
-
-_SMALL = 1e-8  # square metres; keeps the gradient of an exact place finite

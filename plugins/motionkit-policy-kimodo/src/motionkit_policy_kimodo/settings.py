@@ -1,4 +1,4 @@
-"""The policy and what goes with it, as components. It imports no torch."""
+"""The policy and what goes with it, as components, and the definitions of what is measured. It imports no torch."""
 
 from __future__ import annotations
 
@@ -10,16 +10,51 @@ from pydantic import Field
 
 from motionkit.config import Chosen, Cli, Group, Place, slot
 from motionkit.contracts.protocol import Argument, ProtocolSettings
-from motionkit.plugins import Component
+from motionkit.plugins import Component, Metric
 from motionkit.runs import RunInfo
 from motionkit.runs.forms import POLICY, POLICY_DOCUMENT, ModelForm
 from motionkit.text_to_motion.next import use_policy as after_training
 from motionkit.text_to_motion.settings import LoraSettings
 from motionkit.training.settings import OptimSettings, RunSettings, TrainerSettings
 from motionkit_policy_kimodo import FPS, LONGEST
-from motionkit_policy_kimodo.rows import METRICS
 
 _PACKAGE = "motionkit_policy_kimodo"
+
+File = Annotated[Path | None, Place()]
+Model = Annotated[str, Place(hub=True)]
+TmrSoma = Annotated[Model, Field(description="Folder of TMR-SOMA, or its id on the Hugging Face hub.")]
+TMR_SOMA = "nvidia/TMR-SOMA-RP-v1"
+
+_PAIRS = {"t2m": "texts whose own motion", "m2m": "motions whose true motion", "t2m_gt": "texts whose true motion"}
+_SETS = {"gen_gt": "motions and true motions", "gt_text": "true motions and texts", "gen_text": "motions and texts"}
+
+_ROWS = (
+    ("skate_height", "m/s", "down", "Mean speed of toes below 5 cm.", "foot skate, by height"),
+    ("skate_contacts", "m/s", "down", "Mean speed of feet where the model says contact.", "foot skate, by contacts"),
+    ("skate_most", "m/s", "down", "Largest speed of feet where the model says contact.", "largest foot skate"),
+    ("skate_ratio", "1", "down", "Share of the toes on the floor that are faster than 0.2 m/s.", "sliding toes"),
+    ("consistency", "1", "up", "Share of the model's contacts that agree with speed and height.", "right contacts"),
+    ("path_error", "m", "down", "Distance to the path that a prompt gives, on its frames.", "error of the path"),
+    ("effectors_error", "m", "down", "Distance of joints to where a prompt wants them.", "error of joints"),
+    *(
+        (f"{pair}_R{k:02d}", "%", "up", f"Share of {who} is among the {k} nearest, by TMR-SOMA.", f"{pair} R@{k}")
+        for pair, who in _PAIRS.items()
+        for k in (1, 2, 3, 5, 10)
+    ),
+    *(
+        (f"{pair}_MedR", "1", "down", f"Median rank of {who} is looked for, by TMR-SOMA.", f"{pair} median rank")
+        for pair, who in _PAIRS.items()
+    ),
+    *(
+        (f"FID_{name}", "1", "down", f"Frechet distance of {both}, by TMR-SOMA.", f"FID {name}")
+        for name, both in _SETS.items()
+    ),
+)  # fmt: skip
+
+METRICS = tuple(
+    Metric(f"heldout/{name}", unit, better, meaning, label, short=True)  # type: ignore[arg-type]
+    for name, unit, better, meaning, label in _ROWS
+)
 
 
 class KimodoOptions(Group):
@@ -27,21 +62,21 @@ class KimodoOptions(Group):
 
     gpu: ClassVar[Mapping[str, Any]] = {"rollout.micro_batch": 16}  # the released size then fits into 24 GB
 
-    checkpoint: Annotated[str, Place(hub=True)] = Field(
+    checkpoint: Model = Field(
         "",
         description="Folder of a Kimodo model or its id, such as nvidia/Kimodo-SOMA-RP-v1.1; or a run that tuned one.",
     )
-    reference: Annotated[str, Cli("--reference"), Place(hub=True)] = Field(
+    reference: Annotated[Model, Cli("--reference")] = Field(
         "", description="Model that KL is measured to; default: the policy as it starts."
     )
-    embeddings: Annotated[Path | None, Place()] = Field(
+    embeddings: File = Field(
         None, description="Table of text vectors, by motionkit kimodo-embed; default: that of the run."
     )
-    body: Annotated[Path | None, Place()] = Field(
+    body: File = Field(
         None, description="Joints of SMPL-X, for models of that body: joints.p of your Kimodo, or an SMPL-X file."
     )
     heading: float = Field(0.0, ge=-7, le=7, description="First heading of prompts without one, radians; 0 is +Z.")
-    constraints: Annotated[Path | None, Place()] = Field(
+    constraints: File = Field(
         None, description="Constraints of prompts without any, a JSON file as Kimodo's demo saves it."
     )
     constraint_guidance: float = Field(2.0, ge=0, le=100, description="Guidance scale of constraints.")
@@ -49,7 +84,7 @@ class KimodoOptions(Group):
         None,
         description="Guidance of text and constraints: apart, together, or none; default: as the model's config says.",
     )
-    retrieval: Annotated[str, Place(hub=True)] = Field(
+    retrieval: Model = Field(
         "", description="TMR-SOMA, by which held-out motions are measured too: nvidia/TMR-SOMA-RP-v1, or its folder."
     )
     root_gradient: bool = Field(
@@ -60,10 +95,8 @@ class KimodoOptions(Group):
 class TmrOptions(Group):
     """Options of `kimodo-tmr`."""
 
-    weights: Annotated[str, Place(hub=True)] = Field(
-        "nvidia/TMR-SOMA-RP-v1", description="Folder of TMR-SOMA, or its id on the Hugging Face hub."
-    )
-    embeddings: Annotated[Path | None, Place()] = Field(
+    weights: TmrSoma = TMR_SOMA
+    embeddings: File = Field(
         None, description="Table of text vectors, by motionkit kimodo-embed; default: the policy's."
     )
 
@@ -77,10 +110,8 @@ class RetrievalSettings(ProtocolSettings):
 
     arguments: ClassVar[tuple[Argument, ...]] = (Argument("CASES", "Folder of the benchmark."),)
 
-    weights: Annotated[str, Cli("--weights"), Place(hub=True)] = Field(
-        "nvidia/TMR-SOMA-RP-v1", description="Folder of TMR-SOMA, or its id on the Hugging Face hub."
-    )
-    embeddings: Annotated[Path | None, Cli("--embeddings"), Place()] = Field(
+    weights: Annotated[TmrSoma, Cli("--weights")] = TMR_SOMA
+    embeddings: Annotated[File, Cli("--embeddings")] = Field(
         None, description="Table of text vectors, by motionkit kimodo-embed CASES."
     )
 
@@ -104,7 +135,7 @@ class BalanceOptions(Group):
 
     reads_text: ClassVar[bool] = False
 
-    mjcf: Annotated[Path | None, Place()] = Field(
+    mjcf: File = Field(
         None, description="Robot file of the G1 for MuJoCo (XML), for masses and foot shapes; it is read, not run."
     )
 
@@ -151,13 +182,13 @@ class PretrainKimodoSettings(TrainerSettings):
     """Settings of `motionkit pretrain kimodo`."""
 
     run: RunSettings = RunSettings(num_steps=8000)
-    init: Annotated[str, Cli("--init"), Place(hub=True)] = Field(
+    init: Annotated[Model, Cli("--init")] = Field(
         "", description="Kimodo model to start from; default: a new small one, on the bones of the first clip."
     )
-    body: Annotated[Path | None, Cli("--body"), Place()] = Field(
+    body: Annotated[File, Cli("--body")] = Field(
         None, description="Joints of SMPL-X, for --init with a model of that body."
     )
-    embeddings: Annotated[Path | None, Cli("--embeddings"), Place()] = Field(
+    embeddings: Annotated[File, Cli("--embeddings")] = Field(
         None, description="Table of text vectors, by motionkit kimodo-embed; default: the starter's own for its clips."
     )
     dataset: Chosen = slot("datasets", "starter", gives=("text-motion",))
@@ -183,9 +214,7 @@ MODELS = (
 class PromptOptions(Group):
     """Options of prompts."""
 
-    path: Annotated[Path | None, Place()] = Field(
-        None, description="Text file, CSV with the column text, or folder with meta.json files."
-    )
+    path: File = Field(None, description="Text file, CSV with the column text, or folder with meta.json files.")
     seconds: float | None = Field(None, gt=0, le=LONGEST / FPS, description="Seconds of prompts that have none.")
     held_out: float = Field(0.2, gt=0, lt=1, description="Share of the texts that are for val and test.")
 
@@ -200,57 +229,49 @@ policy = Component(
     metrics=METRICS,
 )
 
-clips = Component(
-    summary="Motions of SOMA with their texts: folders with meta.json and gt_motion.npz",
-    options=PromptOptions,
-    factory=f"{_PACKAGE}.dataset:KimodoClips",
-)
-
-prompts = Component(
-    summary="Prompts for Kimodo, without clips: a text file, a CSV, or folders with meta.json",
-    options=PromptOptions,
-    factory=f"{_PACKAGE}.dataset:KimodoPrompts",
-)
-
-motions = Component(
-    summary="Motions of Kimodo's own bodies with their texts, by a CSV with the columns text, seconds and motion",
-    options=PromptOptions,
-    factory=f"{_PACKAGE}.dataset:KimodoMotions",
-)
-
-tmr = Component(
-    summary="Kimodo's TMR-SOMA: cosine of motion and text",
-    options=TmrOptions,
-    factory=f"{_PACKAGE}.rewards:KimodoTmr",
-    gradient=True,
+pretrain = Component(
+    summary="Train Kimodo on clips with captions.",
+    options=PretrainKimodoSettings,
+    factory=f"{_PACKAGE}.train:PretrainKimodo",
+    models=f"{_PACKAGE}.settings:MODELS",
+    next=f"{_PACKAGE}.settings:use_policy",
 )
 
 retrieval = Component(
     summary="Measure TMR-SOMA on the true motions of Kimodo's benchmark",
     options=RetrievalSettings,
-    factory=f"{_PACKAGE}.truth:TrueRetrieval",
+    factory=f"{_PACKAGE}.tmr:TrueRetrieval",
     metrics=METRICS,
 )
 
-constraint_error = Component(
-    summary="Kimodo's constraints: minus their error in metres",
-    options=ConstraintRewardOptions,
-    factory=f"{_PACKAGE}.rewards:KimodoConstraints",
-    gradient=True,
+
+def _dataset(name: str, summary: str) -> Component:
+    return Component(summary=summary, options=PromptOptions, factory=f"{_PACKAGE}.dataset:{name}")
+
+
+clips = _dataset("KimodoClips", "Motions of SOMA with their texts: folders with meta.json and gt_motion.npz")
+prompts = _dataset("KimodoPrompts", "Prompts for Kimodo, without clips: a text file, a CSV, or folders with meta.json")
+motions = _dataset(
+    "KimodoMotions",
+    "Motions of Kimodo's own bodies with their texts, by a CSV with the columns text, seconds and motion",
 )
 
-hinges = Component(
-    summary="Minus how far joints of the Unitree G1 are off their hinges and limits, in radians",
-    options=HingeOptions,
-    factory=f"{_PACKAGE}.rewards:G1Hinges",
-    gradient=True,
-)
 
-balance = Component(
-    summary="Minus how far the Unitree G1 is out of balance, in metres, by masses and feet of a robot file",
-    options=BalanceOptions,
-    factory=f"{_PACKAGE}.rewards:G1Balance",
-    gradient=True,
+def _reward(name: str, options: type[Group], summary: str) -> Component:
+    return Component(summary=summary, options=options, factory=f"{_PACKAGE}.rewards:{name}", gradient=True)
+
+
+tmr = _reward("KimodoTmr", TmrOptions, "Kimodo's TMR-SOMA: cosine of motion and text")
+constraint_error = _reward(
+    "KimodoConstraints", ConstraintRewardOptions, "Kimodo's constraints: minus their error in metres"
+)
+hinges = _reward(
+    "G1Hinges", HingeOptions, "Minus how far joints of the Unitree G1 are off their hinges and limits, in radians"
+)
+balance = _reward(
+    "G1Balance",
+    BalanceOptions,
+    "Minus how far the Unitree G1 is out of balance, in metres, by masses and feet of a robot file",
 )
 
 
@@ -260,12 +281,3 @@ def use_policy(info: RunInfo) -> list[list[str]]:
         return after_training(info)
     policy = ["--policy", "kimodo", "--policy.checkpoint", str(info.directory)]
     return [["generate", *policy, "a person walks backward.", "motions"]]
-
-
-pretrain = Component(
-    summary="Train Kimodo on clips with captions.",
-    options=PretrainKimodoSettings,
-    factory=f"{_PACKAGE}.train:PretrainKimodo",
-    models=f"{_PACKAGE}.settings:MODELS",
-    next=f"{_PACKAGE}.settings:use_policy",
-)

@@ -7,7 +7,7 @@ file of the user's. At rest every rotation is the identity, and the body faces +
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
@@ -32,18 +32,6 @@ _BESIDE = {"smplx_betas": ("beta.npy", 16), "smplx_hands": ("mean_hands.npy", 90
 _HANDS = ("hands_meanl", "hands_meanr")
 """Arrays of an SMPL-X file: the mean pose of the fingers."""
 
-_HUMANML = (
-    "Hips LeftLeg RightLeg Spine1 LeftShin RightShin Spine2 LeftFoot RightFoot Chest LeftToeBase RightToeBase Neck1 "
-    "LeftShoulder RightShoulder Head LeftArm RightArm LeftForeArm RightForeArm LeftHand RightHand"
-)
-"""Joints of SOMA that are HumanML3D's 22, in their order."""
-
-_LINKS = {
-    "pelvis": 0.075, "waist": 0.08, "hip_pitch": 0.06, "hip": 0.055, "knee": 0.045, "ankle": 0.03, "toe": 0.03,
-    "shoulder_pitch": 0.05, "shoulder": 0.04, "elbow": 0.035, "wrist": 0.03, "hand": 0.03,
-}  # fmt: skip
-"""Metres at the joints of the G1, by a part of their names: its links are drawn as capsules, by no mesh."""
-
 
 @dataclass(frozen=True, eq=False)
 class Body:
@@ -54,7 +42,7 @@ class Body:
     parents: tuple[int, ...]  # Parent of each joint, -1 for the root
     feet: tuple[int, ...]  # Left heel, left toe, right heel, right toe; SOMA77 has a toe end after each toe
     hips: tuple[int, int]  # Right, left; they give the heading
-    hands: tuple[tuple[int, ...], tuple[int, ...]]  # Left, right: the hand and what is fixed with it
+    hands: tuple[tuple[int, ...], ...]  # Left, right: the hand and what is fixed with it
     offsets: Tensor  # ``[J, 3]`` float64 metres from the parent at rest; 0 for the root
     humanml: tuple[int, ...] | None = None  # Its joints that are HumanML3D's 22, in their order
     radii: tuple[float, ...] = ()  # Metres at each joint, by which a robot's links are drawn
@@ -112,24 +100,17 @@ def table(name: str) -> dict[str, Any]:
 def body(name: str) -> Body:
     """Return ``soma30``, ``soma77`` or ``g1``."""
     entry = table(name)
-    names = tuple(entry["joints"])
-    parents = tuple(entry["joints"].values())
-    right, left = map(names.index, entry["hips"])
-    left_hand, right_hand = (tuple(map(names.index, chain)) for chain in entry["hands"])
-    neutral = torch.tensor(entry["neutral"], dtype=torch.float64)
-    return Body(
-        name,
-        names,
-        parents,
-        tuple(map(names.index, entry["feet"])),
-        (right, left),
-        (left_hand, right_hand),
-        bones_from_positions(neutral, parents),
-        tuple(map(names.index, _HUMANML.split())) if name.startswith("soma") else None,
-        tuple(next(radius for part, radius in _LINKS.items() if part in joint) for joint in names)
-        if name == "g1"
-        else (),
-    )
+    names, parents = tuple(entry["joints"]), tuple(entry["joints"].values())
+
+    def rows(joints: Sequence[str]) -> tuple[int, ...]:
+        return tuple(map(names.index, joints))
+
+    right, left = rows(entry["hips"])
+    hands = tuple(map(rows, entry["hands"]))
+    offsets = bones_from_positions(torch.tensor(entry["neutral"], dtype=torch.float64), parents)
+    humanml = rows(entry["humanml"]) if "humanml" in entry else None
+    radii = tuple(entry.get("radii", ()))
+    return Body(name, names, parents, rows(entry["feet"]), (right, left), hands, offsets, humanml, radii)
 
 
 def smplx_body(joints: Tensor) -> Body:
@@ -152,46 +133,54 @@ def read_smplx(path: Path) -> Body:
     Raises:
         MotionkitError: The file holds something else.
     """
+    known: dict[str, Tensor] = {}
     if path.suffix.lower() in (".npz", ".pkl"):
-        template = read_smpl_model(path).template
+        joints = read_smpl_model(path).template
         stored = weights.read_array(path, wanted=_HANDS.__contains__) if path.suffix.lower() == ".npz" else {}
         hands = [mean.flatten() for name in _HANDS if (mean := weights.as_tensor(stored.get(name))) is not None]
-        return _with(template, {"smplx_hands": torch.cat(hands)} if len(hands) == len(_HANDS) else {})
-    content = weights.read(path)
-    joints = weights.as_tensor(content)
-    joints = None if joints is None else joints.squeeze()
-    count = len(HUMANML.parents)
-    if joints is None or joints.ndim != 2 or len(joints) < count or joints.shape[1] != 3:
-        raise MotionkitError(
-            f"{path} holds no joints of SMPL-X: it is {weights.describe(content)}.",
-            why=f"the joints file of Kimodo is one array of {count} joints or more, [J, 3] in metres.",
-            fix="give that file, kimodo/assets/skeletons/smplx22/joints.p of your Kimodo, or an SMPL-X file (.npz).",
-        )
-    joints = joints[:count].double()
-    if not bool(joints.isfinite().all()) or not 0.5 < float(joints[:, 1].max() - joints[:, 1].min()) < 3:
-        raise MotionkitError(f"{path} holds no body in metres, Y up.", fix="give the joints file of your Kimodo.")
-    beside = {name: (path.with_name(file), count) for name, (file, count) in _BESIDE.items()}
-    return _with(joints, {name: _vector(*file) for name, file in beside.items() if file[0].is_file()})
-
-
-def _vector(path: Path, count: int) -> Tensor:
-    values = torch.from_numpy(weights.read_numbers(path)).flatten()[:count]
-    if len(values) != count or not bool(values.isfinite().all()):
-        raise MotionkitError(f"{path} holds no {count} numbers.", fix="copy it again from your Kimodo, or remove it.")
-    return values
-
-
-def _with(joints: Tensor, known: Mapping[str, Tensor]) -> Body:
-    """Return the layout of SMPL-X with what AMASS' files hold of a body."""
+        if len(hands) == len(_HANDS):
+            known["smplx_hands"] = torch.cat(hands)
+    else:
+        joints = _joints(path)
+        for name, (file, count) in _BESIDE.items():
+            if (beside := path.with_name(file)).is_file():
+                values = torch.from_numpy(weights.read_numbers(beside)).flatten()[:count]
+                known[name] = require_array(values, (count,), str(beside), "copy it again, or remove it.")
     return replace(smplx_body(joints), constants={"smplx_pelvis": joints[0].double(), **known})
 
 
-_LIMBS = (
-    "Hips RightLeg RightShin RightFoot RightToeBase", "Hips LeftLeg LeftShin LeftFoot LeftToeBase",
-    "Hips Spine1 Spine2 Chest Neck1 Neck2 Head Jaw", "Head LeftEye", "Head RightEye",
-    "Chest RightShoulder RightArm RightForeArm RightHand RightHandMiddleEnd", "RightHand RightHandThumbEnd",
-    "Chest LeftShoulder LeftArm LeftForeArm LeftHand LeftHandMiddleEnd", "LeftHand LeftHandThumbEnd",
-)  # fmt: skip
+def _joints(path: Path) -> Tensor:
+    content, count = weights.read(path), len(HUMANML.parents)
+    joints = weights.as_tensor(content)
+    joints = torch.empty(0) if joints is None else joints.squeeze()
+    if joints.ndim == 2 and len(joints) >= count and joints.shape[1] == 3:
+        joints = joints[:count].double()
+        if bool(joints.isfinite().all()) and 0.5 < float(joints[:, 1].max() - joints[:, 1].min()) < 3:
+            return joints
+    raise MotionkitError(
+        f"{path} holds no joints of SMPL-X in metres, Y up: it is {weights.describe(content)}.",
+        why=f"the joints file of Kimodo is one array of {count} joints or more, [J, 3].",
+        fix="give that file, kimodo/assets/skeletons/smplx22/joints.p of your Kimodo, or an SMPL-X file (.npz).",
+    )
+
+
+def require_array(values: Tensor, shape: Sequence[int], said: str, fix: str) -> Tensor:
+    """Return the values of a file if they are finite and of a shape, in which -1 is any size above 0.
+
+    Raises:
+        MotionkitError: They are not; `said` names them.
+    """
+    fits = len(shape) == values.ndim and all(
+        had and want in (-1, had) for want, had in zip(shape, values.shape, strict=True)
+    )
+    if not fits or not bool(values.isfinite().all()):
+        wanted = ", ".join("any" if size < 0 else str(size) for size in shape)
+        raise MotionkitError(
+            f"{said} has the shape {list(values.shape)}, or values that are not finite.",
+            why=f"[{wanted}] fits.",
+            fix=fix,
+        )
+    return values
 
 
 @cache
@@ -206,7 +195,7 @@ def soma_skeleton() -> Skeleton:
         name=made.name,
         joint_names=made.joint_names,
         parents=made.parents,
-        chains=tuple(tuple(map(at, limb.split())) for limb in _LIMBS),
+        chains=tuple(tuple(map(at, limb.split())) for limb in table("soma30")["limbs"]),
         raw_offsets=tuple((x, y, z) for x, y, z in directions),
         target_offsets=None,
         feet=(heel, toe, other_heel, other_toe),
@@ -222,6 +211,11 @@ def soma_skeleton() -> Skeleton:
 def soma30_rows() -> list[int]:
     """Return the rows of SOMA30's joints among SOMA77's."""
     return [body("soma77").joint_names.index(name) for name in body("soma30").joint_names]
+
+
+def as_soma30(values: Tensor) -> Tensor:
+    """Return what values ``[..., 77, K]`` of joints of SOMA77 are of SOMA30, ``[..., 30, K]``; others are unchanged."""
+    return values[..., soma30_rows(), :] if values.shape[-2] == len(body("soma77")) else values
 
 
 def to_soma77(local: Tensor) -> Tensor:

@@ -7,20 +7,18 @@ vector of `KNOWN` is in it too, by which another encoder is recognised.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-import safetensors.torch
 import torch
 from torch import Tensor
 
 from motionkit import weights
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
-from motionkit.runs import write_bytes_atomic
-from motionkit.text import TextFeatures, read_table
+from motionkit.text import TextFeatures, read_table, write_table
+from motionkit_policy_kimodo.skeletons import require_array
 
 COMMAND = "motionkit kimodo-embed PROMPTS OUT"
 KNOWN = "A person is walking."
@@ -113,11 +111,7 @@ def write_vectors(path: Path, vectors: Mapping[str, Tensor], *, encoder: str) ->
     if KNOWN not in vectors:
         raise ValueError(f"a table needs the vector of {KNOWN!r}")
     rows = torch.stack([vector.float() for vector in vectors.values()])
-    document = {"schema": 1, "encoder": encoder, "texts": list(vectors)}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_bytes_atomic(path, safetensors.torch.save({"vectors": rows}))
-    text = json.dumps(document, ensure_ascii=False, indent=0) + "\n"
-    write_bytes_atomic(path.with_suffix(".json"), text.encode())
+    write_table(path, list(vectors), rows, encoder=encoder, dtype=torch.float32)
 
 
 def read_demo_cache(folder: Path, texts: Iterable[str], *, encoder: str = "LLM2VecEncoder") -> dict[str, Tensor]:
@@ -138,7 +132,4 @@ def read_demo_cache(folder: Path, texts: Iterable[str], *, encoder: str = "LLM2V
 
 def one_vector(path: Path) -> Tensor:
     """Read a text's vector, ``[E]`` float32, from an .npy of ``[1, E]`` as Kimodo stores it."""
-    values = torch.from_numpy(weights.read_numbers(path)).float()
-    if values.ndim != 2 or values.shape[0] != 1 or not bool(values.isfinite().all()):
-        raise MotionkitError(f"{path} holds no vector of a text: its shape is {list(values.shape)}.")
-    return values[0]
+    return require_array(torch.from_numpy(weights.read_numbers(path)).float(), (1, -1), str(path), "make it again.")[0]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
-from typing import ClassVar
+from typing import Any, ClassVar
 from weakref import finalize
 
 import torch
@@ -34,8 +34,7 @@ from motionkit.training.supervised import fit
 from motionkit_policy_kimodo.clips import encode_clips, own_body, write_starter_table
 from motionkit_policy_kimodo.constraints import PARTS, columns_of
 from motionkit_policy_kimodo.files import new_checkpoint, read_checkpoint
-from motionkit_policy_kimodo.guidance import Conditions
-from motionkit_policy_kimodo.network import Shape
+from motionkit_policy_kimodo.network import Conditions, Shape
 from motionkit_policy_kimodo.policy import KimodoPolicy
 from motionkit_policy_kimodo.representation import KimodoRepresentation, local_root
 from motionkit_policy_kimodo.settings import KimodoOptions, PretrainKimodoSettings
@@ -69,16 +68,7 @@ class PretrainKimodo:
     added to it: without them, small networks jerk. Timesteps are uniform, or denser at the noisy end.
     """
 
-    shape_keys: ClassVar[tuple[str, ...]] = (
-        "init",
-        "dataset",
-        "model",
-        "train",
-        "optim",
-        "lora",
-        "seed",
-        "run.num_steps",
-    )
+    shape_keys = ("init", "dataset", "model", "train", "optim", "lora", "seed", "run.num_steps")
     figures: ClassVar[tuple[Figure, ...]] = (LOSS, Figure("val", ("val/loss/total",)))
     typed = ()
 
@@ -120,10 +110,7 @@ class PretrainKimodo:
         self.policy.texts.encode(every)  # refuses texts without a vector
         self.policy.trained_on = record_of(dataset)
         if settings.lora.enabled:
-            lora = settings.lora
-            self.policy.adapt(
-                r=lora.r, alpha=lora.alpha, dropout=lora.dropout, targets=lora.targets, seed=settings.seed
-            )
+            self.policy.adapt(**settings.lora.model_dump(exclude={"enabled"}), seed=settings.seed)
         self._items = trained_on_clips(dataset, clips["train"])
         self.inputs = clip_inputs(settings.dataset, dataset, clips["train"], clips["val"])
         self.inputs |= {"embeddings": self.policy.texts.fingerprint}
@@ -246,8 +233,8 @@ class PretrainKimodo:
         normalizer = policy.normalizer.to("cpu")
         x0 = pad_sequence([normalizer.normalize(clip) for clip in turned], batch_first=True)
         captions = [self._captions[split][row] for row in rows]
-        picks = [0 if plain else int(torch.randint(len(some), (), generator=draw)) for some in captions]
-        features = policy.texts.encode([some[pick] for some, pick in zip(captions, picks, strict=True)])
+        picked = [some[0 if plain else int(torch.randint(len(some), (), generator=draw))] for some in captions]
+        features = policy.texts.encode(picked)
         kept = torch.rand(len(rows), generator=draw) >= (0.0 if plain else train.cond_drop)
         tokens = features.tokens
         if not plain and train.text_noise:
@@ -263,24 +250,17 @@ class PretrainKimodo:
         early = 0.0 if plain else train.early
         timestep = draw_timesteps(len(policy.schedule), len(rows), draw, early, power=train.early_power)
         noise = torch.randn(x0.shape, generator=draw)
-        conditions = Conditions(text, mask, heading, x0, given)
-        moved = (value.to(self.device) for value in (x0, lengths, timestep, noise))
-        x0, lengths, timestep, noise = moved
-        return Batch(x0, lengths, conditions.to(self.device), timestep, noise)
+        parts: tuple[Any, ...] = (x0, lengths, Conditions(text, mask, heading, x0, given), timestep, noise)
+        return Batch(*(part.to(self.device) for part in parts))
 
     def _losses(self, batch: Batch) -> dict[str, Tensor]:
         policy, conditions = self.policy, batch.conditions
         with autocast(self.device, self.settings.precision):
-            made = policy.network(
-                policy.schedule.noised(batch.x0, batch.timestep, batch.noise), batch.timestep, batch.lengths,
-                text=conditions.text, text_mask=conditions.text_mask, heading=conditions.heading,
-                observed=conditions.observed, mask=conditions.mask,
-            )  # fmt: skip
+            noisy = policy.schedule.noised(batch.x0, batch.timestep, batch.noise)
+            made = policy.network(noisy, batch.timestep, batch.lengths, **vars(conditions))
         train = self.settings.train
         weights = {"velocities": train.velocities, "accelerations": train.accelerations}
-        return kimodo_loss(
-            made, batch.x0, batch.lengths, policy, **weights, given=train.given, mask=batch.conditions.mask
-        )
+        return kimodo_loss(made, batch.x0, batch.lengths, policy, **weights, given=train.given, mask=conditions.mask)
 
     @torch.no_grad()
     def _validate(self, batches: Sequence[Batch]) -> float:

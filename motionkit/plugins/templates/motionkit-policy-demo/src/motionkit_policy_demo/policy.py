@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import torch
 from motionkit.motion import HUMANML, Normalizer
-from motionkit.nn import add_adapters, merged_state
+from motionkit.nn import merged_state
 from motionkit.rl import Schedule
 from motionkit.text import Prompt
+from motionkit.text_to_motion.generating import TextToMotionPolicy
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -52,8 +53,11 @@ class Condition:
         return type(self)(self.text[index])
 
 
-class DemoPolicy:
-    """A diffusion policy; see motionkit.text_to_motion.policy.DiffusionPolicy."""
+class DemoPolicy(TextToMotionPolicy):
+    """A diffusion policy; see motionkit.text_to_motion.policy.DiffusionPolicy, whose other methods it inherits.
+
+    LoRA adapts embed_text as ``text``, linear1 and linear2 as ``ffn``.
+    """
 
     def __init__(self, options: Options, *, device: torch.device | str = "cpu", dataset: object = None) -> None:
         self.skeleton, self.fps, self.max_length, self.autocast = HUMANML, 20.0, 196, None
@@ -67,10 +71,6 @@ class DemoPolicy:
             self.load_tensors(load_file(options.checkpoint))
         self.to(device)
 
-    def frames(self, lengths: Tensor) -> int:
-        """Return the padded number of frames."""
-        return int(lengths.max())
-
     def condition(self, prompts: Sequence[Prompt]) -> Condition:
         """Encode prompts: one number for each word, by its checksum. Put your text encoder here."""
         text = torch.zeros(len(prompts), TEXT)
@@ -79,9 +79,7 @@ class DemoPolicy:
                 row[zlib.crc32(word.encode()) % TEXT] += 1.0
         return Condition(text.to(self.device))
 
-    def predict(
-        self, x: Tensor, timestep: Tensor, condition: Condition, lengths: Tensor, *, guidance: float = 1.0
-    ) -> Tensor:
+    def predict(self, x: Tensor, timestep: Tensor, condition: Any, lengths: Tensor, *, guidance: float = 1.0) -> Tensor:
         """Predict x0; guidance moves away from the prediction without a text."""
         known: Tensor = self.network(x, timestep, condition.text)
         if guidance == 1.0:
@@ -89,32 +87,9 @@ class DemoPolicy:
         blind: Tensor = self.network(x, timestep, torch.zeros_like(condition.text))
         return blind + guidance * (known - blind)
 
-    def adapt(self, *, r: int, alpha: float, dropout: float, targets: Sequence[str], seed: int) -> None:
-        """Add low-rank adapters; ``text`` is embed_text, ``ffn`` linear1 and linear2."""
-        add_adapters(self.network, r=r, alpha=alpha, dropout=dropout, targets=targets, seed=seed)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return everything that a checkpoint needs."""
-        return dict(self.network.state_dict())
-
-    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Put back what `tensors` returned."""
-        self.network.load_state_dict(dict(tensors))
-
     def save(self, folder: Path, *, tensors: bool = True) -> Path:
         """Write the weights, adapters merged into them, from which Options.checkpoint opens the policy again."""
         folder.mkdir(parents=True, exist_ok=True)
         if tensors:
             save_file(merged_state(self.network), folder / "policy.safetensors")
         return folder
-
-    @property
-    def device(self) -> torch.device:
-        """Where the weights are."""
-        return next(self.network.parameters()).device
-
-    def to(self, device: torch.device | str) -> Self:
-        """Move network and statistics."""
-        self.network.to(device)
-        self.normalizer = self.normalizer.to(device)
-        return self
