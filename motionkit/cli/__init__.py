@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -45,6 +46,8 @@ def main() -> None:
         get_app()()
     finally:
         sys.stdout = sys.stderr  # what other code prints while Python ends is not a result
+        # Python looks for garbage several times while it ends: a second among the objects of torch's compiler.
+        gc.freeze()
 
 
 __all__ = ["get_app", "main"]
