@@ -17,6 +17,9 @@ raw_arguments: ContextVar[tuple[str, ...]] = ContextVar("raw_arguments", default
 command_line: ContextVar[tuple[str, ...]] = ContextVar("command_line", default=())
 """Everything after ``motionkit`` as it was typed, for the record."""
 
+own_process: ContextVar[bool] = ContextVar("own_process", default=False)
+"""Whether the process ends with the command."""
+
 
 def leave(number: int, frame: object) -> None:
     """End the process at a signal, outside of commands, when there is nothing to report."""
@@ -42,6 +45,7 @@ def main() -> None:
     from motionkit.cli._streams import own_stdout
 
     own_stdout()
+    own_process.set(True)
     try:
         get_app()()
     finally:

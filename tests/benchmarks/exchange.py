@@ -1,9 +1,8 @@
 """What share of a step two processes on CPUs spend on exchanging gradients, by trainer.
 
-Run as ``python tests/benchmarks/exchange.py``; about eight CPU-minutes, most of them for `pretrain mdm` at the published
-size. Two gloo processes of one thread each train for a few steps on computed clips. Waiting for the slower process is no
-exchange: a barrier before each one takes it out of the step. Medians over the steps after the first; the larger share
-of the two processes.
+Run as ``python tests/benchmarks/exchange.py``; about eight CPU-minutes. Two gloo processes of one thread each train for
+a few steps on computed clips. Waiting for the slower process is no exchange: a barrier before each one takes it out of
+the step. Medians over the steps after the first; the larger share of the two processes.
 """
 
 from __future__ import annotations
@@ -109,8 +108,8 @@ def row(name: str) -> dict[str, float]:
                 "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1",
             }  # fmt: skip
             line = [sys.executable, str(Path(__file__).resolve()), "--into", f"{folder}/{rank}.json", "--one", *words]
-            log = open(f"{folder}/{rank}.txt", "w")  # noqa: SIM115  # the process writes it
-            started.append(subprocess.Popen(line, env={**os.environ, **place}, stdout=log, stderr=log))
+            with Path(f"{folder}/{rank}.txt").open("w") as log:
+                started.append(subprocess.Popen(line, env={**os.environ, **place}, stdout=log, stderr=log))
         codes = [process.wait() for process in started]
         if any(codes):
             sys.exit(Path(f"{folder}/0.txt").read_text() + Path(f"{folder}/1.txt").read_text())

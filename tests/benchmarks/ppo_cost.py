@@ -220,12 +220,17 @@ def main() -> None:
         for _ in range(given.rounds):
             for name, results in found.items():
                 results.append(row(name, given, checkpoint.absolute()))
-    told = {name: {part: statistics.median(one[part] for one in results) for part in PARTS} for name, results in found.items()}
+    told = {
+        name: {part: statistics.median(one[part] for one in results) for part in PARTS}
+        for name, results in found.items()
+    }
     for name, results in found.items():
         told[name]["trained"] = statistics.median(one["updates"] + one["measuring"] for one in results)
         told[name]["whole"] = statistics.median(sum(one[part] for part in PARTS) for one in results)
     base = told[given.rows[0]]
-    print(f"CPU-seconds{'':<10} " + " ".join(f"{part:>9}" for part in PARTS) + "   updates x, with measuring x, whole x")
+    print(
+        f"CPU-seconds{'':<10} " + " ".join(f"{part:>9}" for part in PARTS) + "   updates x, with measuring x, whole x"
+    )
     for name, parts in told.items():
         ratios = "  ".join(f"{parts[key] / base[key]:14.2f}" for key in ("updates", "trained", "whole"))
         print(f"{name:<21} " + " ".join(f"{parts[part]:9.2f}" for part in PARTS) + f"  {ratios}")

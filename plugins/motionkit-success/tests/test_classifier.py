@@ -19,7 +19,7 @@ from motionkit_success.classifier import (
     save_classifier,
     start_from,
 )
-from motionkit_success.classifier_network import SuccessNetwork
+from motionkit_success.classifier_network import SuccessNetwork, as_images
 from motionkit_success.resnet10 import ResNet10
 
 ONE = {"base_camera": (64, 64)}
@@ -84,6 +84,18 @@ def test_each_camera_matters_and_chunks_do_not(architecture, monkeypatch):
     torch.testing.assert_close(made.logits(seen), logits)
     assert made.network.training
     assert made.logits(frames(TWO, 0)).shape == (0,)
+
+
+def test_what_it_said_before_stays_and_is_what_its_network_says():
+    made, many, few = make(), frames(TWO, 70), frames(TWO, 3, seed=1)
+    said = made.logits(many)
+    kept = said.clone()
+    made.logits(few)  # pictures become floats in memory that the next ones take too
+    assert torch.equal(said, kept)
+    for seen in (many, few, frames(TWO, 66, seed=2)):
+        with torch.no_grad():
+            expected = made.network({name: as_images(values) for name, values in seen.items()})
+        torch.testing.assert_close(made.logits(seen), expected, atol=1e-6, rtol=0)
 
 
 def test_probabilities_are_calibrated_and_the_threshold_counts():

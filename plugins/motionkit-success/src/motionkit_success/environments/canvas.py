@@ -170,7 +170,7 @@ class Canvas:
         return near, begin[:, :, None] + across * steps[:, 1:, None]
 
     def _window(self, low: Floats, width: float) -> NDArray[np.int64]:
-        """Return the pixels ``[..., W]`` whose middles are within `width` above places ``[...]``, moved into the picture."""
+        """Return the pixels ``[..., W]`` with their middles up to `width` above places ``[...]``, in the picture."""
         count = min(int(width) + 2, self.size)
         begin = np.floor(low - 0.5).astype(np.int64).clip(0, self.size - count)
         return begin[..., None] + np.arange(count)
