@@ -169,10 +169,10 @@ class Canvas:
         begin = (np.arange(len(first)) % count * self.size**2)[:, None] + along * steps[:, :1]
         return near, begin[:, :, None] + across * steps[:, 1:, None]
 
-    def _window(self, low: Floats, width: float) -> NDArray[np.int64]:
+    def _window(self, low: NDArray[Any], width: float) -> NDArray[np.int64]:
         """Return the pixels ``[..., W]`` with their middles up to `width` above places ``[...]``, in the picture."""
         count = min(int(width) + 2, self.size)
-        begin = np.floor(low - 0.5).astype(np.int64).clip(0, self.size - count)
+        begin: NDArray[np.int64] = np.floor(low - 0.5).astype(np.int64).clip(0, self.size - count)
         return begin[..., None] + np.arange(count)
 
     def _near(
