@@ -1,6 +1,6 @@
 """What share of a step two processes on CPUs spend on exchanging gradients, by trainer.
 
-Run as ``python tests/benchmarks/exchange.py``; about eight CPU-minutes. Two gloo processes of one thread each train for
+Run as ``python tests/benchmarks/exchange.py``; about six CPU-minutes. Two gloo processes of one thread each train for
 a few steps on computed clips. Waiting for the slower process is no exchange: a barrier before each one takes it out of
 the step. Medians over the steps after the first; the larger share of the two processes.
 """
