@@ -50,7 +50,8 @@ class _Halving(nn.Conv2d):
         both = torch.cat([F.pad(self.weight, (0, 2)), F.pad(self.weight, (2, 0))])
         pairs = F.conv2d(images, both, self.bias.repeat(2), (2, 4), self.padding)
         # [N, 2 C, H, W / 2] -> [N, C, H, W]; where the channels are last in memory, nothing moves.
-        return pairs.permute(0, 2, 3, 1).unflatten(3, (2, -1)).flatten(2, 3).permute(0, 3, 1, 2)
+        result: Tensor = pairs.permute(0, 2, 3, 1).unflatten(3, (2, -1)).flatten(2, 3).permute(0, 3, 1, 2)
+        return result
 
 
 class SmallEncoder(nn.Module):
