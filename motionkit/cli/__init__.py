@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -15,6 +16,9 @@ raw_arguments: ContextVar[tuple[str, ...]] = ContextVar("raw_arguments", default
 
 command_line: ContextVar[tuple[str, ...]] = ContextVar("command_line", default=())
 """Everything after ``motionkit`` as it was typed, for the record."""
+
+own_process: ContextVar[bool] = ContextVar("own_process", default=False)
+"""Whether the process ends with the command."""
 
 
 def leave(number: int, frame: object) -> None:
@@ -41,10 +45,13 @@ def main() -> None:
     from motionkit.cli._streams import own_stdout
 
     own_stdout()
+    own_process.set(True)
     try:
         get_app()()
     finally:
         sys.stdout = sys.stderr  # what other code prints while Python ends is not a result
+        # Python looks for garbage several times while it ends: a second among the objects of torch's compiler.
+        gc.freeze()
 
 
 __all__ = ["get_app", "main"]

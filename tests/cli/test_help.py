@@ -35,8 +35,9 @@ HEAVY = ("torch", "numpy", "pydantic", "pydantic_settings", "peft", "transformer
 
 def test_root_help_imports_nothing_heavy() -> None:
     code = (
-        "import sys\nfrom motionkit.cli import main\nsys.argv = ['motionkit', '--help']\n"
+        "import gc, sys\nfrom motionkit.cli import main\nsys.argv = ['motionkit', '--help']\n"
         "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 0\n"
+        "assert gc.get_freeze_count() > 1000  # Python ends without looking for garbage\n"
         f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -19,7 +19,7 @@ from motionkit_success.classifier import (
     save_classifier,
     start_from,
 )
-from motionkit_success.classifier_network import SuccessNetwork
+from motionkit_success.classifier_network import SuccessNetwork, as_images
 from motionkit_success.resnet10 import ResNet10
 
 ONE = {"base_camera": (64, 64)}
@@ -84,6 +84,37 @@ def test_each_camera_matters_and_chunks_do_not(architecture, monkeypatch):
     torch.testing.assert_close(made.logits(seen), logits)
     assert made.network.training
     assert made.logits(frames(TWO, 0)).shape == (0,)
+
+
+def test_what_it_said_before_stays_and_is_what_its_network_says():
+    made, many, few = make(), frames(TWO, 70), frames(TWO, 3, seed=1)
+    said = made.logits(many)
+    kept = said.clone()
+    made.logits(few)  # pictures become floats in memory that the next ones take too
+    assert torch.equal(said, kept)
+    for seen in (many, few, frames(TWO, 66, seed=2)):
+        with torch.no_grad():
+            expected = made.network({name: as_images(values) for name, values in seen.items()})
+        torch.testing.assert_close(made.logits(seen), expected, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("size", [(64, 64), (33, 47), (16, 18), (9, 8)])
+def test_without_gradients_it_computes_the_same(size):
+    network = make(cameras={"front": size}).network
+    images = {"front": as_images(frames({"front": size}, 6)["front"])}
+    expected = network(images).detach()
+    kept = images["front"].clone()
+    for count in (6, 2, 4):
+        with torch.no_grad():
+            found = network({"front": images["front"][:count]})
+        torch.testing.assert_close(found, expected[:count], atol=1e-6, rtol=0)
+    assert torch.equal(images["front"], kept)
+    convolutions = [layer for layer in network.modules() if isinstance(layer, torch.nn.Conv2d)]
+    draw = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for layer in convolutions:
+            seen = torch.randn(2, layer.in_channels, *size, generator=draw)
+            torch.testing.assert_close(layer(seen), torch.nn.Conv2d.forward(layer, seen), atol=1e-5, rtol=0)
 
 
 def test_probabilities_are_calibrated_and_the_threshold_counts():

@@ -31,7 +31,10 @@ GUIDE_FILE = "checkpoint.pt"
 COMMAND = "reward-train"
 
 CHUNK = 256
-"""Frames per pass of the network: more are slower on a CPU, and take memory."""
+"""Frames per pass of the network: more take memory."""
+
+_CPU_CHUNK = 64
+"""The same on a CPU: what a pass makes stays in the cache, and its memory with the process."""
 
 _CALIBRATION = "calibration"
 
@@ -129,6 +132,7 @@ class SuccessClassifier:
         self._network, self.card = network, card
         # Fingerprints of the episodes that trained it and that chose its threshold.
         self.trained_on = TrainedOn.unknown() if trained_on is None else trained_on
+        self._floats: dict[str, Tensor] = {}  # [n, H, W, 3] of a pass on the CPU: new memory costs as much as the pass
 
     @classmethod
     def make(cls, card: Card) -> SuccessClassifier:
@@ -163,20 +167,29 @@ class SuccessClassifier:
         self.refuse(frames)
         count = len(next(iter(frames.values())))
         network = self._network
-        training = network.training
-        network.eval()
+        training, device = network.training, self.device
+        if training:  # it goes through all modules, and a policy asks for each step
+            network.eval()
+        size = min(CHUNK, _CPU_CHUNK) if device.type == "cpu" else CHUNK
 
-        def chunk(values: Tensor, start: int) -> Tensor:
-            return as_images(values[start : start + CHUNK].to(self.device))
+        def chunk(name: str, start: int) -> Tensor:
+            values = frames[name][start : start + size].to(device)
+            if device.type != "cpu":
+                return as_images(values)
+            held = self._floats.get(name)
+            if held is None or len(held) < len(values):
+                held = self._floats[name] = torch.empty(values.shape)
+            return as_images(values, held[: len(values)])
 
         try:
             with torch.no_grad():
                 parts = [
-                    network({name: chunk(frames[name], start) for name in self.card.cameras}).float()
-                    for start in range(0, count, CHUNK)
+                    network({name: chunk(name, start) for name in self.card.cameras}).float()
+                    for start in range(0, count, size)
                 ]
         finally:
-            network.train(training)
+            if training:
+                network.train()
         return torch.cat(parts) if parts else torch.zeros(0, device=self.device)
 
     def probabilities(self, frames: Mapping[str, Tensor]) -> Tensor:

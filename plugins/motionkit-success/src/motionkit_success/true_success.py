@@ -18,7 +18,7 @@ Act = Callable[[Floats, Frames], NDArray[Any]]
 """``act(states, frames) -> actions``."""
 
 Predict = Callable[[Frames], Flags]
-"""``predict(frames) -> [N] bool``: whether a learned reward sees success."""
+"""``predict(frames) -> [M] bool``: whether a learned reward sees success in frames of M copies."""
 
 _Z = 1.959964
 _RESAMPLES = 2000
@@ -69,10 +69,13 @@ def run_episodes(
                 if not over[number]:
                     roll.append(seen[camera][number].copy())
             step = environment.step(act(environment.states(), seen))
-            seen = environment.frames() if drawing or predict is not None else {}
             success[start + rows] |= step.success[rows] & ~over[rows]
-            if predict is not None:
-                predicted[start + rows] |= predict(seen)[rows] & ~over[rows]
+            # Episodes that go on and in which the learned reward has seen no success yet.
+            asked = rows[:0] if predict is None else rows[~over[rows] & ~predicted[start + rows]]
+            seen = environment.frames() if drawing or len(asked) else {}
+            if predict is not None and len(asked):
+                some = {name: values[asked] for name, values in seen.items()}
+                predicted[start + asked] = predict(some)
             for number, roll in enumerate(rolls):
                 if step.done[number] and not over[number]:
                     roll.append(seen[camera][number].copy())

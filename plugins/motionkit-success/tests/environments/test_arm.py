@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from motionkit_success.checks import check_environment
+from motionkit_success.environments import canvas
 from motionkit_success.environments.arm import (
     BASE,
     CAMERA,
@@ -18,6 +19,7 @@ from motionkit_success.environments.arm import (
     Reach,
     elbows,
     joints_of,
+    open_reach,
     places_of,
 )
 from motionkit_success.environments.tasks import ReachSettings
@@ -131,3 +133,28 @@ def test_its_state_goes_on_in_another_copy() -> None:
         second.step(actions)
     assert np.array_equal(first.states(), second.states())
     assert np.array_equal(first.frames()[CAMERA], second.frames()[CAMERA])
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize(
+    "options", [{"kind": "arm"}, {"kind": "point", "distractor": False}, {"kind": "arm", "size": 33}]
+)
+def test_a_picture_shows_what_is_there_and_nothing_of_the_ones_before(
+    options: dict[str, object], kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What stands still is kept from picture to picture; a new environment draws all of it."""
+    if not kept:
+        monkeypatch.setattr(canvas, "_MOST_KEPT", 0)
+    settings, draw, seen = ReachSettings.model_validate(options), np.random.default_rng(0), set()
+    first = open_reach(settings, num_envs=40)
+    first.reset(np.arange(40), np.arange(40))
+    for number in range(8):
+        first.step(draw.uniform(-1, 1, (40, 2)).astype(np.float32))
+        if number % 3 == 1:  # some begin anew
+            first.reset(np.arange(number, 20), 100 * number + np.arange(number, 20))
+        second = open_reach(settings, num_envs=40)
+        second.set_state(first.get_state())
+        pictures = first.frames()[CAMERA]
+        assert np.array_equal(pictures, second.frames()[CAMERA])
+        seen |= {picture.tobytes() for picture in pictures}
+    assert len(seen) > 250  # of 320; some arms hardly move

@@ -172,6 +172,20 @@ def test_the_picture_shows_goal_block_and_finger() -> None:
     assert (abs(fallen[:, 32, 56].astype(int) - (52, 56, 68)).max(axis=1) <= 3).mean() > 0.5  # below the table
 
 
+def test_a_picture_shows_nothing_of_the_ones_before() -> None:
+    """The goal, and a block that has fallen, are kept from picture to picture; a new environment draws them."""
+    first = started(40)
+    for number in range(24):
+        way = first._block[:, :2] - first._finger  # over the edge, most of them
+        first.step((way / np.linalg.norm(way, axis=1, keepdims=True)).astype(np.float32))
+        if number % 9 == 8:
+            first.reset(np.arange(5), 100 * number + np.arange(5))
+        second = started(40, first=7)
+        second.set_state(first.get_state())
+        assert np.array_equal(first.frames()[CAMERA], second.frames()[CAMERA])
+    assert first._fallen.any()
+
+
 SIZE = 32
 
 

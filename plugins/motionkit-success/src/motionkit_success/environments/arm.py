@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from motionkit_success.environments.base import Floats, Frames, Step
-from motionkit_success.environments.canvas import CAMERA, Canvas, Drawn
+from motionkit_success.environments.canvas import CAMERA, Canvas, Drawn, Painted
 from motionkit_success.environments.tasks import ReachSettings
 
 BASE = (0.0, -0.95)
@@ -199,20 +199,19 @@ class Camera:
 
     def __call__(self, gripper: Floats, elbow: Floats, goal: Floats, distractor: Floats | None) -> NDArray[np.uint8]:
         """Return pictures ``[N, H, W, 3]`` uint8 RGB of positions ``[N, 2]``."""
+        shapes, base = self._canvas, np.broadcast_to(np.array(BASE, np.float32), gripper.shape)
 
-        def draw(part: slice) -> Floats:
-            return self._draw(gripper[part], elbow[part], goal[part], None if distractor is None else distractor[part])
+        def still(some: NDArray[np.int64]) -> Floats:
+            canvas = shapes.blank(len(some), _BACKGROUND)
+            if distractor is not None:
+                shapes.disc(canvas, distractor[some], _DISC, _RED)
+            shapes.disc(canvas, goal[some], _DISC, _GREEN)
+            return canvas
 
-        return self._canvas.pictures(len(gripper), draw)
+        def paint(canvas: Floats, part: slice) -> Sequence[Painted]:
+            # From the bottom to the top: the arm hides what is below it.
+            arm = shapes.lines(canvas, (base[part], elbow[part], gripper[part]), _THICKNESS, _GREY)
+            return arm, shapes.disc(canvas, gripper[part], _GRIPPER, _YELLOW)
 
-    def _draw(self, gripper: Floats, elbow: Floats, goal: Floats, distractor: Floats | None) -> Floats:
-        shapes = self._canvas
-        base = np.broadcast_to(np.array(BASE, np.float32), gripper.shape)
-        # From the bottom to the top, so that the arm hides what is below it.
-        canvas = shapes.blank(len(gripper), _BACKGROUND)
-        if distractor is not None:
-            shapes.disc(canvas, distractor, _DISC, _RED)
-        shapes.disc(canvas, goal, _DISC, _GREEN)
-        shapes.lines(canvas, (base, elbow, gripper), _THICKNESS, _GREY)
-        shapes.disc(canvas, gripper, _GRIPPER, _YELLOW)
-        return canvas
+        keys = goal if distractor is None else np.concatenate([goal, distractor], axis=1)
+        return shapes.pictures_over(keys, still, paint)

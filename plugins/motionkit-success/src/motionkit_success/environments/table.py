@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from motionkit_success.environments.base import Floats, Frames, Step
-from motionkit_success.environments.canvas import CAMERA, Canvas, Drawn
+from motionkit_success.environments.canvas import CAMERA, Canvas, Drawn, Painted
 from motionkit_success.environments.tasks import PushSettings
 
 Values = NDArray[np.float64]
@@ -29,6 +29,7 @@ TABLE = 0.8
 _FLOOR, _TABLE = (14, 15, 19), (52, 56, 68)
 _GREEN, _BLUE, _FALLEN, _YELLOW = (60, 190, 80), (90, 130, 235), (40, 52, 84), (240, 205, 60)
 _DISC = 0.24
+_AWAY = 9.0  # where a block is in no picture
 
 STEP, EDGE = 0.2, 0.92
 _PARTS = 5  # of a step, so that each is much shorter than the finger
@@ -134,19 +135,23 @@ class Camera:
         fallen: NDArray[np.bool_],  # [N] blocks that lie on the floor
     ) -> NDArray[np.uint8]:
         """Return pictures ``[N, H, W, 3]`` uint8 RGB."""
-        return self._canvas.pictures(
-            len(block), lambda part: self._draw(block[part], finger[part], goal[part], fallen[part])
-        )
-
-    def _draw(self, block: Floats, finger: Floats, goal: Floats, fallen: NDArray[np.bool_]) -> Floats:
         shapes = self._canvas
-        canvas = np.repeat(self._table, len(block), axis=0)
-        shapes.disc(canvas, goal, _DISC, _GREEN)
-        shapes.square(canvas, block[:, :2], block[:, 2], HALF, _BLUE)
-        for copy in np.flatnonzero(fallen).tolist():
-            canvas[copy] = self._with_fallen(block[copy], goal[copy])
-        shapes.disc(canvas, finger, FINGER, _YELLOW)
-        return canvas
+
+        def still(some: NDArray[np.int64]) -> Floats:
+            canvas = np.repeat(self._table, len(some), axis=0)
+            shapes.disc(canvas, goal[some], _DISC, _GREEN)
+            for place, copy in enumerate(some.tolist()):
+                if fallen[copy]:
+                    canvas[place] = self._with_fallen(block[copy], goal[copy])
+            return canvas
+
+        def paint(canvas: Floats, part: slice) -> Sequence[Painted]:
+            pushed = shapes.square(canvas, middle[part], block[part, 2], HALF, _BLUE)
+            return pushed, shapes.disc(canvas, finger[part], FINGER, _YELLOW)
+
+        lies = fallen[:, None]
+        middle = np.where(lies, np.float32(_AWAY), block[:, :2])  # what lies on the floor stands still
+        return shapes.pictures_over(np.concatenate([goal, lies, np.where(lies, block, 0)], axis=1), still, paint)
 
     def _with_fallen(self, block: Floats, goal: Floats) -> Floats:
         """Draw a block on the floor, partly hidden by the table."""

@@ -79,7 +79,7 @@ class Scorer:
         self.predicts = self.needs_frames  # whether a reward says that it sees success
 
     def predict(self, frames: Frames) -> Flags:
-        """Return ``[N]``: the first image reward sees success in a frame."""
+        """Return ``[M]``: the first image reward sees success in a frame, of M copies."""
         for term in self._terms:
             if term.reads == "image":
                 return self._predicted(self._look(term.reward, frames))
@@ -134,7 +134,7 @@ class Scorer:
         pictures = first[:, None].to(self._device)
         lengths = torch.ones(len(pictures), dtype=torch.int64, device=self._device)
         with torch.no_grad():
-            scores = reward.score(FrameBatch(pictures, lengths), self._prompts)
+            scores = reward.score(FrameBatch(pictures, lengths), self._prompts[: len(pictures)])
         return scores
 
     def _predicted(self, scores: RewardScores) -> Flags:

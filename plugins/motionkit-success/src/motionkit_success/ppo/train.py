@@ -478,7 +478,9 @@ def write_films(folder: Path, episodes: Episodes) -> None:
         frames = [Image.fromarray(frame.repeat(factor, 0).repeat(factor, 1)) for frame in film]
         data = io.BytesIO()
         durations = [_MILLISECONDS] * (len(frames) - 1) + [_LAST]
-        frames[0].save(data, "WEBP", save_all=True, append_images=frames[1:], duration=durations, loop=0, quality=80)
+        # Method 2 takes a third of the time of the default, and files are a twentieth larger.
+        options = {"duration": durations, "loop": 0, "quality": 80, "method": 2}
+        frames[0].save(data, "WEBP", save_all=True, append_images=frames[1:], **options)
         write_bytes_atomic(folder / name, data.getvalue())
         predicted = None if episodes.predicted is None else bool(np.asarray(episodes.predicted)[number])
         records.append({"file": name, "success": bool(episodes.success[number]), "predicted": predicted})

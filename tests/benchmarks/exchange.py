@@ -1,0 +1,142 @@
+"""What share of a step two processes on CPUs spend on exchanging gradients, by trainer.
+
+Run as ``python tests/benchmarks/exchange.py``; about six CPU-minutes. Two gloo processes of one thread each train for
+a few steps on computed clips. Waiting for the slower process is no exchange: a barrier before each one takes it out of
+the step. Medians over the steps after the first; the larger share of the two processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+FEW = "--dataset.clips 288 --dataset.val-clips 48 --dataset.test-clips 48 --dataset.prompts 8"
+MDM = f"pretrain mdm {FEW} --set train.val_clips=4 --set train.samples=0 --set motions=0"
+ROWS = {
+    "pretrain mdm, published size, 196 frames, batch 64": (
+        f"{MDM} --dataset.min-frames 196 --dataset.max-frames 196 --model.layers 8 --model.latent-dim 512 "
+        "--set model.ff_size=1024 --set model.dropout=0.1 --model.patch-size 1 --set model.clause_frames=false "
+        "--batch-size 64", 4,
+    ),
+    "pretrain mdm, defaults": (MDM, 12),
+    "pretrain tmr, defaults": (f"pretrain tmr {FEW} --set train.val_clips=8", 12),
+    "pretrain t2m-evaluator, defaults": (f"pretrain t2m-evaluator {FEW} --set train.val_clips=8", 12),
+    "pretrain mpl-encoder, defaults": ("pretrain mpl-encoder", 12),
+    "train-mpl, two batches of the default size": ("train-mpl --set train.accumulation_steps=2", 4),
+}  # fmt: skip
+"""Command and steps."""
+
+
+def measure(words: list[str], found: Path) -> None:
+    """Run a command in this process; write bytes, seconds of exchanges and seconds of each step."""
+    import torch
+
+    from motionkit.cli import main
+    from motionkit.training.learner import Learner
+    from motionkit.training.together import Processes
+
+    now = {"bytes": 0.0, "wall": 0.0, "cpu": 0.0, "waited": 0.0}
+    steps: list[dict[str, float]] = []
+
+    def exchange(function: Any) -> Any:
+        def run(self: Processes, tensor: torch.Tensor) -> torch.Tensor:
+            begun = time.perf_counter()
+            torch.distributed.barrier()
+            now["waited"] += time.perf_counter() - begun
+            now["bytes"] += tensor.numel() * tensor.element_size()
+            result: torch.Tensor = function(self, tensor)
+            return result
+
+        return run
+
+    def timed(function: Any) -> Any:
+        def run(self: Learner) -> None:
+            begun, spent, waited = time.perf_counter(), time.process_time(), now["waited"]
+            function(self)
+            now["wall"] += time.perf_counter() - begun - (now["waited"] - waited)
+            now["cpu"] += time.process_time() - spent
+
+        return run
+
+    last = [0.0, 0.0]
+
+    def stepped(function: Any) -> Any:
+        def run(self: Learner, *given: Any, **options: Any) -> Any:
+            result = function(self, *given, **options)
+            ends = [time.perf_counter(), time.process_time()]
+            step = {"step": ends[0] - last[0] - now["waited"], "step_cpu": ends[1] - last[1]}
+            steps.append({**now, **step})
+            last[:] = ends
+            now.update(dict.fromkeys(now, 0.0))
+            return result
+
+        return run
+
+    Processes.sum = exchange(Processes.sum)  # type: ignore[method-assign]
+    Processes.gather = exchange(Processes.gather)  # type: ignore[method-assign]
+    Learner._add_gradients = timed(Learner._add_gradients)  # type: ignore[method-assign]
+    Learner.descend = stepped(Learner.descend)  # type: ignore[method-assign]
+    sys.argv = ["motionkit", *words]
+    try:
+        main()
+    finally:
+        found.write_text(json.dumps(steps[1:]))
+
+
+def row(name: str) -> dict[str, float]:
+    """Run a row's two processes; return medians of the process that exchanges longer."""
+    command, count = ROWS[name]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    with tempfile.TemporaryDirectory() as folder:
+        words = [*command.split(), "--device", "cpu", "--threads", "1", "--num-steps", str(count)]
+        words += ["--out", str(Path(folder) / "run"), "--set", "checkpoint.every=0"]
+        started = []
+        for rank in range(2):
+            place = {
+                "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
+                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1",
+            }  # fmt: skip
+            line = [sys.executable, str(Path(__file__).resolve()), "--into", f"{folder}/{rank}.json", "--one", *words]
+            with Path(f"{folder}/{rank}.txt").open("w") as log:
+                started.append(subprocess.Popen(line, env={**os.environ, **place}, stdout=log, stderr=log))
+        codes = [process.wait() for process in started]
+        if any(codes):
+            sys.exit(Path(f"{folder}/0.txt").read_text() + Path(f"{folder}/1.txt").read_text())
+        both = [json.loads(Path(f"{folder}/{rank}.json").read_text()) for rank in range(2)]
+    medians = [{key: statistics.median(step[key] for step in steps) for key in steps[0]} for steps in both]
+    return max(medians, key=lambda one: one["wall"] / one["step"])
+
+
+def main() -> None:
+    """Print a row per trainer."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", nargs="+", choices=ROWS, default=[*ROWS])
+    parser.add_argument("--into", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--one", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one:
+        measure(given.one, given.into)
+        return
+    print(f"{'':<52} MB a step  ms exchanged  share of the step  CPU-ms  share of its CPU time  seconds of a step")
+    for name in given.rows:
+        one = row(name)
+        print(
+            f"{name:<52} {one['bytes'] / 1e6:9.2f}  {1e3 * one['wall']:12.1f}  {one['wall'] / one['step']:17.2%}  "
+            f"{1e3 * one['cpu']:6.1f}  {one['cpu'] / one['step_cpu']:21.2%}  {one['step']:17.2f}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
