@@ -19,9 +19,8 @@ from typer.testing import Result
 
 from motionkit import load_policy, starter
 from motionkit.text_to_motion import matmul as _matmul
-from motionkit.text_to_motion.grpo import train
 from motionkit.tracking import definition
-from motionkit.training import device
+from motionkit.training import device, memory
 
 from ..made.commands import assert_refused
 from ..text_to_motion.rewards.test_function import FILE
@@ -380,7 +379,7 @@ def test_a_step_that_is_larger_than_the_card(
     plan = json.loads(cli(*words).stdout)["plan"]["step"]
     assert plan.startswith("a step takes up to ")
     assert "may not fit" not in caplog.text
-    monkeypatch.setattr(train, "total_memory", lambda device: 1_000_000)
+    monkeypatch.setattr(memory, "total_memory", lambda device: 1_000_000)
     assert cli(*words).exit_code == 0, "it is a warning"
     assert "a step may not fit into the 0.001 GB of cpu: a step takes up to" in caplog.text
 
