@@ -1,7 +1,7 @@
 """What a small Kimodo of the starter's clips is worth, and prompts to tune it with; see the README.
 
 - ``python tiny.py prompts FILE``: captions of clips that ``pretrain kimodo`` has not seen.
-- ``python tiny.py targets FOLDER``: the same, each with one to three points to pass.
+- ``python tiny.py targets FOLDER [SETS]``: the same, each with one to three points to pass, or SETS times with others.
 - ``python tiny.py quality RUN [STEPS [GUIDANCE [ETA]]]``: jerk and TMR score of samples, beside those of clips. STEPS
   and GUIDANCE are the policy's own if they are 0; ETA is the noise of DDIM, 0 to 1.
 - ``python tiny.py points RUN FOLDER``: how near held-out samples pass to the points of FOLDER, told of them and not.
@@ -12,7 +12,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,7 +38,8 @@ def main(task: str, place: str, *more: str) -> None:
     if task == "points":
         points(Path(place), Path(*more))
     else:
-        {"prompts": prompts, "targets": targets, "quality": quality}[task](Path(place), *map(float, more))
+        tasks: dict[str, Callable[..., None]] = {"prompts": prompts, "targets": targets, "quality": quality}
+        tasks[task](Path(place), *map(float, more))
 
 
 def prompts(path: Path) -> None:
@@ -47,13 +48,13 @@ def prompts(path: Path) -> None:
     _write(path, [{"text": text, "seconds": f"{seconds:.2f}"} for text, seconds in rows.items()])
 
 
-def targets(folder: Path) -> None:
+def targets(folder: Path, sets: float = 1) -> None:
     """Write them with constraints: one to three points near the path of the clip, at random frames."""
     folder.mkdir(parents=True)
     draw, table = torch.Generator().manual_seed(0), []
     dataset = load_dataset("starter")
     rows = {clip.captions[0]: clip for clip in dataset.clips("test")}
-    for number, (text, clip) in enumerate(rows.items()):
+    for number, (text, clip) in enumerate(int(sets) * [*rows.items()]):
         frames = int(len(clip.features) / 20 * FPS)
         path = features_to_joints(clip.features, dataset.skeleton)[:, 0, [0, 2]]
         points = 1 + int(torch.randint(3, (), generator=draw))

@@ -157,6 +157,43 @@ class KimodoNetwork(nn.Module):
             observed: ``[N, T, D]`` normalised values of constraints.
             mask: ``[N, T, D]``, 1 where `observed` counts; elsewhere it may hold anything.
         """
+        x, given, valid, common = self._read(x, timestep, lengths, text, text_mask, heading, observed, mask)
+        root = self.root_model(torch.cat([x, given], dim=-1), valid, *common)
+        with torch.autocast(x.device.type, enabled=False):
+            known = (root if self.root_gradient else root.detach()) * self.root_scale + self.root_mean
+            local = (local_root(known, lengths, self.fps) - self.local_mean) / self.local_scale
+        body = self.body_model(torch.cat([local, x[..., ROOT:], given], dim=-1), valid, *common)
+        return torch.cat([root, body], dim=-1)
+
+    def predict_root(
+        self,
+        x: Tensor,
+        timestep: Tensor,
+        lengths: Tensor,
+        *,
+        text: Tensor,
+        text_mask: Tensor,
+        heading: Tensor,
+        observed: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        """Predict the root's features alone, ``[N, T, 5]`` float32, by the first stage; arguments as of `forward`."""
+        x, given, valid, common = self._read(x, timestep, lengths, text, text_mask, heading, observed, mask)
+        root: Tensor = self.root_model(torch.cat([x, given], dim=-1), valid, *common)
+        return root
+
+    def _read(
+        self,
+        x: Tensor,
+        timestep: Tensor,
+        lengths: Tensor,
+        text: Tensor,
+        text_mask: Tensor,
+        heading: Tensor,
+        observed: Tensor | None,
+        mask: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor, tuple[Tensor, ...]]:
+        """Return what both stages read: frames with what is given in them, where that is, valid frames, the rest."""
         valid = length_mask(lengths, x.shape[1])
         x = torch.where(valid[..., None], x, 0.0)
         if observed is None or mask is None:
@@ -169,11 +206,4 @@ class KimodoNetwork(nn.Module):
         text_mask = F.pad(text_mask, (0, slots))
         if not self.shape.text_mask:
             text_mask = torch.ones_like(text_mask)
-        common = self.table[timestep], heading, text, text_mask, self.table
-
-        root = self.root_model(torch.cat([x, given], dim=-1), valid, *common)
-        with torch.autocast(x.device.type, enabled=False):
-            known = (root if self.root_gradient else root.detach()) * self.root_scale + self.root_mean
-            local = (local_root(known, lengths, self.fps) - self.local_mean) / self.local_scale
-        body = self.body_model(torch.cat([local, x[..., ROOT:], given], dim=-1), valid, *common)
-        return torch.cat([root, body], dim=-1)
+        return x, given, valid, (self.table[timestep], heading, text, text_mask, self.table)
