@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # What motionkit's steps take on a card, as rows of a table for docs/kernels.md: a GRPO step at MDM's size next to a
-# plain loop, a step of Kimodo's size, README's first command, and the kernels next to a copy of their bytes.
+# plain loop, a step of Kimodo's size and of Sa2VA-4B's, README's first command, and the kernels next to a copy of their
+# bytes.
 #
 #     bash tests/benchmarks/gpu.sh | tee gpu.md
 #
 # At most eight minutes: a part that takes longer is stopped. Without a card all sizes are tiny, which shows that the
-# script runs. It wants README's environment for the tests, and the package of Kimodo's policy.
+# script runs. It wants README's environment for the tests, the package of Kimodo's policy, and motionkit-regions[sa2va].
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 scratch="$(mktemp -d)"
@@ -25,12 +26,13 @@ echo "${card:-no card, tiny sizes}, torch $(python -c 'import torch; print(torch
 echo
 echo "| step | seconds | peak, GB |"
 echo "|---|---|---|"
-part 180 python -m tests.benchmarks.gpu
-part 120 python -m pytest -q -s plugins/motionkit-policy-kimodo/tests/benchmark_step.py
-timeout 90 motionkit grpo --reward tmr-dense --preset cpu --out "$scratch/run" --json "${few[@]}" >"$scratch/run.json" 2>"$scratch/errors" &&
+part 150 python -m tests.benchmarks.gpu mdm
+part 110 python -m tests.benchmarks.gpu sa2va
+part 90 python -m pytest -q -s plugins/motionkit-policy-kimodo/tests/benchmark_step.py
+timeout 80 motionkit grpo --reward tmr-dense --preset cpu --out "$scratch/run" --json "${few[@]}" >"$scratch/run.json" 2>"$scratch/errors" &&
   python -c "import json, sys; print('| README\'s first command, all of it |', round(json.load(open(sys.argv[1]))['seconds'], 1), '| |')" "$scratch/run.json" ||
   { echo "| README's first command | failed | |"; tail -n 3 "$scratch/errors" >&2; }
 if [[ -n "$card" ]]; then
   echo
-  timeout 90 python -m pytest -q -m benchmark tests/benchmarks/test_kernels.py -k 4096 | sed -n '/motions/,$p'
+  timeout 50 python -m pytest -q -m benchmark tests/benchmarks/test_kernels.py -k 4096 | sed -n '/motions/,$p'
 fi

@@ -1,7 +1,8 @@
 """What a small Kimodo of the starter's clips is worth, and prompts to tune it with; see the README.
 
 - ``python tiny.py prompts FILE``: captions of clips that ``pretrain kimodo`` has not seen.
-- ``python tiny.py targets FOLDER``: the same, each with one to three points to pass.
+- ``python tiny.py targets FOLDER [SETS [SEED]]``: the same, each with one to three points to pass, or SETS times with
+  others.
 - ``python tiny.py quality RUN [STEPS [GUIDANCE [ETA]]]``: jerk and TMR score of samples, beside those of clips. STEPS
   and GUIDANCE are the policy's own if they are 0; ETA is the noise of DDIM, 0 to 1.
 - ``python tiny.py points RUN FOLDER``: how near held-out samples pass to the points of FOLDER, told of them and not.
@@ -46,13 +47,13 @@ def prompts(path: Path) -> None:
     _write(path, [{"text": text, "seconds": f"{seconds:.2f}"} for text, seconds in rows.items()])
 
 
-def targets(folder: Path) -> None:
+def targets(folder: Path, sets: str = "1", seed: str = "0") -> None:
     """Write them with constraints: one to three points near the path of the clip, at random frames."""
     folder.mkdir(parents=True)
-    draw, table = torch.Generator().manual_seed(0), []
+    draw, table = torch.Generator().manual_seed(int(seed)), []
     dataset = load_dataset("starter")
     rows = {clip.captions[0]: clip for clip in dataset.clips("test")}
-    for number, (text, clip) in enumerate(rows.items()):
+    for number, (text, clip) in enumerate(int(sets) * [*rows.items()]):
         frames = int(len(clip.features) / 20 * FPS)
         path = features_to_joints(clip.features, dataset.skeleton)[:, 0, [0, 2]]
         points = 1 + int(torch.randint(3, (), generator=draw))
@@ -128,4 +129,6 @@ def _jerk(motions: MotionBatch) -> float:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
     main(*sys.argv[1:])

@@ -81,6 +81,14 @@ def test_masks_of_constraints() -> None:
     assert 15 < sum(whole) < 45
     assert not any(bool(random_mask(representation, 40, draw).any(1).all()) for _ in range(60))
     assert len({tuple(columns) for columns in drawn}) == 2 + 1 + len(PARTS)
+    points = [random_mask(representation, 12, draw, points=1.0) for _ in range(60)]
+    assert {int(mask.any(1).sum()) for mask in points} == {1, 2, 3}
+    assert all(mask.any(0).nonzero().flatten().tolist() == [0, 2] for mask in points)
+    # Without them the numbers that are drawn stay the same.
+    one, other = (torch.Generator().manual_seed(1) for _ in range(2))
+    assert torch.equal(random_mask(representation, 12, one), random_mask(representation, 12, other, points=0.0))
+    some = [int(random_mask(representation, 12, draw, points=0.5).any(1).sum()) for _ in range(200)]
+    assert 110 < sum(count <= 3 for count in some) < 190
 
 
 def test_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,6 +258,22 @@ def test_pretrain(cli: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, t
     going_on = cli("pretrain", "kimodo", *small[3:], *start, "--lora", "--num-steps", "2", "--out", "on")
     assert going_on.exit_code == 0, going_on.output
     assert any("lora" in name for name in load_file("on/policy/model.safetensors"))
+    start = ["--init", "run", *start[2:], "--set", "train.stage=root", "--set", "train.constraints=1"]
+    path = cli("pretrain", "kimodo", *small[3:], *start, "--num-steps", "2", "--set", "train.points=1", "--out", "path")
+    assert path.exit_code == 0, path.output
+    told = load_file("path/policy/model.safetensors")
+    moved = {name.partition(".")[0] for name, value in told.items() if not torch.equal(value, whole[name])}
+    assert moved == {"root_model"}
+
+
+def test_the_first_stage_alone_predicts_the_root_of_both(soma: KimodoOptions) -> None:
+    policy, draw = KimodoPolicy(soma), torch.Generator().manual_seed(0)
+    x, lengths, timestep = torch.randn(2, 9, 369, generator=draw), torch.tensor([9, 4]), torch.tensor([999, 3])
+    text = policy.texts.encode(list(policy.texts.vectors)[:2])
+    mask = torch.stack([random_mask(policy.skeleton, 9, draw, points=1.0) for _ in range(2)])
+    given = {"text": text.tokens, "text_mask": text.mask, "heading": torch.zeros(2), "observed": x, "mask": mask}
+    root = policy.network(x, timestep, lengths, **given, root_only=True)
+    assert torch.equal(root, policy.network(x, timestep, lengths, **given)[..., :5])
 
 
 def test_vectors_are_needed(cli: Callable[..., Result], soma: KimodoOptions, tmp_path: Path) -> None:

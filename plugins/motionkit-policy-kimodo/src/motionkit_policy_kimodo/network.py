@@ -135,6 +135,7 @@ class KimodoNetwork(nn.Module):
         heading: Tensor,
         observed: Tensor | None = None,
         mask: Tensor | None = None,
+        root_only: bool = False,
     ) -> Tensor:
         """Predict x0, ``[N, T, D]`` float32; padding may hold anything and reaches nothing.
 
@@ -147,6 +148,7 @@ class KimodoNetwork(nn.Module):
             heading: ``[N]`` radians, of the first frame.
             observed: ``[N, T, D]`` normalised values of constraints.
             mask: ``[N, T, D]``, 1 where `observed` counts; elsewhere it may hold anything.
+            root_only: Predict the root's features alone, ``[N, T, 5]``, by the first stage.
         """
         valid = length_mask(lengths, x.shape[1])
         x = torch.where(valid[..., None], x, 0.0)
@@ -162,7 +164,9 @@ class KimodoNetwork(nn.Module):
             text_mask = torch.ones_like(text_mask)
         common = self.table[timestep], heading, text, text_mask, self.table
 
-        root = self.root_model(torch.cat([x, given], dim=-1), valid, *common)
+        root: Tensor = self.root_model(torch.cat([x, given], dim=-1), valid, *common)
+        if root_only:
+            return root
         with torch.autocast(x.device.type, enabled=False):
             known = (root if self.root_gradient else root.detach()) * self.root_scale + self.root_mean
             local = (local_root(known, lengths, self.fps) - self.local_mean) / self.local_scale

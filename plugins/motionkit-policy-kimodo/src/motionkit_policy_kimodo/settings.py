@@ -168,6 +168,12 @@ class PretrainData(Group):
         0.0, ge=0, description="Weight of the losses of what constraints give, alone; 0: the paper's loss."
     )
     dense: float = Field(0.0, ge=0, le=1, description="Share of the constraints that are of all frames, not of some.")
+    points: float = Field(
+        0.0, ge=0, le=1, description="Share of the constraints that are one to three points of a path."
+    )
+    stage: Literal["both", "root"] = Field(
+        "both", description="What is trained; root: the first stage alone, which makes the path, at half the cost."
+    )
     bent: float = Field(
         0.0, ge=0, le=10, description="Metres by which ways with constraints are bent, past what the text says of them."
     )

@@ -43,6 +43,7 @@ from motionkit_policy_kimodo.texts import TextTable
 _WEIGHTS = {"root": 10.0, "heading": 2.0, "positions": 10.0, "rotations": 10.0, "velocities": 3.0, "contacts": 4.0}
 _JOINTS = 5.0  # weight of the joints by forward kinematics
 _MOST = 20  # frames of a constraint
+_POINTS = 3  # of a path, where `train.points` draws them
 _MEASURED = 512  # clips, or up to twice as many, that the statistics of a new model are taken from
 _POOL = 16  # batches whose clips are sorted by length, so that little is padded
 _TURNS = 4  # headings of each clip in the statistics of a new model
@@ -118,7 +119,8 @@ class PretrainKimodo:
             self.inputs |= {"init": fingerprint_tensors(self.policy.network.state_dict())}
         optim, train = settings.optim, settings.train
         rate = cosine_rate(optim.learning_rate, optim.warmup_steps, settings.run.num_steps, train.final_rate)
-        self.learner = Learner(self.policy, optim, rate, ema=train.ema)
+        frozen = self.policy.network.body_model if train.stage == "root" else None
+        self.learner = Learner(self.policy, optim, rate, ema=train.ema, frozen=frozen)
         self.forecast = self._forecast()
         self.forecast.warn(self.device)
 
@@ -243,7 +245,7 @@ class PretrainKimodo:
         given = torch.zeros(x0.shape, dtype=torch.bool)
         for row, length in enumerate(lengths.tolist()):
             if not plain and float(torch.rand((), generator=draw)) < train.constraints:
-                given[row, :length] = random_mask(policy.skeleton, length, draw, dense=train.dense)
+                given[row, :length] = random_mask(policy.skeleton, length, draw, dense=train.dense, points=train.points)
                 if train.bent:
                     bent = policy.skeleton.carried(turned[row], random_way(length, train.bent, draw))
                     x0[row, :length] = normalizer.normalize(bent)
@@ -257,7 +259,10 @@ class PretrainKimodo:
         policy, conditions = self.policy, batch.conditions
         with autocast(self.device, self.settings.precision):
             noisy = policy.schedule.noised(batch.x0, batch.timestep, batch.noise)
-            made = policy.network(noisy, batch.timestep, batch.lengths, **vars(conditions))
+            alone = self.settings.train.stage == "root"
+            made = policy.network(noisy, batch.timestep, batch.lengths, **vars(conditions), root_only=alone)
+        # Of the first stage alone, the body is taken as it should be.
+        made = torch.cat([made, batch.x0[..., made.shape[-1] :]], dim=-1)
         train = self.settings.train
         weights = {"velocities": train.velocities, "accelerations": train.accelerations}
         return kimodo_loss(made, batch.x0, batch.lengths, policy, **weights, given=train.given, mask=conditions.mask)
@@ -341,12 +346,24 @@ def _given(made: Tensor, x0: Tensor, mask: Tensor, part: slice) -> Tensor:
 
 
 def random_mask(
-    representation: KimodoRepresentation, length: int, draw: torch.Generator, *, dense: float = 0.0
+    representation: KimodoRepresentation,
+    length: int,
+    draw: torch.Generator,
+    *,
+    dense: float = 0.0,
+    points: float = 0.0,
 ) -> Tensor:
     """Return a mask ``[length, D]`` of random constraints: of a path, of whole bodies, or of one part.
 
-    Every other path has headings. Few frames are likelier than many; a share `dense` is of all frames.
+    Every other path has headings. Few frames are likelier than many; a share `dense` is of all frames. Of all, a share
+    `points` is of one to three frames of a path without headings.
     """
+    mask = torch.zeros(length, representation.width, dtype=torch.bool)
+    if points and float(torch.rand((), generator=draw)) < points:
+        count = 1 + int(torch.randint(_POINTS, (), generator=draw))
+        frames = torch.randperm(length, generator=draw)[:count]
+        mask[frames[:, None], columns_of(representation, "root2d")[:2]] = True
+        return mask
     family, part, turned = (int(torch.randint(some, (), generator=draw)) for some in (3, len(PARTS), 2))
     columns = columns_of(representation, ("root2d", "fullbody", PARTS[part])[family])
     if family == 0 and not turned:
@@ -355,7 +372,6 @@ def random_mask(
     frames = torch.randperm(length, generator=draw)[:count]
     if dense and float(torch.rand((), generator=draw)) < dense:
         frames = torch.arange(length)
-    mask = torch.zeros(length, representation.width, dtype=torch.bool)
     mask[frames[:, None], columns] = True
     return mask
 

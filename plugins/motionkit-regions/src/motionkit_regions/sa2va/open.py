@@ -289,11 +289,8 @@ def open_sa2va(
     base = Base(source if commit else str(folder.resolve()), commit, mark_of(folder), code)
     if document is not None:
         refuse_other(source, base.mark, document.base.mark, options.checkpoint, fix=_MOVED)
-    _adapt(parts.network, options)
-    parts.network.eval()
     tokenizer = _tokenizer(folder, options, published=published)
-    policy = Sa2vaPolicy(parts, tokenizer, options, base, device=device, world=world)
-    _as_float32(policy)
+    policy = adapted(parts, tokenizer, options, base, device=device, world=world)
     if saved is not None:
         _load(policy, saved)
     if guide is not None:
@@ -302,6 +299,23 @@ def open_sa2va(
         policy.network.to(device)
     else:
         shard(policy.network, policy.layers(), torch.device(device))
+    return policy
+
+
+def adapted(
+    parts: Parts,
+    tokenizer: Any,
+    options: Sa2vaOptions,
+    base: Base,
+    *,
+    device: torch.device | str = "cpu",
+    world: World | None = None,
+) -> Sa2vaPolicy:
+    """Return the policy of an opened model, with its adapters; what is trained is float32, the rest frozen."""
+    _adapt(parts.network, options)
+    parts.network.eval()
+    policy = Sa2vaPolicy(parts, tokenizer, options, base, device=device, world=world)
+    _as_float32(policy)
     return policy
 
 
