@@ -108,7 +108,7 @@ def test_a_saved_policy_goes_on_by_the_same_rules(minilm: HashEncoder, make_poli
 def test_on_the_starters_own_data_the_table_stays() -> None:
     own = Captured(8)
     own.name = "starter"
-    own._clips = [type(clip)(clip.key, clip.features, ("a person walks",)) for clip in own._clips]
+    own._clips = [type(clip)(clip.key, clip.features, ("a person walks backward.",)) for clip in own._clips]
     trainer = PretrainMDM(settings(own))
     trainer.prepare()
     assert trainer.policy.encoder.name == "stored"
