@@ -191,7 +191,7 @@ def check(sources: Sequence[ClipSource], *, jobs: int = 1, progress: Progress = 
     Example:
         >>> from motionkit.contracts.dataset import dataset_sources
         >>> from motionkit import load_dataset
-        >>> report = check(dataset_sources(load_dataset("starter"))[:2])
+        >>> report = check(dataset_sources(load_dataset("starter", clips=8))[:2])
         >>> len(report.clips), report.failed
         (2, {})
     """
@@ -289,7 +289,7 @@ def convert_file(
     Example:
         >>> from motionkit.contracts.dataset import dataset_sources
         >>> from motionkit import load_dataset
-        >>> report = convert_file(dataset_sources(load_dataset("starter"))[:1], Path("clip.npz"), "npz")
+        >>> report = convert_file(dataset_sources(load_dataset("starter", clips=8))[:1], Path("clip.npz"), "npz")
         >>> Path("clip.npz").is_file(), report.frames == report.clips[0]["frames"]
         (True, True)
     """

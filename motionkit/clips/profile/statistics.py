@@ -329,7 +329,7 @@ def profile_sources(
     Example:
         >>> from motionkit import load_dataset
         >>> from motionkit.contracts.dataset import dataset_sources
-        >>> profile = profile_sources(dataset_sources(load_dataset("starter"))[:3])
+        >>> profile = profile_sources(dataset_sources(load_dataset("starter", clips=8))[:3])
         >>> len(profile.rows), profile.splits(), profile.fps
         (3, {'train': 3}, {20.0: 3})
     """

@@ -101,7 +101,7 @@ class TMRTraining(PairTraining):
         >>> from motionkit import load_dataset
         >>> from motionkit.text_to_motion.pairs.data import PairBatches
         >>> from motionkit.text_to_motion.tmr.files import open_tmr
-        >>> clips = load_dataset("starter").clips("train")[:8]
+        >>> clips = load_dataset("starter", clips=8).clips("train")[:8]
         >>> training = TMRTraining(open_tmr("starter"))
         >>> metrics = training.step(PairBatches(clips, batch_size=8, max_length=196, seed=0)(1))
         >>> sorted(name for name in metrics if name.startswith("loss"))
