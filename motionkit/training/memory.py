@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from motionkit.training.device import total_memory
+from motionkit.training.learner import Learner
 
 _LONG = 0.05  # seconds of a pass from which its time is taken
 _logger = logging.getLogger("motionkit.trainers")
@@ -148,22 +149,16 @@ def weights_of(
     }
 
 
-def forecast_loss(
-    held: Mapping[str, float],
-    trained: Sequence[nn.Parameter],
-    loss: Callable[[int], Tensor],
-    rows: int,
-    device: torch.device,
-) -> Forecast:
+def forecast_loss(learner: Learner, loss: Callable[[int], Tensor], rows: int, device: torch.device) -> Forecast:
     """Forecast the step of a supervised training: a loss and its backward pass.
 
     Args:
-        held: Bytes that are there from step to step, the gradients of `trained` among them; see `weights_of`.
-        trained: The parameters. Their gradients are None afterwards.
+        learner: Owns the network. Its gradients are None afterwards.
         loss: Computes the loss of a number of the longest rows. Random numbers that it draws will be drawn again.
         rows: Rows of a step.
         device: Where the loss is computed.
     """
+    network, trained = learner.model.network, [parameter for _, parameter in learner.trained]
 
     def run(rows: int) -> Tensor:
         with torch.enable_grad():
@@ -173,11 +168,15 @@ def forecast_loss(
 
     # Few rows would have their peak where all gradients are there; many have it where all activations are.
     hooks = [parameter.register_post_accumulate_grad_hook(_forget) for parameter in trained]
+    training = network.training
+    network.train()
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         _, most, _ = count(run)
         seconds = seconds_of(run, rows)
+    network.train(training)
     for hook in hooks:
         hook.remove()
+    held = weights_of(network, trained, average=learner.ema is not None)
     return Forecast({**held, f"activations of {rows} rows": most.at(rows)}, rows * seconds)
 
 

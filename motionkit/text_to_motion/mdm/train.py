@@ -44,7 +44,7 @@ from motionkit.tracking import Report, entry_of, table_of
 from motionkit.training.base import LOSS, Figure, inputs_of
 from motionkit.training.device import autocast, describe_device, set_up
 from motionkit.training.learner import Learner, cosine_rate
-from motionkit.training.memory import Forecast, forecast_loss, weights_of
+from motionkit.training.memory import Forecast, forecast_loss
 from motionkit.training.supervised import fit
 from motionkit.training.world import OneProcess, World, share_of, sum_over
 
@@ -279,12 +279,7 @@ class PretrainMDM:
             return self._total(self._losses(batch), batch)
 
         rows = min(self.settings.train.batch_size, len(self._train_clips)) // self.world.size
-        trained = [parameter for _, parameter in self.learner.trained]
-        held = weights_of(self.policy.network, trained, average=self.learner.ema is not None)
-        self.policy.network.train()
-        result = forecast_loss(held, trained, loss, rows, self.device)
-        self.policy.network.eval()
-        return result
+        return forecast_loss(self.learner, loss, rows, self.device)
 
     def _find_evaluator(self, dataset: TextMotionDataset) -> Named | None:
         """Return the newest finished evaluator of these data, in whose space FID is measured without a judge.

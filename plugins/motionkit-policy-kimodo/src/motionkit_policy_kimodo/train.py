@@ -29,7 +29,7 @@ from motionkit.text_to_motion.pairs.data import clip_inputs, trained_on_clips, u
 from motionkit.training.base import LOSS, Figure
 from motionkit.training.device import autocast, describe_device, set_up
 from motionkit.training.learner import Learner, cosine_rate
-from motionkit.training.memory import Forecast, forecast_loss, weights_of
+from motionkit.training.memory import Forecast, forecast_loss
 from motionkit.training.supervised import fit
 from motionkit_policy_kimodo.clips import encode_clips, own_body, write_starter_table
 from motionkit_policy_kimodo.constraints import PARTS, columns_of
@@ -133,12 +133,7 @@ class PretrainKimodo:
             return self._losses(self._made("train", [longest] * rows, _generator("plan", 0), plain=False))["total"]
 
         rows = min(self.settings.train.batch_size, len(clips))
-        trained = [parameter for _, parameter in self.learner.trained]
-        held = weights_of(self.policy.network, trained, average=self.learner.ema is not None)
-        self.policy.network.train()
-        result = forecast_loss(held, trained, loss, rows, self.device)
-        self.policy.network.eval()
-        return result
+        return forecast_loss(self.learner, loss, rows, self.device)
 
     def _new(self, folder: Path, representation: KimodoRepresentation, width: int) -> Path:
         """Write a model with random weights and the statistics of training clips, and return its folder."""
