@@ -142,10 +142,10 @@ def weights_of(
     """
     trained = list(trained)
     return {
-        "weights": bytes_of(chain(network.parameters(), network.buffers())),
-        "reference": 0.0 if reference is None else bytes_of(reference.parameters()),
-        "gradients and AdamW": 3 * bytes_of(trained),
-        "average": bytes_of(trained) if average else 0.0,
+        "weights": _bytes(chain(network.parameters(), network.buffers())),
+        "reference": 0.0 if reference is None else _bytes(reference.parameters()),
+        "gradients and AdamW": 3 * _bytes(trained),
+        "average": _bytes(trained) if average else 0.0,
     }
 
 
@@ -197,8 +197,7 @@ def seconds_of(run: Callable[[int], Tensor], most: int) -> float:
         rows = min(2 * rows, most)
 
 
-def bytes_of(tensors: Iterable[Tensor]) -> float:
-    """Return how many bytes tensors have."""
+def _bytes(tensors: Iterable[Tensor]) -> float:
     return float(sum(tensor.nbytes for tensor in tensors))
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import socket
 import statistics
 import subprocess
 import sys
@@ -95,24 +94,15 @@ def measure(words: list[str], found: Path) -> None:
 def row(name: str) -> dict[str, float]:
     """Run a row's two processes; return medians of the process that exchanges longer."""
     command, count = ROWS[name]
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
     with tempfile.TemporaryDirectory() as folder:
         words = [*command.split(), "--device", "cpu", "--threads", "1", "--num-steps", str(count)]
         words += ["--out", str(Path(folder) / "run"), "--set", "checkpoint.every=0"]
-        started = []
-        for rank in range(2):
-            place = {
-                "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
-                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1",
-            }  # fmt: skip
-            line = [sys.executable, str(Path(__file__).resolve()), "--into", f"{folder}/{rank}.json", "--one", *words]
-            with Path(f"{folder}/{rank}.txt").open("w") as log:
-                started.append(subprocess.Popen(line, env={**os.environ, **place}, stdout=log, stderr=log))
-        codes = [process.wait() for process in started]
-        if any(codes):
-            sys.exit(Path(f"{folder}/0.txt").read_text() + Path(f"{folder}/1.txt").read_text())
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+        line = [*torchrun, str(Path(__file__).resolve()), "--into", folder, "--one", *words]
+        one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(line, env=one_thread, capture_output=True, text=True, check=False)
+        if done.returncode:
+            sys.exit(done.stderr)
         both = [json.loads(Path(f"{folder}/{rank}.json").read_text()) for rank in range(2)]
     medians = [{key: statistics.median(step[key] for step in steps) for key in steps[0]} for steps in both]
     return max(medians, key=lambda one: one["wall"] / one["step"])
@@ -126,7 +116,7 @@ def main() -> None:
     parser.add_argument("--one", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
-        measure(given.one, given.into)
+        measure(given.one, given.into / f"{os.environ['RANK']}.json")
         return
     print(f"{'':<52} MB a step  ms exchanged  share of the step  CPU-ms  share of its CPU time  seconds of a step")
     for name in given.rows:

@@ -268,14 +268,14 @@ class PretrainMDM:
     def _forecast(self) -> Forecast:
         """Forecast a step of this process's share of a batch of the longest clips."""
         longest = max(self._train_clips, key=lambda clip: len(clip.features))
-        if self._clutter:  # as long as with the longest neighbours
+        if self.settings.train.clutter and self.policy.settings.clause_frames:  # with the longest neighbours
             frames = len(longest.features) + _NEIGHBOURS * _LONGEST
             longest = replace(
                 longest, features=longest.features.repeat(-(-frames // len(longest.features)), 1)[:frames]
             )
 
         def loss(rows: int) -> Tensor:
-            batch = self._batches([longest] * rows, clutter=0.0)(1)
+            (batch,) = self._plain([longest] * rows)
             return self._total(self._losses(batch), batch)
 
         rows = min(self.settings.train.batch_size, len(self._train_clips)) // self.world.size
@@ -348,7 +348,7 @@ class PretrainMDM:
         settings, learner = self.settings, self.learner
         if self._note:
             _logger.warning("%s", self._note)
-        batches, held_out = self._batches(), self._held_out()
+        batches, held_out = self._batches(), self._plain(self._val_clips)
         validated = "val/loss/diffusion"
 
         def begin() -> None:
@@ -438,15 +438,10 @@ class PretrainMDM:
         quality.shown.keep(run, "after")
         return quality
 
-    @property
-    def _clutter(self) -> float:
-        return self.settings.train.clutter if self.policy.settings.clause_frames else 0.0
-
-    def _batches(self, clips: Sequence[TextClip] = (), *, clutter: float | None = None) -> MdmBatches:
-        """Return the batches of the training clips, or of others."""
+    def _batches(self) -> MdmBatches:
         settings = self.settings
         return MdmBatches(
-            clips or [*self._train_clips, *self._mirrored],
+            [*self._train_clips, *self._mirrored],
             self.policy.normalizer.to("cpu"),
             batch_size=settings.train.batch_size,
             steps=len(self.policy.schedule),
@@ -455,13 +450,14 @@ class PretrainMDM:
             random_crop=self._random_crop,
             cond_drop=settings.train.cond_drop,
             early=settings.train.early,
-            clutter=self._clutter if clutter is None else clutter,
+            clutter=settings.train.clutter if self.policy.settings.clause_frames else 0.0,
             grid=self.policy.settings.patch_size,
         )
 
-    def _held_out(self) -> list[MdmBatch]:
+    def _plain(self, clips: Sequence[TextClip]) -> list[MdmBatch]:
+        """Return clips in batches without clutter, their texts kept; the same every time."""
         return MdmBatches(
-            self._val_clips,
+            clips,
             self.policy.normalizer.to("cpu"),
             batch_size=self.settings.train.batch_size,
             steps=len(self.policy.schedule),
