@@ -290,3 +290,10 @@ def test_a_pretrained_encoder_is_read_by_name_and_hashed(tmp_path):
         read_pretrained(path)
     assert "missing: conv1.weight" in caught.value.why
     assert "unknown: stemconv1.weight" in caught.value.why
+
+
+def test_what_is_kept_outlives_inference_mode() -> None:
+    made, images = make(), frames(TWO)
+    with torch.inference_mode():
+        first = made.probabilities(images).clone()
+    assert torch.equal(made.probabilities(images), first)

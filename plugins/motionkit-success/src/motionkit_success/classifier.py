@@ -182,7 +182,7 @@ class SuccessClassifier:
             return as_images(values, held[: len(values)])
 
         try:
-            with torch.no_grad():
+            with torch.inference_mode(False), torch.no_grad():  # what is kept is written again outside that mode
                 parts = [
                     network({name: chunk(name, start) for name in self.card.cameras}).float()
                     for start in range(0, count, size)

@@ -28,7 +28,7 @@ class _Centred(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Without gradients on a CPU the result lasts until the next call: new memory costs more than its numbers."""
-        if torch.is_grad_enabled() or images.device.type != "cpu":
+        if torch.is_grad_enabled() or torch.is_inference_mode_enabled() or images.device.type != "cpu":
             return images.mul(4).sub_(2)
         kept = self._kept
         if kept is None or len(kept) < len(images) or kept.shape[1:] != images.shape[1:] or kept.dtype != images.dtype:
