@@ -80,10 +80,10 @@ def measure(words: list[str], found: Path) -> None:
 
         return run
 
-    Processes.sum = exchange(Processes.sum)  # type: ignore[method-assign]
-    Processes.gather = exchange(Processes.gather)  # type: ignore[method-assign]
-    Learner._add_gradients = timed(Learner._add_gradients)  # type: ignore[method-assign]
-    Learner.descend = stepped(Learner.descend)  # type: ignore[method-assign]
+    Processes.sum = exchange(Processes.sum)
+    Processes.gather = exchange(Processes.gather)
+    Learner._add_gradients = timed(Learner._add_gradients)
+    Learner.descend = stepped(Learner.descend)
     sys.argv = ["motionkit", *words]
     try:
         main()

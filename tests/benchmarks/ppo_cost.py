@@ -97,7 +97,7 @@ def plain(updates: int, episodes: int, out: Path) -> Spent:
     )  # fmt: skip
     measured = Clock()
     watch = EvalCallback(watched, n_eval_episodes=WATCHED, eval_freq=EVERY * STEPS, verbose=0, warn=False)
-    watch._on_step = measured.timed(watch._on_step)  # type: ignore[method-assign]  # it measures in few of its calls
+    watch._on_step = measured.timed(watch._on_step)  # it measures in few of its calls
     evaluate = measured.timed(evaluate_policy)
 
     def measure() -> None:
@@ -141,15 +141,15 @@ def ours(reward: str, updates: int, episodes: int, out: Path) -> Spent:
     from motionkit_success.ppo.train import PpoTrainer
 
     updated, measured, begun = Clock(), Clock(), []
-    Sb3Ppo.update = updated.timed(Sb3Ppo.update)  # type: ignore[method-assign]
-    PpoTrainer._held_out = measured.timed(PpoTrainer._held_out)  # type: ignore[method-assign]
+    Sb3Ppo.update = updated.timed(Sb3Ppo.update)
+    PpoTrainer._held_out = measured.timed(PpoTrainer._held_out)
     train = PpoTrainer.train
 
     def begin(self: PpoTrainer, run: Any) -> Any:
         begun.append(time.process_time())
         return train(self, run)
 
-    PpoTrainer.train = begin  # type: ignore[method-assign]
+    PpoTrainer.train = begin
     sys.argv = [
         "motionkit", "ppo", "--threads", "1", "--device", "cpu", "--num-steps", str(updates), "--out", str(out / "run"),
         "--set", f"heldout.episodes={episodes}", *reward.split(),

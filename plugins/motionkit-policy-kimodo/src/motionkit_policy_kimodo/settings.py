@@ -52,7 +52,7 @@ _ROWS = (
 )  # fmt: skip
 
 METRICS = tuple(
-    Metric(f"heldout/{name}", unit, better, meaning, label, short=True)  # type: ignore[arg-type]
+    Metric(f"heldout/{name}", unit, better, meaning, label, short=True)  # type: ignore[arg-type]  # up or down, which mypy takes for str
     for name, unit, better, meaning, label in _ROWS
 )
 
