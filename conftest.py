@@ -194,7 +194,9 @@ _HERE_ONLY = ("--resume", "--config")  # they must name something that exists, w
 
 
 @pytest.fixture
-def dry(monkeypatch: pytest.MonkeyPatch, cli: Callable[..., Result]) -> Callable[[list[str]], tuple[str, Result]]:
+def dry(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cli: Callable[..., Result]
+) -> Callable[[list[str]], tuple[str, Result]]:
     """Parse a command line and resolve its settings, but open and run nothing."""
     from typer.core import TyperCommand
 
@@ -212,7 +214,12 @@ def dry(monkeypatch: pytest.MonkeyPatch, cli: Callable[..., Result]) -> Callable
     for caller in ("_trainer", "_command"):  # what the commands name is the reader's, and not here
         monkeypatch.setattr(f"motionkit.cli.{caller}.require_places", lambda settings: None)
     monkeypatch.setattr("motionkit_fbx.blender.require_blender", lambda settings: None)
-    monkeypatch.chdir(ROOT)
+    # Not the clone itself, in which the reader's own runs may stand.
+    place = tmp_path / "clone"
+    place.mkdir()
+    for name in ("examples", "plugins"):
+        (place / name).symlink_to(ROOT / name)
+    monkeypatch.chdir(place)
 
     def run(words: list[str]) -> tuple[str, Result]:
         kept: list[str] = []

@@ -323,7 +323,7 @@ def _segments(prompt: Prompt, fps: float) -> tuple[Caption, ...]:
 
 
 def typed_prompts(
-    policy: DiffusionPolicy, texts: str | Sequence[str], seconds: Sequence[float] | None, *, as_typed: bool = True
+    policy: DiffusionPolicy, texts: str | Sequence[str], seconds: Sequence[float] | None, *, as_typed: bool = False
 ) -> list[Prompt]:
     """Return typed texts as prompts at the policy's frame rate; log a warning for each action that it does not know.
 
@@ -374,7 +374,7 @@ def read_texts(
         readings = read_all(known, [text for prompt in prompts for text in prompt.segments])
         if as_typed:
             readings = {text: reading for text, reading in readings.items() if not reading.caption}
-        policy.read_as({text: reading.caption for text, reading in readings.items() if reading.changed})
+        policy.read_as({text: reading.caption for text, reading in readings.items() if reading.caption})
     for place, (_, total) in enumerate(texts):
         if total is None and seconds is None:
             prompts[place] = _fitting(prompts[place], policy, readings)
@@ -402,7 +402,7 @@ class TextToMotionPolicy(DiffusionPolicy):
         texts: str | Sequence[str],
         *,
         durations: Sequence[float] | None = None,
-        as_typed: bool = True,
+        as_typed: bool = False,
         num_samples: int = 1,
         guidance_scale: float | None = None,
         sampler: Literal["ddpm", "ddim"] | None = None,
@@ -410,14 +410,14 @@ class TextToMotionPolicy(DiffusionPolicy):
         seed: int = 0,
         batch_size: int = 64,
     ) -> Motions:
-        """Make motions from text, the same as ``motionkit generate --as-typed``.
+        """Make motions from text, the same as ``motionkit generate``.
 
         Args:
             texts: One prompt or several; ``" | "`` separates actions that follow each other.
             durations: Seconds of each action; None shares 6 s equally, less for actions that are done once. What is
                 longer than the policy makes at once is joined of blocks.
-            as_typed: Whether texts are read as they are; False reads each as the known caption that says the same, if
-                there is one, as ``motionkit generate`` does.
+            as_typed: Read texts as they are. By default a policy that knows its captions reads each text as the one
+                that says the same, if there is one.
             num_samples: Motions per prompt.
             guidance_scale: Classifier-free guidance; 1 turns it off. None takes the policy's, which a run of ``grpo``
                 stores in it, else 2.5.
@@ -441,6 +441,8 @@ class TextToMotionPolicy(DiffusionPolicy):
         prompts = typed_prompts(self, texts, durations, as_typed=as_typed)
         plan = plan_steps(self, sampler, inference_timesteps)
         guidance = guidance_of(self) if guidance_scale is None else guidance_scale
-        return Motions(
-            generate_motions(self, prompts, plan, samples=num_samples, guidance=guidance, seed=seed, batch=batch_size)
-        )
+        how = {"samples": num_samples, "seed": seed, "batch": batch_size}
+        try:
+            return Motions(generate_motions(self, prompts, plan, guidance=guidance, **how))
+        finally:
+            self.read_as({})  # training with this policy reads its prompts as they are

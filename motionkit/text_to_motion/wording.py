@@ -150,6 +150,7 @@ class Wordings:
 
     def __init__(self, meanings: Sequence[Sequence[str]]) -> None:
         self._meanings = meanings
+        self._captions = frozenset(chain.from_iterable(meanings))
         self._typed: dict[tuple[str, ...], str] = {}
         for caption in chain.from_iterable(meanings):
             self._typed.setdefault(tuple(_said(caption)), caption)
@@ -175,7 +176,7 @@ class Wordings:
 
     def _read(self, text: str) -> Reading:
         """Return what a text is read as by its words alone."""
-        if same := self._typed.get(tuple(_said(text))):
+        if same := text if text in self._captions else self._typed.get(tuple(_said(text))):
             return Reading(text, same)
         table, words = _table(), _words(text)
         if same := self._index.exact.get(_bare(words)):

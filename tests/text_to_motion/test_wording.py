@@ -10,7 +10,7 @@ import torch
 
 from motionkit import load_policy
 from motionkit.starter import CATALOGUE
-from motionkit.text import Prompt
+from motionkit.text import Prompt, StoredEncoder
 from motionkit.text_to_motion.generating import read_texts, typed_prompts
 from motionkit.text_to_motion.wording import Reading, Wordings
 
@@ -137,14 +137,44 @@ def _encoded(text: str, policy: object) -> torch.Tensor:
     return encoded
 
 
-def test_python_reads_texts_as_typed_unless_asked(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("text", "caption"),
+    [
+        ("a person walks", "someone walks."),
+        ("A man walks", "someone walks."),
+        ("a man walks forward.", "a man walks forward."),
+        ("the person walks forward.", "the person walks forward."),  # a caption too, though another one says the same
+    ],
+)
+def test_a_known_caption_needs_no_text_encoder(text: str, caption: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = load_policy()
+    plain = _encoded(caption, policy)
+    monkeypatch.setattr(StoredEncoder, "_open_fallback", lambda *_: pytest.fail("opens a text encoder"))
+    _, readings = read_texts(policy, [(text, None)], None, as_typed=False)
+    assert (readings[text].caption, readings[text].changed) == (caption, False)
+    assert _encoded(text, policy).equal(plain)
+
+
+def test_generate_leaves_no_reading_behind() -> None:
+    policy = load_policy()
+    text = "someone strolls backwards."
+    plain = _encoded(text, policy)
+    read, typed = (
+        policy.generate(text, durations=[1.0], inference_timesteps=2, as_typed=as_typed)[0].positions()
+        for as_typed in (False, True)
+    )
+    assert not read.equal(typed)
+    assert _encoded(text, policy).equal(plain)
+
+
+def test_python_reads_texts_as_the_command_does(caplog: pytest.LogCaptureFixture) -> None:
     policy = load_policy()
     text, other = "someone strolls backwards.", "a person walks backward."
     plain = _encoded(text, policy)
     assert not plain.equal(_encoded(other, policy))
-    typed_prompts(policy, text, None, as_typed=False)
-    assert _encoded(text, policy).equal(_encoded(other, policy))
     typed_prompts(policy, text, None)
+    assert _encoded(text, policy).equal(_encoded(other, policy))
+    typed_prompts(policy, text, None, as_typed=True)
     assert _encoded(text, policy).equal(plain)
     caplog.clear()
     with caplog.at_level(logging.WARNING, "motionkit"):
