@@ -85,7 +85,8 @@ def test_what_a_table_alone_reads_is_what_it_holds(table: Path, monkeypatch: pyt
     monkeypatch.setattr(StoredEncoder, "_nearest", lambda self, text: spelled.append(text) or nearest(self, text))
     assert readable(plain, asked) == readable(cached, asked) == wanted == set(TEXTS)
     assert len(spelled) <= 4  # of the first text and of the opening, for each encoder
-    assert readable(StoredEncoder(table, fallback=Fallback), asked) == set(asked)
+    monkeypatch.setattr(Fallback, "encode", lambda *_: pytest.fail("encodes texts before training"))
+    assert readable(StoredEncoder(table, fallback=Fallback), asked) == readable(Fallback(), asked) == set(asked)
 
 
 def _absent() -> Fallback:
