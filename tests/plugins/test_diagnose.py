@@ -64,11 +64,17 @@ def test_show(cli: Cli, sample: ModuleType) -> None:
     assert cli("plugins", "show", "rewards", "fra").exit_code == 2
 
 
-def test_doctor_fits_into_a_report(cli: Cli, sample: ModuleType) -> None:
-    document = json.loads(cli("doctor", "--json", env={"MOTIONKIT_SEDE": "1"}).stdout)
+def test_doctor_fits_into_a_report(cli: Cli, sample: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "cache/view").mkdir(parents=True)
+    with (tmp_path / "cache/view/page.html").open("wb") as file:
+        file.truncate(240_000_000)  # no blocks on the disk
+    told = {"MOTIONKIT_SEDE": "1", "MOTIONKIT_CACHE": str(tmp_path / "cache")}
+    document = json.loads(cli("doctor", "--json", env=told).stdout)
     checks = {check["name"]: check for check in document["checks"]}
     assert {"motionkit", "python", "torch", "plugins", "runs folder"} <= set(checks)
-    assert "did you mean MOTIONKIT_SEED?" in checks["variable"]["text"]
+    variables = [check["text"] for check in document["checks"] if check["name"] == "variable"]
+    assert any("did you mean MOTIONKIT_SEED?" in text for text in variables)
+    assert checks["cache"]["text"].startswith(f"0.2 GB in {tmp_path / 'cache'}, ")
 
 
 def test_config_commands(cli: Cli) -> None:

@@ -8,6 +8,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -136,6 +137,7 @@ def run_checks() -> Iterator[Check]:
     yield from _formats()
     yield from _variables(imports)
     yield _runs_folder()
+    yield _cache()
 
 
 def _torch() -> Iterator[Check]:
@@ -233,3 +235,14 @@ def _runs_folder() -> Check:
         return Check("runs folder", "warn", f"{folder.resolve()} cannot be written: {error.strerror}; use --out DIR")
     free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize / 2**30 if sys.platform != "win32" else 0.0
     return Check("runs folder", "ok", f"{folder.resolve()} can be written, {free:.0f} GiB free")
+
+
+def _cache() -> Check:
+    from motionkit.config import cache_folder
+
+    folder, size = cache_folder(), 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):  # another process may remove it now
+                size += (Path(place) / name).stat().st_size
+    return Check("cache", "ok", f"{size / 1e9:.1f} GB in {folder}, all of which is made again when it is missing")
