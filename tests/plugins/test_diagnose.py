@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -41,6 +42,8 @@ def test_malformed_metadata_is_named_by_file_and_line(site: Any, sample: ModuleT
 
 
 def test_check_fails_with_one_and_names_every_problem(cli: Cli, site: Any, sample: ModuleType) -> None:
+    import torch  # noqa: F401  # it reads all entry points when it is imported, and fails at the malformed one
+
     assert cli("plugins", "list", "rewards").exit_code == 0
     site.install("broken-plugins", "[motionkit.rewards]\nno entry at all\n")
     site.install("bad-import", "[motionkit.rewards]\nbad = bad_import:component\n", bad_import="1 / 0\n")
@@ -52,7 +55,22 @@ def test_check_fails_with_one_and_names_every_problem(cli: Cli, site: Any, sampl
     assert checked.exit_code == 1
     assert "broken-plugins" in checked.stderr
     assert "ZeroDivisionError" in checked.stderr
-    assert cli("doctor").exit_code == 1
+    doctor = cli("doctor")
+    assert doctor.exit_code == 1
+    assert "no entry at all" in doctor.stdout
+
+
+def test_doctor_names_malformed_metadata_where_torch_does_not_import(
+    cli: Cli, site: Any, sample: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.install("broken-plugins", "[motionkit.rewards]\nno entry at all\n")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    done = cli("doctor", "--json")
+    assert done.exit_code == 1
+    failed = [check["text"] for check in json.loads(done.stdout)["checks"] if check["state"] == "fail"]
+    assert failed[0].startswith("does not import: ")
+    assert failed[1].startswith("broken-plugins: ")
+    assert len(failed) == 2
 
 
 def test_show(cli: Cli, sample: ModuleType) -> None:

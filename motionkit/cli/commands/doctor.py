@@ -130,12 +130,15 @@ def run_checks() -> Iterator[Check]:
     yield Check("motionkit", "ok", f"{__version__}, {Path(__file__).parents[2]}")
     yield Check("python", "ok", f"{platform.python_version()}, {platform.platform()}")
     yield from _torch()
-    yield from _kernels()
     yield from _dependencies()
-    imports = try_imports(plugins.scan().entries)
-    yield from _plugins(imports)
-    yield from _formats()
-    yield from _variables(imports)
+    if sys.modules.get("torch") is None:  # nothing that computes imports either; malformed metadata may be the cause
+        yield from _plugins({})
+    else:
+        yield from _kernels()
+        imports = try_imports(plugins.scan().entries)
+        yield from _plugins(imports)
+        yield from _formats()
+        yield from _variables(imports)
     yield _runs_folder()
     yield _cache()
 
@@ -153,10 +156,8 @@ def _torch() -> Iterator[Check]:
 
 
 def _kernels() -> Iterator[Check]:
-    try:
-        from motionkit.kernels import backend_report
-    except ImportError:
-        return  # torch itself does not import, which is reported already
+    from motionkit.kernels import backend_report
+
     yield Check("kernels", *backend_report())
 
 
