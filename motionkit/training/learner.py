@@ -168,7 +168,8 @@ class Learner:
         """Replace every gradient by the sum over the processes, some of the parameters at a time.
 
         A parameter without a gradient in this process may have one in another. Those that had one in the last update of
-        this kind are sent, and behind them which have one now: where these are others, they are sent anew.
+        this kind are sent, and behind them which have one now: where these are others, they are sent anew. An update
+        that moves no average is of another kind, as it may train other parameters.
         """
         parameters = [parameter for _, parameter in self.trained if not is_sharded(parameter)]  # sums already
         mine = torch.tensor([float(parameter.grad is not None) for parameter in parameters])
