@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
+from itertools import compress
 
 import torch
 from torch import Tensor, nn
@@ -127,6 +128,7 @@ class Learner:
         self.gradients = FiniteGradients(optim.learning_rate or rate(optim.warmup_steps))
         self.trained = list(trained) or _trained(model.network, frozen)
         self.ema = EMA(self.trained, ema, warmup=True) if ema else None
+        self._agreed: dict[bool, list[bool]] = {}  # by kind of update: which parameters had a gradient in any process
 
     @cached_property
     def optimizer(self) -> torch.optim.AdamW:
@@ -153,7 +155,7 @@ class Learner:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         if self.world.size > 1:
-            self._add_gradients()
+            self._add_gradients(average)
         norm = self._clip()
         if self.gradients.admit(norm) and norm > 0 and move:
             # A batch without any gradient leaves the weights alone; Adam's momentum would move them.
@@ -162,17 +164,33 @@ class Learner:
             self.ema.update()
         return {"grad/norm": norm, "grad/left_out": self.gradients.count(), "optim/learning_rate": rate}
 
-    def _add_gradients(self) -> None:
-        """Replace every gradient by the sum over the processes, some of the parameters at a time."""
+    def _add_gradients(self, kind: bool) -> None:
+        """Replace every gradient by the sum over the processes, some of the parameters at a time.
+
+        A parameter without a gradient in this process may have one in another. Those that had one in the last update of
+        this kind are sent, and behind them which have one now: where these are others, they are sent anew. An update
+        that moves no average is of another kind, as it may train other parameters.
+        """
         parameters = [parameter for _, parameter in self.trained if not is_sharded(parameter)]  # sums already
-        # A parameter without a gradient in this process may have one in another.
-        present = torch.tensor([float(parameter.grad is not None) for parameter in parameters])
-        known = [tensor for tensor, count in zip(parameters, self.world.sum(present).tolist(), strict=True) if count]
-        for some in _in_buckets(known):
-            flat = torch.cat([_gradient(parameter).flatten() for parameter in some])
-            parts = self.world.sum(flat).split([parameter.numel() for parameter in some])
-            for parameter, part in zip(some, parts, strict=True):
-                parameter.grad = part.view_as(parameter).to(parameter.dtype)
+        mine = torch.tensor([float(parameter.grad is not None) for parameter in parameters])
+        while True:
+            agreed = self._agreed.get(kind, [False] * len(parameters))
+            first, *others = [*_in_buckets(list(compress(parameters, agreed)))] or [[]]
+            sums, counts = self._summed(first, mine)
+            self._agreed[kind] = [count > 0 for count in counts.tolist()]
+            if self._agreed[kind] == agreed:
+                break
+        _hand_out(first, sums)
+        for some in others:
+            _hand_out(some, self._summed(some)[0])
+
+    def _summed(self, some: Sequence[nn.Parameter], mine: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the sums of gradients, flat, and those of the few numbers behind them."""
+        flat = [_gradient(parameter).flatten() for parameter in some]
+        flat += [] if mine is None else [mine.to(flat[0]) if flat else mine]
+        total = self.world.sum(torch.cat(flat))
+        count = 0 if mine is None else len(mine)
+        return total[: len(total) - count], total[len(total) - count :]
 
     def _clip(self) -> float:
         """Scale the gradient down to the largest norm that is allowed, and return its norm before."""
@@ -249,13 +267,21 @@ def _gradient(parameter: nn.Parameter) -> Tensor:
     return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
 
 
+def _hand_out(parameters: Sequence[nn.Parameter], flat: Tensor) -> None:
+    parts = flat.split([parameter.numel() for parameter in parameters])
+    for parameter, part in zip(parameters, parts, strict=True):
+        parameter.grad = part.view_as(parameter).to(parameter.dtype)
+
+
 def _in_buckets(parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
     """Yield groups of parameters of at most `_BUCKET` numbers, which are exchanged at once."""
     bucket: list[nn.Parameter] = []
+    count = 0
     for parameter in parameters:
-        if bucket and sum(parameter.numel() for parameter in bucket) + parameter.numel() > _BUCKET:
+        if bucket and count + parameter.numel() > _BUCKET:
             yield bucket
-            bucket = []
+            bucket, count = [], 0
         bucket.append(parameter)
+        count += parameter.numel()
     if bucket:
         yield bucket

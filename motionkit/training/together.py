@@ -22,8 +22,8 @@ _START = timedelta(minutes=10)  # how long the first process waits for the last 
 _WAIT = timedelta(hours=2)
 """How long a process waits for the others: one of them may be writing a large checkpoint to a slow disk."""
 
-_PAUSES = (5e-5, 2e-3)  # seconds between polls of an exchange: the first, and the longest
-_LOOK = 1.0  # seconds between polls whether another process has ended
+_LOOK = timedelta(seconds=0.2)  # between looks whether another process has ended; a signal waits for one too
+_PAUSES = (5e-5, 2e-3)  # seconds between polls of an exchange on a GPU: the first, and the longest
 
 
 class Processes:
@@ -76,17 +76,33 @@ class Processes:
         try:
             work = start()
             assert work is not None  # every process is in the group
-            pause, look = _PAUSES[0], time.monotonic() + _LOOK
-            while not work.is_completed():
-                time.sleep(pause)
-                pause = min(2 * pause, _PAUSES[1])
-                if time.monotonic() > look:
-                    if self.words.ended:
-                        raise self.words.of_the_others()
-                    look = time.monotonic() + _LOOK
+            wait = _woken if self.device.type == "cpu" else _polled
+            while not wait(work):
+                if self.words.ended:
+                    raise self.words.of_the_others()
             work.wait()
         except RuntimeError as error:
             raise self.words.of_the_others() from error
+
+
+def _woken(work: Work) -> bool:
+    """Wait for `_LOOK` at most and return whether a gloo exchange has ended: its thread wakes this one at once."""
+    try:
+        work.wait(_LOOK)
+    except RuntimeError:  # the time is over, or the exchange has failed, which the next wait raises again
+        return bool(work.is_completed())
+    return True
+
+
+def _polled(work: Work) -> bool:
+    """Do the same for NCCL: its own wait returns before the exchange has ended, and breaks the group if it is late."""
+    until, pause = time.monotonic() + _LOOK.total_seconds(), _PAUSES[0]
+    while not work.is_completed():
+        if time.monotonic() > until:
+            return False
+        time.sleep(pause)
+        pause = min(2 * pause, _PAUSES[1])
+    return True
 
 
 def own_device(name: str, launch: Launch) -> str:

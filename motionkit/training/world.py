@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -121,6 +121,16 @@ def joined(rows: Tensor, world: World) -> Tensor:
     parts = list(world.gather(rows.detach()).split(len(rows)))
     parts[world.rank] = rows.detach() + world.size * (rows - rows.detach())
     return torch.cat(parts)
+
+
+def joined_all(parts: Sequence[Tensor], world: World) -> list[Tensor]:
+    """Return `joined` of each of several tensors of as many rows and one dtype, in one exchange."""
+    if world.size == 1:
+        return list(parts)
+    flat = [part.flatten(1) for part in parts]
+    columns = joined(torch.cat(flat, 1), world).split([part.shape[1] for part in flat], 1)
+    # Contiguous, as losses would sum in another order otherwise.
+    return [rows.unflatten(1, part.shape[1:]).contiguous() for rows, part in zip(columns, parts, strict=True)]
 
 
 def open_together(command: str, snapshot: Mapping[str, Any], opened: Callable[[], Run], world: World) -> Run:

@@ -144,6 +144,27 @@ def test_an_error_in_one_ends_both_with_one_message(
         assert record["error"] in text
 
 
+LATE = """
+import time
+import torch
+from motionkit.training import together
+from motionkit.training.launch import launch_of
+
+world = together.join(launch_of(), "cpu")
+time.sleep(3.5 * together._LOOK.total_seconds() * world.rank)
+print(world.sum(torch.ones(3)).tolist(), world.gather(torch.tensor([[world.rank, 7]])).tolist())
+world.close()
+"""
+
+
+def test_an_exchange_waits_for_a_process_that_is_late(tmp_path: Path) -> None:
+    """Longer than it takes to look whether that one has ended, which leaves the exchange and the next as they are."""
+    program = tmp_path / "late.py"
+    program.write_text(LATE)
+    found = ends(start([], tmp_path / "late", program=str(program)))
+    assert found == [(0, "[2.0, 2.0, 2.0] [[0, 7], [1, 7]]\n", "")] * 2
+
+
 def test_what_cannot_be_shared_is_refused_once(tmp_path: Path) -> None:
     cases = {
         "ppo": "motionkit ppo cannot be shared by 2 processes.",

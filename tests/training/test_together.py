@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,16 @@ from motionkit.training.launch import Launch, launch_of, require_launch
 from motionkit.training.learner import Learner, constant_rate
 from motionkit.training.settings import OptimSettings
 from motionkit.training.together import own_device
-from motionkit.training.world import OneProcess, asked_to_stop, joined, of_main, open_together, rows_of, share_of
+from motionkit.training.world import (
+    OneProcess,
+    asked_to_stop,
+    joined,
+    joined_all,
+    of_main,
+    open_together,
+    rows_of,
+    share_of,
+)
 
 from ..made.threads import Meeting, Member, in_threads
 
@@ -102,6 +112,29 @@ def test_shares_of_a_loss_that_compares_rows_add_up_to_it_and_to_its_gradient() 
     assert not torch.allclose(3 * found[0][1], gradient)  # each has its own rows' part
 
 
+def test_several_tensors_are_joined_in_one_exchange_with_the_same_bits() -> None:
+    torch.manual_seed(0)
+    shapes = (4,), (3,), (5, 6)
+    made = [[torch.randn(2, *shape) for shape in shapes] for _ in range(3)]
+    weights = [torch.randn(6, *shape) for shape in shapes]
+
+    def work(world: Member, *, at_once: bool) -> tuple[list[Tensor], list[Tensor | None]]:
+        leaves = [part.clone().requires_grad_() for part in made[world.rank]]
+        parts = joined_all(leaves, world) if at_once else [joined(part, world) for part in leaves]
+        torch.stack(
+            [(part.square() * weight).mean() for part, weight in zip(parts, weights, strict=True)]
+        ).sum().backward()
+        return parts, [leaf.grad for leaf in leaves]
+
+    found, apart = (in_threads(3, partial(work, at_once=at_once)) for at_once in (True, False))
+    for mine, theirs in zip(found, apart, strict=True):
+        for one, other in zip([*mine[0], *mine[1]], [*theirs[0], *theirs[1]], strict=True):
+            assert one.shape == other.shape
+            assert torch.equal(one, other)
+    alone = joined_all(made[0], OneProcess())
+    assert all(one is other for one, other in zip(alone, made[0], strict=True))
+
+
 class Model:
     def __init__(self) -> None:
         self.network = nn.ModuleDict({name: nn.Linear(2, 1, bias=False) for name in ("a", "b", "c")})
@@ -135,6 +168,48 @@ def test_gradients_add_up_where_one_process_has_none(monkeypatch: pytest.MonkeyP
         assert found["a.weight"].tolist() == [[3.0, 6.0]]
         assert found["b.weight"].tolist() == [[2.0, 4.0]]
         assert found["c.weight"] is None
+
+
+class Counting:
+    """A world that counts its sums."""
+
+    def __init__(self, world: Member) -> None:
+        self.world, self.rank, self.size, self.main, self.sums = world, world.rank, world.size, world.main, 0
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        self.sums += 1
+        return self.world.sum(tensor)
+
+    def gather(self, tensor: Tensor) -> Tensor:
+        return self.world.gather(tensor)
+
+
+def test_a_gradient_is_one_exchange_until_other_parameters_have_one() -> None:
+    """Which parameters have gradients in each of two processes, the kind of update, and how many sums it takes."""
+    updates = [
+        ("b", "b", True, 2), ("b", "b", True, 1), ("ab", "b", False, 2), ("b", "b", True, 1), ("b", "ab", False, 1),
+        ("b", "ab", True, 2), ("", "ab", True, 1), ("", "", True, 2), ("", "", True, 1), ("c", "", False, 2),
+    ]  # fmt: skip
+    values = torch.randn(len(updates), 2, 3, 2, generator=torch.Generator().manual_seed(0))
+
+    def work(member: Member) -> None:
+        world, model = Counting(member), Model()
+        learner = Learner(model, OptimSettings(grad_clip=0), constant_rate(0.1, 0), ema=0.5, world=world)
+        for number, (*who, average, count) in enumerate(updates):
+            learner.zero_grad()
+            for place, name in enumerate("abc"):
+                if name in who[world.rank]:
+                    model.network[name].weight.grad = values[number, world.rank, place][None].clone()
+            world.sums = 0
+            learner.descend(number, average=average)
+            assert world.sums == count, number
+            for place, name in enumerate("abc"):
+                grads = [values[number, rank, place][None] for rank in range(2) if name in who[rank]]
+                found = model.network[name].weight.grad
+                assert (found is None) == (not grads)
+                assert found is None or torch.equal(found, torch.stack(grads).sum(0))
+
+    in_threads(2, work)
 
 
 def test_only_the_main_process_has_a_run_folder(tmp_path: Path) -> None:

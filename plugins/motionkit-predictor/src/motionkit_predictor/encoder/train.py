@@ -18,7 +18,7 @@ from motionkit.training.base import LOSS, Figure
 from motionkit.training.device import autocast, describe_device, set_up
 from motionkit.training.learner import Learner, cosine_rate
 from motionkit.training.supervised import fit
-from motionkit.training.world import OneProcess, World, joined, share_of
+from motionkit.training.world import OneProcess, World, joined_all, share_of
 from motionkit_predictor.data.files import open_training_clips
 from motionkit_predictor.encoder.network import ARTIFACT, FEET, EncoderSizes, MotionEncoder, Scales, save_encoder
 from motionkit_predictor.encoder.probe import Baseline, Frames, Probe, frames_of, measure, probe_table, probe_verdict
@@ -267,7 +267,7 @@ class PretrainEncoder:
             hidden = encoder(inputs[self.share], noise=noise)
             outputs = encoder.period(hidden), encoder.gait(hidden), encoder.turns(hidden)
         # The losses are means over the whole batch, so the outputs of all processes are needed.
-        period, gait, turns = (joined(output.float(), self.world) for output in outputs)
+        period, gait, turns = joined_all([output.float() for output in outputs], self.world)
         parts = {
             "period": period_loss(period, frames.period[index], frames.confidence[index]),
             "gait": gait_loss(gait, frames.gait[index], self.gait_weights),
