@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from motionkit.motion import DataRecord
+from motionkit.nn import zeroed
 from motionkit.text import Prompt, TextEncoder
 
 _SMALLEST = 16
@@ -88,7 +89,7 @@ def encode_crops(
         mask = frames < lengths[:, None]
         # Gather [C, L, F]; indices past a crop's end are valid frames that the mask removes.
         raw = features[rows[:, None], (starts[:, None] + frames).clamp(max=features.shape[1] - 1)]
-        x = torch.where(mask[..., None], normalize(raw.float()), 0.0)
+        x = zeroed(normalize(raw.float()), mask)
         size = x.detach().abs()
         # A crop with NaN is encoded as zeros, which keeps its gradient finite, and reported in `finite`.
         ok = size.amax((1, 2)).isfinite()

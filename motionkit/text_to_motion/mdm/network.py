@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from motionkit.nn import TransformerDecoder, TransformerEncoder, sinusoidal_table
+from motionkit.nn import TransformerDecoder, TransformerEncoder, sinusoidal_table, zeroed
 from motionkit.text_to_motion.mdm.settings import MDMSettings
 
 
@@ -198,7 +198,7 @@ class MDMNetwork(nn.Module):
     def _tokens(self, x: Tensor, frame_mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
         patch = self.settings.patch_size
         if frame_mask is not None:
-            x = x.masked_fill(~frame_mask[..., None], 0.0)
+            x = zeroed(x, frame_mask)
         if spare := -x.shape[1] % patch:
             x = F.pad(x, (0, 0, 0, spare))
             frame_mask = None if frame_mask is None else F.pad(frame_mask, (0, spare))
@@ -228,7 +228,7 @@ class MDMNetwork(nn.Module):
         mask = None
         if token_mask is not None:
             mask = torch.cat((text_mask, token_mask), dim=1)
-        out: Tensor = self.seqTransEncoder(sequence, mask)
+        out: Tensor = self.seqTransEncoder(sequence, mask, finite=True)  # frames past the end were zeroed
         return out[:, prefix:]
 
     def _decode(
@@ -336,7 +336,7 @@ def _neighbour(tokens: Tensor, side: int, token_mask: Tensor | None = None) -> T
         return F.pad(tokens[:, :-1], (0, 0, 1, 0))
     later = tokens[:, 1:]
     if token_mask is not None:
-        later = later.masked_fill(~token_mask[:, 1:, None], 0.0)
+        later = zeroed(later, token_mask[:, 1:])
     return F.pad(later, (0, 0, 0, 1))
 
 

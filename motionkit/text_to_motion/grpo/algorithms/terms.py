@@ -13,7 +13,7 @@ from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
 from motionkit.metrics import joint_speed
 from motionkit.motion import MotionBatch
-from motionkit.nn import adapters_merged
+from motionkit.nn import adapters_merged, squared_length
 from motionkit.rl import NoiseSource, roughness, stable_hash, valid_dims
 from motionkit.text import Prompt
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions
@@ -161,7 +161,7 @@ class GradientTerms:
         moved = x0 - target  # d, [M, T, D]
         # [M]: alpha-bar of each sample's timestep, then the mean of d^2 over its valid frames and features.
         signal = self.policy.schedule.gather("alphas_cumprod", timestep, 1)
-        square = moved.square().sum(-1).masked_fill(~mask, 0.0).sum(1) / valid_dims(mask, moved.shape[-1])
+        square = squared_length(moved).masked_fill(~mask, 0.0).sum(1) / valid_dims(mask, moved.shape[-1])
         rough = self.settings.anchor * roughness(moved, mask)
         return rough.sum() / len(everyone), (self.settings.hold * signal * square).sum() / len(everyone)
 
