@@ -34,13 +34,15 @@ def zeroed(x: Tensor, mask: Tensor) -> Tensor:
 
 def squared_length(x: Tensor) -> Tensor:
     """Return ``sum_d x_d^2`` over the last dimension, ``[...]`` of ``[..., D]``."""
-    out: Tensor = _SquaredLength.apply(x)
+    apply: Any = _SquaredLength.apply
+    out: Tensor = apply(x)
     return out
 
 
 def differences(x: Tensor) -> Tensor:
     """Return ``x_(t+1) - x_t``, ``[B, T - 1, ...]`` of ``[B, T, ...]``."""
-    out: Tensor = _Differences.apply(x)
+    apply: Any = _Differences.apply
+    out: Tensor = apply(x)
     return out
 
 
@@ -53,7 +55,8 @@ class _SquaredLength(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors
-        return x * (2 * grads[0])[..., None]
+        out: Tensor = x * (2 * grads[0])[..., None]
+        return out
 
 
 class _Differences(torch.autograd.Function):

@@ -82,8 +82,7 @@ class CrossAttention(nn.Module):
 
 def _by_head(x: Tensor, heads: int) -> Tensor:
     """``[B, S, W]`` -> ``[B, H, S, W/H]``."""
-    out: Tensor = x.unflatten(-1, (heads, -1)).transpose(1, 2)
-    return out
+    return x.view(*x.shape[:-1], heads, -1).transpose(1, 2)
 
 
 def key_scores(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:

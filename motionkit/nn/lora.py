@@ -211,7 +211,8 @@ class _MergedLinear(torch.autograd.Function):
     ) -> Tensor:
         out = F.linear(x, merged, bias)
         # Under autocast the product was computed in the type of its result, and so is its gradient.
-        ctx.save_for_backward(*(part.to(out.dtype) for part in (x, merged, sa, sb)))
+        saved, same = (x, merged, sa, sb), x.dtype == merged.dtype == out.dtype
+        ctx.save_for_backward(*(saved if same else (part.to(out.dtype) for part in saved)))
         ctx.types = x.dtype, a.dtype, b.dtype
         return out
 

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
-from motionkit.kernels import physics_sums
 from motionkit.metrics import joint_speed
 from motionkit.motion import MotionBatch
 from motionkit.nn import adapters_merged, squared_length
@@ -113,7 +112,7 @@ class GradientTerms:
         walking faster does not lower the ratio.
         """
         joints, lengths, fps = motions.joints, motions.lengths, motions.fps
-        skate, jerk = physics_sums(joints, lengths, fps=fps, feet=motions.skeleton.feet)
+        skate, jerk = motions.physics
         known = skate.isfinite() & jerk.isfinite()
         moving = joints[known]
         speed = joint_speed(moving - moving[:, :, :1], lengths[known], fps)
