@@ -81,7 +81,7 @@ def joint_velocity_loss(
 
 
 def clip_losses(
-    predicted: Tensor, x0: Tensor, mask: Tensor, train: MdmTrainSettings, policy: DiffusionPolicy
+    predicted: Tensor, x0: Tensor, mask: Tensor, policy: DiffusionPolicy, *, joint_velocity: bool = True
 ) -> dict[str, Tensor]:
     """Return the losses of each sample before they are weighted, ``[B]`` float32 each, by name.
 
@@ -89,12 +89,12 @@ def clip_losses(
         predicted: ``[B, T, D]`` normalised.
         x0: ``[B, T, D]`` normalised.
         mask: ``[B, T]`` bool.
-        train: Weights; a joint velocity of weight 0 is left out.
         policy: Its statistics, body and rate are used.
+        joint_velocity: Whether the joints' velocities are among them.
     """
     error = zeroed(predicted.float() - x0, mask)
     losses = {"diffusion": _diffusion(error, mask), "velocity": _velocity(error, mask)}
-    if train.joint_velocity:
+    if joint_velocity:
         assert isinstance(policy.skeleton, Skeleton), "MDM's features"
         losses["joint_velocity"] = joint_velocity_loss(
             predicted, x0, mask, normalizer=policy.normalizer, skeleton=policy.skeleton, fps=policy.fps
