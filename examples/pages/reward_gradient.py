@@ -19,7 +19,7 @@ from motionkit.metrics import joint_speed
 from motionkit.motion import MotionBatch
 from motionkit.nn import adapter_parameters, adapters_merged, adapters_off
 from motionkit.rl import DDIM, NoiseSource, StepPlan, length_mask, roughness, stable_hash, valid_dims
-from motionkit.text_to_motion.mdm.losses import diffusion_loss, joint_velocity_loss, velocity_loss
+from motionkit.text_to_motion.mdm.losses import clip_losses
 from motionkit.text_to_motion.mdm.train import MdmBatches
 
 SEED = 0
@@ -107,9 +107,8 @@ for update, asked in enumerate(batches):
     x_t = schedule.noised(batch.x0, batch.timestep, batch.noise)  # [B, T, D]
     with adapters_merged(policy.network):
         x0 = policy.predict(x_t, batch.timestep, policy.condition(batch.prompts), batch.lengths)
-    body = {"normalizer": policy.normalizer, "skeleton": policy.skeleton, "fps": policy.fps}
-    error = diffusion_loss(x0, batch.x0, own) + velocity_loss(x0, batch.x0, own)  # [B]
-    error = error + joint_velocity_loss(x0, batch.x0, own, **body)
+    losses = clip_losses(x0, batch.x0, own, policy)  # [B] each
+    error = losses["diffusion"] + losses["velocity"] + losses["joint_velocity"]
     weight = schedule.snr.clamp(1.0, 5.0)[batch.timestep].float()  # [B]
     data = DATA * (weight * error).mean()
     data.backward()

@@ -16,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 from motionkit.errors import MotionkitError
 from motionkit.geometry import rotate_yaw
+from motionkit.nn import zeroed
 
 CHUNK = 64
 """Samples per chunk; with more, the temporaries no longer fit the CPU's caches."""
@@ -100,11 +101,10 @@ def physics_definition(
     """
     frames = torch.arange(joints.shape[1], device=joints.device)
     valid = frames < lengths[:, None]
-    # A multiplication by zero would keep NaN in value and gradient; `where` removes it from both.
-    joints = torch.where(valid[:, :, None, None], joints, torch.zeros_like(joints))
+    # A multiplication by zero would keep NaN in value and gradient; `zeroed` removes it from both.
     # A motion with a non-finite value is zeroed as a whole: its terms become NaN below and its gradient is 0.
-    bad = ~torch.isfinite(joints).flatten(1).all(1)
-    joints = torch.where(bad[:, None, None, None], torch.zeros_like(joints), joints)
+    bad = (_not_finite(joints.flatten(2)) & valid).any(1)
+    joints = zeroed(joints, valid & ~bad[:, None])
     skate, contact = _skate(joints, valid, feet, heights)
     terms = [term.masked_fill(bad, torch.nan) for term in (skate, _jerk(joints, valid), contact)]
     return terms[0], terms[1], terms[2], valid.sum(1).to(joints.dtype)
@@ -171,12 +171,17 @@ def upcast(tensor: Tensor) -> Tensor:
 def sanitise(features: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
     """Return features with padding and non-finite frames zeroed, and which frames ``[..., T]`` were not finite."""
     features = upcast(features)
-    zero = features.new_zeros(())
-    if lengths is not None:
-        valid = torch.arange(features.shape[-2], device=features.device) < lengths[..., None]
-        features = torch.where(valid[..., None], features, zero)
-    broken = ~torch.isfinite(features).all(dim=-1)
-    return torch.where(broken[..., None], zero, features), broken
+    broken = _not_finite(features)
+    if lengths is None:
+        return zeroed(features, ~broken), broken
+    valid = torch.arange(features.shape[-2], device=features.device) < lengths[..., None]
+    broken = broken & valid
+    return zeroed(features, valid & ~broken), broken
+
+
+def _not_finite(x: Tensor) -> Tensor:
+    """Return ``[...]`` bool, True where one of ``[..., D]`` is not finite: 0 times it is NaN, and so is the sum."""
+    return (0 * x.detach()).sum(-1).isnan()
 
 
 def root_path(features: Tensor) -> tuple[Tensor, Tensor]:

@@ -19,6 +19,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from motionkit.nn._rows import zeroed
+
 Activation = Literal["gelu", "relu"]
 
 _CROSS = "multihead_attn."
@@ -44,7 +46,7 @@ class SelfAttention(nn.Module):
         nn.init.zeros_(self.out_proj.bias)
 
     def forward(self, x: Tensor, key_mask: Tensor | None = None) -> Tensor:
-        """Attend from every token of ``[B, S, width]`` to the valid ones of ``key_mask`` (``[B, S]`` bool)."""
+        """Attend from every token of ``[B, S, width]`` to those of ``key_mask`` ``[B, S]``, as `key_scores` returns."""
         # Rows of in_proj are all of q, then k, then v: [B, S, 3 W] -> three of [B, H, S, W/H]. Side by side, the
         # gradients of the three are joined in one copy.
         q, k, v = (_by_head(part, self.heads) for part in self.in_proj(x).chunk(3, dim=-1))
@@ -70,7 +72,7 @@ class CrossAttention(nn.Module):
         nn.init.zeros_(self.out_proj.bias)
 
     def forward(self, x: Tensor, memory: Tensor, memory_mask: Tensor | None = None) -> Tensor:
-        """Attend from ``[B, S, width]`` to ``[B, L, width]`` under ``memory_mask`` (``[B, L]`` bool)."""
+        """Attend from ``[B, S, width]`` to ``[B, L, width]``; ``memory_mask`` ``[B, L]`` as `key_scores` returns."""
         # Queries [B, H, S, W/H] come from the tokens, keys and values [B, H, L, W/H] from the memory.
         q = _by_head(self.q_proj(x), self.heads)
         k, v = (_by_head(part, self.heads) for part in self.kv_proj(memory).chunk(2, dim=-1))
@@ -80,12 +82,21 @@ class CrossAttention(nn.Module):
 
 def _by_head(x: Tensor, heads: int) -> Tensor:
     """``[B, S, W]`` -> ``[B, H, S, W/H]``."""
-    out: Tensor = x.unflatten(-1, (heads, -1)).transpose(1, 2)
-    return out
+    return x.view(*x.shape[:-1], heads, -1).transpose(1, 2)
+
+
+def key_scores(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+    """Return what a bool mask (True = valid) adds to the scores of keys: 0, or minus infinity.
+
+    ``scaled_dot_product_attention`` makes this of a bool mask at every call; here it is made once for a stack.
+    """
+    if mask is None:
+        return None
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -math.inf)
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None, dropout: float) -> Tensor:
-    # [B, L] -> [B, 1, 1, L]: the same keys for every head and query. True = attend, as in scaled_dot_product_attention.
+    # [B, L] -> [B, 1, 1, L]: the same keys for every head and query.
     mask = None if key_mask is None else key_mask[:, None, None, :]
     out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
     # [B, H, S, W/H] -> [B, S, W]: heads side by side.
@@ -124,7 +135,7 @@ class EncoderLayer(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Transform ``[B, S, width]``; ``mask`` ``[B, S]`` bool selects the keys."""
+        """Transform ``[B, S, width]``; ``mask`` ``[B, S]`` as `key_scores` returns."""
         if self.norm_first:
             x = x + self.dropout(self.self_attn(self.norm1(x), mask))
             return x + _feed_forward(self, self.norm2(x), self.activation)
@@ -150,7 +161,7 @@ class DecoderLayer(nn.Module):
     def forward(
         self, x: Tensor, memory: Tensor, mask: Tensor | None = None, memory_mask: Tensor | None = None
     ) -> Tensor:
-        """Transform ``[B, S, width]`` given memory ``[B, L, width]``; masks are bool, True = valid."""
+        """Transform ``[B, S, width]`` given memory ``[B, L, width]``; masks as `key_scores` returns."""
         x = self.norm1(x + self.dropout(self.self_attn(x, mask)))
         x = self.norm2(x + self.dropout(self.multihead_attn(x, memory, memory_mask)))
         out: Tensor = self.norm3(x + _feed_forward(self, x))
@@ -178,20 +189,22 @@ class TransformerEncoder(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList([EncoderLayer(width, heads, hidden, dropout, **layer) for _ in range(depth)])
 
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None = None, *, finite: bool = False) -> Tensor:
         """Transform tokens.
 
         Args:
             x: ``[B, S, width]``; padding may hold anything.
             mask: ``[B, S]`` bool, True = valid, at least one per row; None = all valid.
+            finite: Padding is known to hold no NaN, so it is not zeroed, which costs two passes.
 
         Returns:
             ``[B, S, width]``, finite everywhere, meaningful where `mask` is True.
         """
-        if mask is not None:
-            x = x.masked_fill(~mask[..., None], 0.0)
+        if mask is not None and not finite:
+            x = zeroed(x, mask)
+        keys = key_scores(mask, x.dtype)
         for layer in self.layers:
-            x = layer(x, mask)
+            x = layer(x, keys)
         return x
 
 
@@ -207,11 +220,12 @@ class TransformerDecoder(nn.Module):
     ) -> Tensor:
         """Transform ``[B, S, width]`` given memory ``[B, L, width]``; masks are bool, True = valid."""
         if mask is not None:
-            x = x.masked_fill(~mask[..., None], 0.0)
+            x = zeroed(x, mask)
         if memory_mask is not None:
-            memory = memory.masked_fill(~memory_mask[..., None], 0.0)
+            memory = zeroed(memory, memory_mask)
+        keys, memory_keys = key_scores(mask, x.dtype), key_scores(memory_mask, x.dtype)
         for layer in self.layers:
-            x = layer(x, memory, mask, memory_mask)
+            x = layer(x, memory, keys, memory_keys)
         return x
 
 

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
-from functools import partial
 from typing import Any
 
 import torch
@@ -155,12 +154,13 @@ def adapters_off(module: nn.Module) -> Iterator[None]:
 def adapters_merged(module: nn.Module) -> Iterator[None]:
     """Multiply by ``W + (alpha / r) B A`` once inside the block, instead of by W, A and B one after another.
 
-    The function and its gradients are the same up to rounding, with fewer passes over the activations. `adapters_off`
-    acts inside it; the adapters' dropout does not. A module without adapters is not changed.
+    The function and its gradients are the same up to rounding, with fewer passes over the activations. Weights and
+    adapters do not change inside it. `adapters_off` acts inside it; the adapters' dropout does not. A module without
+    adapters is not changed.
     """
     layers = [child for _, child in _layers(module)]
     for layer in layers:
-        layer.forward = partial(_merged, layer)
+        layer.forward = _Merged(layer)
     try:
         yield
     finally:
@@ -168,20 +168,34 @@ def adapters_merged(module: nn.Module) -> Iterator[None]:
             del layer.forward
 
 
-def _merged(layer: Any, x: Tensor) -> Tensor:
-    base, weight = layer.base_layer, layer.base_layer.weight
-    if layer.disable_adapters:
+class _Merged:
+    """The forward pass of a layer with adapters, whose matrices are multiplied at the first call."""
+
+    def __init__(self, layer: Any) -> None:
+        self._layer = layer
+        self._factors: tuple[Tensor, Tensor, Tensor] | None = None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        layer, base, weight = self._layer, self._layer.base_layer, self._layer.base_layer.weight
+        if layer.disable_adapters:
+            return F.linear(x, weight, base.bias)
+        factors = [
+            (layer.lora_A[name].weight, layer.lora_B[name].weight, layer.scaling[name])
+            for name in layer.active_adapters
+        ]
+        if len(factors) == 1 and not any(part.requires_grad for part in base.parameters()):
+            a, b, scale = factors[0]
+            if self._factors is None:
+                with torch.no_grad(), torch.autocast(weight.device.type, enabled=False):
+                    # MKL is several times faster where a thin factor is stored by columns: s B is.
+                    scaled = torch.addmm(weight, b, a, alpha=scale), scale * a, (scale * b).t().contiguous().t()
+                    self._factors = scaled
+            apply: Any = _MergedLinear.apply
+            out: Tensor = apply(x, base.bias, a, b, *self._factors)
+            return out
+        for a, b, scale in factors:
+            weight = torch.addmm(weight, b, a, alpha=scale)  # [out, r] x [r, in]
         return F.linear(x, weight, base.bias)
-    factors = [
-        (layer.lora_A[name].weight, layer.lora_B[name].weight, layer.scaling[name]) for name in layer.active_adapters
-    ]
-    if len(factors) == 1 and not any(part.requires_grad for part in base.parameters()):
-        apply: Any = _MergedLinear.apply
-        out: Tensor = apply(x, weight, base.bias, *factors[0])
-        return out
-    for a, b, scale in factors:
-        weight = torch.addmm(weight, b, a, alpha=scale)  # [out, r] x [r, in]
-    return F.linear(x, weight, base.bias)
 
 
 class _MergedLinear(torch.autograd.Function):
@@ -192,25 +206,31 @@ class _MergedLinear(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, a: Tensor, b: Tensor, scale: float) -> Tensor:
-        merged = torch.addmm(weight, b, a, alpha=scale)  # [out, r] x [r, in]
+    def forward(
+        ctx: Any, x: Tensor, bias: Tensor | None, a: Tensor, b: Tensor, merged: Tensor, sa: Tensor, sb: Tensor
+    ) -> Tensor:
         out = F.linear(x, merged, bias)
         # Under autocast the product was computed in the type of its result, and so is its gradient.
-        ctx.save_for_backward(*(part.to(out.dtype) for part in (x, merged, a, b)))
-        ctx.scale, ctx.types = scale, (x.dtype, a.dtype, b.dtype)
+        saved, same = (x, merged, sa, sb), x.dtype == merged.dtype == out.dtype
+        ctx.save_for_backward(*(saved if same else (part.to(out.dtype) for part in saved)))
+        ctx.types = x.dtype, a.dtype, b.dtype
         return out
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, None, None, Tensor | None, Tensor | None, None]:
-        x, merged, a, b = ctx.saved_tensors
-        needs = ctx.needs_input_grad
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        x, merged, sa, sb = ctx.saved_tensors  # s A [r, in] and s B [out, r]
+        down, _, of_a, of_b, *_ = ctx.needs_input_grad
         g, rows = grads[0].flatten(0, -2), x.flatten(0, -2)  # [M, out], [M, in]
-        down = (g @ merged).view_as(x).to(ctx.types[0]) if needs[0] else None
-        # MKL is several times faster where the thin factor comes first, or is stored by columns.
-        of_a = (ctx.scale * ((g @ b.t().contiguous().t()).t() @ rows)).to(ctx.types[1]) if needs[3] else None
-        of_b = (ctx.scale * ((rows @ a.t()).t() @ g).t()).to(ctx.types[2]) if needs[4] else None
-        return down, None, None, of_a, of_b, None
+        return (
+            (g @ merged).view_as(x).to(ctx.types[0]) if down else None,
+            None,
+            ((g @ sb).t() @ rows).to(ctx.types[1]) if of_a else None,
+            ((rows @ sa.t()).t() @ g).t().to(ctx.types[2]) if of_b else None,
+            None,
+            None,
+            None,
+        )
 
 
 def adapter_parameters(module: nn.Module) -> list[nn.Parameter]:

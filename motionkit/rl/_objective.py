@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from motionkit.errors import MotionkitError
+from motionkit.nn import differences, squared_length, zeroed
 from motionkit.rl._rollout import Transitions
 
 Precision = Literal["float32", "bfloat16", "float16"]
@@ -138,10 +139,10 @@ def roughness(moved: Tensor, mask: Tensor) -> Tensor:
         >>> roughness(torch.stack([still, trembling])[..., None], torch.ones(2, 4, dtype=torch.bool)).tolist()
         [0.0, 16.0]
     """
-    moved = moved.masked_fill(~mask[..., None], 0.0)
+    moved = zeroed(moved, mask)
     # A second difference is valid if all three of its frames are.
     valid = mask[:, 2:] & mask[:, 1:-1] & mask[:, :-2]
-    bend = (moved[:, 2:] - 2 * moved[:, 1:-1] + moved[:, :-2]).square().sum(-1).masked_fill(~valid, 0.0)
+    bend = squared_length(differences(differences(moved))).masked_fill(~valid, 0.0)
     return bend.sum(1) / valid_dims(valid, moved.shape[-1])
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from motionkit.motion import DataRecord
+from motionkit.nn import zeroed
 from motionkit.text import Prompt, TextEncoder
 
 _SMALLEST = 16
@@ -88,14 +89,17 @@ def encode_crops(
         mask = frames < lengths[:, None]
         # Gather [C, L, F]; indices past a crop's end are valid frames that the mask removes.
         raw = features[rows[:, None], (starts[:, None] + frames).clamp(max=features.shape[1] - 1)]
-        x = torch.where(mask[..., None], normalize(raw.float()), 0.0)
+        x = zeroed(normalize(raw.float()), mask)
         size = x.detach().abs()
+        largest = size.amax((1, 2))
         # A crop with NaN is encoded as zeros, which keeps its gradient finite, and reported in `finite`.
-        ok = size.amax((1, 2)).isfinite()
+        ok = largest.isfinite()
         if not bool(ok.all()):
             x, size = (torch.where(ok[:, None, None], part, 0.0) for part in (x, size))
-        cut = (size > clamp).sum((1, 2)) / (lengths * x.shape[2]) if clamp else x.new_zeros(len(chosen))
-        x = x.clamp(-clamp, clamp) if clamp else x
+        cut = x.new_zeros(len(chosen))
+        if clamp and not bool((largest <= clamp).all()):  # two passes that most crops do without
+            cut = (size > clamp).sum((1, 2)) / (lengths * x.shape[2])
+            x = x.clamp(-clamp, clamp)
         mus.append(encode(x, lengths))
         oks.append(ok)
         cuts.append(cut)

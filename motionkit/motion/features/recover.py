@@ -129,6 +129,11 @@ class MotionBatch:
         return self.skeleton.positions(self.features, self.lengths)
 
     @cached_property
+    def physics(self) -> tuple[Tensor, Tensor]:
+        """Foot skate ``[N]`` in m/s and jerk ``[N]`` in m/s^3 of the joints; see `motionkit.kernels.physics_sums`."""
+        return kernels.physics_sums(self.joints, self.lengths, fps=self.fps, feet=self.skeleton.feet)
+
+    @cached_property
     def headings(self) -> Tensor:
         """``[N, T]`` radians about +Y, 0 for +Z, as the features have them; padding is finite."""
         return self.skeleton.headings(self.features, self.lengths)

@@ -28,8 +28,17 @@ def forecast(grpo: GRPO, prompts: Sequence[Prompt], motions: int) -> Forecast:
     load = algorithm.load(motions)
     with torch.no_grad():
         _, passing, _ = count(row.predict)
-    with torch.enable_grad(), algorithm.calling():
-        kept, _, _ = count(row.predict)
+
+    def called(rows: int) -> Tensor:
+        with algorithm.calling():
+            return row.predict(rows)
+
+    with torch.enable_grad():
+        whole, _, _ = count(called)
+        with algorithm.calling():
+            kept, _, _ = count(row.predict)
+    # What all calls share, such as the weights that adapters are merged into, was there before they were counted.
+    shared = whole.at(load.rows) - kept.at(load.rows)
     weights = weights_of(
         policy.network, trained, reference=grpo.reference.network, average=grpo.learner.ema is not None
     )
@@ -43,7 +52,8 @@ def forecast(grpo: GRPO, prompts: Sequence[Prompt], motions: int) -> Forecast:
     phases = {
         f"sampling of {motions} motions": passing.at(motions),
         f"scoring of {motions} motions": scoring.at(motions),
-        f"activations of {rows} rows": load.calls * kept.at(load.rows)
+        f"activations of {rows} rows": shared
+        + load.calls * kept.at(load.rows)
         + (scores.at(motions) if load.scored else rows * _LOSS * row.noise.nbytes),
     }
     most = max(phases, key=lambda phase: phases[phase])

@@ -14,7 +14,6 @@ from motionkit.config import Chosen, Group, choose_one
 from motionkit.contracts.dataset import TextMotionDataset
 from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
-from motionkit.kernels import physics_sums
 from motionkit.motion.corpus.ids import Split
 from motionkit.nn import adapters_off, has_adapters
 from motionkit.plugins import complete
@@ -242,11 +241,9 @@ class Clock:
 
 
 def _physics_metrics(batch: Samples) -> dict[str, float]:
-    motions = batch.motions
-    joints = motions.joints  # recovered once, with the graph if there is one: the algorithm may need it
-    with torch.no_grad():
-        skate, jerk = physics_sums(joints, batch.lengths, fps=motions.fps, feet=motions.skeleton.feet)
-        return {"physics/skate": float(skate.nanmean()), "physics/jerk": float(jerk.nanmean())}
+    # Computed once, with the graph if there is one: the algorithm may need it.
+    skate, jerk = (part.detach() for part in batch.motions.physics)
+    return {"physics/skate": float(skate.nanmean()), "physics/jerk": float(jerk.nanmean())}
 
 
 @torch.no_grad()

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from motionkit.geometry import rotate_yaw
 from motionkit.motion import Normalizer, Skeleton
+from motionkit.nn import differences, squared_length, zeroed
 from motionkit.text_to_motion.mdm.settings import MdmTrainSettings
 from motionkit.text_to_motion.policy import DiffusionPolicy
 
@@ -19,8 +20,11 @@ def diffusion_loss(
     mask: Tensor,  # [B, T] bool, at least one True per row
 ) -> Tensor:
     """Return the mean squared error of x0 over valid entries, ``[B]`` float32 (Tevet et al. 2022, eq. 2)."""
-    squares = (predicted.float() - x0).square().sum(-1).masked_fill(~mask, 0.0)
-    return squares.sum(1) / (mask.sum(1) * x0.shape[-1])
+    return _diffusion(zeroed(predicted.float() - x0, mask), mask)
+
+
+def _diffusion(error: Tensor, mask: Tensor) -> Tensor:
+    return squared_length(error).sum(1) / (mask.sum(1) * error.shape[-1])
 
 
 def velocity_loss(predicted: Tensor, x0: Tensor, mask: Tensor) -> Tensor:
@@ -34,12 +38,14 @@ def velocity_loss(predicted: Tensor, x0: Tensor, mask: Tensor) -> Tensor:
         x0: ``[B, T, D]`` normalised.
         mask: ``[B, T]`` bool.
     """
+    return _velocity(zeroed(predicted.float() - x0, mask), mask)
+
+
+def _velocity(error: Tensor, mask: Tensor) -> Tensor:
     # A difference is valid if both of its frames are.
     pairs = mask[:, 1:] & mask[:, :-1]
-    # Padding may hold NaN, which a product with 0 would keep: it is filled.
-    error = (predicted.float() - x0).masked_fill(~mask[..., None], 0.0)
-    squares = (error[:, 1:] - error[:, :-1]).square().sum(-1).masked_fill(~pairs, 0.0)
-    return squares.sum(1) / (pairs.sum(1).clamp(min=1) * x0.shape[-1])
+    squares = squared_length(differences(error)).masked_fill(~pairs, 0.0)
+    return squares.sum(1) / (pairs.sum(1).clamp(min=1) * error.shape[-1])
 
 
 def joint_velocity_loss(
@@ -66,7 +72,7 @@ def joint_velocity_loss(
     # The first features of a frame: those of the root, then the other joints' positions.
     used = 4 + 3 * (skeleton.joints - 1)
     mean, std = normalizer.mean[:used], normalizer.std[:used]
-    inside = [part.float()[..., :used].masked_fill(~mask[..., None], 0.0) for part in (predicted, x0)]
+    inside = [zeroed(part.float()[..., :used], mask) for part in (predicted, x0)]
     moved = [_steps(part * std + mean) for part in inside]
     # [B, T - 1, J, 3], from units of the skeleton per frame to m/s.
     error = (moved[0] - moved[1]) * (skeleton.unit * fps)
@@ -75,7 +81,7 @@ def joint_velocity_loss(
 
 
 def clip_losses(
-    predicted: Tensor, x0: Tensor, mask: Tensor, train: MdmTrainSettings, policy: DiffusionPolicy
+    predicted: Tensor, x0: Tensor, mask: Tensor, policy: DiffusionPolicy, *, joint_velocity: bool = True
 ) -> dict[str, Tensor]:
     """Return the losses of each sample before they are weighted, ``[B]`` float32 each, by name.
 
@@ -83,11 +89,12 @@ def clip_losses(
         predicted: ``[B, T, D]`` normalised.
         x0: ``[B, T, D]`` normalised.
         mask: ``[B, T]`` bool.
-        train: Weights; a joint velocity of weight 0 is left out.
         policy: Its statistics, body and rate are used.
+        joint_velocity: Whether the joints' velocities are among them.
     """
-    losses = {"diffusion": diffusion_loss(predicted, x0, mask), "velocity": velocity_loss(predicted, x0, mask)}
-    if train.joint_velocity:
+    error = zeroed(predicted.float() - x0, mask)
+    losses = {"diffusion": _diffusion(error, mask), "velocity": _velocity(error, mask)}
+    if joint_velocity:
         assert isinstance(policy.skeleton, Skeleton), "MDM's features"
         losses["joint_velocity"] = joint_velocity_loss(
             predicted, x0, mask, normalizer=policy.normalizer, skeleton=policy.skeleton, fps=policy.fps

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from motionkit.nn import TransformerDecoder, TransformerEncoder, sinusoidal_table
+from motionkit.nn import TransformerDecoder, TransformerEncoder, sinusoidal_table, zeroed
 from motionkit.text_to_motion.mdm.settings import MDMSettings
 
 
@@ -112,7 +112,7 @@ class MDMNetwork(nn.Module):
         # [N, T, D] -> [N, S, d] with S = ceil(T / patch) tokens of width d = latent_dim.
         tokens, token_mask = self._tokens(x, frame_mask)
         given = self._given(text, text_mask, windows, drop, tokens.shape[1])
-        hidden = self._hidden(tokens, token_mask, timestep, given)
+        hidden = self._hidden(tokens, token_mask, self._time(timestep), given)
         return self._output(hidden if prefix is None else hidden[:, prefix.shape[1] :], token_mask, frames)
 
     def denoise(
@@ -152,8 +152,9 @@ class MDMNetwork(nn.Module):
         given = self._given(text, text_mask, windows, drop, tokens.shape[1])
         keys = token_mask.repeat(2, 1) if guided and token_mask is not None else token_mask
         between = None
-        for timestep, c_x0, c_xt, sigma in steps:
-            at = torch.full((len(text),), timestep, dtype=torch.int64, device=x.device)
+        times = self._time(torch.tensor([step[0] for step in steps], device=x.device))  # [K, 1, d] of K steps
+        for time, (timestep, c_x0, c_xt, sigma) in zip(times, steps, strict=True):
+            at = time.expand(len(text), 1, -1)
             hidden = self._hidden(tokens.repeat(2, 1, 1) if guided else tokens, keys, at, given)
             if guided:
                 with_text, plain = hidden[:count], hidden[count:]
@@ -183,11 +184,14 @@ class MDMNetwork(nn.Module):
             return Given(positions, None, text_mask.new_ones(len(text), 1))
         return Given(positions, condition, text_mask)
 
-    def _hidden(self, tokens: Tensor, token_mask: Tensor | None, timestep: Tensor, given: Given) -> Tensor:
-        """Return the transformer's output for tokens ``[N, S, d]``, of the same shape."""
+    def _time(self, timestep: Tensor) -> Tensor:
+        """Return ``[N, 1, d]``: the sinusoid of the timestep through a small network (Ho et al. 2020, appendix B)."""
+        time: Tensor = self.embed_timestep["time_embed"](self.pe[timestep])[:, None]
+        return time
+
+    def _hidden(self, tokens: Tensor, token_mask: Tensor | None, time: Tensor, given: Given) -> Tensor:
+        """Return the transformer's output for tokens ``[N, S, d]``, of the same shape, at times ``[N, 1, d]``."""
         tokens = tokens + given.positions
-        # [N, 1, d]: the sinusoid of the timestep through a small network (Ho et al. 2020, appendix B).
-        time = self.embed_timestep["time_embed"](self.pe[timestep])[:, None]
         condition = time if given.condition is None else given.condition + time
         if self.settings.clause_frames or self.settings.arch == "trans_enc":
             # MDM's trans_enc: L condition tokens in front of the frames.
@@ -198,7 +202,7 @@ class MDMNetwork(nn.Module):
     def _tokens(self, x: Tensor, frame_mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
         patch = self.settings.patch_size
         if frame_mask is not None:
-            x = x.masked_fill(~frame_mask[..., None], 0.0)
+            x = zeroed(x, frame_mask)
         if spare := -x.shape[1] % patch:
             x = F.pad(x, (0, 0, 0, spare))
             frame_mask = None if frame_mask is None else F.pad(frame_mask, (0, spare))
@@ -228,7 +232,7 @@ class MDMNetwork(nn.Module):
         mask = None
         if token_mask is not None:
             mask = torch.cat((text_mask, token_mask), dim=1)
-        out: Tensor = self.seqTransEncoder(sequence, mask)
+        out: Tensor = self.seqTransEncoder(sequence, mask, finite=True)  # frames past the end were zeroed
         return out[:, prefix:]
 
     def _decode(
@@ -336,7 +340,7 @@ def _neighbour(tokens: Tensor, side: int, token_mask: Tensor | None = None) -> T
         return F.pad(tokens[:, :-1], (0, 0, 1, 0))
     later = tokens[:, 1:]
     if token_mask is not None:
-        later = later.masked_fill(~token_mask[:, 1:, None], 0.0)
+        later = zeroed(later, token_mask[:, 1:])
     return F.pad(later, (0, 0, 0, 1))
 
 

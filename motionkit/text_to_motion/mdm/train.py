@@ -504,7 +504,8 @@ class PretrainMDM:
                 frame_mask=mask,
                 drop=batch.drop.to(device),
             )
-        return clip_losses(predicted, x0, in_clip, self.settings.train, cast(DiffusionPolicy, policy))
+        joints = bool(self.settings.train.joint_velocity)
+        return clip_losses(predicted, x0, in_clip, cast(DiffusionPolicy, policy), joint_velocity=joints)
 
 
 def _require_space(chosen: Chosen, judge: Reward) -> None:

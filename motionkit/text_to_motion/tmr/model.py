@@ -22,7 +22,7 @@ from motionkit import weights
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord
-from motionkit.nn import TransformerDecoder, TransformerEncoder, sinusoidal_table
+from motionkit.nn import TransformerDecoder, TransformerEncoder, sinusoidal_table, zeroed
 from motionkit.rl import length_mask
 from motionkit.runs import fingerprint_tensors
 from motionkit.text import ENCODERS, SEPARATOR, Prompt, StoredEncoder, TextEncoder, TextFeatures, load_encoder
@@ -97,13 +97,13 @@ class ActorEncoder(nn.Module):
 
         A row does not depend on the rest of the batch.
         """
-        x = torch.where(mask[..., None], x, 0.0)
+        x = zeroed(x, mask)
         count = self.tokens.shape[0]
         # [N, c + T, D]: c = 1 or 2 learned summary tokens (mu, logvar) in front of the projected frames as in ACTOR.
         sequence = torch.cat([self.tokens.expand(len(x), -1, -1), self.projection(x)], 1)
         # Summary tokens are always attended to.
         keys = torch.cat([mask.new_ones(len(x), count), mask], 1)
-        out = self.seqTransEncoder(self.sequence_pos_encoding(sequence), keys)
+        out = self.seqTransEncoder(self.sequence_pos_encoding(sequence), keys, finite=True)
         return Latent(out[:, 0], out[:, 1] if count == 2 else torch.zeros_like(out[:, 0]))
 
 
@@ -125,7 +125,7 @@ class ActorDecoder(nn.Module):
         queries = self.sequence_pos_encoding(latent.new_zeros(*mask.shape, latent.shape[1]))
         out = self.seqTransDecoder(queries, latent[:, None], mask)
         features: Tensor = self.final_layer(out)
-        return torch.where(mask[..., None], features, 0.0)
+        return zeroed(features, mask)
 
 
 def fold(x: Tensor, mask: Tensor, patch: int) -> tuple[Tensor, Tensor]:
@@ -144,7 +144,7 @@ def fold(x: Tensor, mask: Tensor, patch: int) -> tuple[Tensor, Tensor]:
     """
     if patch == 1:
         return x, mask
-    x = x.masked_fill(~mask[..., None], 0.0)
+    x = zeroed(x, mask)
     # Frames missing in the last token.
     spare = -x.shape[1] % patch
     if spare:
@@ -157,7 +157,7 @@ def fold(x: Tensor, mask: Tensor, patch: int) -> tuple[Tensor, Tensor]:
 def unfold(x: Tensor, mask: Tensor, patch: int) -> Tensor:
     """Undo `fold` on decoded tokens ``[N, S, patch * F]``: ``[N, T, F]``, zeros outside ``mask [N, T]``."""
     frames = x.reshape(x.shape[0], -1, x.shape[2] // patch)[:, : mask.shape[1]]
-    return frames.masked_fill(~mask[..., None], 0.0)
+    return zeroed(frames, mask)
 
 
 class TMR(JointSpace):

@@ -13,6 +13,7 @@ from torch import Tensor
 from motionkit import load_dataset, load_policy, load_reward
 from motionkit.contracts.reward import RewardScores
 from motionkit.errors import MotionkitError
+from motionkit.kernels import physics_sums
 from motionkit.metrics import sample_spread
 from motionkit.motion import HUMANML, MotionBatch
 from motionkit.rl import DDIM, Schedule, StepPlan, graph_rollout, rollout
@@ -189,8 +190,10 @@ def test_the_jerk_term_is_the_log_of_jerk_per_speed_whatever_the_size() -> None:
     joints = torch.randn(1, 12, 22, 3, generator=draw).cumsum(1)
 
     def term(joints: Tensor, count: int) -> Tensor:
+        lengths = torch.full((count,), 12)
+        physics = physics_sums(joints, lengths, fps=20.0, feet=HUMANML.feet)
         return terms.physics(
-            SimpleNamespace(joints=joints, lengths=torch.full((count,), 12), fps=20.0, skeleton=HUMANML)
+            SimpleNamespace(joints=joints, lengths=lengths, fps=20.0, skeleton=HUMANML, physics=physics)
         )
 
     third = joints[0, 3:] - 3 * joints[0, 2:-1] + 3 * joints[0, 1:-2] - joints[0, :-3]

@@ -54,5 +54,5 @@ class Denoising:
         mask = length_mask(lengths, x0.shape[1])
         noised = policy.schedule.noised(x0, timestep, batch.noise.to(device))
         predicted = policy.predict(noised, timestep, policy.condition(batch.prompts), lengths)
-        losses = clip_losses(predicted, x0, mask, _RECIPE, policy)
+        losses = clip_losses(predicted, x0, mask, policy, joint_velocity=bool(_RECIPE.joint_velocity))
         return weighted_loss(losses, self._weight[batch.timestep], _RECIPE)

@@ -10,10 +10,9 @@ from torch import Tensor
 
 from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
-from motionkit.kernels import physics_sums
 from motionkit.metrics import joint_speed
 from motionkit.motion import MotionBatch
-from motionkit.nn import adapters_merged
+from motionkit.nn import adapters_merged, squared_length
 from motionkit.rl import NoiseSource, roughness, stable_hash, valid_dims
 from motionkit.text import Prompt
 from motionkit.text_to_motion.evaluation.real_motions import RealMotions
@@ -113,7 +112,7 @@ class GradientTerms:
         walking faster does not lower the ratio.
         """
         joints, lengths, fps = motions.joints, motions.lengths, motions.fps
-        skate, jerk = physics_sums(joints, lengths, fps=fps, feet=motions.skeleton.feet)
+        skate, jerk = motions.physics
         known = skate.isfinite() & jerk.isfinite()
         moving = joints[known]
         speed = joint_speed(moving - moving[:, :, :1], lengths[known], fps)
@@ -161,7 +160,7 @@ class GradientTerms:
         moved = x0 - target  # d, [M, T, D]
         # [M]: alpha-bar of each sample's timestep, then the mean of d^2 over its valid frames and features.
         signal = self.policy.schedule.gather("alphas_cumprod", timestep, 1)
-        square = moved.square().sum(-1).masked_fill(~mask, 0.0).sum(1) / valid_dims(mask, moved.shape[-1])
+        square = squared_length(moved).masked_fill(~mask, 0.0).sum(1) / valid_dims(mask, moved.shape[-1])
         rough = self.settings.anchor * roughness(moved, mask)
         return rough.sum() / len(everyone), (self.settings.hold * signal * square).sum() / len(everyone)
 

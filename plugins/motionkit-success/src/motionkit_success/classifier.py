@@ -132,7 +132,6 @@ class SuccessClassifier:
         self._network, self.card = network, card
         # Fingerprints of the episodes that trained it and that chose its threshold.
         self.trained_on = TrainedOn.unknown() if trained_on is None else trained_on
-        self._floats: dict[str, Tensor] = {}  # [n, H, W, 3] of a pass on the CPU: new memory costs as much as the pass
 
     @classmethod
     def make(cls, card: Card) -> SuccessClassifier:
@@ -174,12 +173,7 @@ class SuccessClassifier:
 
         def chunk(name: str, start: int) -> Tensor:
             values = frames[name][start : start + size].to(device)
-            if device.type != "cpu":
-                return as_images(values)
-            held = self._floats.get(name)
-            if held is None or len(held) < len(values):
-                held = self._floats[name] = torch.empty(values.shape)
-            return as_images(values, held[: len(values)])
+            return values.permute(0, 3, 1, 2) if self.card.architecture == "small" else as_images(values)
 
         try:
             with torch.inference_mode(False), torch.no_grad():  # what is kept is written again outside that mode

@@ -16,6 +16,7 @@ Architecture = Literal["small", "resnet10"]
 
 _CHANNELS = (8, 16, 32)
 _SMALL_WIDTH, _SMALL_HEAD = 88, 64
+_QUARTER = 255 / 4  # dividing by it has the bits of dividing by 255 and multiplying by 4
 _GRID = 8  # the small network halves an image until its longer side is at most this
 
 
@@ -27,13 +28,18 @@ class _Centred(nn.Module):
         self._kept: Tensor | None = None
 
     def forward(self, images: Tensor) -> Tensor:
-        """Without gradients on a CPU the result lasts until the next call: new memory costs more than its numbers."""
+        """Map images in 0 to 1, or uint8 ones.
+
+        Without gradients on a CPU the result lasts until the next call: new memory costs more than its numbers.
+        """
+        whole = images.dtype == torch.uint8
         if torch.is_grad_enabled() or torch.is_inference_mode_enabled() or images.device.type != "cpu":
-            return images.mul(4).sub_(2)
-        kept = self._kept
-        if kept is None or len(kept) < len(images) or kept.shape[1:] != images.shape[1:] or kept.dtype != images.dtype:
-            self._kept = kept = torch.empty_like(images)
-        return torch.mul(images, 4, out=kept[: len(images)]).sub_(2)
+            return (images.div(_QUARTER) if whole else images.mul(4)).sub_(2)
+        kept, dtype = self._kept, torch.float32 if whole else images.dtype
+        if kept is None or len(kept) < len(images) or kept.shape[1:] != images.shape[1:] or kept.dtype != dtype:
+            self._kept = kept = torch.empty_like(images, dtype=dtype)
+        out = kept[: len(images)].copy_(images)
+        return (out.div_(_QUARTER) if whole else out.mul_(4)).sub_(2)
 
 
 class _Halving(nn.Conv2d):
@@ -155,7 +161,7 @@ class SuccessNetwork(nn.Module):
         return logits
 
     def forward(self, images: Mapping[str, Tensor]) -> Tensor:
-        """Return logits ``[N]`` of images ``[N, 3, H, W]`` in 0 to 1 by camera."""
+        """Return logits ``[N]`` of images ``[N, 3, H, W]`` by camera, in 0 to 1; those of `small` may be uint8."""
         return self.head(self.features(images))
 
     def _encoder(self, camera: str) -> SmallEncoder | ResNetEncoder:
@@ -163,14 +169,9 @@ class SuccessNetwork(nn.Module):
         return encoder
 
 
-def as_images(frames: Tensor, floats: Tensor | None = None) -> Tensor:
+def as_images(frames: Tensor) -> Tensor:
     """Return ``[N, 3, H, W]`` in 0 to 1 of uint8 RGB ``[N, H, W, 3]``.
 
     The result keeps the channels last in memory, for which convolutions on a CPU are fastest.
-
-    Args:
-        frames: The pictures.
-        floats: Float32 of their shape in which the result lies; None: new memory.
     """
-    floats = frames.float() if floats is None else floats.copy_(frames)
-    return floats.div_(255.0).permute(0, 3, 1, 2)
+    return frames.float().div_(255.0).permute(0, 3, 1, 2)
