@@ -148,7 +148,9 @@ def test_ci_installs_and_tests_by_the_line_of_both_readmes(root: Path) -> None:
     assert len(lines[0]) == 1
     script = (root / ".ci" / "run").read_text()
     assert "grep -m1 '^pip install .* && pytest' README.md" in script
-    assert script.count("install -c constraints.txt") == 1, "the extras alone are installed besides, elsewhere"
+    besides = re.findall(r'"\$(\w+)" install -c constraints.txt', script)
+    assert besides == ["docs", "extras"], "each in an environment of its own"
+    assert script.count("install -c constraints.txt") == 2
 
 
 def test_files_that_contributing_names_exist(root: Path) -> None:

@@ -180,6 +180,8 @@ def _option(
     def complete(incomplete: str) -> list[str]:
         return [word for word in words if word.startswith(incomplete)]
 
+    # Types, not their names, which Typer would compile for every option.
+    complete.__annotations__ = {"incomplete": str, "return": list[str]}
     option = typer.Option(
         *names,
         help=help.replace("[", "\\["),
@@ -247,7 +249,7 @@ def add_command(
     merged = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in others] + parameters
     # setattr: a function's signature is not an attribute that type checkers know
     setattr(callback, "__signature__", inspect.Signature(merged))  # noqa: B010
-    callback.__annotations__ = {parameter.name: parameter.annotation for parameter in merged}
+    callback.__annotations__ = {}  # the signature has them; Typer would resolve them once more
     callback.__doc__ = help or inspect.getdoc(like) or inspect.getdoc(model)
     app.command(name.rpartition(" ")[2], cls=_reading(words) if words is not None else None)(callback)
 

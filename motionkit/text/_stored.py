@@ -12,7 +12,7 @@ import heapq
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +195,42 @@ def _read_document(path: Path) -> Mapping[str, Any]:
     return content
 
 
+class _Table:
+    """The texts and vectors of a file, and its fingerprint."""
+
+    def __init__(self, path: Path) -> None:
+        texts, self.vectors = read_table(path)
+        self.numbers = {text: number for number, text in enumerate(texts)}
+        self.fingerprint = "stored-" + hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+    def row(self, text: str) -> Tensor:
+        """Return the ``[1, F]`` vector of a text."""
+        number = self.numbers[text]
+        return self.vectors[number : number + 1]
+
+    @cached_property
+    def spelled(self) -> Mapping[tuple[str, ...], str]:
+        """The text by its words, whose case and punctuation do not matter."""
+        return {tuple(words_of(text)): text for text in self.numbers}
+
+
+def _open_table(path: Path) -> _Table:
+    """Return a table, read once for all who open it: `grpo` does for its policy, its reward and its judge."""
+    return _table_of(path.absolute(), _state(path), _state(path.with_suffix(".json")))
+
+
+@lru_cache(maxsize=2)
+@torch.inference_mode(False)  # whoever opens it next may ask for gradients
+def _table_of(path: Path, *states: tuple[int, ...]) -> _Table:
+    return _Table(path)
+
+
+def _state(file: Path) -> tuple[int, ...]:
+    """Return what changes when a file is written again; nothing if there is none."""
+    found = file.stat() if file.is_file() else None
+    return (found.st_ino, found.st_size, found.st_mtime_ns) if found is not None else ()
+
+
 class StoredEncoder:
     """Looks texts up in a table; other texts are encoded by the model that filled it.
 
@@ -216,16 +252,15 @@ class StoredEncoder:
     def __init__(
         self, table: Path, *, fallback: Callable[[], TextEncoder] | None = None, student: Path | None = None
     ) -> None:
-        texts, vectors = read_table(table)
-        self.width = vectors.shape[1]
-        self.fingerprint = "stored-" + hashlib.sha256(table.read_bytes()).hexdigest()[:16]
-        self._rows = dict(zip(texts, vectors.split(1), strict=True))
+        self._table = _open_table(table)
+        self.width = self._table.vectors.shape[1]
+        self.fingerprint = self._table.fingerprint
         self._make_fallback = fallback
         self._student = student
         self._fallback: TextEncoder | None = None
 
     def __contains__(self, text: str) -> bool:
-        return text in self._rows
+        return text in self._table.numbers
 
     @property
     def alone(self) -> bool:
@@ -239,7 +274,7 @@ class StoredEncoder:
     def encode(self, texts: Sequence[str]) -> TextFeatures:
         """Return ``[B, 1, F]`` features."""
         return pad_rows(
-            [self._rows[text] if text in self._rows else self._model(text).encode([text]).tokens[0] for text in texts]
+            [self._table.row(text) if text in self else self._model(text).encode([text]).tokens[0] for text in texts]
         )
 
     def _model(self, text: str) -> TextEncoder:
@@ -266,7 +301,7 @@ class StoredEncoder:
                     why=f"{error.why} {self._nearest(text)}".strip(),
                     fix=error.fix,
                 ) from error
-            return _StandIn(self._rows, StudentEncoder(self._student), error, self._nearest)
+            return _StandIn(self._table, StudentEncoder(self._student), error, self._nearest)
 
     def _nearest(self, text: str) -> str:
         """Return a phrase with the three stored texts that are nearest in spelling, or that `text` is empty."""
@@ -275,7 +310,7 @@ class StoredEncoder:
         # Only texts that share most words are compared: with thousands it takes a third of a second.
         words = set(text.lower().split())
         alike = heapq.nlargest(
-            _COMPARED, self._rows, key=lambda stored: len(words.intersection(stored.lower().split()))
+            _COMPARED, self._table.numbers, key=lambda stored: len(words.intersection(stored.lower().split()))
         )
         near = difflib.get_close_matches(text, alike, 3, cutoff=0.0)
         return f"nearest stored texts: {'; '.join(near)}"
@@ -285,10 +320,10 @@ class _StandIn:
     """Encodes texts if the table's model is not installed: stored texts in other spelling, else by the student."""
 
     def __init__(
-        self, rows: Mapping[str, Tensor], student: StudentEncoder, absent: MotionkitError, nearest: Callable[[str], str]
+        self, table: _Table, student: StudentEncoder, absent: MotionkitError, nearest: Callable[[str], str]
     ) -> None:
         self.name, self.width, self.fingerprint = student.name, student.width, student.fingerprint
-        self._rows = {tuple(words_of(text)): row for text, row in rows.items()}
+        self._table = table
         self._student = student
         self._absent = absent
         self._nearest = nearest
@@ -298,9 +333,9 @@ class _StandIn:
         return pad_rows([self._encode(text) for text in texts])
 
     def _encode(self, text: str) -> Tensor:
-        row = self._rows.get(tuple(words_of(text)))
-        if row is not None:
-            return row
+        stored = self._table.spelled.get(tuple(words_of(text)))
+        if stored is not None:
+            return self._table.row(stored)
         try:
             return self._student.encode([text]).tokens[0]
         except MotionkitError as error:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from motionkit.cli import get_app
 
+from ..made.forks import Forked, Forks
 from ..made.own_runs import RUNS, place_of, typed, write_data
 
 DATA = (
@@ -81,3 +86,18 @@ def own_runs(tmp_path_factory: pytest.TempPathFactory, clip: Path) -> Iterator[P
             done = typed(line.format(text=shlex.quote(str(clip))), "--out", place_of(command))
             assert done.exit_code == 0, f"{line}\n{done.stderr}"
         yield work
+
+
+@pytest.fixture
+def forked_workers(forks: Forks, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The processes of a search do what is typed for them in forks, since each would import torch.
+
+    Without it they are real: tests/cli/test_tune.py, where a signal ends them.
+    """
+
+    def worker(line: list[str], *, env: dict[str, str], **_: Any) -> Forked:
+        assert line[:2] == [sys.executable, "-m"]
+        return forks.start(*line[2:], environment=env, path=env.get("PYTHONPATH", "").split(os.pathsep))
+
+    processes = SimpleNamespace(Popen=worker, DEVNULL=None, TimeoutExpired=subprocess.TimeoutExpired)
+    monkeypatch.setattr("motionkit.tuning.processes.subprocess", processes)

@@ -175,7 +175,7 @@ def test_no_model_folder_makes_a_command_run_code(words: str, evil: None, cli: C
         assert not MARK.exists()
 
 
-def test_what_is_typed_still_runs(cli: Cli, tuned: Any) -> None:
+def test_what_is_typed_still_runs(cli: Cli, tuned: Any, forked_workers: None) -> None:
     source = (ROOT / "tests" / "tuned_trainer.py").read_text()
     Path("mine.py").write_text(source.replace('"tuned_trainer:', 'f"{__name__}:'))
     short = ["--base-set", "run.num_steps=2", "--sampler", "random"]

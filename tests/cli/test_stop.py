@@ -32,7 +32,6 @@ def slow(job):
     return work(job)
 walk.work = slow
 if __name__ == "__main__":
-    import roma  # slow, and the first clip needs it
     from motionkit.cli import get_app
     # A shell starts what it puts in the background without Ctrl-C; the tests may be there.
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -13,7 +13,7 @@ import time
 import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -96,7 +96,7 @@ def test_trials_keep_settings_and_metrics_and_only_the_best_its_model(cli: Cli, 
 
 
 def test_two_processes_do_the_trials_once_each_and_tell_of_them(
-    cli: Cli, tuned: ModuleType, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, tuned: ModuleType, forked_workers: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("motionkit.tuning.progress._EVERY", 0.05)
     # No further seeds: they would start the processes once more.
@@ -173,16 +173,7 @@ def test_a_search_does_not_go_on_with_other_data(cli: Cli, tuned: ModuleType) ->
     assert cli("tune-bayes", "--resume", PLACE, "--trials", 3).exit_code == 0
 
 
-def test_settings_that_kill_their_process_twice_have_failed(
-    cli: Cli, tuned: ModuleType, forks: Forks, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def worker(line: list[str], **_: object) -> Forked:
-        assert line[:2] == [sys.executable, "-m"]
-        return forks.start(*line[2:], **beside(tuned))
-
-    # Each of them would import torch; those of the tests above and below are real.
-    processes = SimpleNamespace(Popen=worker, DEVNULL=None, TimeoutExpired=subprocess.TimeoutExpired)
-    monkeypatch.setattr("motionkit.tuning.processes.subprocess", processes)
+def test_settings_that_kill_their_process_twice_have_failed(cli: Cli, tuned: ModuleType, forked_workers: None) -> None:
     Path("space.json").write_text('{"shape.x": [-1.0, -0.5]}')
     words = ["--trainer", "tuned", "--base-set", "trap=crash", "--base-set", "run.num_steps=3", "--seeds", "0"]
     words += ["--jobs", "2", "--trials", "3", "--space", "space.json", "--sampler", "random", "--name", "a"]

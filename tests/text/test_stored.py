@@ -54,6 +54,17 @@ def test_fingerprint_follows_the_content(table: Path, tmp_path: Path) -> None:
     assert StoredEncoder(table).fingerprint != StoredEncoder(other).fingerprint
 
 
+def test_a_table_is_read_once_until_its_file_changes(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with torch.inference_mode():
+        StoredEncoder(table)
+    with monkeypatch.context() as patch:
+        patch.setattr("motionkit.text._stored.read_table", lambda path: pytest.fail("it is read again"))
+        tokens = StoredEncoder(table).encode(TEXTS).tokens
+    assert not tokens.is_inference(), "who opens it later may ask for gradients"
+    write_table(table, TEXTS, -VECTORS, encoder="minilm")
+    assert torch.equal(StoredEncoder(table).encode(TEXTS).tokens, -tokens)
+
+
 def test_unknown_text_goes_to_the_fallback(table: Path) -> None:
     encoder = StoredEncoder(table, fallback=Fallback)
     assert torch.equal(encoder.encode(["new", TEXTS[0]]).tokens[0], torch.ones(1, 8))
