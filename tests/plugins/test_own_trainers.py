@@ -321,7 +321,7 @@ def test_new_packages_pass_their_own_tests(
     folders = {row: started(*row, cli, site) for row in STARTED}
     there: dict[str, Any] = {
         "folder": Path.cwd(), "path": [str(site.folder), *(str(folder / "src") for folder in folders.values())],
-        "environment": {"MOTIONKIT_CACHE": str(tmp_path / "cache")},
+        "environment": {"MOTIONKIT_CACHE": str(tmp_path / "cache"), "PYTEST_ADDOPTS": ""},
     }  # fmt: skip
     line = ["pytest", "-q", "-W", "error::UserWarning", "-p", "no:cacheprovider", f"--junitxml={tmp_path}/tests.xml"]
     ran = forks.run(*line, *map(str, folders.values()), **there)
