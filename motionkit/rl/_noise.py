@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
+from motionkit.nn import zeroed
 from motionkit.rl._rollout import StepNoise
 
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -170,7 +171,7 @@ class LowPass:
         # [N, R, T]: the rows of each sample, zeros behind its last row and its last frame.
         basis = torch.stack([self._basis(length, frames, values.device) for length in lengths.tolist()])
         inside = torch.arange(frames, device=values.device) < lengths[:, None]
-        values = values.masked_fill(~inside[..., None], 0.0)  # 0 * NaN of the padding would be NaN
+        values = zeroed(values, inside)  # 0 * NaN of the padding would be NaN
         return basis.transpose(1, 2) @ (basis @ values)
 
     def _basis(self, length: int, frames: int, device: torch.device) -> Tensor:

@@ -220,7 +220,7 @@ def _open_table(path: Path) -> _Table:
 
 
 @lru_cache(maxsize=2)
-@torch.inference_mode(False)  # whoever opens it next may ask for gradients
+@torch.inference_mode(False)  # the next caller may compute gradients with it
 def _table_of(path: Path, *states: tuple[int, ...]) -> _Table:
     return _Table(path)
 

@@ -24,6 +24,13 @@ ROOT = Path(__file__).parents[2]
 OWN = ["text-to-motion", "compare", "retrieval", "sensitivity", "mpl", "reward", "sa2va"]
 """Those that come with motionkit."""
 
+
+def offered() -> list[str]:
+    """Return what `eval` offers, in order: `OWN`, those of other packages that are installed here, and `steps`."""
+    every = [entry.name for entry in plugins.scan().entries if entry.kind == "protocols"]
+    return [*OWN, *(name for name in every if name not in (*OWN, "steps")), "steps"]
+
+
 STEPS = """
 import sys
 assert "stop" not in sys.argv
@@ -103,7 +110,7 @@ def test_help_names_it_and_does_not_import_it(cli: Cli, site: Any, monkeypatch: 
     assert shown.exit_code == 0
     lines = shown.stdout.splitlines()
     names = [line.split()[1] for line in lines if re.match(r"│ [a-z]", line)]
-    assert [name for name in names if name in OWN or name == "steps"] == [*OWN, "steps"]  # other packages have theirs
+    assert names == offered()
     listed = cli("plugins", "list", "protocols")
     assert re.search(r"protocols +steps +motionkit-protocol-steps", listed.stdout)
     assert re.search(r"protocols +mpl +result +predictor +motionkit", listed.stdout)
@@ -203,7 +210,7 @@ def test_a_model_chooses_the_protocol_that_reads_it(
 
 def test_what_is_neither_a_protocol_nor_a_model_is_refused_with_the_names(cli: Cli, site: Any) -> None:
     install(site)
-    assert_refused(cli("eval", "stesp"), f"{', '.join(OWN)}, ", "steps; or a run, a folder or a file")
+    assert_refused(cli("eval", "stesp"), f"fix {', '.join(offered())}; or a run, a folder or a file")
 
 
 def test_explain_is_offered_where_the_settings_say_so(cli: Cli, site: Any) -> None:

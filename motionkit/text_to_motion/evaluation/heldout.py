@@ -23,7 +23,6 @@ from safetensors.torch import load, save
 
 from motionkit.contracts.reward import Reward
 from motionkit.errors import MotionkitError
-from motionkit.kernels import physics_sums
 from motionkit.metrics import joint_speed, root_path, sample_spread
 from motionkit.metrics.paired import Paired, compare
 from motionkit.motion import MotionBatch, Skeleton
@@ -346,7 +345,7 @@ class HeldOut:
 
     def _values(self, motions: MotionBatch, asked: Sequence[Prompt], scored: Scored) -> dict[str, torch.Tensor]:
         """Return ``[N]`` of each quantity."""
-        skate, jerk = physics_sums(motions.joints, motions.lengths, fps=motions.fps, feet=motions.skeleton.feet)
+        skate, jerk = motions.physics
         values = {
             "reward": torch.where(scored.finite, scored.total, torch.nan),
             "skate": skate,

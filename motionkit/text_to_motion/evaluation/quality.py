@@ -11,7 +11,6 @@ from torch import Tensor
 
 from motionkit.contracts.dataset import TextClip
 from motionkit.contracts.reward import Reward
-from motionkit.kernels import physics_sums
 from motionkit.metrics import frechet
 from motionkit.rl import NoiseSource, StepPlan
 from motionkit.text import Prompt
@@ -89,8 +88,7 @@ def measure_quality(
         generated.append(space.encode_crops(done.motions.features, crops).mu)
         real.append(space.encode_crops(features, crops).mu)
         for column, motions in zip(jerks, (done.motions, truth), strict=True):
-            sums = physics_sums(motions.joints, motions.lengths, fps=motions.fps, feet=motions.skeleton.feet)
-            column.append(sums[1])
+            column.append(motions.physics[1])
         if actions is not None:
             moved[0].append(actions.measure(done.motions, done.prompts))
             moved[1].append(actions.measure(truth, done.prompts))

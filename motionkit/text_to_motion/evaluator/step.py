@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from motionkit.motion import tag_caption
+from motionkit.nn import zeroed
 from motionkit.rl import length_mask
 from motionkit.text_to_motion.evaluator.model import Sentences, T2MEvaluator
 from motionkit.text_to_motion.evaluator.settings import (
@@ -121,7 +122,7 @@ class EvaluatorTraining(PairTraining):
         raw, lengths = batch.features.to(device), batch.lengths.to(device)
         mask = length_mask(lengths, raw.shape[1])
         # [B, T, F], 0 in padded frames, noise or not
-        x = torch.where(mask[..., None], evaluator.normalize(raw), 0.0)
+        x = zeroed(evaluator.normalize(raw), mask)
         if self.noise:
             x = torch.where(mask[..., None], self.noisy(x, batch.generator), x)
         tokens = [self._tokens_of(caption) for caption in batch.captions]
@@ -150,7 +151,7 @@ class EvaluatorTraining(PairTraining):
         x = self.evaluator.normalize(raw)
         if self.noise:
             x = self.noisy(x, copies.generator)
-        x = torch.where(mask[..., None], x, 0.0)
+        x = zeroed(x, mask)
         with autocast(self.device, self.precision):
             return self.evaluator.encode_normalized(x, lengths).float()
 

@@ -176,7 +176,7 @@ class MDMNetwork(nn.Module):
         if drop is not None:
             # No text means zero features before the projection, so its bias remains, as in MDM.
             text = text.masked_fill(drop[:, None, None], 0.0)
-        condition = self.embed_text(text.masked_fill(~text_mask[..., None], 0.0))
+        condition = self.embed_text(zeroed(text, text_mask))
         positions = self._positions(count)
         if self.settings.clause_frames:
             # Text per frame: the timestep alone is the prefix [N, 1, d].

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from motionkit.nn import zeroed
 from motionkit.rl import length_mask
 from motionkit.text import TextFeatures
 from motionkit.text_to_motion.pairs.data import PairBatch
@@ -123,7 +124,7 @@ class TMRTraining(PairTraining):
         raw, lengths = batch.features.to(device), batch.lengths.to(device)
         mask = length_mask(lengths, raw.shape[1])
         # [B, T, F], padding exactly 0 like the decoder's.
-        target = torch.where(mask[..., None], tmr.normalize(raw), 0.0)
+        target = zeroed(tmr.normalize(raw), mask)
         # The encoder reads noise, the decoder is compared with the clean motion.
         seen = self.noisy(target, batch.generator) if self.noise else target
         elements, count = target.numel(), len(target)
@@ -176,7 +177,7 @@ class TMRTraining(PairTraining):
         device = self.device
         raw, lengths = copies.features.to(device), copies.lengths.to(device)
         mask = length_mask(lengths, raw.shape[1])
-        x = torch.where(mask[..., None], self.tmr.normalize(raw), 0.0)
+        x = zeroed(self.tmr.normalize(raw), mask)
         if self.noise:
             x = self.noisy(x, copies.generator)
         return self._sample_all(self._encode_motions(x, mask, *_groups(copies.lengths, device)), copies.generator)

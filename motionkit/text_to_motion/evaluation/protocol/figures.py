@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.kernels import physics_sums
 from motionkit.metrics import (
     FrechetReference,
     body_positions,
@@ -133,9 +132,8 @@ def multimodality_figure(repeats: Tensor, *, pairs: int, seed: int) -> Sheet:
 
 def physics_figures(motions: MotionBatch) -> dict[str, Tensor]:
     """Return skate, penetration, float and jerk of each motion, ``[N]`` each; definitions in `tracking`."""
-    joints = motions.joints
-    skate, jerk = physics_sums(joints, motions.lengths, fps=motions.fps, feet=motions.skeleton.feet)
-    below, above = floor_distance(joints, motions.lengths)
+    skate, jerk = motions.physics
+    below, above = floor_distance(motions.joints, motions.lengths)
     return {"skate": skate, "penetration": below, "float": above, "jerk": jerk}
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from motionkit.nn import zeroed
 from motionkit.rl import (
     DDIM,
     NoiseSource,
@@ -121,7 +122,7 @@ class Noised:
 
 def square_frames(moved: Tensor, mask: Tensor) -> Tensor:
     """Return the mean over features of ``moved ** 2``, ``[M, T, D]`` to ``[M, T]``; 0 where `mask` is False."""
-    return moved.masked_fill(~mask[..., None], 0.0).square().mean(-1)
+    return zeroed(moved, mask).square().mean(-1)
 
 
 def mean_frames(frames: Tensor, mask: Tensor) -> Tensor:

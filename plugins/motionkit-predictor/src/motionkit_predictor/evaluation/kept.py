@@ -17,7 +17,7 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.metrics import geodesic_degrees
-from motionkit.runs import Run, disk_errors, write_bytes_atomic
+from motionkit.runs import Run, disk_errors, write_arrays_atomic
 from motionkit_predictor.data.clips import ClipSet, Windows
 from motionkit_predictor.evaluation.long.measure import ALONG, DRAWN, MODEL, LongRuns
 from motionkit_predictor.evaluation.long.result import middle
@@ -113,16 +113,14 @@ class Predictions:
             f"along_{name}": np.concatenate([getattr(kept, name) for kept in self.paths]).astype(np.float32)
             for name in (_ALONG if self.paths else ())
         }
-        buffer = io.BytesIO()
-        np.savez_compressed(
-            buffer,
-            truth=np.concatenate([kept.truth for kept in self.clips]).astype(np.float32),
-            predicted=np.concatenate([kept.predicted for kept in self.clips]).astype(np.float32),
-            feet=np.concatenate(feet, axis=1).astype(np.float32),
+        arrays = {
+            "truth": np.concatenate([kept.truth for kept in self.clips]).astype(np.float32),
+            "predicted": np.concatenate([kept.predicted for kept in self.clips]).astype(np.float32),
+            "feet": np.concatenate(feet, axis=1).astype(np.float32),
             **along,
-            about=np.array(json.dumps(about)),
-        )
-        write_bytes_atomic(path, buffer.getvalue())
+            "about": np.array(json.dumps(about)),
+        }
+        write_arrays_atomic(path, arrays)
 
     @classmethod
     def load(cls, path: Path) -> Self:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from motionkit.config import cache_folder
 from motionkit.errors import MotionkitError
 from motionkit.motion.corpus.ids import Split
-from motionkit.runs import write_bytes_atomic
+from motionkit.runs import write_arrays_atomic
 from motionkit_regions.datasets.base import RegionDataset, Regions
 from motionkit_regions.datasets.formats import Coco, Finetune, Lines
 from motionkit_regions.datasets.grasp import Grasp
@@ -165,14 +165,13 @@ def _from_cache(path: Path) -> Index | None:
 def _into_cache(path: Path, index: Index) -> None:
     """Cache an index; a cache that cannot be written is not an error."""
     document: Mapping[str, object] = {"counts": index.left_out.counts, "first": index.left_out.first}
-    data = io.BytesIO()
-    np.savez_compressed(
-        data, record=index.record, part=index.part, image=index.image, area=index.area, named=index.named,
-        left_out=np.frombuffer(json.dumps(document).encode(), np.uint8),
-    )  # fmt: skip
+    arrays = {
+        "record": index.record, "part": index.part, "image": index.image, "area": index.area, "named": index.named,
+        "left_out": np.frombuffer(json.dumps(document).encode(), np.uint8),
+    }  # fmt: skip
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_bytes_atomic(path, data.getvalue())
+        write_arrays_atomic(path, arrays)
     except OSError as error:
         _log.info("the list of regions was not kept: %s", error)
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from torch import Tensor
 
 from motionkit import weights
 from motionkit.errors import MotionkitError
-from motionkit.runs import write_bytes_atomic
+from motionkit.runs import write_arrays_atomic
 from motionkit.tracking import definition, table_of
 from motionkit_success.classification import (
     AtThreshold,
@@ -253,10 +252,8 @@ def save_strips(path: Path, strips: Sequence[Strip]) -> None:
         arrays[f"{number}/at"] = np.array([strip.step, strip.at])
         arrays[f"{number}/said"] = np.array([strip.probability, *strip.before])
         arrays[f"{number}/labels"] = np.array(strip.labels)
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_bytes_atomic(path, buffer.getvalue())
+    write_arrays_atomic(path, arrays)
 
 
 def load_strips(path: Path) -> tuple[Strip, ...]:
