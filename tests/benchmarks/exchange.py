@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,8 @@ ROWS = {
     "train-mpl, two batches of the default size": ("train-mpl --set train.accumulation_steps=2", 4),
 }  # fmt: skip
 """Command and steps."""
+
+FOUND = "EXCHANGE_FOUND"  # variable that names the folder of the two processes
 
 
 def measure(words: list[str], found: Path) -> None:
@@ -112,18 +114,25 @@ def measure(words: list[str], found: Path) -> None:
 
 
 def processes(program: str, name: str, count: int = 0) -> list[Any]:
-    """Run a row's two processes, each by ``program --into FOLDER --one WORDS``, and return what they have found."""
+    """Run a row's two processes, in which `one_of_two` is true, and return what they have found."""
     command, few = ROWS[name]
     with tempfile.TemporaryDirectory() as folder:
         words = [*command.split(), "--device", "cpu", "--threads", "1", "--num-steps", str(count or few)]
         words += ["--out", str(Path(folder) / "run"), "--set", "checkpoint.every=0"]
         torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-        line = [*torchrun, str(Path(program).resolve()), "--into", folder, "--one", *words]
-        one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}
-        done = subprocess.run(line, env=one_thread, capture_output=True, text=True, check=False)
+        line = [*torchrun, str(Path(program).resolve()), *words]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", FOUND: folder}
+        done = subprocess.run(line, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
             sys.exit(done.stderr)
         return [json.loads(Path(f"{folder}/{rank}.json").read_text()) for rank in range(2)]
+
+
+def one_of_two(work: Callable[[list[str], Path], None]) -> bool:
+    """Return whether `processes` started this process; then `work` has got its words and the file for what it found."""
+    if folder := os.environ.get(FOUND):
+        work(sys.argv[1:], Path(folder) / f"{os.environ['RANK']}.json")
+    return bool(folder)
 
 
 def row(name: str) -> dict[str, float]:
@@ -135,14 +144,11 @@ def row(name: str) -> dict[str, float]:
 
 def main() -> None:
     """Print a row per trainer."""
+    if one_of_two(measure):
+        return
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=[*ROWS])
-    parser.add_argument("--into", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--one", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.one:
-        measure(given.one, given.into / f"{os.environ['RANK']}.json")
-        return
     heads = "MB a step  ms exchanged  bare  share of the step  bare  CPU-ms  share of its CPU time  seconds of a step"
     print(f"{'':<52} {heads}")
     for name in given.rows:

@@ -7,9 +7,7 @@ Medians, and between which figures nine in ten of those of resampled steps are; 
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import random
 import sys
 import time
@@ -17,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from exchange import ROWS, processes
+from exchange import ROWS, one_of_two, processes
 
 WAYS = ("not at all", "after", "DDP")
 STEPS = {"pretrain mpl-encoder, defaults": 900, "pretrain mdm, 80 frames": 300}
@@ -78,12 +76,7 @@ def compare(words: list[str], found: Path) -> None:
 
 def main() -> None:
     """Print a row per trainer and way."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--into", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--one", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.one:
-        compare(given.one, given.into / f"{os.environ['RANK']}.json")
+    if one_of_two(compare):
         return
     draws = np.random.default_rng(0)
 
