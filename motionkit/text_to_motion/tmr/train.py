@@ -47,7 +47,7 @@ def text_scale(text_model: TextEncoder, clips: Sequence[TextClip]) -> float:
 def readable(text_model: TextEncoder, texts: Sequence[str]) -> frozenset[str]:
     """Return those of `texts` that a text model can encode: a table whose model is not installed lacks others."""
     table = text_model.encoder if isinstance(text_model, CachedEncoder) else text_model
-    # None is encoded: of a large dataset that takes an hour.
+    # None is encoded here: that would be a forward pass for every caption of the dataset.
     if isinstance(table, StoredEncoder) and any(text not in table for text in texts) and table.alone:
         return frozenset(text for text in texts if text in table)
     return frozenset(texts)
